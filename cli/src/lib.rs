@@ -35,7 +35,7 @@ pub mod terminal {
     pub use crate::failure::{Exit, Failure};
     pub use crate::output::table::Rows;
     pub use crate::output::waits::{PredictedWait, PredictorQuality, WaitInterval, table};
-    pub use crate::output::{Output, note};
+    pub use crate::output::{OutputForm, note};
     pub use crate::usage::parse;
 }
 
@@ -59,7 +59,7 @@ pub fn main() -> ExitCode {
     match commands::run(cli, handed.join) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            output::Output::failure(mode, &failure);
+            output::OutputForm::failure(mode, &failure);
             failure.exit.into()
         }
     }

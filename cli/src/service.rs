@@ -32,7 +32,7 @@ pub(crate) enum Scope {
 
 /// The paths of the service's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct ServicePaths {
     /// The owner of the service.
     pub scope: Scope,
     /// The state directory, which holds the subdirectory `worker`.
@@ -41,7 +41,7 @@ pub(crate) struct Places {
 
 /// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct ServiceFile {
     /// The path.
     pub path: PathBuf,
     /// The content.
@@ -51,7 +51,7 @@ pub(crate) struct Written {
 /// One command with its arguments, the program first.
 pub(crate) type Words = Vec<String>;
 
-impl Places {
+impl ServicePaths {
     /// The path of the unit.
     pub(crate) fn unit(&self) -> PathBuf {
         self.units().join(UNIT)
@@ -96,18 +96,18 @@ impl Places {
         &self,
         slots: Option<u32>,
         settings: bool,
-    ) -> Result<Vec<Written>, Failure> {
+    ) -> Result<Vec<ServiceFile>, Failure> {
         let mut files = vec![
-            Written {
+            ServiceFile {
                 path: self.unit(),
                 text: self.unit_text(slots, settings)?,
             },
-            Written {
+            ServiceFile {
                 path: self.slice(),
                 text: SLICE_TEXT.to_owned(),
             },
         ];
-        files.extend(self.accounts().map(|path| Written {
+        files.extend(self.accounts().map(|path| ServiceFile {
             path,
             text: account_text(&self.dir),
         }));
@@ -316,12 +316,12 @@ ProtectKernelModules=yes
 mod tests {
     use super::*;
 
-    fn user() -> Places {
+    fn user() -> ServicePaths {
         let scope = Scope::User {
             config: "/home/o/.config".into(),
             data: "/home/o/.local/share".into(),
         };
-        Places {
+        ServicePaths {
             scope,
             dir: "/home/o/my grid".into(),
         }
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn the_unit_names_everything_by_absolute_paths() {
-        let system = Places {
+        let system = ServicePaths {
             scope: Scope::System,
             dir: "/var/lib/deskgrid".into(),
         };
@@ -388,7 +388,7 @@ mod tests {
     fn what_is_written_is_removed() {
         for places in [
             user(),
-            Places {
+            ServicePaths {
                 scope: Scope::System,
                 dir: "/var/lib/deskgrid".into(),
             },

@@ -29,20 +29,20 @@ pub(crate) struct Silence<'a> {
     /// The jobs that were not settled when last seen.
     jobs: IdSet,
     /// The progress of the job at the last look, if nothing of it ran.
-    before: Option<Mark>,
+    before: Option<ProgressMark>,
     said: Option<(Instant, String)>,
     say: Box<dyn FnMut(&str) + 'a>,
 }
 
 /// The progress of a job: its values change whenever the job moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mark {
+struct ProgressMark {
     job: JobId,
     attempts: u64,
     settled: u64,
 }
 
-impl Mark {
+impl ProgressMark {
     /// Returns the progress, or `None` where something of the job runs.
     fn of(job: &JobView) -> Option<Self> {
         (job.tasks.running == 0).then_some(Self {
@@ -119,7 +119,7 @@ impl<'a> Silence<'a> {
 
     /// Says why nothing runs, if nothing ran and nothing changed between two looks.
     fn saw(&mut self, view: &ExplainView, now: Instant) {
-        let mark = Mark::of(&view.job);
+        let mark = ProgressMark::of(&view.job);
         let still = mark.is_some() && mark == self.before;
         self.before = mark;
         if !still {

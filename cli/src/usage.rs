@@ -8,7 +8,7 @@ use clap::{ColorChoice, Parser, ValueEnum};
 
 use crate::args::OutputMode;
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::OutputForm;
 
 /// The parsed command line, or how the program exits without one: help and mistakes have then been
 /// printed.
@@ -31,7 +31,7 @@ pub fn parse<C: Parser>(words: &[OsString]) -> Result<C, Exit> {
                 Exit::Usage
             }
             _ => {
-                Output::failure(mode(words), &failure(&C::command(), &error, words));
+                OutputForm::failure(mode(words), &failure(&C::command(), &error, words));
                 let _ = std::io::stderr().flush();
                 Exit::Usage
             }

@@ -12,7 +12,7 @@ use crate::time::Span;
 
 /// An attempt that a worker holds, as its heartbeat lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldAttempt {
     /// The attempt.
     pub attempt: AttemptId,
     /// Its progress from the worker's queue to its end.
@@ -25,7 +25,7 @@ pub struct Held {
     pub progress: Option<f32>,
 }
 
-/// The phase that a held attempt is in, as [`Held::phase`] reports it.
+/// The phase that a held attempt is in, as [`HeldAttempt::phase`] reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Queued at the worker for a free slot; nothing was executed.
@@ -46,7 +46,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Whether the command was started (`Running`, `Suspended` or `Held`): a loss then counts
+    /// Whether the command was started (`Running`, `Suspended` or `HeldAttempt`): a loss then counts
     /// against the task.
     pub fn executing(self) -> bool {
         matches!(self, Phase::Running | Phase::Suspended(_) | Phase::Held)

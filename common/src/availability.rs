@@ -1,4 +1,4 @@
-//! The availability of a host as intervals ([`Stretch`]), as its worker records them.
+//! The availability of a host as intervals ([`AvailabilityInterval`]), as its worker records them.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use crate::time::{Span, Time};
 
 /// A smaller part of the processor than this counts as suspended.
 pub const LEAST_CPU: f32 = 0.01;
-/// The longest [`Stretch::reason`], in bytes.
+/// The longest [`AvailabilityInterval::reason`], in bytes.
 pub const MAX_REASON: usize = 32;
 
 /// An interval in which a host was up and could be used in the same way throughout. Outside of all
 /// intervals the host was down, or its worker did not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stretch {
+pub struct AvailabilityInterval {
     /// The start, by the wall clock of the host, in microseconds since the Unix epoch.
     pub start: Time,
     /// The end, by the same clock; later than `start`.
@@ -28,7 +28,7 @@ pub struct Stretch {
     pub reason: Option<String>,
 }
 
-impl Stretch {
+impl AvailabilityInterval {
     /// Makes the interval from `start` to `end` for this state of the owner. Tasks get `cpu`,
     /// clamped to 0..=1, or nothing where the owner lets none run or `cpu` is not finite.
     pub fn of(start: Time, end: Time, owner: OwnerState, cpu: f32) -> Self {
@@ -75,7 +75,7 @@ impl Stretch {
     /// reason, and a `cpu` that differs by `tolerance` at most, with both or neither below
     /// [`LEAST_CPU`]. The merged `cpu` is the mean weighted by length. Returns whether it merged
     /// them.
-    pub fn join(&mut self, next: &Stretch, tolerance: f32) -> bool {
+    pub fn join(&mut self, next: &AvailabilityInterval, tolerance: f32) -> bool {
         let alike = self.end == next.start
             && (self.owner_active, &self.reason) == (next.owner_active, &next.reason)
             && (self.cpu - next.cpu).abs() <= tolerance
@@ -95,8 +95,8 @@ impl Stretch {
 mod tests {
     use super::*;
 
-    fn at(start: u64, end: u64, cpu: f32) -> Stretch {
-        Stretch::of(Time(start), Time(end), OwnerState::Away, cpu)
+    fn at(start: u64, end: u64, cpu: f32) -> AvailabilityInterval {
+        AvailabilityInterval::of(Time(start), Time(end), OwnerState::Away, cpu)
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         for other in [
             at(41, 50, 0.51),
             at(40, 50, 0.6),
-            Stretch::of(
+            AvailabilityInterval::of(
                 Time(40),
                 Time(50),
                 OwnerState::Present(YieldReason::InUse),
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_yields_gives_nothing_and_says_why() {
-        let paused = Stretch::of(
+        let paused = AvailabilityInterval::of(
             Time(0),
             Time(9),
             OwnerState::Present(YieldReason::PausedByOwner),
@@ -146,23 +146,23 @@ mod tests {
         let sound = at(3, 9, 0.5);
         for broken in [
             at(9, 9, 0.5),
-            Stretch {
+            AvailabilityInterval {
                 cpu: f32::NAN,
                 ..sound.clone()
             },
-            Stretch {
+            AvailabilityInterval {
                 cpu: 1.5,
                 ..sound.clone()
             },
-            Stretch {
+            AvailabilityInterval {
                 reason: Some(String::new()),
                 ..sound.clone()
             },
-            Stretch {
+            AvailabilityInterval {
                 reason: Some("x".repeat(MAX_REASON + 1)),
                 ..sound.clone()
             },
-            Stretch {
+            AvailabilityInterval {
                 reason: Some("two\nlines".into()),
                 ..sound.clone()
             },

@@ -46,7 +46,7 @@ pub struct JobSpec {
 
 /// The parts of a submission that [`JobSpec`] has no place for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct SubmitOptions {
     /// The time by the master's clock at which every task must be done, for a job whose deadline is
     /// a date. [`Rules::deadline`] is then zero until the master knows how long that is.
     pub deadline: Option<Time>,
@@ -55,7 +55,7 @@ pub struct Asked {
     pub estimates: Vec<Span>,
 }
 
-impl Asked {
+impl SubmitOptions {
     /// Whether the value adds nothing to the spec.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
@@ -167,12 +167,12 @@ pub struct Input {
     /// Whether the file gets the executable bit.
     pub executable: bool,
     /// The content, shared or per task.
-    pub source: Source,
+    pub source: InputSource,
 }
 
 /// The content of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
+pub enum InputSource {
     /// The same content for every task.
     Shared(BlobRef),
     /// One content for each task, in the order of the indices.
@@ -502,8 +502,8 @@ impl Input {
     /// Returns the content for the task at `position` in the order of the indices.
     pub fn blob(&self, position: u64) -> Option<BlobRef> {
         match &self.source {
-            Source::Shared(blob) => Some(*blob),
-            Source::PerTask(blobs) => usize::try_from(position)
+            InputSource::Shared(blob) => Some(*blob),
+            InputSource::PerTask(blobs) => usize::try_from(position)
                 .ok()
                 .and_then(|p| blobs.get(p))
                 .copied(),
@@ -532,8 +532,8 @@ impl CommandSpec {
     /// Iterates over every blob that the master must store before the job can run.
     pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
         self.inputs.iter().flat_map(|input| match &input.source {
-            Source::Shared(blob) => std::slice::from_ref(blob).iter().copied(),
-            Source::PerTask(blobs) => blobs.iter().copied(),
+            InputSource::Shared(blob) => std::slice::from_ref(blob).iter().copied(),
+            InputSource::PerTask(blobs) => blobs.iter().copied(),
         })
     }
 
@@ -567,7 +567,7 @@ impl CommandSpec {
             if !names.insert(input.name.as_str().to_lowercase()) {
                 return Err(BadJob::InputTwice(input.name.to_string()));
             }
-            if let Source::PerTask(blobs) = &input.source {
+            if let InputSource::PerTask(blobs) = &input.source {
                 one_per_task(tasks, "files for an input", blobs.len())?;
             }
         }
@@ -630,7 +630,7 @@ mod tests {
         let input = |name: &str| Input {
             name: name.parse().unwrap(),
             executable: false,
-            source: Source::PerTask(Vec::new()),
+            source: InputSource::PerTask(Vec::new()),
         };
         assert_eq!(with(|c| c.argv.clear()), BadJob::NoCommand);
         assert_eq!(
@@ -677,12 +677,14 @@ mod tests {
     fn estimates_are_one_for_each_task_and_a_deadline_is_one() {
         let second = Span::from_secs(1);
         let job = job(Work::Noop);
-        let asked = |estimates: &[Span]| Asked {
+        let asked = |estimates: &[Span]| SubmitOptions {
             deadline: None,
             estimates: estimates.to_vec(),
         };
 
-        assert!(Asked::default().is_nothing() && Asked::default().check(&job).is_ok());
+        assert!(
+            SubmitOptions::default().is_nothing() && SubmitOptions::default().check(&job).is_ok()
+        );
         assert_eq!(asked(&[second; 3]).check(&job), Ok(()));
         assert_eq!(
             asked(&[second; 2]).check(&job).unwrap_err().to_string(),
@@ -693,7 +695,7 @@ mod tests {
             Err(BadJob::NoTime(2))
         );
 
-        let date = Asked {
+        let date = SubmitOptions {
             deadline: Some(Time(9)),
             estimates: Vec::new(),
         };

@@ -28,7 +28,7 @@ pub use attempt::{Completion, Outcome};
 pub use content::{BlobRef, Content};
 pub use ids::{AttemptId, HostId, Incarnation, JobId, RequestId, TaskId};
 pub use idset::IdSet;
-pub use job::{Asked, JobSpec, TaskSet};
+pub use job::{JobSpec, SubmitOptions, TaskSet};
 pub use ranks::Ranks;
 pub use time::{Span, Time};
 pub use units::Speed;

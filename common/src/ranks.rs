@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::idset::IdSet;
-use crate::job::{BadJob, CommandSpec, JobSpec, Source};
+use crate::job::{BadJob, CommandSpec, InputSource, JobSpec};
 use crate::time::Span;
 
 /// The most hosts that one gang may have at a time.
@@ -108,7 +108,7 @@ impl Ranks {
         if command
             .inputs
             .iter()
-            .any(|input| matches!(input.source, Source::PerTask(_)))
+            .any(|input| matches!(input.source, InputSource::PerTask(_)))
         {
             return Err(BadRanks::Files.into());
         }

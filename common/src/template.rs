@@ -27,7 +27,7 @@ pub struct Template(String);
 
 /// The values of the placeholders for one attempt.
 #[derive(Debug, Clone, Copy)]
-pub struct Values<'a> {
+pub struct TemplateValues<'a> {
     /// The attempt, which gives `JOB_ID`, `TASK_ID` and `ATTEMPT_ID`.
     pub attempt: AttemptId,
     /// The name of the host that runs the attempt.
@@ -61,23 +61,23 @@ impl Template {
     pub fn mentions(&self, name: &str) -> bool {
         pieces(&self.0)
             .flatten()
-            .any(|piece| piece == Piece::Placeholder(name))
+            .any(|piece| piece == TemplatePiece::Placeholder(name))
     }
 
     /// Returns the text with each placeholder replaced by its value.
-    pub fn expand(&self, values: &Values<'_>) -> String {
+    pub fn expand(&self, values: &TemplateValues<'_>) -> String {
         let mut out = String::with_capacity(self.0.len() + 8);
         for piece in pieces(&self.0).flatten() {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Placeholder(name) => out.push_str(&values.value_of(name)),
+                TemplatePiece::Text(text) => out.push_str(text),
+                TemplatePiece::Placeholder(name) => out.push_str(&values.value_of(name)),
             }
         }
         out
     }
 }
 
-impl Values<'_> {
+impl TemplateValues<'_> {
     /// Returns the value of a placeholder, which tasks also get as the environment variable
     /// `DESKGRID_` + `name`.
     pub fn value_of(&self, name: &str) -> String {
@@ -100,12 +100,12 @@ impl Values<'_> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Piece<'a> {
+enum TemplatePiece<'a> {
     Text(&'a str),
     Placeholder(&'a str),
 }
 
-fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, BadTemplate>> {
+fn pieces(text: &str) -> impl Iterator<Item = Result<TemplatePiece<'_>, BadTemplate>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -116,7 +116,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, BadTemplate>> {
         if open > 0 {
             let (before, after) = rest.split_at(open);
             rest = after;
-            return Some(Ok(Piece::Text(before)));
+            return Some(Ok(TemplatePiece::Text(before)));
         }
 
         let Some(close) = rest.find('}') else {
@@ -127,7 +127,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, BadTemplate>> {
         rest = &rest[close + 1..];
 
         Some(if PLACEHOLDERS.contains(&name) {
-            Ok(Piece::Placeholder(name))
+            Ok(TemplatePiece::Placeholder(name))
         } else {
             Err(BadTemplate::Unknown(name.to_owned()))
         })
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn placeholders_expand_and_other_percent_signs_stay() {
-        let values = Values {
+        let values = TemplateValues {
             attempt: AttemptId {
                 task: TaskId::new(JobId(7), 3),
                 number: 2,
@@ -187,7 +187,7 @@ mod tests {
         let ranks: Template = "%{RANK} of %{WIDTH}".parse().unwrap();
         assert_eq!(ranks.expand(&values), "0 of 1");
         assert_eq!(
-            ranks.expand(&Values {
+            ranks.expand(&TemplateValues {
                 width: Some(8),
                 ..values
             }),

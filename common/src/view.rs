@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::Stream;
-use crate::availability::Stretch;
+use crate::availability::AvailabilityInterval;
 use crate::checkpoint::Saved;
 use crate::content::BlobRef;
 use crate::host::HostFacts;
@@ -468,7 +468,7 @@ pub struct AvailabilityView {
     /// way.
     pub connected: bool,
     /// The intervals, oldest first.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<AvailabilityInterval>,
 }
 
 #[cfg(test)]

@@ -29,13 +29,13 @@ const STALL: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     root: Arc<PathBuf>,
-    arriving: Arc<Mutex<BTreeMap<Arrival, Arc<tokio::sync::Mutex<()>>>>>,
+    arriving: Arc<Mutex<BTreeMap<IncomingBlob, Arc<tokio::sync::Mutex<()>>>>>,
 }
 
 /// An incoming blob and its sender. Each sender has a separate file for what has come so far, so
 /// that nobody waits for another sender, or goes on with what another one sent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Arrival {
+struct IncomingBlob {
     hash: BlobHash,
     from: String,
 }
@@ -43,7 +43,7 @@ struct Arrival {
 /// The exclusive right to bring one blob in for one sender, from [`BlobStore::turn`].
 #[derive(Debug)]
 pub struct Arriving {
-    arrival: Arrival,
+    arrival: IncomingBlob,
     _turn: tokio::sync::OwnedMutexGuard<()>,
 }
 
@@ -244,7 +244,7 @@ impl BlobStore {
 
     /// Waits for the right to bring this blob in from this sender, who has one at a time.
     pub async fn turn(&self, hash: BlobHash, from: &str) -> Arriving {
-        let arrival = Arrival {
+        let arrival = IncomingBlob {
             hash,
             from: from.to_owned(),
         };
@@ -260,7 +260,7 @@ impl BlobStore {
         }
     }
 
-    fn part_path(&self, Arrival { hash, from }: &Arrival) -> PathBuf {
+    fn part_path(&self, IncomingBlob { hash, from }: &IncomingBlob) -> PathBuf {
         self.root
             .join("incoming")
             .join(format!("{from}.{hash}.part"))

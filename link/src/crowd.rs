@@ -22,14 +22,14 @@ pub fn place_of(address: IpAddr) -> IpAddr {
 
 /// A bounded number of places.
 #[derive(Debug, Clone)]
-pub struct Crowd {
+pub struct BoundedPlaces {
     most: usize,
     of_one: usize,
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<PlacesTaken>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct PlacesTaken {
     next: u64,
     all: BTreeMap<u64, (IpAddr, oneshot::Sender<()>)>,
     by: BTreeMap<IpAddr, BTreeSet<u64>>,
@@ -37,17 +37,17 @@ struct Inner {
 
 /// One place, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct TakenPlace {
     number: u64,
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<PlacesTaken>>,
     lost: oneshot::Receiver<()>,
 }
 
-fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+fn lock(inner: &Mutex<PlacesTaken>) -> MutexGuard<'_, PlacesTaken> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Inner {
+impl PlacesTaken {
     /// Removes the holder of a place; its receiver is notified.
     fn remove(&mut self, number: u64) {
         let Some((from, _)) = self.all.remove(&number) else {
@@ -62,7 +62,7 @@ impl Inner {
     }
 }
 
-impl Crowd {
+impl BoundedPlaces {
     /// With so many places, of which one address has no more than `of_one`.
     pub fn new(most: usize, of_one: usize) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Crowd {
     }
 
     /// Takes a place; if there is none, the oldest of the same address, or of all, loses its own.
-    pub fn enter(&self, from: IpAddr) -> Place {
+    pub fn enter(&self, from: IpAddr) -> TakenPlace {
         let from = place_of(from);
         let mut inner = lock(&self.inner);
         while let Some(oldest) = inner
@@ -98,7 +98,7 @@ impl Crowd {
         let (tell, lost) = oneshot::channel();
         inner.all.insert(number, (from, tell));
         inner.by.entry(from).or_default().insert(number);
-        Place {
+        TakenPlace {
             number,
             inner: Arc::clone(&self.inner),
             lost,
@@ -123,7 +123,7 @@ impl Crowd {
     }
 }
 
-impl Place {
+impl TakenPlace {
     /// Resolves once the place was given to somebody else.
     pub async fn lost(&mut self) {
         // Nothing is ever sent: the other half is dropped.
@@ -131,7 +131,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TakenPlace {
     fn drop(&mut self) {
         lock(&self.inner).remove(self.number);
     }
@@ -145,15 +145,15 @@ mod tests {
         IpAddr::from([192, 0, 2, n])
     }
 
-    fn is_lost(place: &mut Place) -> bool {
+    fn is_lost(place: &mut TakenPlace) -> bool {
         place.lost.try_recv() == Err(oneshot::error::TryRecvError::Closed)
     }
 
     #[test]
     fn the_oldest_of_an_address_goes_first_and_others_keep_their_places() {
-        let crowd = Crowd::new(5, 2);
+        let crowd = BoundedPlaces::new(5, 2);
         let mut other = crowd.enter(address(2));
-        let mut first: Vec<Place> = (0..2).map(|_| crowd.enter(address(1))).collect();
+        let mut first: Vec<TakenPlace> = (0..2).map(|_| crowd.enter(address(1))).collect();
         let mut third = crowd.enter(address(1));
         assert_eq!(
             first.iter_mut().map(is_lost).collect::<Vec<_>>(),
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn when_all_places_are_taken_the_oldest_of_all_goes() {
-        let crowd = Crowd::new(3, 2);
-        let mut places: Vec<Place> = (1..=4).map(|n| crowd.enter(address(n))).collect();
+        let crowd = BoundedPlaces::new(3, 2);
+        let mut places: Vec<TakenPlace> = (1..=4).map(|n| crowd.enter(address(n))).collect();
         assert_eq!(
             places.iter_mut().map(is_lost).collect::<Vec<_>>(),
             [true, false, false, false]
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn one_network_of_ipv6_is_one_address() {
-        let crowd = Crowd::new(10, 1);
+        let crowd = BoundedPlaces::new(10, 1);
         let mut first = crowd.enter("2001:db8::1".parse().unwrap());
         let mut mapped = crowd.enter("::ffff:192.0.2.1".parse().unwrap());
         let _second = crowd.enter("2001:db8::2".parse().unwrap());

@@ -177,18 +177,18 @@ fn runtime() -> std::io::Result<Arc<dyn quinn::Runtime>> {
 
 /// The carrier of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Carrier {
     /// UDP, as QUIC is meant to be.
     Udp,
     /// A tunnel of TCP, since UDP gets no answer.
     Tcp,
 }
 
-impl std::fmt::Display for Way {
+impl std::fmt::Display for Carrier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Way::Udp => "UDP",
-            Way::Tcp => "TCP",
+            Carrier::Udp => "UDP",
+            Carrier::Tcp => "TCP",
         })
     }
 }
@@ -199,7 +199,7 @@ pub struct Connection {
     quic: quinn::Connection,
     // The endpoint lives as long as its connection.
     endpoint: Endpoint,
-    way: Way,
+    way: Carrier,
 }
 
 /// Connects to the identity's master, both ends authenticated: over UDP, or over TCP where UDP gets
@@ -285,9 +285,9 @@ impl<'a> Caller<'a> {
                     head_start
                 })
                 .await;
-                self.connect_to(address, Way::Tcp).await
+                self.connect_to(address, Carrier::Tcp).await
             };
-            match race(self.connect_to(address, Way::Udp), tcp).await {
+            match race(self.connect_to(address, Carrier::Udp), tcp).await {
                 Ok(connection) => {
                     if let Some(network) = network {
                         network.note(connection.way);
@@ -302,7 +302,7 @@ impl<'a> Caller<'a> {
     }
 
     /// By one way only.
-    pub(crate) async fn connect_by(&self, way: Way) -> Result<Connection, LinkError> {
+    pub(crate) async fn connect_by(&self, way: Carrier) -> Result<Connection, LinkError> {
         let mut last = self.unreachable("its name has no address".to_owned());
         for address in self.addresses().await? {
             match self.connect_to(address, way).await {
@@ -327,7 +327,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    async fn connect_to(&self, address: SocketAddr, way: Way) -> Result<Connection, LinkError> {
+    async fn connect_to(&self, address: SocketAddr, way: Carrier) -> Result<Connection, LinkError> {
         let connecting = async {
             let endpoint = endpoint_to(address, way).await?;
             let connecting = endpoint.connect_with(self.config.clone(), address, &self.wanted);
@@ -359,15 +359,15 @@ pub(crate) fn any_like(address: SocketAddr) -> SocketAddr {
 }
 
 /// A new endpoint of our own, with which to reach an address.
-async fn endpoint_to(address: SocketAddr, way: Way) -> Result<Endpoint, LinkError> {
+async fn endpoint_to(address: SocketAddr, way: Carrier) -> Result<Endpoint, LinkError> {
     let config = EndpointConfig::default();
     match way {
-        Way::Udp => {
+        Carrier::Udp => {
             let any = any_like(address);
             let bind = || Endpoint::new(config, None, std::net::UdpSocket::bind(any)?, runtime()?);
             bind().map_err(LinkError::file("cannot bind", any.to_string()))
         }
-        Way::Tcp => {
+        Carrier::Tcp => {
             let dial = async {
                 Endpoint::new_with_abstract_socket(
                     config,
@@ -453,8 +453,8 @@ impl Connection {
         Ok(Channel::new(tx, rx))
     }
 
-    /// Returns the carrier of this connection, [`Way`].
-    pub fn way(&self) -> Way {
+    /// Returns the carrier of this connection, [`Carrier`].
+    pub fn way(&self) -> Carrier {
         self.way
     }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use common::Time;
 use common::token::JoinToken;
 use common::wire::Versions;
-use common::wire::enrol::{Enrol, EnrolReply, Wanted};
+use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::endpoint::{Caller, Connection, Purpose, Way, patient};
+use crate::endpoint::{Caller, Carrier, Connection, Purpose, patient};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
 use crate::tls;
@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// # Errors
 /// As [`enrol_as`].
 pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identity, LinkError> {
-    enrol_as(master, token, name, Wanted::Any).await
+    enrol_as(master, token, name, WantedRole::Any).await
 }
 
 /// Redeems `token` at `master` (`HOST:PORT`) for an identity called `name`, of the kind that is
@@ -35,7 +35,7 @@ pub async fn enrol_as(
     master: &str,
     token: &JoinToken,
     name: &str,
-    wanted: Wanted,
+    wanted: WantedRole,
 ) -> Result<Identity, LinkError> {
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = KeyPair::generate().map_err(bad)?;
@@ -157,18 +157,18 @@ pub fn coarse(seconds: f64) -> String {
 ///
 /// # Errors
 /// If the master is out of reach, is another one, or too old to answer.
-pub async fn probe(identity: &Identity, way: Way) -> Result<Probe, LinkError> {
-    Asker::of(identity)?.probe(way).await
+pub async fn probe(identity: &Identity, way: Carrier) -> Result<Probe, LinkError> {
+    IdentityRequest::of(identity)?.probe(way).await
 }
 
 /// The data needed to ask a master for its identity.
 #[derive(Debug, Clone)]
-pub struct Asker {
+pub struct IdentityRequest {
     master: String,
     ca_key_hash: [u8; 32],
 }
 
-impl Asker {
+impl IdentityRequest {
     /// For the master of an identity.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ impl Asker {
     ///
     /// # Errors
     /// As for [`probe`].
-    pub async fn probe(&self, way: Way) -> Result<Probe, LinkError> {
+    pub async fn probe(&self, way: Carrier) -> Result<Probe, LinkError> {
         let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn())?;
         let connection = Caller::new(&self.master, &self.ca_key_hash, tls, patient())?
             .connect_by(way)
@@ -202,7 +202,7 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
         secret: [0; 16],
         csr: Vec::new(),
         name: String::new(),
-        wanted: Wanted::Any,
+        wanted: WantedRole::Any,
     };
     channel.tx.send(&nothing).await?;
     channel.tx.finish();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::endpoint::{Way, any_like};
+use crate::endpoint::{Carrier, any_like};
 use crate::files;
 
 const FILE: &str = "networks.toml";
@@ -53,16 +53,16 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Records that a master was reached from there in this [`Way`].
-    pub(crate) fn note(&self, way: Way) {
-        if self.only_tcp == (way == Way::Tcp) {
+    /// Records that a master was reached from there in this [`Carrier`].
+    pub(crate) fn note(&self, way: Carrier) {
+        if self.only_tcp == (way == Carrier::Tcp) {
             return;
         }
 
         let mut known = read(self.dir);
         match way {
-            Way::Udp => known.only_tcp.remove(&self.here),
-            Way::Tcp => known.only_tcp.insert(self.here),
+            Carrier::Udp => known.only_tcp.remove(&self.here),
+            Carrier::Tcp => known.only_tcp.insert(self.here),
         };
 
         if known.only_tcp.len() > MOST {
@@ -90,10 +90,10 @@ mod tests {
     fn a_network_is_remembered_as_it_was_last_seen() {
         let dir = tempfile::tempdir().unwrap();
         let known = |last| Network::at(address(last), dir.path()).only_tcp;
-        Network::at(address(1), dir.path()).note(Way::Tcp);
-        Network::at(address(2), dir.path()).note(Way::Udp);
+        Network::at(address(1), dir.path()).note(Carrier::Tcp);
+        Network::at(address(2), dir.path()).note(Carrier::Udp);
         assert_eq!((known(1), known(2)), (true, false));
-        Network::at(address(1), dir.path()).note(Way::Udp);
+        Network::at(address(1), dir.path()).note(Carrier::Udp);
         assert!(!known(1));
     }
 
@@ -103,7 +103,7 @@ mod tests {
         std::fs::write(dir.path().join(FILE), "only_tcp = 7").unwrap();
         assert!(!Network::at(address(1), dir.path()).only_tcp);
         for last in 0..100 {
-            Network::at(address(last), dir.path()).note(Way::Tcp);
+            Network::at(address(last), dir.path()).note(Carrier::Tcp);
         }
         assert!(
             Network::at(address(99), dir.path()).only_tcp

@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{Semaphore, watch};
 
-use crate::crowd::{Crowd, Place};
+use crate::crowd::{BoundedPlaces, TakenPlace};
 
 /// The first bytes of the side that connects: another greeting is not deskgrid's.
 const GREETING: [u8; 8] = *b"deskgrd1";
@@ -112,7 +112,7 @@ impl Drop for KnownTunnel {
 
 /// One end of a tunnel.
 #[derive(Debug)]
-struct Peer {
+struct TunnelEnd {
     send: Sender<Vec<u8>>,
     /// The number of connections that use it and whose peers are known.
     known: watch::Sender<usize>,
@@ -120,7 +120,7 @@ struct Peer {
 
 /// The tunnel for each peer's datagrams, by its address.
 #[derive(Debug, Default)]
-struct Peers(Mutex<BTreeMap<SocketAddr, Peer>>);
+struct Peers(Mutex<BTreeMap<SocketAddr, TunnelEnd>>);
 
 impl Peers {
     fn count(&self, peer: SocketAddr, more: bool) {
@@ -135,7 +135,7 @@ impl Peers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Peer>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, TunnelEnd>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -154,7 +154,7 @@ pub(crate) async fn dial(address: SocketAddr) -> io::Result<Arc<Tunnels>> {
     let (send, outward) = channel(OUTWARD);
     tunnels.out.lock().insert(
         address,
-        Peer {
+        TunnelEnd {
             send,
             known: watch::Sender::default(),
         },
@@ -178,7 +178,7 @@ pub(crate) fn serve(
     };
     let peers = Arc::clone(&tunnels.out);
     let strangers = Strangers {
-        crowd: Crowd::new(limits.unknown, limits.unknown_of_one),
+        crowd: BoundedPlaces::new(limits.unknown, limits.unknown_of_one),
         told,
     };
 
@@ -202,7 +202,7 @@ pub(crate) fn serve(
 /// The tunnels that no known peer uses.
 #[derive(Debug, Clone)]
 struct Strangers {
-    crowd: Crowd,
+    crowd: BoundedPlaces,
     told: Sender<Cut>,
 }
 
@@ -211,7 +211,7 @@ impl Strangers {
     async fn cut(
         &self,
         from: IpAddr,
-        mut place: Place,
+        mut place: TakenPlace,
         mut known: watch::Receiver<usize>,
     ) -> &'static str {
         loop {
@@ -298,7 +298,7 @@ async fn admit(
     let (tell_known, known) = watch::channel(0);
     peers.lock().insert(
         from,
-        Peer {
+        TunnelEnd {
             send,
             known: tell_known,
         },
@@ -361,7 +361,7 @@ async fn carry(
 
 impl AsyncUdpSocket for Tunnels {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Ready)
+        Box::pin(AlwaysReady)
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
@@ -420,9 +420,9 @@ impl AsyncUdpSocket for Tunnels {
 
 /// Datagrams are always taken, if only to be dropped.
 #[derive(Debug)]
-struct Ready;
+struct AlwaysReady;
 
-impl UdpPoller for Ready {
+impl UdpPoller for AlwaysReady {
     fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

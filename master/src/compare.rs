@@ -14,7 +14,7 @@ use link::BlobStore;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::core::ask::JobAsk;
-use crate::run::State;
+use crate::run::SessionContext;
 use crate::store::AttemptResult;
 
 /// What is longer than this is no word: it is compared in pieces of this length, byte by byte.
@@ -34,7 +34,7 @@ pub(crate) struct Comparison {
 }
 
 /// Compares what the core wants compared, until it has ended.
-pub(crate) async fn serve(state: Arc<State>, mut wanted: UnboundedReceiver<Comparison>) {
+pub(crate) async fn serve(state: Arc<SessionContext>, mut wanted: UnboundedReceiver<Comparison>) {
     while let Some(comparison) = wanted.recv().await {
         let blobs = state.blobs.clone();
         let attempt = comparison.attempt;

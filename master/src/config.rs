@@ -29,17 +29,17 @@ pub struct Config {
     /// listens on (loopback where that is every address).
     pub advertise: Option<String>,
     /// How often workers report.
-    pub heartbeat: Interval,
+    pub heartbeat: ConfigDuration,
     /// Without a word for this long a host gets no new work.
-    pub suspect_after: Interval,
+    pub suspect_after: ConfigDuration,
     /// Without a word for this long a host's attempts are lost.
-    pub lease: Interval,
+    pub lease: ConfigDuration,
     /// A host that begins none of its tasks for so long, while others have nothing to do, loses
     /// them and gets no more.
-    pub begin_within: Interval,
+    pub begin_within: ConfigDuration,
     /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than
     /// this.
-    pub prefetch: Interval,
+    pub prefetch: ConfigDuration,
     /// How many attempts a host holds frozen for each of its slots, at most, so that what somebody
     /// waits for has the slots.
     pub frozen_per_slot: u32,
@@ -50,7 +50,7 @@ pub struct Config {
     /// while.
     pub benching: bool,
     /// Content that no job needs is removed once it is this old.
-    pub content_grace: Interval,
+    pub content_grace: ConfigDuration,
     /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when
     /// somebody says so.
     pub job_days: u32,
@@ -60,12 +60,12 @@ pub struct Config {
     pub max_blob_bytes: u64,
     /// How long a certificate of a worker or user holds; it is renewed by itself once a third of
     /// that is left.
-    pub certificate_life: Interval,
+    pub certificate_life: ConfigDuration,
     /// A certificate that expired while the master was away can be renewed for so long after it is
     /// back.
-    pub renewal_grace: Interval,
+    pub renewal_grace: ConfigDuration,
     /// How slots are divided among users.
-    pub sharing: Sharing,
+    pub sharing: SharingConfig,
     /// What one peer may take of the master.
     pub limits: Limits,
     /// So many bytes of the master's disk are never given to new work; a quarter of them is held by
@@ -81,9 +81,9 @@ pub struct Config {
 /// How slots are divided among users: the user who had the fewest lately goes first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Sharing {
+pub struct SharingConfig {
     /// After this time past use counts half.
-    pub half_life: Interval,
+    pub half_life: ConfigDuration,
     /// The most tasks of a user that run at a time, for who is not named in `most_running`; none:
     /// any number.
     pub most_running_each: Option<u32>,
@@ -93,7 +93,7 @@ pub struct Sharing {
     pub weights: BTreeMap<String, f64>,
 }
 
-impl Default for Sharing {
+impl Default for SharingConfig {
     fn default() -> Self {
         let scheduler::Sharing {
             half_life,
@@ -102,7 +102,7 @@ impl Default for Sharing {
             most_running_each,
         } = scheduler::Sharing::default();
         Self {
-            half_life: Interval(half_life.into()),
+            half_life: ConfigDuration(half_life.into()),
             most_running_each,
             most_running,
             weights,
@@ -110,7 +110,7 @@ impl Default for Sharing {
     }
 }
 
-impl Sharing {
+impl SharingConfig {
     /// As the scheduler takes it.
     pub(crate) fn rules(&self) -> scheduler::Sharing {
         scheduler::Sharing {
@@ -159,26 +159,26 @@ const LEAST_LIFE_S: u64 = 600;
 
 /// A duration in a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interval(pub Duration);
+pub struct ConfigDuration(pub Duration);
 
-impl Interval {
+impl ConfigDuration {
     /// As the scheduler counts it.
     pub fn span(self) -> Span {
         self.0.into()
     }
 }
 
-impl Serialize for Interval {
+impl Serialize for ConfigDuration {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(&humantime::format_duration(self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Interval {
+impl<'de> Deserialize<'de> for ConfigDuration {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
         humantime::parse_duration(&text)
-            .map(Interval)
+            .map(ConfigDuration)
             .map_err(serde::de::Error::custom)
     }
 }
@@ -210,7 +210,7 @@ mod optional_address {
 
 impl Default for Config {
     fn default() -> Self {
-        let seconds = |s| Interval(Duration::from_secs(s));
+        let seconds = |s| ConfigDuration(Duration::from_secs(s));
         Self {
             listen: SocketAddr::from(([0, 0, 0, 0], 7411)),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 7412))),
@@ -220,7 +220,7 @@ impl Default for Config {
             suspect_after: seconds(150),
             lease: seconds(15 * 60),
             begin_within: seconds(15 * 60),
-            prefetch: Interval(Duration::from_millis(100)),
+            prefetch: ConfigDuration(Duration::from_millis(100)),
             frozen_per_slot: 1,
             policing: None,
             benching: true,
@@ -230,7 +230,7 @@ impl Default for Config {
             max_blob_bytes: 64 << 30,
             certificate_life: seconds(30 * 86_400),
             renewal_grace: seconds(7 * 86_400),
-            sharing: Sharing::default(),
+            sharing: SharingConfig::default(),
             limits: Limits::default(),
             reserve_bytes: 64 << 20,
             record: None,

@@ -23,15 +23,15 @@ pub use crate::core::ask::{
     Ask, CoreReply, HostAsk, JobAsk, PeerAsk, Redeeming, Submitting, TokenWish, UpkeepAsk,
 };
 use crate::core::{Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
-use crate::laws::Laws;
+use crate::laws::SafetyRules;
 use crate::store::{AttemptResult, Reader, StoreError, Writer};
-pub use crate::store::{Logs, Peer, Redeemed, Standing};
+pub use crate::store::{Logs, Peer, PeerStatus, Redeemed};
 use crate::{Config, MasterError};
 
 /// The master's core with its store, and what it has to say.
 pub struct Engine {
     core: Core,
-    laws: Laws,
+    laws: SafetyRules,
     contents: Arc<dyn Contents>,
     heartbeat: Span,
     reader: Reader,
@@ -89,7 +89,7 @@ impl Engine {
         now: Time,
         config: &Config,
         (contents, logs): (Arc<dyn Contents>, &dyn Logs),
-        laws: Laws,
+        laws: SafetyRules,
     ) -> Result<Self, MasterError> {
         // Nobody compares here beside the core: jobs of quorums compare their results byte by byte.
         let (compare, _) = unbounded_channel();

@@ -16,8 +16,8 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 
 use crate::core::ask::UpkeepAsk;
-use crate::limits::Files;
-use crate::run::State;
+use crate::limits::FileTransfers;
+use crate::run::SessionContext;
 
 /// Makes the metrics recorder, once for the process; a second master in one process records into
 /// the first's.
@@ -41,7 +41,7 @@ pub(crate) async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, L
 }
 
 /// Serves until the listener fails.
-pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, files: Files) {
+pub(crate) async fn serve(listener: TcpListener, state: Arc<SessionContext>, files: FileTransfers) {
     let guarded = from_fn_with_state(state.clone(), guard);
     let routes = Router::new()
         .route("/healthz", get(healthz))
@@ -49,7 +49,7 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, files: Files
     let routes = routes.layer(guarded).with_state(state);
 
     if let Err(error) = axum::serve(
-        door::Door::new(listener, files.http, files.http_of_one),
+        door::HttpListener::new(listener, files.http, files.http_of_one),
         routes,
     )
     .await
@@ -61,7 +61,11 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, files: Files
 /// Answers only who means this master, and once on each connection. A page of somebody else's whose
 /// name leads here would let the browser of whoever looks at it read the numbers: it says its own
 /// name.
-async fn guard(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
+async fn guard(
+    Shared(state): Shared<Arc<SessionContext>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let named = request
         .headers()
         .get(header::HOST)
@@ -82,7 +86,7 @@ async fn guard(Shared(state): Shared<Arc<State>>, request: Request, next: Next) 
 
 /// Whether a host that was named is this one: an address (no page of another can have one for its
 /// name), this machine, or a name that is configured.
-fn is_ours(named: &str, state: &State) -> bool {
+fn is_ours(named: &str, state: &SessionContext) -> bool {
     let host = without_port(named);
     let address = host
         .trim_start_matches('[')
@@ -105,14 +109,14 @@ fn without_port(named: &str) -> &str {
 }
 
 /// Fine if the core answers, which it does only after a commit.
-async fn healthz(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
+async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, &'static str) {
     match state.core.ask(UpkeepAsk::Ping).await {
         Ok(()) => (StatusCode::OK, "ok\n"),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the core has stopped\n"),
     }
 }
 
-async fn show_metrics(Shared(state): Shared<Arc<State>>) -> Result<String, StatusCode> {
+async fn show_metrics(Shared(state): Shared<Arc<SessionContext>>) -> Result<String, StatusCode> {
     let counts = state.core.ask::<(Vec<_>, usize)>(UpkeepAsk::Counts).await;
     let (hosts, jobs) = counts.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     for (name, count) in hosts {

@@ -4,7 +4,7 @@
 
 /// Which rules are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Laws {
+pub struct SafetyRules {
     /// Nothing is acknowledged, sent or answered before what it says is durable.
     pub acknowledge_after_commit: bool,
     /// A token's use is durable before the certificate that it buys is returned.
@@ -14,7 +14,7 @@ pub struct Laws {
     pub fence_by_incarnation: bool,
 }
 
-impl Laws {
+impl SafetyRules {
     /// All of them.
     pub const KEPT: Self = Self {
         acknowledge_after_commit: true,

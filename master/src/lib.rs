@@ -23,8 +23,8 @@ mod sweep;
 mod uploads;
 mod whole;
 
-pub use config::{Accept, Config, Interval};
-pub use laws::Laws;
+pub use config::{Accept, Config, ConfigDuration};
+pub use laws::SafetyRules;
 pub use limits::Limits;
 pub use run::{rotate_ca, run};
 pub use store::StoreError;

@@ -90,7 +90,7 @@ fn runs(home: &Path) -> bool {
 }
 
 /// The room on the disk of one directory.
-pub(crate) struct Room {
+pub(crate) struct DiskRoom {
     home: PathBuf,
     /// What is never given to new work, in bytes.
     reserve: u64,
@@ -106,7 +106,7 @@ struct Held {
     able: bool,
 }
 
-impl Room {
+impl DiskRoom {
     /// Holds room in `home`, a part of `reserve` bytes, as far as there is any.
     pub(crate) fn open(home: &Path, reserve: u64) -> Result<Self, LinkError> {
         let path = home.join("reserve");
@@ -283,14 +283,14 @@ mod tests {
     fn a_part_of_the_reserve_is_held_as_a_file_and_survives_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let length = || std::fs::metadata(dir.path().join("reserve")).unwrap().len();
-        let room = Room::open(dir.path(), 8 << 20).unwrap();
+        let room = DiskRoom::open(dir.path(), 8 << 20).unwrap();
 
         assert_eq!(length(), 2 << 20);
         assert!(room.left() > 2 << 20);
         drop(room);
-        Room::open(dir.path(), 8 << 20).unwrap();
+        DiskRoom::open(dir.path(), 8 << 20).unwrap();
         assert_eq!(length(), 2 << 20);
-        Room::open(dir.path(), 0).unwrap();
+        DiskRoom::open(dir.path(), 0).unwrap();
         assert_eq!(
             length(),
             0,
@@ -301,12 +301,12 @@ mod tests {
     #[test]
     fn new_work_is_refused_while_results_are_still_taken() {
         let dir = tempfile::tempdir().unwrap();
-        let plenty = Room::open(dir.path(), 1 << 20).unwrap();
+        let plenty = DiskRoom::open(dir.path(), 1 << 20).unwrap();
         assert_eq!(plenty.refuse_new(1 << 20), None);
         assert_eq!(plenty.takes_nothing_new(), None);
 
         // A reserve that is larger than the disk: nothing new can have room on it.
-        let scarce = Room::open(dir.path(), u64::MAX / 4).unwrap();
+        let scarce = DiskRoom::open(dir.path(), u64::MAX / 4).unwrap();
         let refusal = scarce.refuse_new(0).expect("refused");
         assert_eq!(refusal.code, RefusalCode::Unavailable);
         assert!(
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn the_stores_files_have_room_behind_their_ends() {
         let dir = tempfile::tempdir().unwrap();
-        let room = Room::open(dir.path(), 0).unwrap();
+        let room = DiskRoom::open(dir.path(), 0).unwrap();
         let path = dir.path().join(STORE[0]);
         std::fs::write(&path, b"some").unwrap();
         room.extend_store();
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn what_is_held_is_given_away_when_it_is_needed() {
         let dir = tempfile::tempdir().unwrap();
-        let room = Room::open(dir.path(), 32 << 20).unwrap();
+        let room = DiskRoom::open(dir.path(), 32 << 20).unwrap();
         assert_eq!(room.lock().bytes, 8 << 20);
         // More than there is: everything that is held goes, and it is still not enough.
         assert!(!room.make_way(free(dir.path()) * 2));

@@ -17,12 +17,12 @@ use crate::authority::Authority;
 use crate::away::Away;
 use crate::clock::Clock;
 use crate::core::ask::{HostAsk, PeerAsk, UpkeepAsk};
-use crate::core::{self, Handle};
-use crate::limits::{Attempted, Counters, Files};
-use crate::room::Room;
+use crate::core::{self, CoreHandle};
+use crate::limits::{Attempted, Counters, FileTransfers};
+use crate::room::DiskRoom;
 use crate::sessions::Entrance;
-use crate::sessions::live::Live;
-use crate::store::{Reader, Standing, Writer};
+use crate::sessions::live::LiveSessions;
+use crate::store::{PeerStatus, Reader, Writer};
 use crate::uploads::Uploads;
 use crate::{Config, MasterError, compare, http, sessions, sweep, whole};
 
@@ -33,13 +33,13 @@ const GOODBYE: Duration = Duration::from_millis(500);
 const UP_MINUTES: u64 = 10;
 
 /// What every session needs.
-pub(crate) struct State {
+pub(crate) struct SessionContext {
     pub(crate) home: PathBuf,
     pub(crate) config: Config,
-    pub(crate) core: Handle,
+    pub(crate) core: CoreHandle,
     pub(crate) reader: Reader,
     pub(crate) blobs: BlobStore,
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<DiskRoom>,
     pub(crate) authority: Authority,
     pub(crate) ca_key_hash: [u8; 32],
     /// What to tell those on other machines that this master's address is.
@@ -48,11 +48,11 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     pub(crate) counters: Counters,
     pub(crate) uploads: Uploads,
-    pub(crate) live: Live,
+    pub(crate) live: LiveSessions,
     pub(crate) away: Away,
 }
 
-impl State {
+impl SessionContext {
     /// Notes in the audit log what was refused to whom; what happens often is counted.
     pub(crate) fn refused(&self, who: &str, what: &'static str, subject: &str, why: &str) {
         tracing::warn!(who, what, subject, why, "refused");
@@ -90,11 +90,11 @@ pub async fn run(
 
     let _lock = lock(&home)?;
     let clock = Clock::start();
-    let files = Files::raise();
-    let room = Arc::new(Room::open(&home, config.reserve_bytes)?);
+    let files = FileTransfers::raise();
+    let room = Arc::new(DiskRoom::open(&home, config.reserve_bytes)?);
     let store = whole::open(&home, clock, config.accept)?;
     let begun = begin(&dir, store, clock, config, (files, room)).await;
-    let Begun {
+    let StartingMaster {
         grid,
         state,
         entrances,
@@ -144,14 +144,14 @@ pub async fn run(
 }
 
 /// A master that is about to be reached.
-struct Begun {
+struct StartingMaster {
     grid: Uuid,
-    state: Arc<State>,
+    state: Arc<SessionContext>,
     entrances: Vec<Entrance>,
     listener: Option<tokio::net::TcpListener>,
     bound: SocketAddr,
     address: String,
-    files: Files,
+    files: FileTransfers,
     to_compare: tokio::sync::mpsc::UnboundedReceiver<compare::Comparison>,
     incarnation: common::Incarnation,
     thread: core::Thread,
@@ -164,8 +164,8 @@ async fn begin(
     mut store: Writer,
     clock: Clock,
     config: Config,
-    (files, room): (Files, Arc<Room>),
-) -> Result<Begun, MasterError> {
+    (files, room): (FileTransfers, Arc<DiskRoom>),
+) -> Result<StartingMaster, MasterError> {
     let home = dir.join("master");
     let (grid, seed) = name(&home, &mut store)?;
     let authority = Authority::open(&home, grid, config.certificate_life.0)?;
@@ -204,8 +204,8 @@ async fn begin(
 
     let reader = Reader::new(&home);
     let counters = Counters::new(&config.limits, &files);
-    let live = Live::default();
-    let state = State {
+    let live = LiveSessions::default();
+    let state = SessionContext {
         home,
         config,
         core,
@@ -223,7 +223,7 @@ async fn begin(
         away,
     };
 
-    Ok(Begun {
+    Ok(StartingMaster {
         grid,
         state: Arc::new(state),
         entrances,
@@ -238,7 +238,7 @@ async fn begin(
 }
 
 /// Lets in who comes, by every entrance.
-fn receive(state: &Arc<State>, entrances: &[Entrance]) -> JoinSet<()> {
+fn receive(state: &Arc<SessionContext>, entrances: &[Entrance]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for entrance in entrances {
         tasks.spawn(sessions::serve(state.clone(), entrance.clone()));
@@ -261,7 +261,7 @@ fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError
 
 /// Ends in order: what is known is written down, whoever is connected is told, and the core closes
 /// its store.
-async fn end(state: &State, entrances: &[Entrance], mut tasks: JoinSet<()>) {
+async fn end(state: &SessionContext, entrances: &[Entrance], mut tasks: JoinSet<()>) {
     tracing::info!("shutting down");
     write_the_last(state).await;
     for entrance in entrances {
@@ -277,7 +277,7 @@ async fn end(state: &State, entrances: &[Entrance], mut tasks: JoinSet<()>) {
 }
 
 /// What is written down at an orderly end.
-async fn write_the_last(state: &State) {
+async fn write_the_last(state: &SessionContext) {
     // A core that has stopped has said so where its end is looked at.
     let repeats = state.counters.repeats(state.clock.now());
     let _ = state.core.ask::<()>(PeerAsk::Audit(repeats)).await;
@@ -313,7 +313,7 @@ async fn fallback(
 }
 
 /// What is written down now and then while the master runs.
-async fn minutely(state: Arc<State>) {
+async fn minutely(state: Arc<SessionContext>) {
     let mut minutes = tokio::time::interval(Duration::from_secs(60));
     minutes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for minute in 0u64.. {
@@ -329,7 +329,7 @@ async fn minutely(state: Arc<State>) {
 }
 
 /// Looks now and then for hosts that take work and do not begin it.
-async fn take_back(state: Arc<State>) {
+async fn take_back(state: Arc<SessionContext>) {
     let within = state.config.begin_within;
     let mut looks = tokio::time::interval(
         (within.0 / 4).clamp(Duration::from_millis(100), Duration::from_secs(60)),
@@ -467,7 +467,7 @@ fn admit_local_admin(
     // One of the future was made while the clock was wrong.
     let due = validity.is_due(now_s) || now_s < validity.from_s;
     if (due || known.ca != *authority.certificate())
-        && matches!(store.standing(name.id, key_hash)?, Standing::In(_))
+        && matches!(store.standing(name.id, key_hash)?, PeerStatus::In(_))
     {
         let enter = |key_hash| {
             store.renew_peer(name.id, key_hash, authority.expiry())?;
@@ -519,7 +519,7 @@ fn rotate_with(
     whole::watch(home, &mut store, grid)?;
     crate::authority::rotate(home, grid, overlap)?;
 
-    store.add_audit(&crate::store::Entry {
+    store.add_audit(&crate::store::AuditEntry {
         at: now,
         who: "this machine".to_owned(),
         what: "rotate-ca",

@@ -9,15 +9,15 @@ use common::BlobRef;
 use tokio::time::MissedTickBehavior;
 
 use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
-use crate::operations::Hold;
-use crate::run::State;
+use crate::operations::SweepHold;
+use crate::run::SessionContext;
 
 /// So many blobs are looked up in one turn of the core, so that nobody waits long.
 const PORTION: usize = 1_000;
 
 /// Sweeps as often as content may become old, from a while after the start until the core has
 /// ended.
-pub(crate) async fn serve(state: Arc<State>) {
+pub(crate) async fn serve(state: Arc<SessionContext>) {
     let grace = state.config.content_grace.0.max(Duration::from_secs(1));
     let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + grace, grace);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -43,7 +43,7 @@ pub(crate) async fn serve(state: Arc<State>) {
             }
         }
 
-        let _hold = match Hold::for_sweeping(&state.home) {
+        let _hold = match SweepHold::for_sweeping(&state.home) {
             Ok(Some(hold)) => hold,
             Ok(None) => {
                 tracing::info!("content is not swept now: a backup counts on it");

@@ -45,7 +45,7 @@ impl Brought {
 
 /// An upload of a user's that has begun; dropped at its end.
 #[derive(Debug)]
-pub(crate) struct Begun<'a> {
+pub(crate) struct BegunUpload<'a> {
     uploads: &'a Uploads,
     user: Uuid,
     bytes: u64,
@@ -74,7 +74,7 @@ impl Uploads {
         bytes: u64,
         unused: u64,
         room: u64,
-    ) -> Result<Begun<'_>, Refusal> {
+    ) -> Result<BegunUpload<'_>, Refusal> {
         let mut under_way = lock(&self.under_way);
         let sum = under_way.entry(user).or_default();
         let all = sum.saturating_add(unused).saturating_add(bytes);
@@ -92,7 +92,7 @@ impl Uploads {
         }
 
         *sum += bytes;
-        Ok(Begun {
+        Ok(BegunUpload {
             uploads: self,
             user,
             bytes,
@@ -100,7 +100,7 @@ impl Uploads {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for BegunUpload<'_> {
     fn drop(&mut self) {
         let mut under_way = lock(&self.uploads.under_way);
         if let Some(sum) = under_way.get_mut(&self.user) {

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::core::note_of;
-use crate::store::{self, Known, Mark, Marked, Writer};
+use crate::store::{self, Mark, Marked, StoreFacts, Writer};
 use crate::{Accept, MasterError, authority};
 
 const STORE: &str = "store.sqlite";
@@ -147,7 +147,7 @@ fn known(
         return Ok((ca || mark.is_some()).then_some(Some(Lost::Empty)));
     }
 
-    let Ok(found) = Known::of(&db) else {
+    let Ok(found) = StoreFacts::of(&db) else {
         return Ok(None);
     };
     let Some(grid) = found.grid else {
@@ -234,7 +234,7 @@ fn close_again(home: &Path, mark: Marked) {
 /// A clock that lies before what has happened already would make certificates that hold for nobody,
 /// and count leases anew. What the store does not say is no reason not to open it.
 fn look_at_clock(home: &Path, clock: Clock, accept: Accept) -> Result<(), MasterError> {
-    let known = || Known::of(&store::open_to_look(&home.join(STORE)).ok()?.0).ok();
+    let known = || StoreFacts::of(&store::open_to_look(&home.join(STORE)).ok()?.0).ok();
     let now = clock.now();
     let up = known()
         .and_then(|known| note_of(known.up?))

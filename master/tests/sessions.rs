@@ -21,10 +21,10 @@ mod shelf;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::attempt::{Completion, Held, Outcome, Phase, Stream};
+use common::attempt::{Completion, HeldAttempt, Outcome, Phase, Stream};
 use common::checkpoint::{Manifest, Saved, SavedFile, Saving};
 use common::host::{Confinement, HostFacts, OwnerState};
-use common::job::{CommandSpec, Input, Rules, Source, Work};
+use common::job::{CommandSpec, Input, InputSource, Rules, Work};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{HostState, JobState, TaskView};
@@ -34,7 +34,7 @@ use common::wire::worker::{Assignment, Delivery, Errand, ToMaster, ToWorker};
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{AttemptId, BlobRef, Content, IdSet, JobId, JobSpec, RequestId, Span, Speed, TaskSet};
 use link::{Channel, Client, Connection, Identity, LinkError, Purpose};
-use master::{Config, Interval};
+use master::{Config, ConfigDuration};
 use scheduler::Event;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -84,14 +84,14 @@ impl Master {
 
     /// Starts it on what lies in its directory.
     async fn again(&mut self) {
-        let interval = |ms| Interval(Duration::from_millis(ms));
+        let interval = |ms| ConfigDuration(Duration::from_millis(ms));
         let mut config = Config {
             listen: "127.0.0.1:0".parse().unwrap(),
             http: None,
             heartbeat: interval(200),
             suspect_after: interval(60_000),
             lease: interval(120_000),
-            content_grace: Interval(self.content_grace),
+            content_grace: ConfigDuration(self.content_grace),
             record: self.record.clone(),
             ..Config::default()
         };
@@ -160,7 +160,7 @@ impl Master {
     }
 
     /// A worker of two slots, welcome.
-    async fn worker(&self, identity: &Identity, held: Vec<Held>) -> Worker {
+    async fn worker(&self, identity: &Identity, held: Vec<HeldAttempt>) -> Worker {
         let mut identity = Identity {
             certificate: identity.certificate.clone(),
             key: identity.key.clone_key(),
@@ -192,7 +192,7 @@ async fn within<T>(what: impl Future<Output = T>) -> T {
         .expect("nothing happened for twenty seconds")
 }
 
-fn hello(held: Vec<Held>) -> ToMaster {
+fn hello(held: Vec<HeldAttempt>) -> ToMaster {
     let facts = HostFacts {
         name: "w".into(),
         slots: 2,
@@ -333,8 +333,8 @@ fn code(error: &LinkError) -> RefusalCode {
     }
 }
 
-fn held(attempt: AttemptId) -> Held {
-    Held {
+fn held(attempt: AttemptId) -> HeldAttempt {
+    HeldAttempt {
         attempt,
         phase: Phase::Running,
         ran: Span::ZERO,
@@ -739,7 +739,7 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     command.inputs.push(Input {
         name: "in".parse().unwrap(),
         executable: false,
-        source: Source::Shared(needed),
+        source: InputSource::Shared(needed),
     });
 
     spec.work = Work::Command(command);

@@ -76,7 +76,7 @@ impl Outcomes {
 
 /// Jobs that run one after the other; the trust that hosts earn in one counts in the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub struct JobSeries {
     /// The number of jobs.
     pub jobs: u32,
     /// The number of tasks of each job.
@@ -100,7 +100,7 @@ struct Court<'a, O> {
 }
 
 /// Runs the jobs of `load` on a crowd under a scheme. The same arguments give the same outcomes.
-pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
+pub fn run(crowd: &Crowd, scheme: Scheme, load: JobSeries) -> Outcomes {
     run_watched(crowd, scheme, load, &mut ())
 }
 
@@ -108,7 +108,7 @@ pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
 pub fn run_watched<O: Observer>(
     crowd: &Crowd,
     scheme: Scheme,
-    load: Load,
+    load: JobSeries,
     observer: &mut O,
 ) -> Outcomes {
     let settings = Settings {

@@ -6,7 +6,7 @@ mod commands;
 
 use std::process::ExitCode;
 
-use cli::terminal::{Output, parse};
+use cli::terminal::{OutputForm, parse};
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -14,12 +14,12 @@ fn main() -> ExitCode {
         Ok(lab) => lab,
         Err(exit) => return exit.into(),
     };
-    let out = Output::new(&lab.printing);
+    let out = OutputForm::new(&lab.printing);
 
     match commands::run(&out, &lab.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            Output::failure(out.mode(), &failure);
+            OutputForm::failure(out.mode(), &failure);
             failure.exit.into()
         }
     }

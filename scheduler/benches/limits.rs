@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use scheduler::reservation::{Grid, Law, adaptive_time_optimal, time_optimal};
+use scheduler::reservation::{NamedLaw, RunTimeGrid, adaptive_time_optimal, time_optimal};
 
 fn main() {
     // `cargo test --benches` runs this too: it should only be seen to work then.
@@ -38,9 +38,9 @@ fn main() {
         "exponential:0,16,1",
         "pareto:1,20,2.1",
     ] {
-        let law: Law = name.parse().expect("a law");
+        let law: NamedLaw = name.parse().expect("a law");
         for n in [200, 500] {
-            let grid = Grid::of(&law, n);
+            let grid = RunTimeGrid::of(&law, n);
             show(
                 &format!("TOptimal   n {n:3}          {name}"),
                 time(&|| time_optimal(&grid).cost),
@@ -48,7 +48,7 @@ fn main() {
         }
 
         for (n, zeta) in [(46, 0.1), (46, 0.5), (46, 0.9), (200, 0.5)] {
-            let grid = Grid::of(&law, n);
+            let grid = RunTimeGrid::of(&law, n);
             let what = format!("ATOptimal  n {n:3} zeta {zeta:3} {name}");
             show(&what, time(&|| adaptive_time_optimal(&grid, zeta).cost));
         }

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::OwnerState;
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
@@ -172,7 +172,7 @@ fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
         }
 
         let host = (*turn * 3_571 % u64::from(HOSTS)) as u32;
-        let running = |attempt: &AttemptId| Held {
+        let running = |attempt: &AttemptId| HeldAttempt {
             attempt: *attempt,
             phase: Phase::Running,
             ran: Span(1),

@@ -44,7 +44,7 @@ mod state;
 mod views;
 mod windows;
 
-pub use deadline::admission::Planned;
+pub use deadline::admission::PlannedTask;
 pub use deadline::status::Keeping;
 pub use disclosed::billing;
 pub use forecast::starts::{HostsWait, Starting};
@@ -53,7 +53,7 @@ pub use policy::{Policy, catalogue};
 pub use prediction::experience::Experience;
 pub use prediction::lessons::{FIRST_RUNS, LearnedLimits};
 pub use prediction::predict::Prediction;
-pub use prediction::widths::{Waits, Widths};
+pub use prediction::widths::{WaitErrors, WidthRuns};
 pub use prediction::{estimates, experience, malleable, predict, reservation, runs};
 pub use protocol::effect::Effect;
 pub use protocol::event::Event;

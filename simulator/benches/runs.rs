@@ -11,9 +11,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use simulator::experiment::{Contender, Generated, HOSTS, KONDO_JOBS, Source};
+use simulator::experiment::{Contender, DaySource, Generated, HOSTS, KONDO_JOBS};
 use simulator::trace::{Segment, Trace, TracedHost};
-use simulator::world::{Run, Simulator, World};
+use simulator::world::{PreparedTrace, Run, Simulator};
 
 const SEED: u64 = 1;
 const ROUNDS: usize = 5;
@@ -37,7 +37,7 @@ fn main() {
 
     let source = Generated::named("sdsc", "default", SEED, HOSTS)
         .expect("a platform and a model that there are");
-    let world = World::new(&source.day(101).expect("generated days are there"));
+    let world = PreparedTrace::new(&source.day(101).expect("generated days are there"));
     for row in scheduler::catalogue().iter().filter(|row| wanted(row.name)) {
         let reports = row.reports().is_some();
         let (number, aim) = if reports {
@@ -78,7 +78,7 @@ fn wanted(name: &str) -> bool {
 
 /// So many runs with different starts in business hours, on all threads; gives their processor time
 /// together.
-fn many<'a>(world: &World, number: usize, run: impl Fn(f64) -> Run<'a> + Sync) -> Duration {
+fn many<'a>(world: &PreparedTrace, number: usize, run: impl Fn(f64) -> Run<'a> + Sync) -> Duration {
     let next = AtomicUsize::new(0);
     let spent = Mutex::new(Duration::ZERO);
     std::thread::scope(|scope| {
@@ -121,7 +121,7 @@ fn completions(tasks: u32) {
             vec![always],
         )
     };
-    let world = World::new(&Trace {
+    let world = PreparedTrace::new(&Trace {
         hosts: (0..10_000).map(host).collect(),
         ..Trace::default()
     });

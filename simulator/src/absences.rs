@@ -10,7 +10,7 @@ mod week;
 
 use std::collections::BTreeMap;
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, Status, YieldReason};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
@@ -18,13 +18,13 @@ use scheduler::Event;
 use scheduler::effect::EndReason;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
-use scheduler::reservation::{Law, RunTimes};
+use scheduler::reservation::{NamedLaw, RunTimes};
 
-use crate::availability::stream::Stream;
+use crate::availability::stream::RandomStream;
 use crate::kernel::{
     self, FOREVER, Given, Kernel, Observer, World as _, dedicated, without_heartbeats,
 };
-use week::Course;
+use week::OwnerWeek;
 pub use week::Owners;
 
 /// The time for which an attempt is suspended before it is given back.
@@ -45,7 +45,7 @@ pub struct Case<'a> {
     /// The number of tasks.
     pub tasks: u32,
     /// The law of their run times on a host of speed 1, in units of `unit_s`.
-    pub law: &'a Law,
+    pub law: &'a NamedLaw,
     /// Seconds in a unit of `law`.
     pub unit_s: f64,
     /// The number of earlier runs of the program that the scheduler knows.
@@ -58,7 +58,7 @@ pub struct Case<'a> {
 
 /// The policy of a run, and the scheduler's knowledge of owners.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Way<'a> {
+pub struct OwnerKnowledge<'a> {
     /// A policy of the catalogue, with parameters.
     pub policy: &'a str,
     /// Whether the bag has a deadline (a distant one, after three weeks).
@@ -85,7 +85,7 @@ pub struct Came {
 
 /// The planned events, in their order at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum AbsenceEvent {
     /// The owner of this host comes or goes.
     Turn(usize),
     /// An attempt is done or at its limit (`End`), or has been suspended for too long (`Evict`).
@@ -96,7 +96,7 @@ enum What {
 
 /// An attempt on its host.
 #[derive(Debug, Clone, Copy)]
-struct Running {
+struct HostedAttempt {
     host: usize,
     /// The run time of the attempt there; it is killed at `limit` if that is shorter.
     takes: Span,
@@ -108,35 +108,39 @@ struct Running {
     turns: u32,
 }
 
-struct World<'a, O> {
-    kernel: Kernel<'a, (Time, What), O>,
+struct AbsenceWorld<'a, O> {
+    kernel: Kernel<'a, (Time, AbsenceEvent), O>,
     case: &'a Case<'a>,
-    way: Way<'a>,
+    way: OwnerKnowledge<'a>,
     start: Time,
-    courses: Vec<Course>,
+    courses: Vec<OwnerWeek>,
     speeds: Vec<Speed>,
     /// The work of each task, in seconds on a host of speed 1.
     works_s: Vec<f64>,
-    running: BTreeMap<AttemptId, Running>,
+    running: BTreeMap<AttemptId, HostedAttempt>,
     started: Vec<(HostId, AttemptId)>,
     came: Came,
     over: bool,
 }
 
 /// Runs the bag. Owners, hosts and run times depend on `case` alone.
-pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
+pub fn run(case: &Case<'_>, way: OwnerKnowledge<'_>) -> Came {
     run_watched(case, way, &mut ())
 }
 
 /// Does what [`run`] does, with an [`Observer`] of every step.
-pub fn run_watched<O: Observer>(case: &Case<'_>, way: Way<'_>, observer: &mut O) -> Came {
-    let stream = |name| Stream::new(name, case.seed, case.run, 0);
+pub fn run_watched<O: Observer>(
+    case: &Case<'_>,
+    way: OwnerKnowledge<'_>,
+    observer: &mut O,
+) -> Came {
+    let stream = |name| RandomStream::new(name, case.seed, case.run, 0);
     let mut speeds = stream("absent-speeds");
     let mut works = stream("absent-works");
     let start = case.owners.start(&mut stream("absent-start"));
     let horizon = start + Span::from_secs_f64(LONG_S);
 
-    let mut world = World {
+    let mut world = AbsenceWorld {
         kernel: Kernel::new(without_heartbeats(), start, horizon, observer),
         case,
         way,
@@ -161,7 +165,7 @@ pub fn run_watched<O: Observer>(case: &Case<'_>, way: Way<'_>, observer: &mut O)
 }
 
 impl Case<'_> {
-    fn work_s(&self, stream: &mut Stream) -> f64 {
+    fn work_s(&self, stream: &mut RandomStream) -> f64 {
         (self.law.quantile(stream.unit()) * self.unit_s).max(1.0)
     }
 }
@@ -195,11 +199,11 @@ fn bag(tasks: u32, policy: &str, mean_s: f64, deadline: Option<Time>) -> Bag {
     }
 }
 
-impl<O: Observer> World<'_, O> {
+impl<O: Observer> AbsenceWorld<'_, O> {
     /// Teaches the scheduler the program's run times: an extra host does the earlier runs, and
     /// leaves.
     fn teach(&mut self) {
-        let mut stream = Stream::new("absent-past", self.case.seed, self.case.run, 0);
+        let mut stream = RandomStream::new("absent-past", self.case.seed, self.case.run, 0);
         let host = HostId(self.case.hosts as u32 + 1);
         self.step(dedicated(host, Speed::REFERENCE));
 
@@ -307,7 +311,7 @@ impl<O: Observer> World<'_, O> {
 
     /// Ends an attempt that is done or at its limit.
     fn on_end(&mut self, attempt: AttemptId) {
-        let Some(Running {
+        let Some(HostedAttempt {
             host, takes, limit, ..
         }) = self.running.get(&attempt).copied()
         else {
@@ -375,7 +379,7 @@ impl<O: Observer> World<'_, O> {
             } else {
                 Phase::Suspended(YieldReason::InUse)
             };
-            held.push(Held {
+            held.push(HeldAttempt {
                 attempt,
                 phase,
                 ran: running.ran,
@@ -411,7 +415,7 @@ impl<O: Observer> World<'_, O> {
 
     fn plan_turn(&mut self, host: usize) {
         if let Some(at) = self.courses[host].next_turn(self.kernel.now) {
-            self.kernel.plan(at, What::Turn(host));
+            self.kernel.plan(at, AbsenceEvent::Turn(host));
         }
     }
 
@@ -426,11 +430,11 @@ impl<O: Observer> World<'_, O> {
         match running.since {
             Some(since) => self.kernel.plan(
                 since + Span(goal.0.saturating_sub(running.ran.0)),
-                What::End(attempt, running.turns),
+                AbsenceEvent::End(attempt, running.turns),
             ),
             None => self.kernel.plan(
                 self.kernel.now + PATIENCE,
-                What::Evict(attempt, running.turns),
+                AbsenceEvent::Evict(attempt, running.turns),
             ),
         }
     }
@@ -448,10 +452,10 @@ impl<O: Observer> World<'_, O> {
     }
 }
 
-impl<'a, O: Observer> kernel::World<'a, (Time, What), O> for World<'a, O> {
+impl<'a, O: Observer> kernel::World<'a, (Time, AbsenceEvent), O> for AbsenceWorld<'a, O> {
     const LEAST_TICK: Option<Span> = Some(Span::ZERO);
 
-    fn kernel(&mut self) -> &mut Kernel<'a, (Time, What), O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, (Time, AbsenceEvent), O> {
         &mut self.kernel
     }
 
@@ -459,12 +463,14 @@ impl<'a, O: Observer> kernel::World<'a, (Time, What), O> for World<'a, O> {
         self.over
     }
 
-    fn on_due(&mut self, _at: Time, due: What) {
+    fn on_due(&mut self, _at: Time, due: AbsenceEvent) {
         match due {
-            What::Turn(host) => self.turn(host),
-            What::End(attempt, turns) if self.is_at(attempt, turns) => self.on_end(attempt),
-            What::Evict(attempt, turns) if self.is_at(attempt, turns) => self.on_evict(attempt),
-            What::End(..) | What::Evict(..) => {}
+            AbsenceEvent::Turn(host) => self.turn(host),
+            AbsenceEvent::End(attempt, turns) if self.is_at(attempt, turns) => self.on_end(attempt),
+            AbsenceEvent::Evict(attempt, turns) if self.is_at(attempt, turns) => {
+                self.on_evict(attempt)
+            }
+            AbsenceEvent::End(..) | AbsenceEvent::Evict(..) => {}
         }
     }
 
@@ -483,7 +489,7 @@ impl<'a, O: Observer> kernel::World<'a, (Time, What), O> for World<'a, O> {
 
         let place = host.0 as usize - 1;
         let work_s = self.works_s[attempt.task.index as usize - 1];
-        let running = Running {
+        let running = HostedAttempt {
             host: place,
             takes: Span::from_secs_f64(work_s / self.speeds[place].factor()),
             limit,

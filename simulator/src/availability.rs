@@ -11,9 +11,9 @@ mod course;
 mod parameters;
 pub mod stream;
 
-use course::Course;
-use parameters::Parameters;
-use stream::Stream;
+use course::HostDay;
+use parameters::ModelParameters;
+use stream::RandomStream;
 
 use crate::trace::{LEAST_CPU, Segment, Trace};
 
@@ -28,7 +28,7 @@ pub const DAY_ENDS_S: f64 = 100_800.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
     name: &'static str,
-    parameters: Parameters,
+    parameters: ModelParameters,
 }
 
 impl Model {
@@ -67,10 +67,10 @@ impl Model {
     /// a host's segments do not depend on the number of hosts.
     pub fn day(&self, seed: u64, day: u32, hosts: usize) -> Vec<Vec<Segment>> {
         let seed = seed ^ self.parameters.seed;
-        let mut shared = Stream::new("day", seed, day, 0);
+        let mut shared = RandomStream::new("day", seed, day, 0);
         let scale = self.parameters.day_spread(&mut shared);
         let off = self.parameters.off_today(&mut shared);
-        let host = |host| Course::new(&self.parameters, seed, day, host).segments(scale, off);
+        let host = |host| HostDay::new(&self.parameters, seed, day, host).segments(scale, off);
         (0..hosts).map(host).collect()
     }
 

@@ -13,7 +13,7 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Offer, Refused, Settled};
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
-use scheduler::{Event, Planned};
+use scheduler::{Event, PlannedTask};
 
 use crate::kernel::{
     self, ENDLESS, Given, Kernel, Observer, World as _, dedicated, without_heartbeats,
@@ -21,7 +21,7 @@ use crate::kernel::{
 
 /// A bag that a user submits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct SubmittedBag {
     /// The time at which it is submitted.
     pub at: Time,
     /// The user and the program.
@@ -31,12 +31,12 @@ pub struct Asked {
     /// The deadline, as the time after `at`.
     pub deadline: Option<Span>,
     /// The tasks of the bag.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<BagTask>,
 }
 
 /// A task, in run times on a host of speed 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Task {
+pub struct BagTask {
     /// The user's estimate.
     pub estimate: Span,
     /// The true run time.
@@ -45,18 +45,18 @@ pub struct Task {
 
 /// An event of a bag.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Moment {
+pub struct BagEvent {
     /// The time of the event.
     pub at: Time,
     /// The bag, counted from 0.
     pub bag: usize,
-    /// The kind of event, as [`What`].
-    pub what: What,
+    /// The kind of event, as [`BagEventKind`].
+    pub what: BagEventKind,
 }
 
 /// The kinds of event. Tasks are counted from 0.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum BagEventKind {
     /// The bag was admitted, with the offer if it has a deadline.
     Accepted(Option<Offer>),
     /// The bag was refused.
@@ -71,7 +71,7 @@ pub enum What {
 
 /// The history of a bag.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Fate {
+pub struct BagFate {
     /// Whether it was admitted.
     pub accepted: bool,
     /// The offer that it was promised.
@@ -89,23 +89,23 @@ pub struct Fate {
 
 /// The results of [`run`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
+pub struct BagResults {
     /// The fate of each bag.
-    pub fates: Vec<Fate>,
-    /// All events in order, if [`Wanted::moments`] is set.
-    pub moments: Vec<Moment>,
-    /// The planned places of the tasks of the bag [`Wanted::plan_of`], as computed when it came.
-    pub plan: Vec<Planned>,
+    pub fates: Vec<BagFate>,
+    /// All events in order, if [`WantedResults::moments`] is set.
+    pub moments: Vec<BagEvent>,
+    /// The planned places of the tasks of the bag [`WantedResults::plan_of`], as computed when it came.
+    pub plan: Vec<PlannedTask>,
 }
 
 /// The results that are wanted beside the fates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedResults {
     /// Whether to record every event.
     pub moments: bool,
     /// The bag whose plan is recorded.
     pub plan_of: Option<usize>,
-    /// Whether to compute [`Fate::single`].
+    /// Whether to compute [`BagFate::single`].
     pub single: bool,
 }
 
@@ -118,10 +118,10 @@ enum Upcoming {
     Done(u64, AttemptId),
 }
 
-struct World<'a, O> {
+struct BagWorld<'a, O> {
     kernel: Kernel<'a, (Time, Upcoming), O>,
-    asked: &'a [Asked],
-    wanted: Wanted,
+    asked: &'a [SubmittedBag],
+    wanted: WantedResults,
     speeds: &'a [Speed],
     starts: u64,
     /// The running attempts, each with its host and its run time there.
@@ -130,23 +130,23 @@ struct World<'a, O> {
     open: Vec<usize>,
     /// The jobs that were settled in this step.
     settled: Vec<JobId>,
-    told: Told,
+    told: BagResults,
 }
 
 /// Submits the bags, sorted by time, to a scheduler with hosts of these `speeds`, and waits until
 /// nothing runs.
-pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
+pub fn run(speeds: &[Speed], asked: &[SubmittedBag], wanted: WantedResults) -> BagResults {
     run_watched(speeds, asked, wanted, &mut ())
 }
 
 /// Does what [`run`] does, with an [`Observer`] of every step.
 pub fn run_watched<O: Observer>(
     speeds: &[Speed],
-    asked: &[Asked],
-    wanted: Wanted,
+    asked: &[SubmittedBag],
+    wanted: WantedResults,
     observer: &mut O,
-) -> Told {
-    let mut world = World {
+) -> BagResults {
+    let mut world = BagWorld {
         kernel: Kernel::new(without_heartbeats(), Time(0), ENDLESS, observer),
         asked,
         wanted,
@@ -155,9 +155,9 @@ pub fn run_watched<O: Observer>(
         running: BTreeMap::new(),
         open: asked.iter().map(|bag| bag.tasks.len()).collect(),
         settled: Vec::new(),
-        told: Told {
-            fates: vec![Fate::default(); asked.len()],
-            ..Told::default()
+        told: BagResults {
+            fates: vec![BagFate::default(); asked.len()],
+            ..BagResults::default()
         },
     };
     for (number, speed) in (1..).zip(speeds) {
@@ -170,7 +170,7 @@ pub fn run_watched<O: Observer>(
 }
 
 /// Converts a bag to the `Bag` that the scheduler receives.
-fn bag(asked: &Asked) -> Bag {
+fn bag(asked: &SubmittedBag) -> Bag {
     let tasks = IdSet::from_range(1, asked.tasks.len() as u32);
     let rules = Rules {
         policy: asked.policy.clone(),
@@ -191,7 +191,7 @@ fn bag(asked: &Asked) -> Bag {
     }
 }
 
-impl<O: Observer> World<'_, O> {
+impl<O: Observer> BagWorld<'_, O> {
     /// Plans the arrival of a bag, if there is such a bag.
     fn plan_arrival(&mut self, number: usize) {
         if let Some(bag) = self.asked.get(number) {
@@ -219,7 +219,7 @@ impl<O: Observer> World<'_, O> {
         });
 
         if let Some(mut bag) = counterfactual.filter(|_| !self.told.fates[number].accepted) {
-            let excess = |task: &Task| task.estimate.0.saturating_sub(task.takes.0);
+            let excess = |task: &BagTask| task.estimate.0.saturating_sub(task.takes.0);
             let worst =
                 (0..asked.tasks.len()).max_by_key(|at| (excess(&asked.tasks[*at]), Reverse(*at)));
             if let Some(worst) = worst {
@@ -243,9 +243,9 @@ impl<O: Observer> World<'_, O> {
         });
     }
 
-    fn note(&mut self, bag: usize, what: What) {
+    fn note(&mut self, bag: usize, what: BagEventKind) {
         if self.wanted.moments {
-            self.told.moments.push(Moment {
+            self.told.moments.push(BagEvent {
                 at: self.kernel.now,
                 bag,
                 what,
@@ -254,7 +254,7 @@ impl<O: Observer> World<'_, O> {
     }
 }
 
-impl<'a, O: Observer> kernel::World<'a, (Time, Upcoming), O> for World<'a, O> {
+impl<'a, O: Observer> kernel::World<'a, (Time, Upcoming), O> for BagWorld<'a, O> {
     const LEAST_TICK: Option<Span> = Some(Span::ZERO);
 
     fn kernel(&mut self) -> &mut Kernel<'a, (Time, Upcoming), O> {
@@ -274,17 +274,17 @@ impl<'a, O: Observer> kernel::World<'a, (Time, Upcoming), O> for World<'a, O> {
     fn on_admitted(&mut self, job: JobId) {
         self.told.fates[of(job)].accepted = true;
         if self.asked[of(job)].deadline.is_none() {
-            self.note(of(job), What::Accepted(None));
+            self.note(of(job), BagEventKind::Accepted(None));
         }
     }
 
     fn on_promised(&mut self, job: JobId, offer: Offer) {
         self.told.fates[of(job)].offer = Some(offer);
-        self.note(of(job), What::Accepted(Some(offer)));
+        self.note(of(job), BagEventKind::Accepted(Some(offer)));
     }
 
     fn on_refused(&mut self, job: JobId, why: &Refused) {
-        self.note(of(job), What::Refused(why.clone()));
+        self.note(of(job), BagEventKind::Refused(why.clone()));
     }
 
     fn on_start(&mut self, Given { host, attempt, .. }: Given) {
@@ -296,7 +296,7 @@ impl<'a, O: Observer> kernel::World<'a, (Time, Upcoming), O> for World<'a, O> {
         self.running.insert(attempt, (host, ran));
         self.kernel
             .plan(self.kernel.now + ran, Upcoming::Done(self.starts, attempt));
-        self.note(bag, What::Started(task, host));
+        self.note(bag, BagEventKind::Started(task, host));
     }
 
     fn on_stop(&mut self, _host: HostId, attempt: AttemptId, _why: &EndReason) {
@@ -307,7 +307,7 @@ impl<'a, O: Observer> kernel::World<'a, (Time, Upcoming), O> for World<'a, O> {
         if let EndReason::Policed { elapsed, .. } = why {
             let (bag, task) = place(attempt.task);
             self.told.fates[bag].killed.push((task, *elapsed));
-            self.note(bag, What::Killed(task, *elapsed));
+            self.note(bag, BagEventKind::Killed(task, *elapsed));
         }
     }
 
@@ -316,7 +316,7 @@ impl<'a, O: Observer> kernel::World<'a, (Time, Upcoming), O> for World<'a, O> {
             return;
         };
         let (bag, task) = place(task);
-        self.note(bag, What::Done(task));
+        self.note(bag, BagEventKind::Done(task));
         self.open[bag] -= 1;
 
         if self.open[bag] == 0 {

@@ -12,8 +12,11 @@ mod stats;
 mod threads;
 
 pub use days::{FIRST_DAY, Generated, HOSTS, Recorded, TRAINING_DAYS};
-pub use grid::{Contender, Day, Grid, GridError, Job, KONDO_JOBS, Row, Site, Source, SourceError};
+pub use grid::{
+    Contender, Day, DaySource, GridError, JobSize, KONDO_JOBS, PolicyGrid, RunRow, Site,
+    SourceError,
+};
 pub use history::{BUSINESS_HOURS_S, Knowledge, experience_of, track_records};
-pub use measure::{Figure, Reading, Summary, summarize};
-pub use stats::{Interval, geometric_mean};
+pub use measure::{MeasuredNumber, Measurement, Summary, summarize};
+pub use stats::{ConfidenceInterval, geometric_mean};
 pub use threads::in_parallel;

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use common::attempt::{Held, Phase};
+use common::attempt::{HeldAttempt, Phase};
 use common::host::OwnerState;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Judgement, Offer, Refused, Settled};
@@ -164,7 +164,7 @@ pub fn dedicated(host: HostId, speed: Speed) -> Event {
 
 /// The event that an attempt runs on its host, for `ran` so far.
 pub fn running(host: HostId, attempt: AttemptId, ran: Span) -> Event {
-    let held = vec![Held {
+    let held = vec![HeldAttempt {
         attempt,
         phase: Phase::Running,
         ran,

@@ -19,4 +19,4 @@ pub mod users;
 pub mod world;
 
 pub use kernel::Observer;
-pub use replay::{Record, replay};
+pub use replay::{Recording, replay};

@@ -4,9 +4,9 @@
 
 mod law;
 
-use law::{INTERNET_2004, INTERNET_2016, LAB, LRI_WISC, Law, SDSC};
+use law::{ClockLaw, INTERNET_2004, INTERNET_2016, LAB, LRI_WISC, SDSC};
 
-use crate::availability::stream::Stream;
+use crate::availability::stream::RandomStream;
 
 /// The number of hosts of the paper's platforms.
 pub const HOSTS: usize = 220;
@@ -15,7 +15,7 @@ pub const HOSTS: usize = 220;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Platform {
     name: &'static str,
-    law: Law,
+    law: ClockLaw,
 }
 
 const PLATFORMS: [Platform; 6] = [
@@ -33,7 +33,7 @@ const PLATFORMS: [Platform; 6] = [
     },
     Platform {
         name: "homogeneous",
-        law: Law::Normal {
+        law: ClockLaw::Normal {
             mean: 3_200.0,
             sd: 170.0,
         },
@@ -76,7 +76,7 @@ impl Platform {
     pub fn clocks_mhz(&self, seed: u64, hosts: usize) -> Vec<f64> {
         let mut sorted = self
             .law
-            .sorted(&mut Stream::new(self.name, seed, 0, 0), hosts)
+            .sorted(&mut RandomStream::new(self.name, seed, 0, 0), hosts)
             .into_iter();
         let mut clocks_mhz = vec![0.0; hosts];
         for host in order(seed, hosts) {
@@ -88,7 +88,7 @@ impl Platform {
 
 /// The order of the hosts from the slowest to the fastest, the same on every platform.
 fn order(seed: u64, hosts: usize) -> Vec<usize> {
-    let mut stream = Stream::new("clock-order", seed, 0, 0);
+    let mut stream = RandomStream::new("clock-order", seed, 0, 0);
     let mut keyed: Vec<_> = (0..hosts).map(|host| (stream.unit(), host)).collect();
     keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     keyed.into_iter().map(|(_, host)| host).collect()

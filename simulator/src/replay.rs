@@ -1,4 +1,4 @@
-//! Records a run ([`Record`]), and feeds what was recorded to a fresh scheduler.
+//! Records a run ([`Recording`]), and feeds what was recorded to a fresh scheduler.
 
 use common::{Incarnation, Time};
 use scheduler::{Effect, Event, Scheduler, Settings};
@@ -9,7 +9,7 @@ use crate::kernel::Observer;
 /// A recorded run: the scheduler's settings, and every event with its time, in order. As the
 /// [`Observer`] of a run it records that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct Recording {
     /// The scheduler's settings.
     pub settings: Settings,
     /// The incarnation that its attempts carried.
@@ -18,7 +18,7 @@ pub struct Record {
     pub events: Vec<(Time, Event)>,
 }
 
-impl Observer for Record {
+impl Observer for Recording {
     fn began(&mut self, settings: &Settings, incarnation: Incarnation) {
         self.settings = settings.clone();
         self.incarnation = incarnation;
@@ -32,7 +32,7 @@ impl Observer for Record {
 
 /// Computes the effects of the run, event by event. A scheduler is a function of its record: the
 /// same record always gives the same effects.
-pub fn replay(record: &Record) -> Vec<Vec<Effect>> {
+pub fn replay(record: &Recording) -> Vec<Vec<Effect>> {
     let mut scheduler = Scheduler::new(record.settings.clone(), record.incarnation);
     let step = |(now, event): &(Time, Event)| {
         let mut effects = Vec::new();
@@ -73,12 +73,13 @@ mod tests {
             (Time(2), joined),
             (Time(3), Event::Tick),
         ];
-        let record = Record {
+        let record = Recording {
             settings: Settings::default(),
             incarnation: Incarnation(1),
             events,
         };
-        let again: Record = postcard::from_bytes(&postcard::to_stdvec(&record).unwrap()).unwrap();
+        let again: Recording =
+            postcard::from_bytes(&postcard::to_stdvec(&record).unwrap()).unwrap();
         let effects = replay(&record);
         assert_eq!(effects, replay(&again));
         assert!(

@@ -83,7 +83,7 @@ pub fn stats(trace: &Trace) -> Stats {
     };
 
     let failures = TASK_SIZES_S.map(|task_s| {
-        let mut count = failure::Count::default();
+        let mut count = failure::FailureCount::default();
         count.add(trace, window, f64::from(task_s));
         (task_s, count.share())
     });

@@ -18,7 +18,7 @@ use common::host::Offers;
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, Time};
 use scheduler::Event;
-use scheduler::billing::Entry;
+use scheduler::billing::LedgerEntry;
 use scheduler::effect::EndReason;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
@@ -26,7 +26,7 @@ use scheduler::policy::Ordering;
 use scheduler::policy::ordering::Disclosed;
 
 use crate::kernel::{self, Given, Kernel, Observer, World as _, dedicated, without_heartbeats};
-pub use plan::{Parameters, Plan, Random, Script};
+pub use plan::{Random, Script, StudyPoint, UserPlan};
 
 /// The place of a task: its user, its set, and its place there, each counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ impl From<usize> for Servers {
 
 /// The events of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum TaskEvent {
     /// The user disclosed the task.
     Disclosed,
     /// The user requested the task and waits for its result.
@@ -82,7 +82,7 @@ pub enum What {
 
 /// The history of a task, up to the time when its user was through with its set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Fate {
+pub struct TaskFate {
     /// The run time of the task.
     pub takes: Span,
     /// The time for which all its attempts ran.
@@ -93,10 +93,10 @@ pub struct Fate {
     pub executed: Option<Time>,
 }
 
-impl Fate {
-    /// Converts it to an [`Entry`] of the ledger.
-    pub fn entry(&self) -> Entry {
-        Entry {
+impl TaskFate {
+    /// Converts it to an [`LedgerEntry`] of the ledger.
+    pub fn entry(&self) -> LedgerEntry {
+        LedgerEntry {
             used: self.used,
             service: self.takes,
             requested: self.requested,
@@ -108,18 +108,18 @@ impl Fate {
 /// The receiver of the events of a `run`.
 pub trait Audience {
     /// Hears that `_what` happened to a task.
-    fn happened(&mut self, _at: Time, _what: What, _which: Which) {}
+    fn happened(&mut self, _at: Time, _what: TaskEvent, _which: Which) {}
     /// Hears that a user has the result of a task.
-    fn finished(&mut self, _at: Time, _which: Which, _fate: &Fate) {}
+    fn finished(&mut self, _at: Time, _which: Which, _fate: &TaskFate) {}
     /// Hears that a server was busy with one task from `_from` to `_to`.
     fn ran(&mut self, _from: Time, _to: Time) {}
     /// Hears that a user is through with a set; `_fates` are those of its tasks.
-    fn through(&mut self, _at: Time, _user: usize, _set: usize, _fates: &[Fate]) {}
+    fn through(&mut self, _at: Time, _user: usize, _set: usize, _fates: &[TaskFate]) {}
 }
 
 /// The attempt that runs on a server, since `since` and until `until` at the latest.
 #[derive(Debug, Clone, Copy)]
-struct Running {
+struct ServerAttempt {
     attempt: AttemptId,
     since: Time,
     until: Time,
@@ -148,7 +148,7 @@ impl Had {
 struct Set {
     user: usize,
     number: usize,
-    fates: Vec<Fate>,
+    fates: Vec<TaskFate>,
     /// The work of each task that is done and kept.
     done: Vec<Span>,
 }
@@ -164,15 +164,15 @@ struct User {
 
 /// The planned events, in their order at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum UserEvent {
     /// The task on this server is done.
     Done(usize),
     /// This user has thought enough.
     Wakes(usize),
 }
 
-struct World<'a, P, A, O> {
-    kernel: Kernel<'a, (Time, Turn), O>,
+struct UserWorld<'a, P, A, O> {
+    kernel: Kernel<'a, (Time, UserEvent), O>,
     plan: &'a P,
     audience: &'a mut A,
     policy: &'a str,
@@ -182,7 +182,7 @@ struct World<'a, P, A, O> {
     users: Vec<User>,
     sets: BTreeMap<JobId, Set>,
     kind: Servers,
-    servers: Vec<Option<Running>>,
+    servers: Vec<Option<ServerAttempt>>,
     /// The frozen attempts with their progress.
     frozen: BTreeMap<AttemptId, Had>,
     /// The events of the next step.
@@ -195,7 +195,7 @@ struct World<'a, P, A, O> {
 }
 
 /// Lets the users of `plan` work on `servers` until `until`, or until all of them have stopped.
-pub fn run<P: Plan, A: Audience>(
+pub fn run<P: UserPlan, A: Audience>(
     plan: &P,
     policy: &str,
     servers: impl Into<Servers>,
@@ -206,7 +206,7 @@ pub fn run<P: Plan, A: Audience>(
 }
 
 /// Does what [`run`] does, with an [`Observer`] of every step.
-pub fn run_watched<P: Plan, A: Audience, O: Observer>(
+pub fn run_watched<P: UserPlan, A: Audience, O: Observer>(
     plan: &P,
     policy: &str,
     servers: impl Into<Servers>,
@@ -216,7 +216,7 @@ pub fn run_watched<P: Plan, A: Audience, O: Observer>(
 ) {
     let kind = servers.into();
     let ordering = scheduler::policy::policy(policy).map(|policy| policy.ordering);
-    let mut world = World {
+    let mut world = UserWorld {
         kernel: Kernel::new(without_heartbeats(), Time(0), until, observer),
         plan,
         audience,
@@ -250,7 +250,7 @@ pub fn run_watched<P: Plan, A: Audience, O: Observer>(
     world.go_on();
 }
 
-impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
+impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
     /// Lets every user disclose a first set.
     fn begin(&mut self) {
         for user in 0..self.users.len() {
@@ -263,13 +263,19 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
         JobId((set * self.users.len() + user + 1) as u32)
     }
 
-    fn happened(&mut self, what: What, user: usize, set: usize, task: usize) {
+    fn happened(&mut self, what: TaskEvent, user: usize, set: usize, task: usize) {
         self.audience
             .happened(self.kernel.now, what, Which { user, set, task });
     }
 
     /// Reports an event of tasks that were not requested, unless the users are secretive.
-    fn all_happened(&mut self, what: What, user: usize, set: usize, tasks: std::ops::Range<usize>) {
+    fn all_happened(
+        &mut self,
+        what: TaskEvent,
+        user: usize,
+        set: usize,
+        tasks: std::ops::Range<usize>,
+    ) {
         if !self.secretive {
             tasks.for_each(|task| self.happened(what, user, set, task));
         }
@@ -279,12 +285,12 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
     fn execute(
         &mut self,
         server: usize,
-        Running {
+        ServerAttempt {
             attempt,
             since,
             before,
             ..
-        }: Running,
+        }: ServerAttempt,
     ) {
         let now = self.kernel.now;
         let host = HostId(server as u32 + 1);
@@ -309,7 +315,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
 
         fate.executed = Some(now);
         let wanted = fate.requested.is_some();
-        self.happened(What::Executed, user, number, task);
+        self.happened(TaskEvent::Executed, user, number, task);
         if wanted {
             self.deliver(user, number, task);
         }
@@ -322,7 +328,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
             set: number,
             task,
         };
-        self.happened(What::Finished, user, number, task);
+        self.happened(TaskEvent::Finished, user, number, task);
         if let Some(set) = self.sets.get(&self.job(user, number)) {
             self.audience
                 .finished(self.kernel.now, which, &set.fates[task]);
@@ -330,7 +336,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
 
         let wakes = self.kernel.now + self.plan.thinks(which);
         self.users[user].wakes = Some(wakes);
-        self.kernel.plan(wakes, Turn::Wakes(user));
+        self.kernel.plan(wakes, UserEvent::Wakes(user));
     }
 
     /// Ends a user's thinking: requests the next task, or drops the rest and goes on with another
@@ -348,7 +354,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
 
         if !last {
             self.events.push(Event::UnrequestedCancelled { job });
-            self.all_happened(What::Cancelled, user, set, task + 1..tasks);
+            self.all_happened(TaskEvent::Cancelled, user, set, task + 1..tasks);
         }
 
         self.events.push(Event::JobForgotten { job });
@@ -370,10 +376,10 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
                 })
                 .max(Span(1))
         };
-        let fates: Vec<Fate> = (0..tasks)
-            .map(|task| Fate {
+        let fates: Vec<TaskFate> = (0..tasks)
+            .map(|task| TaskFate {
                 takes: takes(task),
-                ..Fate::default()
+                ..TaskFate::default()
             })
             .collect();
         let terms = Terms {
@@ -415,7 +421,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
         );
 
         self.users[user].set = number;
-        self.all_happened(What::Disclosed, user, number, 1..tasks);
+        self.all_happened(TaskEvent::Disclosed, user, number, 1..tasks);
         self.request(user, number, 0);
     }
 
@@ -423,7 +429,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
         let now = self.kernel.now;
         let job = self.job(user, number);
         self.users[user].task = task;
-        self.happened(What::Requested, user, number, task);
+        self.happened(TaskEvent::Requested, user, number, task);
         self.events.push(Event::TasksRequested {
             job,
             tasks: Some(IdSet::from_range(task as u32 + 1, task as u32 + 1)),
@@ -453,13 +459,13 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
         let takes = set.fates[attempt.task.index as usize - 1].takes;
         let until = self.kernel.now + Span(takes.0 - before.done.0);
         let server = host.0 as usize - 1;
-        self.servers[server] = Some(Running {
+        self.servers[server] = Some(ServerAttempt {
             attempt,
             since: self.kernel.now,
             until,
             before,
         });
-        self.kernel.plan(until, Turn::Done(server));
+        self.kernel.plan(until, UserEvent::Done(server));
     }
 
     /// Takes an attempt off its server and returns its progress ([`Had`]).
@@ -487,7 +493,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
             .filter_map(|(number, running)| Some((HostId(number), (*running)?)));
         for (
             host,
-            Running {
+            ServerAttempt {
                 attempt,
                 before: Had { ran, .. },
                 ..
@@ -522,15 +528,15 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
             of.iter().any(|other| other.task == attempt.task)
         };
         for attempt in left.iter().filter(|attempt| !same(&come, attempt)) {
-            self.tell_of(What::Preempted, *attempt);
+            self.tell_of(TaskEvent::Preempted, *attempt);
         }
 
         for attempt in come.iter().filter(|attempt| !same(&left, attempt)) {
-            self.tell_of(What::Started, *attempt);
+            self.tell_of(TaskEvent::Started, *attempt);
         }
     }
 
-    fn tell_of(&mut self, what: What, attempt: AttemptId) {
+    fn tell_of(&mut self, what: TaskEvent, attempt: AttemptId) {
         let Some(Set { user, number, .. }) = self.sets.get(&attempt.task.job) else {
             return;
         };
@@ -540,25 +546,25 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
     }
 }
 
-impl<'a, P: Plan, A: Audience, O: Observer> kernel::World<'a, (Time, Turn), O>
-    for World<'a, P, A, O>
+impl<'a, P: UserPlan, A: Audience, O: Observer> kernel::World<'a, (Time, UserEvent), O>
+    for UserWorld<'a, P, A, O>
 {
     const LEAST_TICK: Option<Span> = None;
 
-    fn kernel(&mut self) -> &mut Kernel<'a, (Time, Turn), O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, (Time, UserEvent), O> {
         &mut self.kernel
     }
 
-    fn on_due(&mut self, at: Time, due: Turn) {
+    fn on_due(&mut self, at: Time, due: UserEvent) {
         match due {
-            Turn::Done(server) => {
+            UserEvent::Done(server) => {
                 let done = self.servers[server].take_if(|running| running.until == at);
                 if let Some(running) = done {
                     self.execute(server, running);
                     self.submit();
                 }
             }
-            Turn::Wakes(user) => {
+            UserEvent::Wakes(user) => {
                 if self.users[user].wakes == Some(at) {
                     self.wake(user);
                     self.submit();

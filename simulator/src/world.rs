@@ -14,8 +14,10 @@ mod run;
 mod simulator;
 mod still;
 
-pub use ask::{Ask, Job, What};
-pub use course::{Interval, World};
-pub use outcome::{AttemptStory, Fate, Foretold, Outcome, RunError, Standstill};
+pub use ask::{RunJob, UserRequest, UserRequestKind};
+pub use course::{PreparedTrace, UpInterval};
+pub use outcome::{
+    AttemptFate, AttemptStory, MakespanPrediction, RunError, RunOutcome, Standstill,
+};
 pub use run::Run;
 pub use simulator::Simulator;

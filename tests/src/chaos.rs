@@ -27,16 +27,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Laws {
     /// The master's.
-    pub master: ::master::Laws,
+    pub master: ::master::SafetyRules,
     /// The workers'.
-    pub worker: ::worker::engine::Laws,
+    pub worker: ::worker::engine::CrashRules,
 }
 
 impl Laws {
     /// All of them, as in earnest.
     pub const KEPT: Self = Self {
-        master: ::master::Laws::KEPT,
-        worker: ::worker::engine::Laws::KEPT,
+        master: ::master::SafetyRules::KEPT,
+        worker: ::worker::engine::CrashRules::KEPT,
     };
 }
 

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use common::host::Confinement;
 use rustix::time::{ClockId, clock_gettime};
 use worker::os::{
-    Confines, Freezer, Grounds, Launch, Launcher, Limits, Means, Order, Report, Status, Survey,
+    AttemptLimits, Confines, Freezer, Grounds, Launch, Launcher, Means, ProcessOrder,
+    ProcessStatus, Survey, WatcherReport,
 };
 
 /// Rounds, and commands in each round of each way.
@@ -81,9 +82,9 @@ impl Way {
             env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
             dir: dir.as_os_str().to_owned(),
             stdin: None,
-            limits: Limits {
+            limits: AttemptLimits {
                 processes,
-                ..Limits::default()
+                ..AttemptLimits::default()
             },
             confines: self.confines.clone(),
         }
@@ -210,8 +211,8 @@ async fn round(way: &mut Way, dir: &Path) {
             .await
             .unwrap();
         match process.report().await {
-            Report::Ended {
-                status: Status::Exited(0),
+            WatcherReport::Ended {
+                status: ProcessStatus::Exited(0),
                 ..
             } => {}
             other => panic!("{}: {other:?}", way.name),
@@ -241,13 +242,13 @@ async fn freeze(way: &Way, dir: &Path) -> Vec<f64> {
     for _ in 0..FREEZES {
         tokio::time::sleep(Duration::from_millis(5)).await;
         let asked = Instant::now();
-        process.order(Order::Freeze);
-        assert_eq!(process.report().await, Report::Frozen);
+        process.order(ProcessOrder::Freeze);
+        assert_eq!(process.report().await, WatcherReport::Frozen);
         times.push(asked.elapsed().as_secs_f64() * 1e3);
-        process.order(Order::Thaw);
+        process.order(ProcessOrder::Thaw);
     }
 
-    process.order(Order::Kill);
-    while process.report().await == Report::Frozen {}
+    process.order(ProcessOrder::Kill);
+    while process.report().await == WatcherReport::Frozen {}
     times
 }

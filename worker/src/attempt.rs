@@ -27,12 +27,12 @@ use tokio::task::JoinSet;
 use crate::cache::{Cache, Pinned};
 use crate::config::Config;
 use crate::confinement::InForce;
-use crate::machine::{Ending, Event};
-use crate::os::{self, Confines, Launch, Launcher, Process, Report, Status, files};
+use crate::machine::{AttemptEnding, MachineEvent};
+use crate::os::{self, Confines, Launch, Launcher, Process, ProcessStatus, WatcherReport, files};
 use crate::spool::blobs::Blobs;
-use capture::Capture;
+use capture::StreamCapture;
 use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
-use collect::{Collected, Wanted};
+use collect::{Collected, ExpectedOutputs};
 use disk::DiskLimits;
 
 /// The file in which a program may report its progress, as a number from 0 to 1; the variable
@@ -52,11 +52,11 @@ const DYING_PAUSE: Duration = Duration::from_millis(20);
 
 /// An order to an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum AttemptOrder {
     /// Start the command.
     Start,
     /// Passes an order to the command's process tree.
-    Tree(os::Order),
+    Tree(os::ProcessOrder),
     /// Save a checkpoint once the command has ended.
     Save,
     /// End in any phase, and keep nothing.
@@ -76,7 +76,7 @@ pub(crate) struct Workshop {
 }
 
 /// The function that reports an event to the worker's loop.
-pub(crate) type Say = Arc<dyn Fn(Event) + Send + Sync>;
+pub(crate) type Say = Arc<dyn Fn(MachineEvent) + Send + Sync>;
 
 /// The attempt was ordered to end and to keep nothing.
 struct Dropped;
@@ -120,22 +120,22 @@ impl Workshop {
     }
 
     /// Runs the attempt, reports its events to `tell`, and removes `dir`.
-    pub(crate) async fn attempt<T: From<Event> + Send + 'static>(
+    pub(crate) async fn attempt<T: From<MachineEvent> + Send + 'static>(
         self: Arc<Self>,
         id: AttemptId,
         command: Box<Command>,
         dir: PathBuf,
-        mut orders: UnboundedReceiver<Order>,
+        mut orders: UnboundedReceiver<AttemptOrder>,
         tell: UnboundedSender<T>,
     ) {
-        let say: Say = Arc::new(move |event: Event| drop(tell.send(event.into())));
+        let say: Say = Arc::new(move |event: MachineEvent| drop(tell.send(event.into())));
         let ending = match self.make(id, *command, &dir, &mut orders, &say).await {
             Ok(ending) => ending,
-            Err(Dropped) => Ending::bare(Outcome::Stopped),
+            Err(Dropped) => AttemptEnding::bare(Outcome::Stopped),
         };
 
         clear(&dir).await;
-        say(Event::Ended(id, Box::new(ending)));
+        say(MachineEvent::Ended(id, Box::new(ending)));
     }
 
     async fn make(
@@ -143,11 +143,11 @@ impl Workshop {
         id: AttemptId,
         mut command: Command,
         dir: &Path,
-        orders: &mut UnboundedReceiver<Order>,
+        orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
-    ) -> Result<Ending, Dropped> {
-        let not_started = |why: String| Ok(Ending::bare(Outcome::NotStarted(why)));
-        let wanted = match Wanted::new(std::mem::take(&mut command.outputs)) {
+    ) -> Result<AttemptEnding, Dropped> {
+        let not_started = |why: String| Ok(AttemptEnding::bare(Outcome::NotStarted(why)));
+        let wanted = match ExpectedOutputs::new(std::mem::take(&mut command.outputs)) {
             Ok(wanted) => wanted,
             Err(why) => return not_started(why),
         };
@@ -159,7 +159,7 @@ impl Workshop {
 
         if let Err(error) = files::make_private_dir(dir) {
             let why = format!("its directory cannot be made: {error}");
-            return Ok(Ending::bare(fault(
+            return Ok(AttemptEnding::bare(fault(
                 link::is_full(&error),
                 why,
                 Outcome::NotStarted,
@@ -170,7 +170,7 @@ impl Workshop {
             .stage(std::mem::take(&mut command.inputs), dir, orders)
             .await?
         {
-            return Ok(Ending::bare(outcome));
+            return Ok(AttemptEnding::bare(outcome));
         }
 
         let checkpoint = command.checkpoint;
@@ -181,7 +181,7 @@ impl Workshop {
             };
             if let Err(error) = restored {
                 let why = format!("its checkpoint directory cannot be made: {error}");
-                return Ok(Ending::bare(fault(
+                return Ok(AttemptEnding::bare(fault(
                     link::is_full(&error),
                     why,
                     Outcome::NotStarted,
@@ -189,9 +189,9 @@ impl Workshop {
             }
         }
 
-        say(Event::Staged(id));
+        say(MachineEvent::Staged(id));
         match orders.recv().await {
-            Some(Order::Start) => {}
+            Some(AttemptOrder::Start) => {}
             _ => return Err(Dropped),
         }
 
@@ -224,7 +224,7 @@ impl Workshop {
         let dir = dir.join(CHECKPOINT_DIR);
         if let Err(why) = checkpoint::restore(&self.cache, from, &dir, self.bounds()).await? {
             tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
-            say(Event::Saving(id, 0, Saving::FromScratch(why)));
+            say(MachineEvent::Saving(id, 0, Saving::FromScratch(why)));
         }
         Ok(())
     }
@@ -260,7 +260,7 @@ impl Workshop {
         &self,
         mut inputs: Vec<StagedInput>,
         dir: &Path,
-        orders: &mut UnboundedReceiver<Order>,
+        orders: &mut UnboundedReceiver<AttemptOrder>,
     ) -> Result<Result<(), Outcome>, Dropped> {
         for _ in 0..CACHE_TRIES {
             let fetched = tokio::select! {
@@ -356,17 +356,17 @@ impl Workshop {
         id: AttemptId,
         mut process: Process,
         keeper: Option<Keeper>,
-        (dir, wanted): (&Path, Wanted),
-        orders: &mut UnboundedReceiver<Order>,
+        (dir, wanted): (&Path, ExpectedOutputs),
+        orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
-    ) -> Result<Ending, Dropped> {
+    ) -> Result<AttemptEnding, Dropped> {
         let limit = self.config.stream_limit_bytes;
-        let mut out = Capture::new(
+        let mut out = StreamCapture::new(
             process.stdout.take(),
             dir.with_added_extension("out"),
             limit,
         );
-        let mut err = Capture::new(
+        let mut err = StreamCapture::new(
             process.stderr.take(),
             dir.with_added_extension("err"),
             limit,
@@ -390,21 +390,21 @@ impl Workshop {
         };
         let (end, save) = end;
 
-        say(Event::Exited(id));
+        say(MachineEvent::Exited(id));
         if let Some(keeper) = keeper.filter(|_| save) {
             keeper.finish().await;
         }
 
         let (status, cpu, over) = match end {
             End::Tree(status, cpu, over) => (status, cpu, over),
-            End::NotStarted(why) => return Ok(Ending::bare(Outcome::NotStarted(why))),
+            End::NotStarted(why) => return Ok(AttemptEnding::bare(Outcome::NotStarted(why))),
             End::Dropped => return Err(Dropped),
         };
         let outcome = match (over, status) {
             (Some(over), _) => Outcome::OverLimit(over),
-            (None, Status::Exited(0)) => Outcome::Succeeded,
-            (None, Status::Exited(code)) => Outcome::Exited(code),
-            (None, Status::Signalled(signal)) => Outcome::Signalled(signal),
+            (None, ProcessStatus::Exited(0)) => Outcome::Succeeded,
+            (None, ProcessStatus::Exited(code)) => Outcome::Exited(code),
+            (None, ProcessStatus::Signalled(signal)) => Outcome::Signalled(signal),
         };
         Ok(self.gather(outcome, cpu, (out, err), dir, wanted).await)
     }
@@ -419,13 +419,13 @@ impl Workshop {
         &self,
         outcome: Outcome,
         cpu: Span,
-        (out, err): (Capture, Capture),
+        (out, err): (StreamCapture, StreamCapture),
         dir: &Path,
-        wanted: Wanted,
-    ) -> Ending {
-        let mut ending = Ending {
+        wanted: ExpectedOutputs,
+    ) -> AttemptEnding {
+        let mut ending = AttemptEnding {
             cpu,
-            ..Ending::bare(outcome)
+            ..AttemptEnding::bare(outcome)
         };
         for (name, capture, stream) in [
             ("standard output", out, &mut ending.stdout),
@@ -473,7 +473,7 @@ impl Workshop {
     }
 
     /// Releases the blobs that an attempt left in the spool.
-    pub(crate) fn discard(&self, ending: &Ending) {
+    pub(crate) fn discard(&self, ending: &AttemptEnding) {
         let streams = [&ending.stdout, &ending.stderr]
             .into_iter()
             .filter_map(|s| s.content.blob());
@@ -485,14 +485,14 @@ impl Workshop {
     }
 }
 
-async fn until_dropped(orders: &mut UnboundedReceiver<Order>) {
-    while !matches!(orders.recv().await, Some(Order::Drop) | None) {}
+async fn until_dropped(orders: &mut UnboundedReceiver<AttemptOrder>) {
+    while !matches!(orders.recv().await, Some(AttemptOrder::Drop) | None) {}
 }
 
 /// The end of the command's time.
 enum End {
     /// Its process tree has ended; holds the exceeded limit if that was the cause.
-    Tree(Status, Span, Option<String>),
+    Tree(ProcessStatus, Span, Option<String>),
     /// The command was never started.
     NotStarted(String),
     /// As [`End::Tree`], but the result is not wanted.
@@ -504,7 +504,7 @@ enum End {
 async fn drive(
     process: &mut Process,
     keeper: Option<&Keeper>,
-    orders: &mut UnboundedReceiver<Order>,
+    orders: &mut UnboundedReceiver<AttemptOrder>,
     too_much: impl Future<Output = String>,
 ) -> (End, bool) {
     let mut dropped = false;
@@ -516,28 +516,28 @@ async fn drive(
     loop {
         tokio::select! {
             report = process.report() => match report {
-                Report::Frozen => keeper.into_iter().for_each(Keeper::frozen),
+                WatcherReport::Frozen => keeper.into_iter().for_each(Keeper::frozen),
                 _ if dropped => return (End::Dropped, false),
-                Report::Ended { status, cpu, over } => return (End::Tree(status, cpu, taken.or(over)), save),
-                Report::NotStarted(why) => return (End::NotStarted(why), false),
+                WatcherReport::Ended { status, cpu, over } => return (End::Tree(status, cpu, taken.or(over)), save),
+                WatcherReport::NotStarted(why) => return (End::NotStarted(why), false),
             },
             why = &mut too_much, if taken.is_none() => {
                 taken = Some(why);
-                process.order(os::Order::Kill);
+                process.order(os::ProcessOrder::Kill);
             }
             order = orders.recv(), if open => match order {
-                Some(Order::Tree(order)) => {
+                Some(AttemptOrder::Tree(order)) => {
                     process.order(order);
-                    if order == os::Order::Thaw {
+                    if order == os::ProcessOrder::Thaw {
                         keeper.into_iter().for_each(Keeper::thawed);
                     }
                 }
-                Some(Order::Save) => save = true,
-                Some(Order::Start) => {}
-                Some(Order::Drop) | None => {
+                Some(AttemptOrder::Save) => save = true,
+                Some(AttemptOrder::Start) => {}
+                Some(AttemptOrder::Drop) | None => {
                     dropped = true;
                     open = order.is_some();
-                    process.order(os::Order::Kill);
+                    process.order(os::ProcessOrder::Kill);
                 }
             },
         }

@@ -27,20 +27,20 @@ const DAMAGED: u32 = 3;
 pub(crate) struct Cache {
     store: BlobStore,
     limit: u64,
-    books: Mutex<Books>,
+    books: Mutex<CacheIndex>,
     master: watch::Receiver<Option<Connection>>,
 }
 
 #[derive(Debug, Default)]
-struct Books {
-    entries: BTreeMap<BlobHash, Entry>,
+struct CacheIndex {
+    entries: BTreeMap<BlobHash, CacheEntry>,
     total: u64,
     /// The number of uses so far: the entry with the lowest number was used longest ago.
     uses: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CacheEntry {
     size: u64,
     used: u64,
     users: u32,
@@ -65,7 +65,7 @@ impl Cache {
         let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
         found.sort_by_key(|(_, written)| *written);
 
-        let mut books = Books::default();
+        let mut books = CacheIndex::default();
         for (blob, _) in found {
             books.enter(blob);
         }
@@ -122,7 +122,7 @@ impl Cache {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Books> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CacheIndex> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,11 +151,11 @@ impl Cache {
     }
 
     /// Evicts down to `limit`, the oldest use first.
-    fn evict(&self, books: &mut Books) {
+    fn evict(&self, books: &mut CacheIndex) {
         self.evict_to(books, self.limit);
     }
 
-    fn evict_to(&self, books: &mut Books, limit: u64) {
+    fn evict_to(&self, books: &mut CacheIndex, limit: u64) {
         while books.total > limit {
             let unused = books.entries.iter().filter(|(_, entry)| entry.users == 0);
             let Some(oldest) = unused
@@ -174,13 +174,13 @@ impl Cache {
     }
 }
 
-impl Books {
+impl CacheIndex {
     /// Records that the blob is here and was used now.
-    fn enter(&mut self, blob: BlobRef) -> &mut Entry {
+    fn enter(&mut self, blob: BlobRef) -> &mut CacheEntry {
         self.uses += 1;
         let entry = self.entries.entry(blob.hash).or_insert_with(|| {
             self.total += blob.size;
-            Entry {
+            CacheEntry {
                 size: blob.size,
                 used: 0,
                 users: 0,

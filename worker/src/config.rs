@@ -8,10 +8,10 @@ use common::Speed;
 use common::host::Confinement;
 use serde::{Deserialize, Serialize};
 
-use crate::confinement::{Choice, Network};
+use crate::confinement::{Choice, NetworkRule};
 use crate::error::WorkerError;
-use crate::os::{Freezer, Limits, Means, TASK_PATH};
-use crate::owner::rules::Rules;
+use crate::os::{AttemptLimits, Freezer, Means, TASK_PATH};
+use crate::owner::rules::OwnerRules;
 use crate::owner::sensors::SensorsConfig;
 use crate::session::Again;
 
@@ -52,7 +52,7 @@ pub struct Config {
     /// The level at which tasks are kept away from the owner's things.
     pub confinement: Choice<Confinement>,
     /// The tasks that may use the network, from confinement `landlock` on.
-    pub network: Network,
+    pub network: NetworkRule,
     /// Files and directories that tasks may read and execute beside those of the system.
     pub readable_paths: Vec<String>,
     /// The account of tasks where the worker runs as root, by name or number; empty: that of
@@ -84,7 +84,7 @@ pub struct Config {
     /// through, in seconds.
     pub udp_retry_s: u64,
     /// The owner's rules: the times at which tasks may run, and the part of the host they may use.
-    pub owner: Rules,
+    pub owner: OwnerRules,
     /// The settings of the sensors that watch for the owner.
     pub sensors: SensorsConfig,
 }
@@ -106,7 +106,7 @@ impl Default for Config {
             checkpoint_files_limit: 1_000,
             cache_limit_bytes: 10 << 30,
             confinement: Choice::Auto,
-            network: Network::Asked,
+            network: NetworkRule::Asked,
             readable_paths: Vec::new(),
             account: String::new(),
             freezer: Choice::Auto,
@@ -119,7 +119,7 @@ impl Default for Config {
             reconnect_base_ms: 100,
             reconnect_cap_ms: 30_000,
             udp_retry_s: 600,
-            owner: Rules::default(),
+            owner: OwnerRules::default(),
             sensors: SensorsConfig::default(),
         }
     }
@@ -161,9 +161,9 @@ impl Config {
         }
     }
 
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> AttemptLimits {
         let some = |n| if n == 0 { None } else { Some(n) };
-        Limits {
+        AttemptLimits {
             memory: some(self.memory_limit_bytes),
             processes: some(self.processes_limit),
             file: some(self.file_limit_bytes),

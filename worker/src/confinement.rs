@@ -62,7 +62,7 @@ impl<T: Display> From<Choice<T>> for String {
 /// The tasks that may use the network. No level below `landlock` keeps any from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Network {
+pub enum NetworkRule {
     /// No task.
     Never,
     /// The tasks whose jobs ask for it.
@@ -82,7 +82,7 @@ pub(crate) struct InForce {
     /// The highest level that an attempt may ask for.
     pub most: Confinement,
     /// The tasks that may use the network.
-    pub network: Network,
+    pub network: NetworkRule,
     means: Means,
     /// The abilities of this host.
     pub abilities: Abilities,
@@ -218,12 +218,12 @@ impl InForce {
         }
 
         let network = match self.network {
-            Network::Never if network => {
+            NetworkRule::Never if network => {
                 return Err("this host's owner gives no task the network".to_owned());
             }
-            Network::Never => false,
-            Network::Asked => network,
-            Network::Always => true,
+            NetworkRule::Never => false,
+            NetworkRule::Asked => network,
+            NetworkRule::Always => true,
         };
         Ok(Confines {
             network,
@@ -354,7 +354,7 @@ mod tests {
                 grounds,
                 level,
                 most,
-                network: Network::Asked,
+                network: NetworkRule::Asked,
                 means,
                 abilities: host(missing),
             }
@@ -397,7 +397,7 @@ mod tests {
             grounds,
             level,
             most,
-            network: Network::Asked,
+            network: NetworkRule::Asked,
             means,
             abilities,
         };
@@ -419,11 +419,11 @@ mod tests {
         );
 
         for (network, asked, gets) in [
-            (Network::Asked, false, Ok(false)),
-            (Network::Asked, true, Ok(true)),
-            (Network::Always, false, Ok(true)),
-            (Network::Never, false, Ok(false)),
-            (Network::Never, true, Err(())),
+            (NetworkRule::Asked, false, Ok(false)),
+            (NetworkRule::Asked, true, Ok(true)),
+            (NetworkRule::Always, false, Ok(true)),
+            (NetworkRule::Never, false, Ok(false)),
+            (NetworkRule::Never, true, Err(())),
         ] {
             it.network = network;
             assert_eq!(

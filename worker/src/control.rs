@@ -22,8 +22,8 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-pub(crate) use report::Shown;
-pub use report::{AttemptReport, Report, SensorReport, Why};
+pub(crate) use report::ReportSources;
+pub use report::{AttemptReport, SensorReport, StatusReport, Why};
 
 use crate::owner::pause;
 use crate::owner::sight::{Reading, Sight};
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A request of the owner's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ask")]
-pub enum Ask {
+pub enum ControlRequest {
     /// Returns the worker's state.
     Status,
     /// Pauses all tasks until this time (RFC 3339) or until told otherwise.
@@ -51,9 +51,9 @@ pub enum Ask {
 /// The worker's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "answer")]
-pub enum Answer {
+pub enum ControlAnswer {
     /// Done; with the worker's present state.
-    Report(Box<Report>),
+    Report(Box<StatusReport>),
     /// Refused.
     Refused {
         /// The reason, in words.
@@ -84,7 +84,7 @@ pub enum ControlError {
 ///
 /// # Errors
 /// If none runs there, it does not answer, or it does not answer with a report.
-pub async fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
+pub async fn ask(dir: &Path, ask: &ControlRequest) -> Result<StatusReport, ControlError> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     let failed = |source: io::Error| match source.kind() {
         NotFound | ConnectionRefused => ControlError::NotRunning(dir.to_owned()),
@@ -109,12 +109,12 @@ pub async fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
         .map_err(in_time)?
         .map_err(broken)?;
     match serde_json::from_str(&answer).map_err(|error| broken(error.into()))? {
-        Answer::Report(report) => Ok(*report),
-        Answer::Refused { why } => Err(ControlError::Refused(why)),
+        ControlAnswer::Report(report) => Ok(*report),
+        ControlAnswer::Refused { why } => Err(ControlError::Refused(why)),
     }
 }
 
-async fn say(stream: impl AsyncRead + AsyncWrite, ask: &Ask) -> io::Result<String> {
+async fn say(stream: impl AsyncRead + AsyncWrite, ask: &ControlRequest) -> io::Result<String> {
     let (from, mut to) = tokio::io::split(stream);
     to.write_all(&line(ask)?).await?;
     let mut answer = String::new();
@@ -134,7 +134,7 @@ fn line(what: &impl Serialize) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// If the pause file cannot be changed: there may never have been a worker in this directory.
-pub fn without(dir: &Path, ask: &Ask) -> Result<(), ControlError> {
+pub fn without(dir: &Path, ask: &ControlRequest) -> Result<(), ControlError> {
     switch(ask, dir).map(drop).map_err(ControlError::Refused)
 }
 
@@ -149,18 +149,18 @@ pub fn paused(dir: &Path) -> Option<String> {
 /// A question to the worker's loop, with the new sight of the owner's own switch if the request has
 /// just changed it.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ControlQuestion {
     /// The sight of the switch in the worker's directory.
     pub switch: Option<Sight>,
     /// The channel for the answer.
-    pub answer: oneshot::Sender<Report>,
+    pub answer: oneshot::Sender<StatusReport>,
 }
 
 /// Answers requests on the socket of `dir` until `tell` is closed.
 ///
 /// # Errors
 /// If the socket cannot be made.
-pub(crate) fn serve<T: From<Question> + Send + 'static>(
+pub(crate) fn serve<T: From<ControlQuestion> + Send + 'static>(
     dir: PathBuf,
     tell: UnboundedSender<T>,
 ) -> io::Result<()> {
@@ -185,7 +185,7 @@ pub(crate) fn serve<T: From<Question> + Send + 'static>(
 }
 
 /// Handles one request and its answer.
-async fn converse<T: From<Question> + Send + 'static>(
+async fn converse<T: From<ControlQuestion> + Send + 'static>(
     stream: transport::Stream,
     dir: PathBuf,
     tell: UnboundedSender<T>,
@@ -196,9 +196,9 @@ async fn converse<T: From<Question> + Send + 'static>(
         let mut asked = String::new();
         from.read_line(&mut asked).await?;
 
-        let answer = match serde_json::from_str::<Ask>(&asked) {
+        let answer = match serde_json::from_str::<ControlRequest>(&asked) {
             Ok(ask) => answer(ask, dir, &tell).await,
-            Err(error) => Answer::Refused {
+            Err(error) => ControlAnswer::Refused {
                 why: format!("this worker does not understand what it was asked: {error}"),
             },
         };
@@ -213,12 +213,12 @@ async fn converse<T: From<Question> + Send + 'static>(
     }
 }
 
-async fn answer<T: From<Question> + Send + 'static>(
-    ask: Ask,
+async fn answer<T: From<ControlQuestion> + Send + 'static>(
+    ask: ControlRequest,
     dir: PathBuf,
     tell: &UnboundedSender<T>,
-) -> Answer {
-    let refused = |why: String| Answer::Refused { why };
+) -> ControlAnswer {
+    let refused = |why: String| ControlAnswer::Refused { why };
     let switched = tokio::task::spawn_blocking(move || switch(&ask, &dir)).await;
     let switch = match switched {
         Ok(Ok(switch)) => switch,
@@ -227,26 +227,29 @@ async fn answer<T: From<Question> + Send + 'static>(
     };
 
     let (answer, report) = oneshot::channel();
-    if tell.send(Question { switch, answer }.into()).is_err() {
+    if tell
+        .send(ControlQuestion { switch, answer }.into())
+        .is_err()
+    {
         return refused("the worker is about to end".to_owned());
     }
 
     report.await.map_or_else(
         |_| refused("the worker is about to end".to_owned()),
-        |r| Answer::Report(Box::new(r)),
+        |r| ControlAnswer::Report(Box::new(r)),
     )
 }
 
 /// Turns the switch as asked; returns its new sight if it was turned.
-fn switch(ask: &Ask, dir: &Path) -> Result<Option<Sight>, String> {
+fn switch(ask: &ControlRequest, dir: &Path) -> Result<Option<Sight>, String> {
     let failed = |error: io::Error| format!("{}: {error}", dir.join(pause::PAUSE_FILE).display());
     match ask {
-        Ask::Status => return Ok(None),
-        Ask::Pause { until } => {
+        ControlRequest::Status => return Ok(None),
+        ControlRequest::Pause { until } => {
             let until = until.as_deref().map(str::parse::<Timestamp>).transpose();
             pause::pause(dir, until.map_err(|error| error.to_string())?).map_err(failed)?;
         }
-        Ask::Resume => drop(pause::resume(dir).map_err(failed)?),
+        ControlRequest::Resume => drop(pause::resume(dir).map_err(failed)?),
     }
     Ok(Some(pause::sight(&dir.join(pause::PAUSE_FILE))))
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::Held;
+use common::attempt::HeldAttempt;
 use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
 use common::wire::Versions;
@@ -15,29 +15,29 @@ use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 
 use crate::machine::Machine;
-pub use crate::machine::{Action, Ending, Event};
+pub use crate::machine::{Action, AttemptEnding, MachineEvent};
 pub use crate::owner::policy::Decision;
-pub use crate::spool::Moment;
+pub use crate::spool::HostMoment;
 pub use crate::spool::medium::Medium;
 pub use crate::spool::shelf::Shelf;
-pub use crate::spool::writer::{Request, Spooled};
+pub use crate::spool::writer::{SpoolRequest, Spooled};
 
 /// The number of spooled completions that are read and sent at a time after a connection was made.
 const BACKLOG: usize = 512;
-/// The most attempts in a [`Held`] list, so that the message stays within its bound.
+/// The most attempts in a [`HeldAttempt`] list, so that the message stays within its bound.
 const MAX_HELD: usize = 6_000;
 
 /// The rules that make crashes of the worker harmless, by name. The program always keeps them all;
 /// a simulation that drives an [`Engine`] can break one, to show that its absence would be noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Laws {
+pub struct CrashRules {
     /// A completion is durable in the spool before it is first sent.
     pub spool_before_send: bool,
     /// A completion leaves the spool only when the master has acknowledged or abandoned it.
     pub delete_after_acknowledgement: bool,
 }
 
-impl Laws {
+impl CrashRules {
     /// All rules kept.
     pub const KEPT: Self = Self {
         spool_before_send: true,
@@ -47,9 +47,9 @@ impl Laws {
 
 /// An input of the engine.
 #[derive(Debug)]
-pub enum Input {
+pub enum EngineInput {
     /// An event at the worker.
-    Happened(Event),
+    Happened(MachineEvent),
     /// The master has accepted the worker.
     Up,
     /// A message from the master.
@@ -62,7 +62,7 @@ pub enum Input {
 
 /// An output of the engine, to be carried out in order.
 #[derive(Debug)]
-pub enum Output {
+pub enum EngineOutput {
     /// Act on an attempt, or on the worker: stage, start, freeze, thaw, end, save, drop, discard,
     /// leave.
     Act(Action),
@@ -82,7 +82,7 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Engine {
     machine: Machine,
-    laws: Laws,
+    laws: CrashRules,
     /// The result of the newest checkpoint of each attempt.
     saved: BTreeMap<AttemptId, (u32, Saving)>,
     /// Spooled completions still to be read and sent over this connection.
@@ -100,7 +100,7 @@ impl Engine {
         grace: Span,
         patience: Option<Span>,
         ended: impl IntoIterator<Item = AttemptId>,
-        laws: Laws,
+        laws: CrashRules,
     ) -> Self {
         let machine = Machine::new(slots, grace, patience, ended);
         let saved = BTreeMap::new();
@@ -121,7 +121,7 @@ impl Engine {
         &self.machine
     }
 
-    /// Returns the time at which [`Event::Tick`] is due, if nothing else happens before.
+    /// Returns the time at which [`MachineEvent::Tick`] is due, if nothing else happens before.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.machine.next_wakeup()
     }
@@ -154,7 +154,7 @@ impl Engine {
         }
     }
 
-    fn held(&self, now: Time) -> Vec<Held> {
+    fn held(&self, now: Time) -> Vec<HeldAttempt> {
         let mut held = self.machine.held(now);
         if held.len() > MAX_HELD {
             tracing::warn!(
@@ -167,10 +167,10 @@ impl Engine {
     }
 
     /// Takes one input.
-    pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+    pub fn step(&mut self, now: Time, input: EngineInput, out: &mut Vec<EngineOutput>) {
         match input {
-            Input::Happened(event) => self.happen(now, event, out),
-            Input::Up => {
+            EngineInput::Happened(event) => self.happen(now, event, out),
+            EngineInput::Up => {
                 self.connected = true;
                 // The last report over the connection before may not have arrived.
                 let saved = self
@@ -178,30 +178,30 @@ impl Engine {
                     .iter()
                     .map(|(id, (sequence, saving))| (*id, *sequence, saving.clone()));
                 out.extend(saved.map(|(attempt, sequence, saving)| {
-                    Output::Say(ToMaster::Checkpoint {
+                    EngineOutput::Say(ToMaster::Checkpoint {
                         attempt,
                         sequence,
                         saving,
                     })
                 }));
             }
-            Input::Down => {
+            EngineInput::Down => {
                 self.connected = false;
                 self.backlog.clear();
             }
-            Input::Said(message) => self.on_message(now, message, out),
-            Input::Spooled(Spooled::Durable(deliveries) | Spooled::Unsaved(deliveries)) => {
+            EngineInput::Said(message) => self.on_message(now, message, out),
+            EngineInput::Spooled(Spooled::Durable(deliveries) | Spooled::Unsaved(deliveries)) => {
                 self.deliver(now, deliveries, out);
             }
-            Input::Spooled(Spooled::Read(deliveries)) => {
+            EngineInput::Spooled(Spooled::Read(deliveries)) => {
                 self.deliver(now, deliveries, out);
                 self.read_backlog(out);
             }
-            Input::Spooled(Spooled::Broken(_)) => {}
+            EngineInput::Spooled(Spooled::Broken(_)) => {}
         }
     }
 
-    fn on_message(&mut self, now: Time, message: ToWorker, out: &mut Vec<Output>) {
+    fn on_message(&mut self, now: Time, message: ToWorker, out: &mut Vec<EngineOutput>) {
         let event = match message {
             ToWorker::Welcome { abandon, .. } => {
                 self.backlog = self
@@ -212,11 +212,11 @@ impl Engine {
                     .filter(|id| !abandon.contains(id))
                     .collect();
                 self.read_backlog(out);
-                Event::Abandon(abandon)
+                MachineEvent::Abandon(abandon)
             }
-            ToWorker::Assign(work) => Event::Assigned(work),
-            ToWorker::AssignTogether(work) => Event::AssignedTogether(work),
-            ToWorker::Begin(attempts) => Event::Begin(attempts),
+            ToWorker::Assign(work) => MachineEvent::Assigned(work),
+            ToWorker::AssignTogether(work) => MachineEvent::AssignedTogether(work),
+            ToWorker::Begin(attempts) => MachineEvent::Begin(attempts),
             ToWorker::Stop { attempts, why } => {
                 tracing::info!(
                     count = attempts.len(),
@@ -224,7 +224,7 @@ impl Engine {
                     why,
                     "the master stops attempts"
                 );
-                Event::Stop(attempts)
+                MachineEvent::Stop(attempts)
             }
             ToWorker::Yield { attempts, why } => {
                 tracing::info!(
@@ -232,7 +232,7 @@ impl Engine {
                     why,
                     "the master stops attempts, their states saved"
                 );
-                Event::Yield(attempts)
+                MachineEvent::Yield(attempts)
             }
             ToWorker::Hold { attempts, frozen } => {
                 tracing::info!(
@@ -240,10 +240,10 @@ impl Engine {
                     frozen,
                     "the master freezes attempts, or lets them go on"
                 );
-                Event::Hold(attempts, frozen)
+                MachineEvent::Hold(attempts, frozen)
             }
-            ToWorker::Acknowledged(attempts) => Event::Acknowledged(attempts),
-            ToWorker::Beat { abandon } => Event::Abandon(abandon),
+            ToWorker::Acknowledged(attempts) => MachineEvent::Acknowledged(attempts),
+            ToWorker::Beat { abandon } => MachineEvent::Abandon(abandon),
             ToWorker::Goodbye | ToWorker::Kept { .. } | ToWorker::Refused(_) => return,
         };
 
@@ -251,16 +251,16 @@ impl Engine {
     }
 
     /// Requests the next spooled completions.
-    fn read_backlog(&mut self, out: &mut Vec<Output>) {
+    fn read_backlog(&mut self, out: &mut Vec<EngineOutput>) {
         let some = self
             .backlog
             .split_off(self.backlog.len().saturating_sub(BACKLOG));
         if self.connected && !some.is_empty() {
-            out.push(Output::Read(some));
+            out.push(EngineOutput::Read(some));
         }
     }
 
-    fn deliver(&mut self, now: Time, deliveries: Vec<Delivery>, out: &mut Vec<Output>) {
+    fn deliver(&mut self, now: Time, deliveries: Vec<Delivery>, out: &mut Vec<EngineOutput>) {
         if !self.connected {
             return;
         }
@@ -268,14 +268,14 @@ impl Engine {
             .iter()
             .map(|delivery| delivery.completion.attempt)
             .collect();
-        out.push(Output::Deliver(deliveries));
+        out.push(EngineOutput::Deliver(deliveries));
         if !self.laws.delete_after_acknowledgement {
-            self.happen(now, Event::Acknowledged(attempts), out);
+            self.happen(now, MachineEvent::Acknowledged(attempts), out);
         }
     }
 
-    fn happen(&mut self, now: Time, event: Event, out: &mut Vec<Output>) {
-        if let Event::Ended(id, _) = &event {
+    fn happen(&mut self, now: Time, event: MachineEvent, out: &mut Vec<EngineOutput>) {
+        if let MachineEvent::Ended(id, _) = &event {
             self.saved.remove(id);
         }
 
@@ -284,35 +284,35 @@ impl Engine {
         for action in actions.drain(..) {
             match action {
                 Action::Spool(completion) => self.keep(now, completion, out),
-                Action::Forget(attempts) => out.push(Output::Forget(attempts)),
+                Action::Forget(attempts) => out.push(EngineOutput::Forget(attempts)),
                 Action::Saving(attempt, sequence, saving) => {
                     self.saved.insert(attempt, (sequence, saving.clone()));
-                    out.push(Output::Say(ToMaster::Checkpoint {
+                    out.push(EngineOutput::Say(ToMaster::Checkpoint {
                         attempt,
                         sequence,
                         saving,
                     }));
                 }
                 Action::Return(attempts, why) => {
-                    out.push(Output::Say(ToMaster::Returned {
+                    out.push(EngineOutput::Say(ToMaster::Returned {
                         attempts,
                         why: why.to_owned(),
                     }));
                 }
                 Action::Spent(spent) => {
-                    out.push(Output::Say(ToMaster::Spent(spent)));
+                    out.push(EngineOutput::Say(ToMaster::Spent(spent)));
                 }
-                Action::Report(held) => out.push(Output::Say(ToMaster::Phases(held))),
-                Action::Closing => out.push(Output::Say(ToMaster::Closing)),
-                Action::Owner(owner) => out.push(Output::Say(ToMaster::Owner(owner))),
-                action => out.push(Output::Act(action)),
+                Action::Report(held) => out.push(EngineOutput::Say(ToMaster::Phases(held))),
+                Action::Closing => out.push(EngineOutput::Say(ToMaster::Closing)),
+                Action::Owner(owner) => out.push(EngineOutput::Say(ToMaster::Owner(owner))),
+                action => out.push(EngineOutput::Act(action)),
             }
         }
 
         self.actions = actions;
     }
 
-    fn keep(&mut self, now: Time, completion: Completion, out: &mut Vec<Output>) {
+    fn keep(&mut self, now: Time, completion: Completion, out: &mut Vec<EngineOutput>) {
         if !self.laws.spool_before_send {
             self.deliver(
                 now,
@@ -323,6 +323,6 @@ impl Engine {
                 out,
             );
         }
-        out.push(Output::Keep(completion));
+        out.push(EngineOutput::Keep(completion));
     }
 }

@@ -36,7 +36,7 @@ mod spool;
 mod worker;
 
 pub use config::Config;
-pub use confinement::{Choice, Network, in_force};
+pub use confinement::{Choice, NetworkRule, in_force};
 pub use error::WorkerError;
 pub use owner::pause::PAUSE_FILE;
 pub use worker::{repair, run};

@@ -1,5 +1,5 @@
 //! The worker's state machine: it knows the phase of each attempt and decides what to do. Inputs
-//! are [`Event`]s with their time; outputs are [`Action`]s. It has no input or output, and no
+//! are [`MachineEvent`]s with their time; outputs are [`Action`]s. It has no input or output, and no
 //! clock.
 //!
 //! An attempt is queued, staging, ready, running, collecting, ended; it leaves by being
@@ -16,14 +16,14 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use common::attempt::{Held, OutputFile, Phase, Spent, Stream};
+use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream};
 use common::checkpoint::Saving;
 use common::host::OwnerState;
 use common::wire::worker::{Assignment, Command, Errand};
 use common::{AttemptId, Completion, Outcome, Span, Time};
 
 use crate::owner::policy::Decision;
-use run::{Run, Verdict};
+use run::{EndCause, RunningCommand};
 
 /// The longest time that the start of a command may go unreported: shorter commands never cost a
 /// message of their own.
@@ -31,10 +31,10 @@ const REPORT_DELAY: Span = Span::from_millis(50);
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum MachineEvent {
     /// The master gives work.
     Assigned(Vec<Assignment>),
-    /// The master assigns attempts that wait for [`Event::Begin`] once they are staged.
+    /// The master assigns attempts that wait for [`MachineEvent::Begin`] once they are staged.
     AssignedTogether(Vec<Assignment>),
     /// The master starts these staged attempts.
     Begin(Vec<AttemptId>),
@@ -56,7 +56,7 @@ pub enum Event {
     Exited(AttemptId),
     /// The attempt's result is complete. Comes without `Staged` or `Exited` if the attempt did not
     /// get that far.
-    Ended(AttemptId, Box<Ending>),
+    Ended(AttemptId, Box<AttemptEnding>),
     /// The result of a checkpoint of this attempt, with the checkpoint's number.
     Saving(AttemptId, u32, Saving),
     /// The progress that programs report.
@@ -69,7 +69,7 @@ pub enum Event {
 
 /// The result of an attempt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ending {
+pub struct AttemptEnding {
     /// The way in which its command ended, if nobody else ended it.
     pub outcome: Outcome,
     /// Processor time of its tree.
@@ -82,7 +82,7 @@ pub struct Ending {
     pub outputs: Vec<OutputFile>,
 }
 
-impl Ending {
+impl AttemptEnding {
     /// Makes an ending without output or processor time.
     pub fn bare(outcome: Outcome) -> Self {
         Self {
@@ -115,7 +115,7 @@ pub enum Action {
     /// Make the completion durable, then deliver it.
     Spool(Completion),
     /// Discard a result that is not wanted any more.
-    Discard(Box<Ending>),
+    Discard(Box<AttemptEnding>),
     /// Drop these durable completions from the spool.
     Forget(Vec<AttemptId>),
     /// Tell the master that these are given back, and why.
@@ -127,7 +127,7 @@ pub enum Action {
     /// Tell the master the result of an attempt's checkpoint.
     Saving(AttemptId, u32, Saving),
     /// Tell the master the phases of these attempts.
-    Report(Vec<Held>),
+    Report(Vec<HeldAttempt>),
     /// Tell the master the owner's state.
     Owner(OwnerState),
     /// Tell the master that the worker accepts no more attempts, and leaves once nothing runs.
@@ -153,12 +153,12 @@ pub(crate) struct Machine {
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,
     ready: VecDeque<(AttemptId, Option<Span>)>,
-    /// Attempts that wait for [`Event::Begin`] once they are ready.
+    /// Attempts that wait for [`MachineEvent::Begin`] once they are ready.
     together: BTreeSet<AttemptId>,
-    running: BTreeMap<AttemptId, Run>,
+    running: BTreeMap<AttemptId, RunningCommand>,
     /// The number of commands started so far.
     started: u64,
-    collecting: BTreeMap<AttemptId, Run>,
+    collecting: BTreeMap<AttemptId, RunningCommand>,
     ended: BTreeSet<AttemptId>,
     /// Attempts that were dropped, and whose `Ended` event is still to come.
     dropped: BTreeSet<AttemptId>,
@@ -201,26 +201,26 @@ impl Machine {
     }
 
     /// Takes one event and appends the resulting actions.
-    pub(crate) fn step(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
+    pub(crate) fn step(&mut self, now: Time, event: MachineEvent, actions: &mut Vec<Action>) {
         match event {
-            Event::Assigned(work) => self.on_assigned(work, actions),
-            Event::AssignedTogether(work) => self.on_assigned_together(work, actions),
-            Event::Begin(attempts) => self.together.retain(|id| !attempts.contains(id)),
-            Event::Stop(attempts) => attempts
+            MachineEvent::Assigned(work) => self.on_assigned(work, actions),
+            MachineEvent::AssignedTogether(work) => self.on_assigned_together(work, actions),
+            MachineEvent::Begin(attempts) => self.together.retain(|id| !attempts.contains(id)),
+            MachineEvent::Stop(attempts) => attempts
                 .into_iter()
                 .for_each(|id| self.on_stop(now, id, actions)),
-            Event::Yield(attempts) => attempts
+            MachineEvent::Yield(attempts) => attempts
                 .into_iter()
                 .for_each(|id| self.on_yield(now, id, actions)),
-            Event::Hold(attempts, held) => attempts
+            MachineEvent::Hold(attempts, held) => attempts
                 .into_iter()
                 .for_each(|id| self.on_hold(now, id, held)),
-            Event::Abandon(attempts) => attempts
+            MachineEvent::Abandon(attempts) => attempts
                 .into_iter()
                 .for_each(|id| self.on_abandon(id, actions)),
-            Event::Acknowledged(attempts) => self.on_acknowledged(attempts, actions),
-            Event::Decided(decision) => self.on_decided(now, decision, actions),
-            Event::Staged(id) => {
+            MachineEvent::Acknowledged(attempts) => self.on_acknowledged(attempts, actions),
+            MachineEvent::Decided(decision) => self.on_decided(now, decision, actions),
+            MachineEvent::Staged(id) => {
                 if let Some(limit) = self.staging.remove(&id) {
                     self.ready.push_back((id, limit));
                     if self.together.contains(&id) {
@@ -229,19 +229,19 @@ impl Machine {
                     }
                 }
             }
-            Event::Exited(id) => self.on_exited(now, id),
-            Event::Ended(id, ending) => self.on_ended(now, id, ending, actions),
-            Event::Progress(news) => {
+            MachineEvent::Exited(id) => self.on_exited(now, id),
+            MachineEvent::Ended(id, ending) => self.on_ended(now, id, ending, actions),
+            MachineEvent::Progress(news) => {
                 self.progress.extend(
                     news.into_iter()
                         .filter(|(id, _)| self.running.contains_key(id)),
                 );
             }
-            Event::Saving(id, sequence, saving) => {
+            MachineEvent::Saving(id, sequence, saving) => {
                 actions.push(Action::Saving(id, sequence, saving));
             }
-            Event::Shutdown => self.on_shutdown(now, actions),
-            Event::Tick => {}
+            MachineEvent::Shutdown => self.on_shutdown(now, actions),
+            MachineEvent::Tick => {}
         }
 
         self.enforce_times(now, actions);
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// Returns the time at which [`Event::Tick`] is due, if nothing else happens before.
+    /// Returns the time at which [`MachineEvent::Tick`] is due, if nothing else happens before.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let runs = self
             .running
@@ -263,8 +263,8 @@ impl Machine {
     }
 
     /// Returns every attempt that it holds, as heartbeats list it.
-    pub(crate) fn held(&self, now: Time) -> Vec<Held> {
-        let bare = |attempt, phase| Held {
+    pub(crate) fn held(&self, now: Time) -> Vec<HeldAttempt> {
+        let bare = |attempt, phase| HeldAttempt {
             attempt,
             phase,
             ran: Span::ZERO,
@@ -342,12 +342,12 @@ impl Machine {
         }
     }
 
-    fn held_of(&self, now: Time, attempt: AttemptId) -> Option<Held> {
+    fn held_of(&self, now: Time, attempt: AttemptId) -> Option<HeldAttempt> {
         if self.ready.iter().any(|(id, _)| *id == attempt) {
             let phase = self.phase_when_ready(&attempt);
             let ran = Span::ZERO;
             let frozen_for = Span::ZERO;
-            return Some(Held {
+            return Some(HeldAttempt {
                 attempt,
                 phase,
                 ran,
@@ -367,7 +367,7 @@ impl Machine {
             (Some(_), Some(reason)) => Phase::Suspended(reason),
             _ => Phase::Running,
         };
-        Some(Held {
+        Some(HeldAttempt {
             attempt,
             phase,
             ran: run.ran(now),
@@ -403,7 +403,7 @@ impl Machine {
             } else if assignment.work == Errand::Noop {
                 self.end(
                     id,
-                    Ending::bare(Outcome::Succeeded),
+                    AttemptEnding::bare(Outcome::Succeeded),
                     (Span::ZERO, Span::ZERO),
                     actions,
                 );
@@ -517,7 +517,7 @@ impl Machine {
         {
             self.started += 1;
             self.running
-                .insert(id, Run::started(now, self.started, limit));
+                .insert(id, RunningCommand::started(now, self.started, limit));
             self.unreported.insert(id);
             self.report_at.get_or_insert(now + REPORT_DELAY);
             actions.push(Action::Start(id));
@@ -550,7 +550,7 @@ impl Machine {
         &mut self,
         now: Time,
         id: AttemptId,
-        ending: Box<Ending>,
+        ending: Box<AttemptEnding>,
         actions: &mut Vec<Action>,
     ) {
         self.on_exited(now, id);
@@ -572,15 +572,15 @@ impl Machine {
         &mut self,
         now: Time,
         id: AttemptId,
-        run: &Run,
-        mut ending: Ending,
+        run: &RunningCommand,
+        mut ending: AttemptEnding,
         actions: &mut Vec<Action>,
     ) {
         match run.verdict {
-            Verdict::Open => {}
-            Verdict::TimedOut(limit) => ending.outcome = Outcome::TimedOut(limit),
-            Verdict::Stopped => ending.outcome = Outcome::Stopped,
-            Verdict::Returned => {
+            EndCause::Open => {}
+            EndCause::TimedOut(limit) => ending.outcome = Outcome::TimedOut(limit),
+            EndCause::Stopped => ending.outcome = Outcome::Stopped,
+            EndCause::Returned => {
                 let spent = Spent {
                     attempt: id,
                     ran: run.ran(now),
@@ -600,12 +600,12 @@ impl Machine {
     fn end(
         &mut self,
         id: AttemptId,
-        ending: Ending,
+        ending: AttemptEnding,
         times: (Span, Span),
         actions: &mut Vec<Action>,
     ) {
         self.ended.insert(id);
-        let Ending {
+        let AttemptEnding {
             outcome,
             cpu,
             stdout,
@@ -629,14 +629,14 @@ impl Machine {
     fn on_stop(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
         self.reports.remove(&id);
         if let Some(run) = self.running.get_mut(&id) {
-            if run.verdict == Verdict::Open {
-                run.verdict = Verdict::Stopped;
+            if run.verdict == EndCause::Open {
+                run.verdict = EndCause::Stopped;
                 ask_to_end(run, id, now + self.grace, actions);
             }
         } else if self.take_unstarted(id, actions) {
             self.end(
                 id,
-                Ending::bare(Outcome::Stopped),
+                AttemptEnding::bare(Outcome::Stopped),
                 (Span::ZERO, Span::ZERO),
                 actions,
             );
@@ -648,7 +648,7 @@ impl Machine {
         if self
             .running
             .get(&id)
-            .is_some_and(|run| run.verdict == Verdict::Open)
+            .is_some_and(|run| run.verdict == EndCause::Open)
         {
             actions.push(Action::Save(id));
         }
@@ -661,7 +661,7 @@ impl Machine {
         if let Some(run) = self
             .running
             .get_mut(&id)
-            .filter(|run| run.verdict == Verdict::Open)
+            .filter(|run| run.verdict == EndCause::Open)
         {
             run.held = held;
             self.unreported.insert(id);
@@ -698,7 +698,7 @@ impl Machine {
             .running
             .get(&id)
             .or(self.collecting.get(&id))
-            .is_some_and(|run| run.verdict == Verdict::Stopped)
+            .is_some_and(|run| run.verdict == EndCause::Stopped)
         {
             // It ends as the master wanted, and reports the time that it took.
             return;
@@ -764,10 +764,10 @@ impl Machine {
             let frozen = run
                 .frozen_for(now)
                 .filter(|_| !run.held || patience == Span::ZERO);
-            if run.verdict == Verdict::Open
+            if run.verdict == EndCause::Open
                 && frozen.is_some_and(|frozen_for| frozen_for >= patience)
             {
-                run.verdict = Verdict::Returned;
+                run.verdict = EndCause::Returned;
                 actions.push(Action::Save(*id));
                 ask_to_end(run, *id, now + self.grace, actions);
             }
@@ -802,8 +802,8 @@ impl Machine {
         actions.push(Action::Closing);
         self.give_back(actions);
         for (id, run) in &mut self.running {
-            if run.verdict == Verdict::Open {
-                run.verdict = Verdict::Returned;
+            if run.verdict == EndCause::Open {
+                run.verdict = EndCause::Returned;
                 actions.push(Action::Save(*id));
                 ask_to_end(run, *id, now + self.grace, actions);
             }
@@ -822,7 +822,7 @@ impl Machine {
                 actions.push(Action::Kill(*id));
             }
             if let Some(limit) = run.overrun(now) {
-                run.verdict = Verdict::TimedOut(limit);
+                run.verdict = EndCause::TimedOut(limit);
                 ask_to_end(run, *id, now + self.grace, actions);
             }
         }
@@ -837,7 +837,7 @@ impl Machine {
     fn report(&mut self, now: Time, actions: &mut Vec<Action>) {
         self.report_at = None;
         let news = std::mem::take(&mut self.unreported);
-        let held: Vec<Held> = news
+        let held: Vec<HeldAttempt> = news
             .into_iter()
             .filter_map(|id| self.held_of(now, id))
             .collect();
@@ -849,7 +849,7 @@ impl Machine {
 
 /// Asks a command to end. A frozen tree cannot follow the request and must not run for it, so it is
 /// killed.
-fn ask_to_end(run: &mut Run, id: AttemptId, kill_at: Time, actions: &mut Vec<Action>) {
+fn ask_to_end(run: &mut RunningCommand, id: AttemptId, kill_at: Time, actions: &mut Vec<Action>) {
     if run.frozen() {
         actions.push(Action::Kill(id));
     } else {

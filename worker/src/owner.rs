@@ -12,14 +12,14 @@ pub mod sight;
 use std::path::Path;
 
 use pause::{PAUSE_FILE, PauseFile};
-use rules::Rules;
+use rules::OwnerRules;
 use sensors::Sensor;
 
 use crate::config::Config;
 
 /// Returns the sensors of the owner's switches, for a worker in `dir`: first its own `PAUSE_FILE`,
-/// then `Rules::pause_files`.
-fn switches(rules: &Rules, dir: &Path) -> Vec<Box<dyn Sensor>> {
+/// then `OwnerRules::pause_files`.
+fn switches(rules: &OwnerRules, dir: &Path) -> Vec<Box<dyn Sensor>> {
     let files = std::iter::once(dir.join(PAUSE_FILE)).chain(rules.pause_files.iter().cloned());
     files
         .map(|file| Box::new(PauseFile::new(file)) as Box<dyn Sensor>)

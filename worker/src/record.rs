@@ -5,7 +5,7 @@
 pub(crate) mod book;
 pub(crate) mod kept;
 
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::host::OwnerState;
 use common::{Span, Time};
 
@@ -37,22 +37,22 @@ pub(crate) struct News {
     /// clock was wrong.
     pub forget_after: Option<Time>,
     /// The intervals that are complete, in order.
-    pub over: Vec<Stretch>,
+    pub over: Vec<AvailabilityInterval>,
 }
 
 /// Merges looks into intervals. The ones that it gives out never overlap, whatever the clock does,
 /// except those that it says are to be forgotten.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorder {
+pub(crate) struct AvailabilityRecorder {
     every: Span,
-    run: Option<Stretch>,
+    run: Option<AvailabilityInterval>,
     /// The time of the last look, if the time between it and the next one can be recorded.
     before: Option<Time>,
     /// The end of the recorded time.
     until: Time,
 }
 
-impl Recorder {
+impl AvailabilityRecorder {
     /// Makes a recorder of looks that come every `every`; everything before `until` is recorded
     /// already.
     pub(crate) fn new(every: Span, until: Time) -> Self {
@@ -84,7 +84,7 @@ impl Recorder {
             news.over.extend(self.run.take());
             return news;
         };
-        let now = Stretch::of(from, look.at, look.owner, look.cpu);
+        let now = AvailabilityInterval::of(from, look.at, look.owner, look.cpu);
 
         self.until = look.at;
         if let Some(run) = &mut self.run {
@@ -114,7 +114,7 @@ impl Recorder {
     }
 
     /// Returns the interval that is not complete yet, when there are no more looks.
-    pub(crate) fn end(&mut self) -> Option<Stretch> {
+    pub(crate) fn end(&mut self) -> Option<AvailabilityInterval> {
         self.before = None;
         self.run.take()
     }
@@ -136,7 +136,7 @@ mod tests {
     /// Everything that these looks (second, owner, part of the processor) lead to, the end
     /// included.
     fn record(looks: &[(u64, OwnerState, f32)]) -> Vec<(u64, u64, f32, Option<String>)> {
-        let mut recorder = Recorder::new(EVERY, Time(0));
+        let mut recorder = AvailabilityRecorder::new(EVERY, Time(0));
         let mut over = Vec::new();
         for &(s, owner, cpu) in looks {
             let news = recorder.look(Look {
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_by_much_was_wrong() {
-        let mut recorder = Recorder::new(EVERY, Time(0));
+        let mut recorder = AvailabilityRecorder::new(EVERY, Time(0));
         let year = 31_536_000;
         for s in [year, year + 10, year + 20] {
             recorder.look(Look {
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_was_recorded_before_a_restart_is_not_recorded_again() {
-        let mut recorder = Recorder::new(EVERY, at(15));
+        let mut recorder = AvailabilityRecorder::new(EVERY, at(15));
         for s in [0, 10, 20, 30] {
             recorder.look(Look {
                 at: at(s),
@@ -288,9 +288,9 @@ mod tests {
         fn stretches_never_overlap_whatever_the_clock_does(
             steps in prop::collection::vec((prop_oneof![6 => 8i64..12, 1 => -40_000i64..40_000, 1 => Just(0i64)], 0u8..3, 0.0f32..=1.0), 1..120)
         ) {
-            let mut recorder = Recorder::new(EVERY, Time(0));
+            let mut recorder = AvailabilityRecorder::new(EVERY, Time(0));
             let mut now = 1_000_000i64;
-            let mut all = Vec::<Stretch>::new();
+            let mut all = Vec::<AvailabilityInterval>::new();
 
             for (step, owner, cpu) in steps {
                 now = (now + step).max(0);
@@ -303,7 +303,7 @@ mod tests {
             }
 
             all.extend(recorder.end());
-            prop_assert!(all.iter().all(Stretch::is_sound), "{all:?}");
+            prop_assert!(all.iter().all(AvailabilityInterval::is_sound), "{all:?}");
             prop_assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start), "{all:?}");
         }
     }

@@ -10,8 +10,8 @@ use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{BlobRef, Completion, Content, Outcome, Span, Time};
 use link::{
-    Asker, Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose, Validity,
-    Way,
+    Carrier, Channel, Connection, FrameReceiver, FrameSender, Identity, IdentityRequest, LinkError,
+    Purpose, Validity,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -39,7 +39,7 @@ const UPLOAD_RETRY: Duration = Duration::from_secs(2);
 
 /// An event of the connection.
 #[derive(Debug)]
-pub(crate) enum Session {
+pub(crate) enum SessionEvent {
     /// The connection needs a greeting (`ToMaster::Hello`).
     Greet(oneshot::Sender<ToMaster>),
     /// The master has accepted the worker; with its heartbeat interval.
@@ -87,7 +87,7 @@ impl Again {
 /// Keeps a connection for ever; ends only when `tell` is closed. A refusal passes, too: a
 /// certificate is renewed, a clock is set, a store is put back, an identity is approved. An
 /// identity stored in `home` is renewed there in time.
-pub(crate) async fn keep<T: From<Session> + Send + 'static>(
+pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
     mut identity: Identity,
     home: PathBuf,
     mut again: Again,
@@ -127,7 +127,7 @@ pub(crate) async fn keep<T: From<Session> + Send + 'static>(
         };
         tracing::warn!(error = %words, ?delay, "not connected to the master; trying again");
 
-        let _ = tell.send(Session::Out(words).into());
+        let _ = tell.send(SessionEvent::Out(words).into());
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = tell.closed() => return,
@@ -160,7 +160,7 @@ fn is_refusal(error: &LinkError) -> bool {
 /// reason.
 async fn in_words(identity: &Identity, error: &LinkError) -> String {
     let clocks = async {
-        for way in [Way::Udp, Way::Tcp] {
+        for way in [Carrier::Udp, Carrier::Tcp] {
             if let Ok(probe) = link::probe(identity, way).await {
                 return probe.clocks(wall_clock());
             }
@@ -241,7 +241,7 @@ impl Papers {
 }
 
 /// Runs one connection, from its beginning to its end.
-async fn converse<T: From<Session> + Send + 'static>(
+async fn converse<T: From<SessionEvent> + Send + 'static>(
     identity: &mut Identity,
     papers: &mut Papers,
     blobs: &Arc<Blobs>,
@@ -256,7 +256,7 @@ async fn converse<T: From<Session> + Send + 'static>(
     // Outputs on their way must not hold up heartbeats.
     let _ = control.tx.raw().set_priority(1);
     let (ask, answer) = oneshot::channel();
-    if tell.send(Session::Greet(ask).into()).is_err() {
+    if tell.send(SessionEvent::Greet(ask).into()).is_err() {
         return Ok(Next::End);
     }
 
@@ -291,7 +291,7 @@ async fn converse<T: From<Session> + Send + 'static>(
     let since = tokio::time::Instant::now();
     current.send_replace(Some(connection.clone()));
 
-    let asker = Asker::of(identity)?;
+    let asker = IdentityRequest::of(identity)?;
     let (outbox, letters) = mpsc::unbounded_channel();
     let uplink = Uplink {
         connection: connection.clone(),
@@ -299,8 +299,8 @@ async fn converse<T: From<Session> + Send + 'static>(
         uploads: Arc::new(Semaphore::new(UPLOADS)),
         blobs: Arc::clone(blobs),
     };
-    let _ = tell.send(Session::Up(uplink, heartbeat).into());
-    let _ = tell.send(Session::Said(welcome).into());
+    let _ = tell.send(SessionEvent::Up(uplink, heartbeat).into());
+    let _ = tell.send(SessionEvent::Said(welcome).into());
     let Channel { tx, rx } = control;
     let end = tokio::select! {
         end = hear(rx, tell) => end.map(|()| Next::End),
@@ -319,25 +319,25 @@ async fn converse<T: From<Session> + Send + 'static>(
         again.refused.reset();
     }
 
-    let _ = tell.send(Session::Down.into());
+    let _ = tell.send(SessionEvent::Down.into());
     end
 }
 
 /// Resolves once a master that is reached over TCP answers over UDP.
-async fn udp_is_back(asker: &Asker, way: Way, every: Duration) {
-    if way == Way::Udp {
+async fn udp_is_back(asker: &IdentityRequest, way: Carrier, every: Duration) {
+    if way == Carrier::Udp {
         return std::future::pending().await;
     }
     loop {
         tokio::time::sleep(every).await;
-        match asker.probe(Way::Udp).await {
+        match asker.probe(Carrier::Udp).await {
             Ok(_) => return,
             Err(error) => tracing::debug!(%error, "still over TCP"),
         }
     }
 }
 
-async fn hear<T: From<Session>>(
+async fn hear<T: From<SessionEvent>>(
     mut rx: FrameReceiver,
     tell: &UnboundedSender<T>,
 ) -> Result<(), LinkError> {
@@ -345,7 +345,7 @@ async fn hear<T: From<Session>>(
         match message {
             ToWorker::Refused(refusal) => return Err(refusal.into()),
             message => {
-                if tell.send(Session::Said(message).into()).is_err() {
+                if tell.send(SessionEvent::Said(message).into()).is_err() {
                     return Ok(());
                 }
             }

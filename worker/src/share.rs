@@ -10,7 +10,7 @@ const NAP: Span = Span::from_secs(5);
 
 /// Processor time since the host was started, in the system's ticks, of all processors together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct ProcessorTimes {
     /// The number of processors.
     pub processors: u32,
     /// The time that has passed.
@@ -32,7 +32,7 @@ pub(crate) struct Others {
     pub stolen: f64,
 }
 
-impl Load {
+impl ProcessorTimes {
     /// Returns the processor time of others since the earlier look `before`; `None` if no time has
     /// passed.
     pub(crate) fn others_since(self, before: Self) -> Option<Others> {
@@ -56,7 +56,7 @@ impl Load {
 pub(crate) struct Gauge {
     slots: f64,
     cores: f64,
-    before: Option<Load>,
+    before: Option<ProcessorTimes>,
     share: f64,
 }
 
@@ -75,7 +75,7 @@ impl Gauge {
     /// Takes the numbers of a look. Processor time used by other processes is missing for tasks,
     /// which run at the lowest priority; the rest is shared by the slots, none of which can use
     /// more than one processor.
-    pub(crate) fn look(&mut self, now: Load) {
+    pub(crate) fn look(&mut self, now: ProcessorTimes) {
         let Some(others) = self
             .before
             .replace(now)
@@ -128,8 +128,8 @@ impl UpTime {
 mod tests {
     use super::*;
 
-    fn at(total: u64, used: u64, stolen: u64, ours: u64) -> Load {
-        Load {
+    fn at(total: u64, used: u64, stolen: u64, ours: u64) -> ProcessorTimes {
+        ProcessorTimes {
             processors: 4,
             total,
             used,

@@ -37,16 +37,16 @@ const COMPACT_ABOVE: u64 = 1024 * 1024;
 
 /// A moment that is distinct from those of other runs of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moment {
+pub struct HostMoment {
     /// The run of the host, if the system reports it.
     pub boot: Option<Uuid>,
     /// The time since that run began.
     pub at: Time,
 }
 
-impl Moment {
+impl HostMoment {
     /// Returns the time since `earlier`; zero if that cannot be known.
-    fn since(self, earlier: Moment) -> Span {
+    fn since(self, earlier: HostMoment) -> Span {
         if self.boot.is_some() && self.boot == earlier.boot {
             self.at.since(earlier.at)
         } else {
@@ -56,13 +56,13 @@ impl Moment {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Record {
-    ended: Moment,
+struct SpoolRecord {
+    ended: HostMoment,
     completion: Completion,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct SpoolEntry {
     offset: u64,
     length: u32,
     blobs: Box<[BlobHash]>,
@@ -73,7 +73,7 @@ struct Entry {
 pub(crate) struct Spool<S = BlobStore> {
     log: Box<dyn Medium>,
     length: u64,
-    live: BTreeMap<AttemptId, Entry>,
+    live: BTreeMap<AttemptId, SpoolEntry>,
     live_bytes: u64,
     blobs: Arc<Blobs<S>>,
 }
@@ -110,7 +110,7 @@ impl<S: Contents> Spool<S> {
     /// After an error none of them is in the log.
     pub(crate) fn append<'a>(
         &mut self,
-        new: impl Iterator<Item = (&'a Completion, Moment)>,
+        new: impl Iterator<Item = (&'a Completion, HostMoment)>,
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         let mut entries = Vec::new();
@@ -123,7 +123,7 @@ impl<S: Contents> Spool<S> {
             let blobs = completion.blobs().map(|blob| blob.hash).collect();
             entries.push((
                 completion.attempt,
-                Entry {
+                SpoolEntry {
                     offset,
                     length,
                     blobs,
@@ -168,7 +168,11 @@ impl<S: Contents> Spool<S> {
     }
 
     /// Returns those of the completions that are here, to be sent at `now`.
-    pub(crate) fn read(&self, attempts: &[AttemptId], now: Moment) -> io::Result<Vec<Delivery>> {
+    pub(crate) fn read(
+        &self,
+        attempts: &[AttemptId],
+        now: HostMoment,
+    ) -> io::Result<Vec<Delivery>> {
         let entries = attempts.iter().filter_map(|attempt| self.live.get(attempt));
         entries
             .map(|entry| {
@@ -181,13 +185,13 @@ impl<S: Contents> Spool<S> {
             .collect()
     }
 
-    fn bytes_of(&self, entry: &Entry) -> io::Result<Vec<u8>> {
+    fn bytes_of(&self, entry: &SpoolEntry) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; entry.length as usize];
         self.log.read_at(&mut bytes, entry.offset)?;
         Ok(bytes)
     }
 
-    fn insert(&mut self, attempt: AttemptId, entry: Entry) {
+    fn insert(&mut self, attempt: AttemptId, entry: SpoolEntry) {
         self.live_bytes += u64::from(entry.length);
         if let Some(old) = self.live.insert(attempt, entry) {
             self.live_bytes -= u64::from(old.length);
@@ -205,7 +209,7 @@ impl<S: Contents> Spool<S> {
             if blobs.iter().all(|blob| self.blobs.has(blob)) {
                 let blobs: Box<[BlobHash]> = blobs.into_iter().map(|blob| blob.hash).collect();
                 self.blobs.hold(&blobs);
-                let entry = Entry {
+                let entry = SpoolEntry {
                     offset: self.length,
                     length: length as u32,
                     blobs,
@@ -261,11 +265,11 @@ fn checksum(payload: &[u8]) -> [u8; 8] {
 }
 
 /// Appends a record to `bytes`.
-fn encode(completion: &Completion, ended: Moment, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-    /// As [`Record`], without owning the completion.
+fn encode(completion: &Completion, ended: HostMoment, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    /// As [`SpoolRecord`], without owning the completion.
     #[derive(Serialize)]
     struct Borrowed<'a> {
-        ended: Moment,
+        ended: HostMoment,
         completion: &'a Completion,
     }
 
@@ -285,7 +289,7 @@ fn encode(completion: &Completion, ended: Moment, mut bytes: Vec<u8>) -> io::Res
 }
 
 /// Decodes the record at the beginning of `bytes`, and returns it with its length.
-fn first_record(bytes: &[u8]) -> Option<(Record, usize)> {
+fn first_record(bytes: &[u8]) -> Option<(SpoolRecord, usize)> {
     let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
     let whole = HEAD + length;
     if length > MAX_RECORD {
@@ -295,7 +299,7 @@ fn first_record(bytes: &[u8]) -> Option<(Record, usize)> {
 }
 
 /// Decodes the record that is exactly these bytes.
-fn decode(bytes: &[u8]) -> Option<Record> {
+fn decode(bytes: &[u8]) -> Option<SpoolRecord> {
     let payload = bytes.get(HEAD..)?;
     (bytes.get(4..HEAD)? == checksum(payload)).then(|| postcard::from_bytes(payload).ok())?
 }

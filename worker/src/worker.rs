@@ -19,27 +19,27 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::attempt::{Order, Workshop, read_progress};
+use crate::attempt::{AttemptOrder, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::Config;
-use crate::confinement::{InForce, Network};
-use crate::control::{self, Question, Shown};
-use crate::engine::{Engine, Input as Told, Laws, Output};
+use crate::confinement::{InForce, NetworkRule};
+use crate::control::{self, ControlQuestion, ReportSources};
+use crate::engine::{CrashRules, Engine, EngineInput as Told, EngineOutput};
 use crate::error::WorkerError;
 use crate::facts;
-use crate::machine::{Action, Event};
+use crate::machine::{Action, MachineEvent};
 use crate::os::{self, Accounts, files};
-use crate::owner::policy::Policy;
-use crate::owner::rules::Room;
+use crate::owner::policy::OwnerPolicy;
+use crate::owner::rules::HostSize;
 use crate::owner::sensors::{self, Sighted, Timeouts};
 use crate::owner::{self, hour};
 use crate::record::Look;
-use crate::record::book::{Book, Due};
-use crate::session::{self, Session, Uplink};
-use crate::share::{Gauge, Load, UpTime};
+use crate::record::book::{Book, DueIntervals};
+use crate::session::{self, SessionEvent, Uplink};
+use crate::share::{Gauge, ProcessorTimes, UpTime};
 use crate::spool::blobs::Blobs;
-use crate::spool::writer::{self, Request, Spooled};
-use crate::spool::{Moment, Spool};
+use crate::spool::writer::{self, SpoolRequest, Spooled};
+use crate::spool::{HostMoment, Spool};
 
 /// The most inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
@@ -54,50 +54,50 @@ const OWN_SWITCH: usize = 0;
 
 /// An input of the loop.
 #[derive(Debug)]
-enum Input {
-    Machine(Event),
-    Session(Session),
+enum LoopInput {
+    Machine(MachineEvent),
+    Session(SessionEvent),
     Spool(Spooled),
     Sighted(Sighted),
-    Asked(Question),
+    Asked(ControlQuestion),
     Beat(Vec<(AttemptId, f32)>),
-    Load(Option<Load>),
-    Recorded(Due),
+    Load(Option<ProcessorTimes>),
+    Recorded(DueIntervals),
 }
 
-impl From<Event> for Input {
-    fn from(event: Event) -> Self {
-        Input::Machine(event)
+impl From<MachineEvent> for LoopInput {
+    fn from(event: MachineEvent) -> Self {
+        LoopInput::Machine(event)
     }
 }
 
-impl From<Session> for Input {
-    fn from(session: Session) -> Self {
-        Input::Session(session)
+impl From<SessionEvent> for LoopInput {
+    fn from(session: SessionEvent) -> Self {
+        LoopInput::Session(session)
     }
 }
 
-impl From<Spooled> for Input {
+impl From<Spooled> for LoopInput {
     fn from(spooled: Spooled) -> Self {
-        Input::Spool(spooled)
+        LoopInput::Spool(spooled)
     }
 }
 
-impl From<Due> for Input {
-    fn from(due: Due) -> Self {
-        Input::Recorded(due)
+impl From<DueIntervals> for LoopInput {
+    fn from(due: DueIntervals) -> Self {
+        LoopInput::Recorded(due)
     }
 }
 
-impl From<Question> for Input {
-    fn from(question: Question) -> Self {
-        Input::Asked(question)
+impl From<ControlQuestion> for LoopInput {
+    fn from(question: ControlQuestion) -> Self {
+        LoopInput::Asked(question)
     }
 }
 
-impl From<Sighted> for Input {
+impl From<Sighted> for LoopInput {
     fn from(sighted: Sighted) -> Self {
-        Input::Sighted(sighted)
+        LoopInput::Sighted(sighted)
     }
 }
 
@@ -148,7 +148,7 @@ pub async fn run(
     let attempts = dir.join(ATTEMPTS);
     let level = force.level;
     let most = force.most;
-    let network = force.network != Network::Never;
+    let network = force.network != NetworkRule::Never;
 
     let shop = Workshop::open(
         attempts.clone(),
@@ -180,7 +180,7 @@ pub async fn run(
         grace,
         patience,
         spool.ids(),
-        Laws::KEPT,
+        CrashRules::KEPT,
     );
 
     let policy = watch_owner(&config, &dir, &room, &tell)?;
@@ -223,8 +223,8 @@ pub async fn run(
         look_every,
         look_at: Instant::now(),
         book: Book::open(&dir, look_every.into(), config.record_limit),
-        awaited: Awaited::NoMaster,
-        lent: Lent::NoMaster,
+        awaited: OwedAnswer::NoMaster,
+        lent: ReportedLoan::NoMaster,
         origin: Instant::now(),
         left: None,
     };
@@ -235,8 +235,8 @@ pub async fn run(
     result
 }
 
-/// Measures this host, and returns its facts and the [`Room`] that the owner's rules count with.
-async fn measure(name: &str, config: &Config) -> (HostFacts, Room) {
+/// Measures this host, and returns its facts and the [`HostSize`] that the owner's rules count with.
+async fn measure(name: &str, config: &Config) -> (HostFacts, HostSize) {
     let name = name.to_owned();
     let slots = config.slots_here();
     let mut facts = tokio::task::spawn_blocking(move || facts::measure(&name, slots))
@@ -244,7 +244,7 @@ async fn measure(name: &str, config: &Config) -> (HostFacts, Room) {
         .expect("measuring does not panic");
     facts.speed = config.speed_said().unwrap_or(facts.speed);
 
-    let room = Room {
+    let room = HostSize {
         slots,
         cores: facts.cores,
         memory: facts.memory_mib << 20,
@@ -258,14 +258,14 @@ async fn measure(name: &str, config: &Config) -> (HostFacts, Room) {
 fn watch_owner(
     config: &Config,
     dir: &Path,
-    room: &Room,
-    tell: &UnboundedSender<Input>,
-) -> Result<Policy, WorkerError> {
+    room: &HostSize,
+    tell: &UnboundedSender<LoopInput>,
+) -> Result<OwnerPolicy, WorkerError> {
     let mut eyes = owner::eyes(config, dir);
     let named = eyes
         .iter()
         .map(|sensor| (sensor.name().to_owned(), sensor.topic()));
-    let mut policy = Policy::new(config.owner.clone(), room, named, Time(0));
+    let mut policy = OwnerPolicy::new(config.owner.clone(), room, named, Time(0));
 
     // The switch in its own directory is read at once: where no other rule counts, this is the
     // decision that the master hears first.
@@ -313,9 +313,9 @@ fn lock(dir: &Path) -> Result<File, WorkerError> {
     }
 }
 
-fn moment() -> Moment {
+fn moment() -> HostMoment {
     static BOOT: std::sync::OnceLock<Option<uuid::Uuid>> = std::sync::OnceLock::new();
-    Moment {
+    HostMoment {
         boot: *BOOT.get_or_init(os::boot_id),
         at: os::since_boot(),
     }
@@ -323,7 +323,7 @@ fn moment() -> Moment {
 
 /// The answer that the master owes for recorded availability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Awaited {
+enum OwedAnswer {
     /// There is no master, or it does not know of records.
     NoMaster,
     /// No answer: more may be sent.
@@ -334,7 +334,7 @@ enum Awaited {
 
 /// The end of the host's loan as last reported to the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lent {
+enum ReportedLoan {
     /// There is no master, or it does not ask.
     NoMaster,
     /// Nothing reported yet.
@@ -346,29 +346,29 @@ enum Lent {
 /// Clocks are adjusted a little all the time: ends no farther apart than this are the same.
 const SAME_END: Span = Span::from_secs(30);
 
-impl Lent {
+impl ReportedLoan {
     /// Whether the master must be told of this end.
     fn is_news(self, until: Option<Time>) -> bool {
         match (self, until) {
-            (Lent::NoMaster, _) => false,
-            (Lent::Told(Some(told)), Some(until)) => {
+            (ReportedLoan::NoMaster, _) => false,
+            (ReportedLoan::Told(Some(told)), Some(until)) => {
                 until.since(told).max(told.since(until)) > SAME_END
             }
-            (Lent::Told(told), until) => told != until,
-            (Lent::Untold, _) => true,
+            (ReportedLoan::Told(told), until) => told != until,
+            (ReportedLoan::Untold, _) => true,
         }
     }
 }
 
 /// A running attempt.
-struct Handle {
-    orders: UnboundedSender<Order>,
+struct AttemptHandle {
+    orders: UnboundedSender<AttemptOrder>,
     dir: PathBuf,
 }
 
 struct Shell {
     engine: Engine,
-    policy: Policy,
+    policy: OwnerPolicy,
     link: LinkInfo,
     /// The time at which the connection was last made or lost.
     turned: Time,
@@ -376,10 +376,10 @@ struct Shell {
     out: Option<String>,
     facts: HostFacts,
     shop: Arc<Workshop>,
-    spool: threads::Sender<Request>,
+    spool: threads::Sender<SpoolRequest>,
     spooling: std::thread::JoinHandle<()>,
-    tell: UnboundedSender<Input>,
-    attempts: BTreeMap<AttemptId, Handle>,
+    tell: UnboundedSender<LoopInput>,
+    attempts: BTreeMap<AttemptId, AttemptHandle>,
     uplink: Option<(Uplink, Beats)>,
     gauge: Gauge,
     accounts: Arc<Mutex<Accounts>>,
@@ -391,9 +391,9 @@ struct Shell {
     /// The recorded availability of the host.
     book: Book,
     /// Whether the master can be sent records.
-    awaited: Awaited,
+    awaited: OwedAnswer,
     /// The end of the loan that the master was told.
-    lent: Lent,
+    lent: ReportedLoan,
     origin: Instant,
     /// The time since which nothing runs any more.
     left: Option<Instant>,
@@ -402,7 +402,7 @@ struct Shell {
 impl Shell {
     async fn run(
         mut self,
-        mut inputs: UnboundedReceiver<Input>,
+        mut inputs: UnboundedReceiver<LoopInput>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), WorkerError> {
         tokio::pin!(shutdown);
@@ -415,10 +415,10 @@ impl Shell {
             let wakeup = self.next_wakeup();
             tokio::select! {
                 _ = inputs.recv_many(&mut batch, BATCH) => {}
-                () = sleep_until(wakeup) => batch.push(Event::Tick.into()),
+                () = sleep_until(wakeup) => batch.push(MachineEvent::Tick.into()),
                 () = &mut shutdown, if !leaving => {
                     leaving = true;
-                    batch.push(Event::Shutdown.into());
+                    batch.push(MachineEvent::Shutdown.into());
                 }
                 () = next_beat(&mut self.uplink) => self.gather_progress(),
                 () = sleep_until(Some(self.look_at)) => self.look_at_load(),
@@ -426,7 +426,9 @@ impl Shell {
 
             for input in batch.drain(..) {
                 match input {
-                    Input::Spool(Spooled::Broken(error)) => return Err(WorkerError::Spool(error)),
+                    LoopInput::Spool(Spooled::Broken(error)) => {
+                        return Err(WorkerError::Spool(error));
+                    }
                     input => self.on_input(input, &mut outputs),
                 }
             }
@@ -489,18 +491,18 @@ impl Shell {
         tracing::info!("the worker has left; nothing of its tasks is left");
     }
 
-    fn on_input(&mut self, input: Input, outputs: &mut Vec<Output>) {
+    fn on_input(&mut self, input: LoopInput, outputs: &mut Vec<EngineOutput>) {
         match input {
-            Input::Machine(event) => self.happen(event, outputs),
-            Input::Session(session) => self.on_session(session, outputs),
-            Input::Spool(spooled) => self.tell(Told::Spooled(spooled), outputs),
-            Input::Sighted(Sighted { sensor, sight }) => {
+            LoopInput::Machine(event) => self.happen(event, outputs),
+            LoopInput::Session(session) => self.on_session(session, outputs),
+            LoopInput::Spool(spooled) => self.tell(Told::Spooled(spooled), outputs),
+            LoopInput::Sighted(Sighted { sensor, sight }) => {
                 self.policy.saw(self.now(), sensor, sight);
                 // Later inputs must find the new decision: a task is not started between two key
                 // presses.
                 self.decide(outputs);
             }
-            Input::Asked(Question { switch, answer }) => {
+            LoopInput::Asked(ControlQuestion { switch, answer }) => {
                 if let Some(sight) = switch {
                     self.policy.saw(self.now(), OWN_SWITCH, sight);
                     self.decide(outputs);
@@ -508,7 +510,7 @@ impl Shell {
                 // The asker may have gone.
                 let _ = answer.send(self.report());
             }
-            Input::Load(load) => {
+            LoopInput::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
                 let owner = self.engine.machine().owner();
                 let slots = self.facts.slots;
@@ -520,32 +522,32 @@ impl Shell {
                 };
                 self.book.look(look, &self.tell);
             }
-            Input::Recorded(Due(due)) => {
-                if let (Some((last, stretches)), Awaited::Nothing) = (due, self.awaited) {
-                    self.awaited = Awaited::Kept;
+            LoopInput::Recorded(DueIntervals(due)) => {
+                if let (Some((last, stretches)), OwedAnswer::Nothing) = (due, self.awaited) {
+                    self.awaited = OwedAnswer::Kept;
                     self.say(ToMaster::Recorded { last, stretches });
                 }
             }
-            Input::Beat(progress) => {
-                self.happen(Event::Progress(progress), outputs);
+            LoopInput::Beat(progress) => {
+                self.happen(MachineEvent::Progress(progress), outputs);
                 self.beat();
             }
         }
     }
 
-    fn happen(&mut self, event: Event, outputs: &mut Vec<Output>) {
-        if let Event::Ended(id, _) = &event {
+    fn happen(&mut self, event: MachineEvent, outputs: &mut Vec<EngineOutput>) {
+        if let MachineEvent::Ended(id, _) = &event {
             self.attempts.remove(id);
         }
         self.tell(Told::Happened(event), outputs);
     }
 
-    fn tell(&mut self, told: Told, outputs: &mut Vec<Output>) {
+    fn tell(&mut self, told: Told, outputs: &mut Vec<EngineOutput>) {
         self.engine.step(self.now(), told, outputs);
     }
 
     /// Applies the owner's policy to the tasks.
-    fn decide(&mut self, outputs: &mut Vec<Output>) {
+    fn decide(&mut self, outputs: &mut Vec<EngineOutput>) {
         let now = self.now();
         let decision = self.policy.decide(now, hour::now());
         // The master must know of the loan before anything may start here.
@@ -555,7 +557,7 @@ impl Shell {
                 why = self.policy.why().first().map(|finding| &*finding.says),
                 "{decision}"
             );
-            self.happen(Event::Decided(decision), outputs);
+            self.happen(MachineEvent::Decided(decision), outputs);
         }
     }
 
@@ -564,13 +566,13 @@ impl Shell {
         let loan = self.policy.loan();
         let until = loan.map(|loan| now + loan.left);
         if self.lent.is_news(until) {
-            self.lent = Lent::Told(until);
+            self.lent = ReportedLoan::Told(until);
             self.say(ToMaster::Lent(loan));
         }
     }
 
     /// Returns the state of the worker, for its owner.
-    fn report(&self) -> control::Report {
+    fn report(&self) -> control::StatusReport {
         let Self {
             facts,
             policy,
@@ -584,7 +586,7 @@ impl Shell {
         let machine = engine.machine();
         let connected = (self.uplink.is_some(), *turned);
         let out = out.as_deref();
-        Shown {
+        ReportSources {
             host: &link.name,
             master: &link.master,
             facts,
@@ -596,13 +598,13 @@ impl Shell {
         .report(self.now())
     }
 
-    fn on_session(&mut self, session: Session, outputs: &mut Vec<Output>) {
+    fn on_session(&mut self, session: SessionEvent, outputs: &mut Vec<EngineOutput>) {
         match session {
-            Session::Greet(answer) => {
+            SessionEvent::Greet(answer) => {
                 let status = self.status();
                 let _ = answer.send(self.engine.hello(self.now(), self.facts.clone(), status));
             }
-            Session::Up(uplink, heartbeat) => {
+            SessionEvent::Up(uplink, heartbeat) => {
                 // Earlier outputs are not for this connection.
                 self.carry_out(outputs);
                 let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
@@ -619,28 +621,28 @@ impl Shell {
 
                 self.tell(Told::Up, outputs);
             }
-            Session::Said(message) => self.on_message(message, outputs),
-            Session::Down => {
+            SessionEvent::Said(message) => self.on_message(message, outputs),
+            SessionEvent::Down => {
                 self.turned = self.now();
                 self.uplink = None;
-                self.awaited = Awaited::NoMaster;
-                self.lent = Lent::NoMaster;
+                self.awaited = OwedAnswer::NoMaster;
+                self.lent = ReportedLoan::NoMaster;
                 self.tell(Told::Down, outputs);
             }
-            Session::Out(why) => self.out = Some(why),
+            SessionEvent::Out(why) => self.out = Some(why),
         }
     }
 
-    fn on_message(&mut self, message: ToWorker, outputs: &mut Vec<Output>) {
+    fn on_message(&mut self, message: ToWorker, outputs: &mut Vec<EngineOutput>) {
         match &message {
             ToWorker::Welcome { .. } => {
-                self.lent = Lent::Untold;
-                self.awaited = Awaited::Nothing;
+                self.lent = ReportedLoan::Untold;
+                self.awaited = OwedAnswer::Nothing;
                 self.book.ask(&self.tell);
             }
             ToWorker::Goodbye => tracing::info!("the master goes away for a while"),
             ToWorker::Kept { last } => {
-                self.awaited = Awaited::Nothing;
+                self.awaited = OwedAnswer::Nothing;
                 self.book.acknowledged(*last, &self.tell);
             }
             _ => {}
@@ -649,7 +651,7 @@ impl Shell {
         self.tell(Told::Said(message), outputs);
     }
 
-    fn ask_spool(&self, request: Request) {
+    fn ask_spool(&self, request: SpoolRequest) {
         // A spool that is gone has said so: the loop is about to end.
         let _ = self.spool.send(request);
     }
@@ -660,24 +662,24 @@ impl Shell {
         }
     }
 
-    fn carry_out(&mut self, outputs: &mut Vec<Output>) {
+    fn carry_out(&mut self, outputs: &mut Vec<EngineOutput>) {
         let mut finished = Vec::new();
         for output in outputs.drain(..) {
             match output {
-                Output::Act(action) => self.act(action),
-                Output::Say(message) => self.say(message),
-                Output::Keep(completion) => finished.push(completion),
-                Output::Deliver(deliveries) => {
+                EngineOutput::Act(action) => self.act(action),
+                EngineOutput::Say(message) => self.say(message),
+                EngineOutput::Keep(completion) => finished.push(completion),
+                EngineOutput::Deliver(deliveries) => {
                     if let Some((uplink, _)) = &self.uplink {
                         uplink.deliver(deliveries);
                     }
                 }
-                Output::Forget(attempts) => {
+                EngineOutput::Forget(attempts) => {
                     // These completions may be among those that have just finished.
                     self.keep(&mut finished);
-                    self.ask_spool(Request::Forget(attempts));
+                    self.ask_spool(SpoolRequest::Forget(attempts));
                 }
-                Output::Read(attempts) => self.ask_spool(Request::Read(attempts)),
+                EngineOutput::Read(attempts) => self.ask_spool(SpoolRequest::Read(attempts)),
             }
         }
 
@@ -688,7 +690,7 @@ impl Shell {
     fn keep(&self, finished: &mut Vec<Completion>) {
         if !finished.is_empty() {
             let completions = std::mem::take(finished);
-            self.ask_spool(Request::Append {
+            self.ask_spool(SpoolRequest::Append {
                 completions,
                 more: self.engine.has_queued(),
             });
@@ -702,7 +704,7 @@ impl Shell {
                 let dir = self.shop.next_dir(id);
                 self.attempts.insert(
                     id,
-                    Handle {
+                    AttemptHandle {
                         orders,
                         dir: dir.clone(),
                     },
@@ -716,18 +718,20 @@ impl Shell {
                     self.tell.clone(),
                 ));
             }
-            Action::Start(id) => self.order(id, Order::Start),
-            Action::Freeze(id) => self.order(id, Order::Tree(os::Order::Freeze)),
-            Action::Thaw(id) => self.order(id, Order::Tree(os::Order::Thaw)),
-            Action::Terminate(id) => self.order(id, Order::Tree(os::Order::Terminate)),
-            Action::Kill(id) => self.order(id, Order::Tree(os::Order::Kill)),
-            Action::Save(id) => self.order(id, Order::Save),
-            Action::Drop(id) => self.order(id, Order::Drop),
+            Action::Start(id) => self.order(id, AttemptOrder::Start),
+            Action::Freeze(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Freeze)),
+            Action::Thaw(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Thaw)),
+            Action::Terminate(id) => {
+                self.order(id, AttemptOrder::Tree(os::ProcessOrder::Terminate))
+            }
+            Action::Kill(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Kill)),
+            Action::Save(id) => self.order(id, AttemptOrder::Save),
+            Action::Drop(id) => self.order(id, AttemptOrder::Drop),
             Action::Discard(ending) => self.shop.discard(&ending),
             Action::Left => {
                 self.left.get_or_insert_with(Instant::now);
             }
-            // The engine turns these into `Output::Say`, `Output::Keep` and `Output::Forget`.
+            // The engine turns these into `EngineOutput::Say`, `EngineOutput::Keep` and `EngineOutput::Forget`.
             Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
             Action::Return(..)
             | Action::Spent(_)
@@ -737,7 +741,7 @@ impl Shell {
         }
     }
 
-    fn order(&self, id: AttemptId, order: Order) {
+    fn order(&self, id: AttemptId, order: AttemptOrder) {
         if let Some(handle) = self.attempts.get(&id) {
             // An attempt that has just ended takes no orders; its last event is on its way.
             let _ = handle.orders.send(order);
@@ -762,7 +766,7 @@ impl Shell {
                 .into_iter()
                 .filter_map(|(id, dir)| Some((id, read_progress(&dir)?)))
                 .collect();
-            let _ = tell.send(Input::Beat(progress));
+            let _ = tell.send(LoopInput::Beat(progress));
         });
     }
 
@@ -807,7 +811,7 @@ impl Shell {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .look();
-            drop(tell.send(Input::Load(load)));
+            drop(tell.send(LoopInput::Load(load)));
         });
     }
 }

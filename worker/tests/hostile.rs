@@ -281,7 +281,7 @@ async fn try_level(level: Confinement) {
         processes_limit: PROCESSES,
         disk_limit_bytes: DISK,
         disk_files_limit: FILES,
-        owner: worker::owner::rules::Rules::dedicated(),
+        owner: worker::owner::rules::OwnerRules::dedicated(),
         ..Config::default()
     });
 

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use door::{PATIENCE, end, status, until, within};
 use tokio::io::AsyncReadExt;
 use worker::os::{
-    Confines, Freezer, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status, Survey,
+    AttemptLimits, Confines, Freezer, Grounds, Launch, Launcher, Process, ProcessOrder,
+    ProcessStatus, Survey, WatcherReport,
 };
 
 /// As which the program hosts a task and waits to be killed.
@@ -141,7 +142,7 @@ impl Bench {
             env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
             dir: self.dir.path().as_os_str().to_owned(),
             stdin: None,
-            limits: Limits::default(),
+            limits: AttemptLimits::default(),
             confines: Confines::default(),
         }
     }
@@ -153,7 +154,7 @@ impl Bench {
             .unwrap()
     }
 
-    async fn output(&self, launch: &Launch) -> (String, Report) {
+    async fn output(&self, launch: &Launch) -> (String, WatcherReport) {
         let mut process = self.launcher.launch(launch, true, false).await.unwrap();
         let mut text = String::new();
         process
@@ -210,11 +211,11 @@ fn kill_9(pid: i32) {
 
 async fn exit_codes_and_signals_are_told_apart(bench: Box<Bench>) {
     for (script, expected) in [
-        ("true", Status::Exited(0)),
-        ("exit 3", Status::Exited(3)),
-        ("exit 255", Status::Exited(255)),
-        ("kill -SEGV $$", Status::Signalled(11)),
-        ("kill -KILL $$", Status::Signalled(9)),
+        ("true", ProcessStatus::Exited(0)),
+        ("exit 3", ProcessStatus::Exited(3)),
+        ("exit 255", ProcessStatus::Exited(255)),
+        ("kill -SEGV $$", ProcessStatus::Signalled(11)),
+        ("kill -KILL $$", ProcessStatus::Signalled(9)),
     ] {
         assert_eq!(
             status(&mut bench.start(script).await).await,
@@ -229,7 +230,7 @@ async fn output_and_processor_time_come_back(bench: Box<Bench>) {
     let script = "echo out; echo err >&2; (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo > done) & exec sleep 600";
     let mut process = bench.start(script).await;
     until(|| bench.dir.path().join("done").exists()).await;
-    process.order(Order::Terminate);
+    process.order(ProcessOrder::Terminate);
 
     let mut out = String::new();
     let mut err = String::new();
@@ -241,10 +242,10 @@ async fn output_and_processor_time_come_back(bench: Box<Bench>) {
         .unwrap();
     assert_eq!((out.as_str(), err.as_str()), ("out\n", "err\n"));
 
-    let Report::Ended { status, cpu, .. } = end(&mut process).await else {
+    let WatcherReport::Ended { status, cpu, .. } = end(&mut process).await else {
         panic!()
     };
-    assert_eq!(status, Status::Signalled(15));
+    assert_eq!(status, ProcessStatus::Signalled(15));
     assert!(cpu.secs() > 0.005 && cpu.secs() < 20.0, "{cpu}");
 }
 
@@ -257,7 +258,7 @@ async fn standard_input_is_empty_or_the_file(bench: Box<Bench>) {
     launch.stdin = Some("nothing".to_owned());
     let (_, report) = bench.output(&launch).await;
     assert!(
-        matches!(&report, Report::NotStarted(why) if why.contains("standard input `nothing`")),
+        matches!(&report, WatcherReport::NotStarted(why) if why.contains("standard input `nothing`")),
         "{report:?}"
     );
 }
@@ -301,7 +302,7 @@ async fn what_cannot_start_says_why(bench: Box<Bench>) {
     ] {
         let (_, report) = bench.output(&bench.describe(&[program])).await;
         assert!(
-            matches!(&report, Report::NotStarted(why) if why.contains(words)),
+            matches!(&report, WatcherReport::NotStarted(why) if why.contains(words)),
             "{program}: {report:?}"
         );
     }
@@ -311,7 +312,7 @@ async fn what_cannot_start_says_why(bench: Box<Bench>) {
 
     let (_, report) = bench.output(&launch).await;
     assert!(
-        matches!(&report, Report::NotStarted(why) if why.contains("directory")),
+        matches!(&report, WatcherReport::NotStarted(why) if why.contains("directory")),
         "{report:?}"
     );
 }
@@ -325,7 +326,7 @@ async fn a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command(bench
     let mut process = bench.start(&format!("({daemon}) ; {wait} exit 7")).await;
     let pid = bench.pid("daemon").await;
 
-    assert_eq!(status(&mut process).await, Status::Exited(7));
+    assert_eq!(status(&mut process).await, ProcessStatus::Exited(7));
     assert!(!alive(pid));
 
     // The command is killed.
@@ -333,8 +334,8 @@ async fn a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command(bench
     let mut process = bench.start(&format!("({daemon}) ; sleep 600")).await;
     let pid = bench.pid("daemon").await;
     assert!(alive(pid));
-    process.order(Order::Kill);
-    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    process.order(ProcessOrder::Kill);
+    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
     assert!(!alive(pid));
 }
 
@@ -345,25 +346,25 @@ async fn a_whole_tree_is_asked_and_then_made_to_end(bench: Box<Bench>) {
     let polite = bench.pid("polite").await;
     let stubborn = bench.pid("stubborn").await;
 
-    process.order(Order::Terminate);
+    process.order(ProcessOrder::Terminate);
     until(|| !alive(polite)).await;
     assert_eq!(
         fs::read_to_string(bench.dir.path().join("asked")).unwrap(),
         "asked\n"
     );
     assert!(alive(stubborn));
-    process.order(Order::Kill);
-    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    process.order(ProcessOrder::Kill);
+    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
 
     assert!(!alive(stubborn));
 }
 
 async fn a_task_that_kills_its_group_does_not_reach_its_watcher(bench: Box<Bench>) {
     let mut process = bench.start("kill -TERM 0; sleep 600").await;
-    assert_eq!(status(&mut process).await, Status::Signalled(15));
+    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(15));
     assert_eq!(
         status(&mut bench.start("exit 4").await).await,
-        Status::Exited(4)
+        ProcessStatus::Exited(4)
     );
 }
 
@@ -383,8 +384,8 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     ];
     let asked = Instant::now();
 
-    process.order(Order::Freeze);
-    assert_eq!(within(process.report()).await, Report::Frozen);
+    process.order(ProcessOrder::Freeze);
+    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
     println!("  frozen after {:?}", asked.elapsed());
 
     let before = pids.map(ticks);
@@ -395,16 +396,16 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     // What is stopped stays stopped: no later moment can be different.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(before, pids.map(ticks));
-    process.order(Order::Thaw);
+    process.order(ProcessOrder::Thaw);
     for (pid, then) in pids.into_iter().zip(before) {
         until(|| ticks(pid) > then).await;
     }
 
     // A frozen tree can be killed as it is.
-    process.order(Order::Freeze);
-    assert_eq!(within(process.report()).await, Report::Frozen);
-    process.order(Order::Kill);
-    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    process.order(ProcessOrder::Freeze);
+    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
+    process.order(ProcessOrder::Kill);
+    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
     assert!(!pids.into_iter().any(alive));
 }
 
@@ -447,17 +448,17 @@ async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
     };
     let then = used();
     until(|| used().iter().zip(&then).all(|(now, then)| now.1 > then.1)).await;
-    process.order(Order::Freeze);
-    assert_eq!(within(process.report()).await, Report::Frozen);
+    process.order(ProcessOrder::Freeze);
+    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
 
     let frozen = used();
     // The time over which it is measured.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(used(), frozen);
-    process.order(Order::Thaw);
+    process.order(ProcessOrder::Thaw);
     until(|| used().iter().zip(&frozen).all(|(now, then)| now.1 > then.1)).await;
-    process.order(Order::Kill);
-    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    process.order(ProcessOrder::Kill);
+    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
 
     assert!(!pids.into_iter().any(alive));
 }
@@ -479,17 +480,17 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
     until(|| births() > 50).await;
 
     for _ in 0..10 {
-        process.order(Order::Freeze);
-        assert_eq!(within(process.report()).await, Report::Frozen);
+        process.order(ProcessOrder::Freeze);
+        assert_eq!(within(process.report()).await, WatcherReport::Frozen);
         let then = births();
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert_eq!(births(), then);
-        process.order(Order::Thaw);
+        process.order(ProcessOrder::Thaw);
         until(|| births() > then).await;
     }
 
-    process.order(Order::Kill);
-    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    process.order(ProcessOrder::Kill);
+    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
 
     let then = births();
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -520,7 +521,7 @@ async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<
         "it has to freeze tasks on a busy host"
     );
     fs::write(bench.dir.path().join("go"), "").unwrap();
-    assert_eq!(status(&mut process).await, Status::Exited(0));
+    assert_eq!(status(&mut process).await, ProcessStatus::Exited(0));
 }
 
 /// The control group that says how much processor time a process gets, if this way of freezing has
@@ -564,7 +565,7 @@ async fn tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants(
     }
 
     fs::write(bench.dir.path().join("go"), "").unwrap();
-    assert_eq!(status(&mut process).await, Status::Exited(0));
+    assert_eq!(status(&mut process).await, ProcessStatus::Exited(0));
 }
 
 async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: Box<Bench>) {
@@ -594,8 +595,8 @@ async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: 
 
     let mut used_s = 0.0;
     for task in &mut tasks {
-        task.order(Order::Terminate);
-        let Report::Ended { cpu, .. } = end(task).await else {
+        task.order(ProcessOrder::Terminate);
+        let WatcherReport::Ended { cpu, .. } = end(task).await else {
             panic!()
         };
         used_s += cpu.secs();
@@ -622,7 +623,7 @@ async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
         env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
         dir: dir.as_os_str().to_owned(),
         stdin: None,
-        limits: Limits::default(),
+        limits: AttemptLimits::default(),
         confines: Confines::default(),
     };
     let mut process = launcher.launch(&launch, false, false).await.unwrap();
@@ -630,12 +631,12 @@ async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
     loop {
         tokio::select! {
             report = process.report() => match report {
-                Report::Frozen => fs::write(dir.join("frozen"), "1\n").unwrap(),
+                WatcherReport::Frozen => fs::write(dir.join("frozen"), "1\n").unwrap(),
                 _ => return,
             },
             () = tokio::time::sleep(Duration::from_millis(5)) => {
                 if fs::remove_file(dir.join("freeze")).is_ok() {
-                    process.order(Order::Freeze);
+                    process.order(ProcessOrder::Freeze);
                 }
             }
         }
@@ -718,11 +719,11 @@ async fn tasks_die_with_a_killed_watcher(bench: Box<Bench>) {
     let spared = bench.pid("other").await;
 
     kill_9(parent(near));
-    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
     until(|| !alive(near) && !alive(far)).await;
     assert!(alive(spared));
-    other.order(Order::Terminate);
-    assert_eq!(status(&mut other).await, Status::Signalled(15));
+    other.order(ProcessOrder::Terminate);
+    assert_eq!(status(&mut other).await, ProcessStatus::Signalled(15));
 }
 
 async fn a_killed_spawner_is_replaced(bench: Box<Bench>) {
@@ -734,13 +735,13 @@ async fn a_killed_spawner_is_replaced(bench: Box<Bench>) {
     until(|| !alive(spawner)).await;
     assert_eq!(
         status(&mut bench.start("exit 6").await).await,
-        Status::Exited(6)
+        ProcessStatus::Exited(6)
     );
     fs::write(bench.dir.path().join("go"), "").unwrap();
 
     assert_eq!(
         status(&mut process).await,
-        Status::Exited(5),
+        ProcessStatus::Exited(5),
         "what ran goes on"
     );
 }
@@ -760,7 +761,7 @@ async fn limits_hold_for_the_task(mut bench: Box<Bench>) {
         "-c",
         "ulimit -v; ulimit -n; ulimit -c; head -c 100000 /dev/zero > file",
     ]);
-    launch.limits = Limits {
+    launch.limits = AttemptLimits {
         memory: Some(1 << 30),
         processes: None,
         file: Some(50_000),
@@ -774,8 +775,8 @@ async fn limits_hold_for_the_task(mut bench: Box<Bench>) {
     assert!(
         !matches!(
             report,
-            Report::Ended {
-                status: Status::Exited(0),
+            WatcherReport::Ended {
+                status: ProcessStatus::Exited(0),
                 ..
             }
         ),

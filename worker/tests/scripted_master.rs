@@ -94,7 +94,7 @@ fn config() -> Config {
         grace_ms: 200,
         reconnect_base_ms: 5,
         reconnect_cap_ms: 20,
-        owner: worker::owner::rules::Rules::dedicated(),
+        owner: worker::owner::rules::OwnerRules::dedicated(),
         ..Config::default()
     }
 }
@@ -792,9 +792,10 @@ async fn a_refused_worker_says_why_and_tries_again_until_it_is_let_in() {
 
         within(async {
             loop {
-                let report = worker::control::ask(&master.home(), &worker::control::Ask::Status)
-                    .await
-                    .unwrap();
+                let report =
+                    worker::control::ask(&master.home(), &worker::control::ControlRequest::Status)
+                        .await
+                        .unwrap();
                 if report
                     .not_connected_because
                     .is_some_and(|because| because.contains(why))

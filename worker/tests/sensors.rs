@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use worker::owner::sensors::{Sensor, SensorsConfig, Unseen, Use, all};
+use worker::owner::sensors::{Sensor, SensorUse, SensorsConfig, Unseen, all};
 use worker::owner::sight::{Reading, Sight};
 use x11rb::connection::Connection;
 use x11rb::protocol::xtest::ConnectionExt as _;
@@ -75,7 +75,7 @@ fn main() {
 
 /// A configuration with every sensor off.
 fn nothing() -> SensorsConfig {
-    let off = Use::Off;
+    let off = SensorUse::Off;
     // Patience above any pause: what wakes a test up is an event, not the clock.
     let input_every_ms = 600_000;
     SensorsConfig {
@@ -184,7 +184,7 @@ impl Devices {
         let input_dir = self.0.path().join("input");
         let sys_dir = self.0.path().join("sys");
         only(&SensorsConfig {
-            evdev: Use::Auto,
+            evdev: SensorUse::Auto,
             input_dir,
             sys_dir,
             ..nothing()
@@ -267,7 +267,7 @@ fn devices_come_go_and_are_refused() {
 fn a_host_without_input_devices_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let config = SensorsConfig {
-        evdev: Use::Auto,
+        evdev: SensorUse::Auto,
         input_dir: dir.path().join("input"),
         ..nothing()
     };
@@ -492,7 +492,7 @@ impl Logins {
 
     fn sensor(&self, config: &SensorsConfig) -> Box<dyn Sensor> {
         only(&SensorsConfig {
-            logind: Use::Auto,
+            logind: SensorUse::Auto,
             system_bus: self.address.clone(),
             ..config.clone()
         })
@@ -570,7 +570,7 @@ fn a_host_without_a_bus_has_no_sessions() {
     let dir = tempfile::tempdir().unwrap();
     let system_bus = format!("unix:path={}/bus", dir.path().display());
     let sight = only(&SensorsConfig {
-        logind: Use::Auto,
+        logind: SensorUse::Auto,
         system_bus,
         ..nothing()
     })
@@ -589,7 +589,7 @@ fn a_host_without_a_bus_has_no_sessions() {
         return println!("SKIPPED: no dbus-daemon here (Debian: dbus)");
     };
     let sight = only(&SensorsConfig {
-        logind: Use::Auto,
+        logind: SensorUse::Auto,
         system_bus: address,
         ..nothing()
     })
@@ -623,7 +623,7 @@ fn a_key_press_on_a_display_is_told_at_once() {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };
     let mut sensor = only(&SensorsConfig {
-        x11: Use::Auto,
+        x11: SensorUse::Auto,
         displays: vec![name.clone()],
         ..nothing()
     });
@@ -657,7 +657,7 @@ fn a_touch_ends_a_pause_in_which_nobody_looked() {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };
     let config = SensorsConfig {
-        x11: Use::Auto,
+        x11: SensorUse::Auto,
         displays: vec![name.clone()],
         input_every_ms: 20_000,
         ..nothing()
@@ -699,7 +699,7 @@ fn a_display_that_cannot_be_read_is_not_known() {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };
     let config = SensorsConfig {
-        x11: Use::Auto,
+        x11: SensorUse::Auto,
         displays: vec![name.clone()],
         ..nothing()
     };

@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use door::{PATIENCE, end, status, until, within};
 use tokio::io::AsyncReadExt;
-use worker::os::{Confines, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status};
+use worker::os::{
+    AttemptLimits, Confines, Grounds, Launch, Launcher, Process, ProcessOrder, ProcessStatus,
+    WatcherReport,
+};
 
 /// Which part this program is to play as a command.
 const PART: &str = "PART";

@@ -7,7 +7,7 @@ use common::TaskId;
 use common::selector::Selector;
 use common::view::{JobState, TaskState};
 
-use super::value::{Dur, Jobs, OneJob};
+use super::value::{Dur, JobSelection, OneJob};
 
 /// The verbs of `deskgrid job`.
 #[derive(Debug, Subcommand)]
@@ -35,7 +35,7 @@ Examples:
     )]
     Info {
         /// The jobs: 7, 1-10, 1,3,5-8, all, last
-        jobs: Jobs,
+        jobs: JobSelection,
     },
     /// Wait until every task of some jobs is settled: exit code 0 all finished, 3 some failed, 4
     /// timed out
@@ -89,7 +89,7 @@ Examples:
   deskgrid job cancel 7 --unrequested     of a disclosed job what nobody has requested")]
     Cancel {
         /// The jobs: 7, 1-10, 1,3,5-8, all, last
-        jobs: Jobs,
+        jobs: JobSelection,
         /// Cancel only these tasks
         #[arg(long, value_name = "TASKS")]
         tasks: Option<Selector>,
@@ -151,7 +151,7 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
     )]
     Share {
         /// The jobs: 7, 1-10, 1,3,5-8, all, last
-        jobs: Jobs,
+        jobs: JobSelection,
         /// The other user's name, as `deskgrid login` answered there
         #[arg(long, value_name = "NAME")]
         with: String,
@@ -163,7 +163,7 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
     #[command(after_help = "Examples:\n  deskgrid job forget 7\n  deskgrid job forget 1-20")]
     Forget {
         /// The jobs: 7, 1-10, 1,3,5-8, all, last
-        jobs: Jobs,
+        jobs: JobSelection,
     },
 }
 
@@ -171,7 +171,7 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs {
     /// The jobs: 7, 1-10, 1,3,5-8, all, last
-    pub jobs: Jobs,
+    pub jobs: JobSelection,
     /// Give up after this long (exit code 4) [default: never]
     #[arg(long, value_name = "DUR")]
     pub timeout: Option<Dur>,

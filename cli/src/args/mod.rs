@@ -21,7 +21,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use account::AccountArgs;
 pub(crate) use job::{JobCommand, TaskCommand};
 pub(crate) use serve::{
-    Enrol, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand,
+    EnrolArgs, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand,
 };
 pub(crate) use submit::SubmitArgs;
 pub(crate) use trace::TraceCommand;
@@ -58,7 +58,7 @@ pub(crate) struct Cli {
     pub global: Global,
     /// The command to run.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Commands,
 }
 
 /// The flags that every command takes.
@@ -117,7 +117,7 @@ pub enum OutputMode {
 
 /// The commands: nouns with verbs of their own, and verbs that stand alone.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum Commands {
     /// Take the five-minute tour: a real master, real workers and one real bag of tasks; all is
     /// gone again at the end
     #[command(after_help = "\
@@ -151,7 +151,7 @@ Example:
   deskgrid login --master grid.example.org:7411                asks for the token
   deskgrid login --master grid.example.org:7411 --join - < token
 The admin makes the token with: deskgrid token create --role client")]
-    Login(Enrol),
+    Login(EnrolArgs),
     /// Submit a bag of tasks
     #[command(after_help = submit::EXAMPLES, override_usage = "deskgrid submit [OPTIONS] -- CMD ARG...")]
     Submit(Box<SubmitArgs>),

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use scheduler::reservation::Law;
+use scheduler::reservation::NamedLaw;
 
 use super::value::{Dur, Parallelism};
 
@@ -19,7 +19,7 @@ pub(crate) enum PredictCommand {
     Accuracy(AccuracyArgs),
     /// Predict when enough hosts will be free at once
     #[command(after_help = WAIT)]
-    Wait(WaitArgs),
+    Wait(PredictWaitArgs),
 }
 
 /// The examples below the help of `deskgrid predict limits`.
@@ -44,7 +44,7 @@ pub(crate) struct LimitsArgs {
         required_unless_present = "runs",
         conflicts_with = "runs"
     )]
-    pub dist: Option<Law>,
+    pub dist: Option<NamedLaw>,
     /// A file of past run times
     #[arg(long, value_name = "FILE")]
     pub runs: Option<PathBuf>,
@@ -65,7 +65,7 @@ Examples:
 
 /// The flags of `deskgrid predict wait`.
 #[derive(Debug, Args)]
-pub(crate) struct WaitArgs {
+pub(crate) struct PredictWaitArgs {
     /// Number of hosts that are needed at once
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -258,7 +258,7 @@ pub(crate) enum Like {
 pub(crate) struct InstallArgs {
     /// How to join, unless this PC has joined before.
     #[command(flatten)]
-    pub enrol: Enrol,
+    pub enrol: EnrolArgs,
     /// How many tasks at a time [default: as the settings say]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub slots: Option<u32>,
@@ -298,7 +298,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) struct WorkerArgs {
     /// How to join, for the first start.
     #[command(flatten)]
-    pub enrol: Enrol,
+    pub enrol: EnrolArgs,
     /// How many tasks at a time [default: one for each logical processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub slots: Option<u32>,
@@ -312,7 +312,7 @@ pub(crate) struct WorkerArgs {
 
 /// How a machine gets its identity.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Enrol {
+pub(crate) struct EnrolArgs {
     /// The master's address; of who has joined, in place of the one that is known. The port may be
     /// left out where it is 7411
     #[arg(long, value_name = "HOST:PORT", value_parser = master_address)]

@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct RequestArgs {
     /// A disclosed job, or tasks of it, such as 7, last, 7.1 or last.2-5
     #[arg(value_name = "JOB[.TASKS]")]
-    pub what: Wanted,
+    pub what: TaskSelection,
     /// Wait for the results, and print each one's standard output as it comes; exit code 3 if some
     /// failed
     #[arg(long)]
@@ -27,21 +27,21 @@ pub(crate) struct RequestArgs {
 
 /// A job and some of its tasks, written `JOB` or `JOB.TASKS`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct TaskSelection {
     /// The job.
     pub job: OneJob,
     /// The selected tasks of the job.
     pub tasks: Selector,
 }
 
-impl std::str::FromStr for Wanted {
+impl std::str::FromStr for TaskSelection {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let (job, tasks) = text
             .split_once('.')
             .map_or((text, "all"), |(job, tasks)| (job, tasks));
         let job = job.parse()?;
-        Ok(Wanted {
+        Ok(TaskSelection {
             job,
             tasks: tasks.parse().map_err(|why| format!("{why}"))?,
         })
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn a_job_or_some_of_its_tasks_are_wanted() {
-        let parse = |text: &str| text.parse::<Wanted>();
+        let parse = |text: &str| text.parse::<TaskSelection>();
         assert_eq!(
             parse("7"),
-            Ok(Wanted {
+            Ok(TaskSelection {
                 job: OneJob::Id(JobId(7)),
                 tasks: Selector::All
             })
@@ -67,7 +67,7 @@ mod tests {
         let some = Selector::Ids(IdSet::from_range(2, 5));
         assert_eq!(
             parse("last.2-5"),
-            Ok(Wanted {
+            Ok(TaskSelection {
                 job: OneJob::Last,
                 tasks: some
             })

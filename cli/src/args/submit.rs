@@ -7,7 +7,9 @@ use common::RequestId;
 use common::host::Confinement;
 use serde::Deserialize;
 
-use super::value::{Agree, Array, Deadline, Dur, Estimates, Limit, Pair, Parallelism, Width};
+use super::value::{
+    Agree, Array, Deadline, Dur, EnvPair, EstimatesArg, Limit, Parallelism, WidthArg,
+};
 
 /// The examples below the help of `deskgrid submit`.
 pub(crate) const EXAMPLES: &str = "\
@@ -99,7 +101,7 @@ pub(crate) struct JobArgs {
     pub stderr: Option<String>,
     /// Add a variable to the tasks' environment, which is otherwise clean [repeatable]
     #[arg(long, value_name = "NAME=VALUE")]
-    pub env: Vec<Pair>,
+    pub env: Vec<EnvPair>,
     /// Number of times that a failed task is tried again [default: 0]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub retries: Option<u32>,
@@ -133,7 +135,7 @@ pub(crate) struct JobArgs {
     /// (- is standard input). Items of --from-json may carry their own as `"estimate"`: a duration,
     /// or seconds
     #[arg(long, value_name = "F", help_heading = "Rules")]
-    pub estimates: Option<Estimates>,
+    pub estimates: Option<EstimatesArg>,
     /// Take the job only if all of it is expected to be done by this deadline: a date, or a
     /// duration from now; else exit with code 5 and say what could be promised
     #[arg(long, value_name = "TIME|DUR", help_heading = "Rules")]
@@ -151,7 +153,7 @@ pub(crate) struct JobArgs {
         help_heading = "Several hosts at once"
     )]
     #[arg(conflicts_with_all = ["bag", "deadline", "quorum", "disclose", "estimate", "estimates", "noop"])]
-    pub width: Option<Width>,
+    pub width: Option<WidthArg>,
     /// With --width: the run time of all the work on one host of speed 1; else learned from earlier
     /// runs
     #[arg(

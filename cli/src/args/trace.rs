@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::value::When;
+use super::value::TimePoint;
 
 /// The verbs of `deskgrid trace`.
 #[derive(Debug, Subcommand)]
@@ -45,10 +45,10 @@ pub(crate) struct PartArgs {
     /// Start at this time: a date and time (UTC unless it says otherwise), or a duration ago such
     /// as 7d
     #[arg(long, value_name = "WHEN")]
-    pub since: Option<When>,
+    pub since: Option<TimePoint>,
     /// End at this time [default: now]
     #[arg(long, value_name = "WHEN")]
-    pub until: Option<When>,
+    pub until: Option<TimePoint>,
     /// Take only these hosts
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub hosts: Vec<String>,
@@ -59,7 +59,7 @@ pub(crate) struct PartArgs {
 pub(crate) struct ExportArgs {
     /// Write this format
     #[arg(long, value_name = "FORMAT")]
-    pub format: Written,
+    pub format: TraceFormat,
     /// Write into this directory
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -117,7 +117,7 @@ pub(crate) struct StatsArgs {
 
 /// A format that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Written {
+pub(crate) enum TraceFormat {
     /// Tables of the Failure Trace Archive
     Fta,
     /// Godfrey's format: the intervals in which hosts are up
@@ -147,15 +147,15 @@ pub(crate) enum Read {
     Activitywatch,
 }
 
-impl Written {
+impl TraceFormat {
     /// Returns the name of the format, as written after `--format`.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Written::Fta => "fta",
-            Written::Avt => "avt",
-            Written::Simgrid => "simgrid",
-            Written::Csv => "csv",
-            Written::Parquet => "parquet",
+            TraceFormat::Fta => "fta",
+            TraceFormat::Avt => "avt",
+            TraceFormat::Simgrid => "simgrid",
+            TraceFormat::Csv => "csv",
+            TraceFormat::Parquet => "parquet",
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) enum Limit {
 /// The number of hosts that a job runs on at once: `8`, `4..16`, or `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) enum Width {
+pub(crate) enum WidthArg {
     /// No fewer hosts than the first number and no more than the second.
     Between(u32, u32),
     /// The number of hosts that is predicted to end the job soonest.
@@ -79,7 +79,7 @@ pub(crate) struct Agree(pub common::job::Compare);
 /// An environment variable, written `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Pair(pub String, pub String);
+pub(crate) struct EnvPair(pub String, pub String);
 
 /// Exactly one job: its number, or `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub enum OneJob {
 /// A selection of jobs, and whether it was named as one job. That, and not the number of jobs
 /// found, decides the shape of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Jobs {
+pub(crate) struct JobSelection {
     /// The jobs.
     pub selector: Selector,
     /// Whether a single number or `last` was given.
@@ -102,24 +102,24 @@ pub(crate) struct Jobs {
 
 /// A point in time: one of the calendar, or a duration ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum TimePoint {
     /// At this point in time.
     At(Time),
     /// This duration ago.
     Ago(Duration),
 }
 
-impl When {
+impl TimePoint {
     /// Converts to a `Time`; a duration is counted back from `now`.
     pub(crate) fn time(self, now: Time) -> Time {
         match self {
-            When::At(time) => time,
-            When::Ago(duration) => now - duration.into(),
+            TimePoint::At(time) => time,
+            TimePoint::Ago(duration) => now - duration.into(),
         }
     }
 }
 
-impl FromStr for When {
+impl FromStr for TimePoint {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         let text = s.trim();
@@ -129,10 +129,10 @@ impl FromStr for When {
             format!("{text}T00:00:00Z")
         };
         if let Some(since_s) = simulator::trace::parse_date_s(&date) {
-            return Ok(When::At(Time(Span::from_secs_f64(since_s).0)));
+            return Ok(TimePoint::At(Time(Span::from_secs_f64(since_s).0)));
         }
 
-        humantime::parse_duration(text).map(When::Ago).map_err(|_| {
+        humantime::parse_duration(text).map(TimePoint::Ago).map_err(|_| {
             format!(
                 "`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration ago such as 7d"
             )
@@ -142,34 +142,34 @@ impl FromStr for When {
 
 /// The estimates of the tasks, one for each: in a file, or (in a job file) listed in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Estimates {
+pub(crate) enum EstimatesArg {
     /// A file with a duration on each line.
     File(PathBuf),
     /// The estimates themselves.
     Each(Vec<Dur>),
 }
 
-impl From<&str> for Estimates {
+impl From<&str> for EstimatesArg {
     fn from(path: &str) -> Self {
-        Estimates::File(path.into())
+        EstimatesArg::File(path.into())
     }
 }
 
-impl<'de> Deserialize<'de> for Estimates {
+impl<'de> Deserialize<'de> for EstimatesArg {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Form;
         impl<'de> Visitor<'de> for Form {
-            type Value = Estimates;
+            type Value = EstimatesArg;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
                     "durations such as [\"90s\", \"2m\"], or the name of a file with one a line",
                 )
             }
-            fn visit_str<E: de::Error>(self, path: &str) -> Result<Estimates, E> {
+            fn visit_str<E: de::Error>(self, path: &str) -> Result<EstimatesArg, E> {
                 Ok(path.into())
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Estimates, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Estimates::Each)
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<EstimatesArg, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(EstimatesArg::Each)
             }
         }
 
@@ -212,8 +212,8 @@ impl FromStr for Deadline {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         match s.parse() {
-            Ok(When::At(time)) => Ok(Deadline::At(time)),
-            Ok(When::Ago(duration)) => Ok(Deadline::In(duration)),
+            Ok(TimePoint::At(time)) => Ok(Deadline::At(time)),
+            Ok(TimePoint::Ago(duration)) => Ok(Deadline::In(duration)),
             Err(_) => Err(format!(
                 "`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration such as 2h"
             )),
@@ -261,16 +261,18 @@ impl FromStr for Limit {
     }
 }
 
-impl FromStr for Width {
+impl FromStr for WidthArg {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         let text = s.trim();
         if text == "auto" {
-            return Ok(Width::Auto);
+            return Ok(WidthArg::Auto);
         }
         let (least, most) = text.split_once("..").unwrap_or((text, text));
         match (least.trim().parse::<u32>(), most.trim().parse::<u32>()) {
-            (Ok(least), Ok(most)) if 0 < least && least <= most => Ok(Width::Between(least, most)),
+            (Ok(least), Ok(most)) if 0 < least && least <= most => {
+                Ok(WidthArg::Between(least, most))
+            }
             _ => Err(format!(
                 "`{s}` is no number of hosts such as 8, 4..16 or auto"
             )),
@@ -320,11 +322,13 @@ impl FromStr for Agree {
     }
 }
 
-impl FromStr for Pair {
+impl FromStr for EnvPair {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         match s.split_once('=') {
-            Some((name, value)) if !name.is_empty() => Ok(Pair(name.to_owned(), value.to_owned())),
+            Some((name, value)) if !name.is_empty() => {
+                Ok(EnvPair(name.to_owned(), value.to_owned()))
+            }
             _ => Err(format!("`{s}` is not NAME=VALUE")),
         }
     }
@@ -343,13 +347,13 @@ impl FromStr for OneJob {
     }
 }
 
-impl FromStr for Jobs {
+impl FromStr for JobSelection {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         let selector = s
             .parse()
             .map_err(|e: common::selector::BadSelector| e.to_string())?;
-        Ok(Jobs {
+        Ok(JobSelection {
             selector,
             one: s.trim().parse::<OneJob>().is_ok(),
         })
@@ -366,7 +370,7 @@ macro_rules! from_text {
         }
     )+};
 }
-from_text!(Agree, Dur, Limit, Array, Pair, Width, Parallelism);
+from_text!(Agree, Dur, Limit, Array, EnvPair, WidthArg, Parallelism);
 
 impl fmt::Display for OneJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -385,21 +389,26 @@ mod tests {
     fn values_read_as_documented() {
         assert_eq!("1h30m".parse(), Ok(Dur(Duration::from_secs(5_400))));
         assert_eq!("1-3".parse(), Ok(Array(IdSet::from_range(1, 3))));
-        assert_eq!("A=b=c".parse(), Ok(Pair("A".into(), "b=c".into())));
+        assert_eq!("A=b=c".parse(), Ok(EnvPair("A".into(), "b=c".into())));
         assert_eq!("last".parse(), Ok(OneJob::Last));
-        assert!("7".parse::<Jobs>().unwrap().one && "last".parse::<Jobs>().unwrap().one);
-        assert!(!"7-7".parse::<Jobs>().unwrap().one && !"all".parse::<Jobs>().unwrap().one);
+        assert!(
+            "7".parse::<JobSelection>().unwrap().one && "last".parse::<JobSelection>().unwrap().one
+        );
+        assert!(
+            !"7-7".parse::<JobSelection>().unwrap().one
+                && !"all".parse::<JobSelection>().unwrap().one
+        );
     }
 
     #[test]
     fn widths_are_numbers_of_hosts() {
-        assert_eq!("8".parse(), Ok(Width::Between(8, 8)));
-        assert_eq!("4..16".parse(), Ok(Width::Between(4, 16)));
-        assert_eq!("auto".parse(), Ok(Width::Auto));
+        assert_eq!("8".parse(), Ok(WidthArg::Between(8, 8)));
+        assert_eq!("4..16".parse(), Ok(WidthArg::Between(4, 16)));
+        assert_eq!("auto".parse(), Ok(WidthArg::Auto));
 
         for wrong in ["0", "5..4", "..4", "4..", "-1", "many"] {
             assert!(
-                wrong.parse::<Width>().unwrap_err().contains("4..16"),
+                wrong.parse::<WidthArg>().unwrap_err().contains("4..16"),
                 "{wrong}"
             );
         }
@@ -415,7 +424,7 @@ mod tests {
     fn times_are_of_the_calendar_or_ago() {
         let now = Time(1_700_000_000_000_000);
         let s = |text: &str| {
-            text.parse::<When>()
+            text.parse::<TimePoint>()
                 .map(|when| when.time(now).0 / 1_000_000)
         };
         assert_eq!(s("2023-11-14"), Ok(1_699_920_000));
@@ -444,7 +453,7 @@ mod tests {
                 .unwrap_err()
                 .contains("longer than nothing")
         );
-        assert!("=x".parse::<Pair>().is_err() && "x".parse::<Pair>().is_err());
+        assert!("=x".parse::<EnvPair>().is_err() && "x".parse::<EnvPair>().is_err());
         assert!("x".parse::<OneJob>().unwrap_err().contains("`last`"));
         assert!("5-1".parse::<Array>().unwrap_err().contains("ends before"));
     }

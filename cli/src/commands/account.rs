@@ -55,7 +55,7 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
         format!("{spent}\n{}", rows.text("no task has been measured yet\n"))
     };
 
-    let document = Accounts(&accounts, &estimates);
+    let document = AccountAnswer(&accounts, &estimates);
     context
         .out
         .show(&Json(&document), text, || users().collect())?;
@@ -134,9 +134,9 @@ fn factor(value: Option<f64>) -> String {
 }
 
 /// The accounts and estimates, for scripts.
-struct Accounts<'a>(&'a [AccountView], &'a [EstimatesView]);
+struct AccountAnswer<'a>(&'a [AccountView], &'a [EstimatesView]);
 
-impl Object for Accounts<'_> {
+impl Object for AccountAnswer<'_> {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
         to.field("accounts", all(self.0));
         to.field("estimates", all(self.1));
@@ -183,7 +183,7 @@ mod tests {
             ..bare.clone()
         };
         let accounts = [full, bare];
-        let accounts = document(&Json(&Accounts(&accounts, &[])));
+        let accounts = document(&Json(&AccountAnswer(&accounts, &[])));
         golden("json-accounts", &[("accounts", accounts)]);
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Into {
 
 /// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Wanted {
+struct WantedFile {
     task: TaskId,
     path: PathBuf,
     content: Content,
@@ -78,7 +78,7 @@ pub(super) async fn run(
     }
 
     let planned = look(wanted, into.force).await?;
-    let file = |(wanted, kept): &(Wanted, bool)| FetchedFile {
+    let file = |(wanted, kept): &(WantedFile, bool)| FetchedFile {
         task: wanted.task.to_string(),
         path: wanted.path.clone(),
         bytes: wanted.content.size(),
@@ -112,7 +112,7 @@ pub(super) async fn run(
 }
 
 /// Returns every file of the outputs, with its path below `dir`.
-fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>, Failure> {
+fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<WantedFile>, Failure> {
     let mut all = BTreeMap::new();
     for output in outputs {
         let task = output.attempt.task;
@@ -146,7 +146,7 @@ fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>,
             let path = base.join(&name);
             all.insert(
                 path.clone(),
-                Wanted {
+                WantedFile {
                     task,
                     path,
                     content,
@@ -166,7 +166,7 @@ fn named((stream, name): &(Stream, Option<String>)) -> Option<(String, Content, 
 }
 
 /// Returns each file with whether the same one exists already.
-async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, Failure> {
+async fn look(wanted: Vec<WantedFile>, force: bool) -> Result<Vec<(WantedFile, bool)>, Failure> {
     let work = tokio::task::spawn_blocking(move || {
         let mut planned = Vec::with_capacity(wanted.len());
         for file in wanted {
@@ -189,7 +189,7 @@ async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, F
 }
 
 /// Returns whether the existing file equals the wanted one; `None` if there is none.
-fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
+fn same(wanted: &WantedFile) -> Result<Option<bool>, Failure> {
     match std::fs::symlink_metadata(&wanted.path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::io(
@@ -226,12 +226,12 @@ pub(super) async fn lay_out(
     .await
 }
 
-async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Failure> {
+async fn bring(session: &Session, planned: Vec<(WantedFile, bool)>) -> Result<(), Failure> {
     let new = planned
         .into_iter()
         .filter(|(_, kept)| !kept)
         .map(|(file, _)| file);
-    let one = |file: Wanted| {
+    let one = |file: WantedFile| {
         let session = session.clone();
         async move { bring_one(&session, &file).await }
     };
@@ -256,7 +256,7 @@ fn not_whole(error: LinkError) -> Failure {
     }
 }
 
-async fn bring_one(session: &Session, file: &Wanted) -> Result<(), Failure> {
+async fn bring_one(session: &Session, file: &WantedFile) -> Result<(), Failure> {
     let cannot = |error: &std::io::Error| {
         Failure::io(format!("cannot write {}", file.path.display()), error)
     };

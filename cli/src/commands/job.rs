@@ -11,7 +11,7 @@ use link::client::unexpected;
 use super::{Context, cat, failures, fetch, host, joblog, judge};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
-use crate::args::value::{Jobs, OneJob};
+use crate::args::value::{JobSelection, OneJob};
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts, printable};
@@ -187,7 +187,7 @@ fn ids(jobs: &[JobView]) -> Vec<String> {
     jobs.iter().map(|job| job.job.to_string()).collect()
 }
 
-async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Failure> {
+async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Result<(), Failure> {
     let found = found(session, &jobs).await?;
     if let [job] = &found[..]
         && jobs.one
@@ -204,7 +204,7 @@ async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Fa
 }
 
 /// Returns the jobs that `jobs` selects; fails if one that is named does not exist.
-async fn found(session: &Session, jobs: &Jobs) -> Result<Vec<JobView>, Failure> {
+async fn found(session: &Session, jobs: &JobSelection) -> Result<Vec<JobView>, Failure> {
     let found = session.jobs(jobs.selector.clone(), Vec::new()).await?;
     match &jobs.selector {
         Selector::Ids(ids) if found.is_empty() => {
@@ -229,7 +229,7 @@ async fn found(session: &Session, jobs: &Jobs) -> Result<Vec<JobView>, Failure> 
 /// Shows one job if one was named, else a list.
 fn show(
     context: &Context,
-    jobs: &Jobs,
+    jobs: &JobSelection,
     found: &[JobView],
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
@@ -383,7 +383,7 @@ async fn wait(
     // A job that does not exist would never be settled.
     let found = found(&session, &args.jobs).await?;
     let unsettled = found.iter().filter(|job| !job.state.settled());
-    let awaited = Awaited {
+    let awaited = AwaitedJobs {
         jobs: args.jobs.selector.clone(),
         unsettled: unsettled.map(|job| job.job.0).collect(),
     };
@@ -395,7 +395,7 @@ async fn wait(
 }
 
 /// The jobs to wait for.
-pub(super) struct Awaited {
+pub(super) struct AwaitedJobs {
     /// The selection as the user gave it.
     pub jobs: Selector,
     /// The selected jobs that are not settled yet.
@@ -406,11 +406,11 @@ pub(super) struct Awaited {
 pub(super) async fn wait_for(
     context: &Context,
     session: Session,
-    awaited: Awaited,
+    awaited: AwaitedJobs,
     timeout: Option<Duration>,
     progress: bool,
 ) -> Result<Ended, Failure> {
-    let Awaited { jobs, unsettled } = awaited;
+    let AwaitedJobs { jobs, unsettled } = awaited;
     let watch = Watch::new(&context.state, jobs, timeout, !progress);
     if context.out.mode() != OutputMode::Cli {
         return watch.run(session, |_| {}).await;
@@ -640,9 +640,11 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
         };
         head + &end + "\n"
     };
-    context.out.show(&Json(&json::Prediction(&view)), text, || {
-        vec![view.job.to_string()]
-    })
+    context
+        .out
+        .show(&Json(&json::PredictionAnswer(&view)), text, || {
+            vec![view.job.to_string()]
+        })
 }
 
 /// Asks the master why tasks of the job wait or stand still.

@@ -23,7 +23,7 @@ use crate::session::Session;
 const PATIENCE: Span = Span::from_secs(2);
 
 #[derive(Serialize)]
-struct Judged {
+struct JudgeAnswer {
     job: u32,
     compared: u64,
     differed: u64,
@@ -37,7 +37,7 @@ pub(super) async fn run(
     command: &[OsString],
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
-    let mut judged = Judged {
+    let mut judged = JudgeAnswer {
         job: job.0,
         compared: 0,
         differed: 0,

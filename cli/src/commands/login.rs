@@ -4,13 +4,13 @@ use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
 use common::token::{JoinToken, Role};
-use common::wire::enrol::Wanted;
+use common::wire::enrol::WantedRole;
 use link::error::ONLY_A_RENEWAL;
 use link::{Identity, LinkError};
 use serde::Serialize;
 
 use super::Context;
-use crate::args::Enrol;
+use crate::args::EnrolArgs;
 use crate::args::value::JoinWord;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
@@ -24,7 +24,7 @@ struct LoggedIn<'a> {
 }
 
 /// Gives this machine the identity of a user, in `StateDir::client`.
-pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: EnrolArgs) -> Result<Exit, Failure> {
     let (identity, new) = identity(&context.state.client(), context, &args, Who::User).await?;
     let link = &identity.link;
     let document = LoggedIn {
@@ -64,7 +64,7 @@ pub(super) enum Who {
 pub(super) async fn identity(
     dir: &Path,
     context: &Context,
-    args: &Enrol,
+    args: &EnrolArgs,
     who: Who,
 ) -> Result<(Identity, bool), Failure> {
     if Identity::found(dir)? && !args.rejoin {
@@ -90,8 +90,8 @@ pub(super) async fn identity(
     };
     let name = args.name.clone().unwrap_or_else(|| own_name(who));
     let wanted = match who {
-        Who::User => Wanted::User,
-        Who::Worker => Wanted::Worker,
+        Who::User => WantedRole::User,
+        Who::Worker => WantedRole::Worker,
     };
     let identity = link::enrol_as(master, &token, &name, wanted).await?;
     identity.save(dir)?;
@@ -132,7 +132,7 @@ fn not_moved(error: LinkError, before: &str, master: &str) -> Failure {
 }
 
 /// Loads the existing identity. A worker may be given another address of its master.
-fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
+fn known(dir: &Path, args: &EnrolArgs, who: Who) -> Result<Identity, Failure> {
     let mut identity = Identity::load(dir)?;
     check_role(dir, identity.link.role, who)?;
     if let Some(master) = &args.master
@@ -178,7 +178,7 @@ fn nobody(dir: &Path, who: Who) -> Failure {
 }
 
 /// Reads the token from the place where it was given; asks for it on a terminal if it was not.
-fn token(args: &Enrol, environment: Option<&JoinWord>) -> Result<Option<JoinToken>, Failure> {
+fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<Option<JoinToken>, Failure> {
     let text = match (&args.join, &args.join_file, environment) {
         (Some(JoinWord(word)), _, _) if word == "-" => line_of_input()?,
         (Some(JoinWord(word)), _, _) | (None, None, Some(JoinWord(word))) => word.clone(),

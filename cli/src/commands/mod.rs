@@ -38,10 +38,10 @@ pub use simulate::{failed, threads, write};
 pub(crate) use submit::new_request;
 
 use crate::args::value::JoinWord;
-use crate::args::{Cli, Command, MasterCommand, WorkerCommand};
+use crate::args::{Cli, Commands, MasterCommand, WorkerCommand};
 use crate::failure::{Exit, Failure};
 use crate::logs;
-use crate::output::Output;
+use crate::output::OutputForm;
 use crate::state::StateDir;
 
 /// The settings that every command needs.
@@ -55,7 +55,7 @@ pub(crate) struct Context {
     /// The join token that the environment held.
     pub join: Option<JoinWord>,
     /// The form in which to print.
-    pub out: Output,
+    pub out: OutputForm,
 }
 
 /// Executes the command of `cli`.
@@ -66,7 +66,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving = matches!(
         command,
-        Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_))
+        Commands::Master(MasterCommand::Start(_)) | Commands::Worker(WorkerCommand::Start(_))
     );
     #[cfg(windows)]
     if matches!(command, Command::Worker(WorkerCommand::Service(_))) {
@@ -78,7 +78,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let context = Context {
         state,
         join,
-        out: Output::new(&global.printing),
+        out: OutputForm::new(&global.printing),
         #[cfg(unix)]
         given_dir: global.dir,
     };
@@ -95,64 +95,66 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     result
 }
 
-async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> {
+async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure> {
     match command {
-        Command::Demo(args) => crate::demo::run(&context.out, &args).await,
-        Command::Master(MasterCommand::Start(args)) => master::start(context, args).await,
-        Command::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
-        Command::Master(MasterCommand::Backup { to }) => operations::backup(context, &to),
-        Command::Master(MasterCommand::Check { no_content }) => {
+        Commands::Demo(args) => crate::demo::run(&context.out, &args).await,
+        Commands::Master(MasterCommand::Start(args)) => master::start(context, args).await,
+        Commands::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
+        Commands::Master(MasterCommand::Backup { to }) => operations::backup(context, &to),
+        Commands::Master(MasterCommand::Check { no_content }) => {
             operations::check(context, !no_content)
         }
-        Command::Master(MasterCommand::Restore { from }) => operations::restore(context, &from),
-        Command::Master(MasterCommand::Config) => config::master(context),
-        Command::Worker(WorkerCommand::Config { like }) => config::worker(context, like),
-        Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
-        Command::Worker(WorkerCommand::Status { why }) => owner::status(context, why).await,
-        Command::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts).await,
-        Command::Worker(WorkerCommand::Resume) => owner::resume(context).await,
+        Commands::Master(MasterCommand::Restore { from }) => operations::restore(context, &from),
+        Commands::Master(MasterCommand::Config) => config::master(context),
+        Commands::Worker(WorkerCommand::Config { like }) => config::worker(context, like),
+        Commands::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
+        Commands::Worker(WorkerCommand::Status { why }) => owner::status(context, why).await,
+        Commands::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts).await,
+        Commands::Worker(WorkerCommand::Resume) => owner::resume(context).await,
         #[cfg(unix)]
-        Command::Worker(WorkerCommand::Install(args)) => service::install(context, *args).await,
+        Commands::Worker(WorkerCommand::Install(args)) => service::install(context, *args).await,
         #[cfg(unix)]
-        Command::Worker(WorkerCommand::Uninstall(args)) => service::uninstall(context, &args),
-        Command::Doctor(args) => doctor::run(context, &args).await,
+        Commands::Worker(WorkerCommand::Uninstall(args)) => service::uninstall(context, &args),
+        Commands::Doctor(args) => doctor::run(context, &args).await,
         #[cfg(windows)]
-        Command::Worker(WorkerCommand::Install(args)) => {
+        Commands::Worker(WorkerCommand::Install(args)) => {
             Box::pin(scm::install(context, *args)).await
         }
         #[cfg(windows)]
-        Command::Worker(WorkerCommand::Uninstall(args)) => scm::uninstall(context, &args),
+        Commands::Worker(WorkerCommand::Uninstall(args)) => scm::uninstall(context, &args),
         #[cfg(windows)]
-        Command::Worker(WorkerCommand::Service(args)) => scm::run(context, args),
-        Command::Master(MasterCommand::RotateCa { overlap }) => master::rotate_ca(context, overlap),
-        Command::Identity(command) => identity::run(context, command).await,
-        Command::Audit(args) => identity::audit(context, &args).await,
-        Command::Token(command) => token::run(context, command).await,
-        Command::Login(args) => login::run(context, args).await,
-        Command::Submit(args) => Box::pin(submit::run(context, *args)).await,
-        Command::Request(args) => speculation::request(context, args).await,
-        Command::Job(command) => job::run(context, command).await,
-        Command::Task(command) => task::run(context, command).await,
-        Command::Host(command) => host::run(context, command).await,
-        Command::Account(args) => account::run(context, args).await,
-        Command::Policy(command) => policy::run(context, command),
-        Command::Predict(command) => predict::run(context, &command).await,
-        Command::Simulate(args) => simulate::run(context, &args),
-        Command::Trace(command) => trace::run(context, command).await,
-        Command::Completions { shell } => completions(context, shell),
+        Commands::Worker(WorkerCommand::Service(args)) => scm::run(context, args),
+        Commands::Master(MasterCommand::RotateCa { overlap }) => {
+            master::rotate_ca(context, overlap)
+        }
+        Commands::Identity(command) => identity::run(context, command).await,
+        Commands::Audit(args) => identity::audit(context, &args).await,
+        Commands::Token(command) => token::run(context, command).await,
+        Commands::Login(args) => login::run(context, args).await,
+        Commands::Submit(args) => Box::pin(submit::run(context, *args)).await,
+        Commands::Request(args) => speculation::request(context, args).await,
+        Commands::Job(command) => job::run(context, command).await,
+        Commands::Task(command) => task::run(context, command).await,
+        Commands::Host(command) => host::run(context, command).await,
+        Commands::Account(args) => account::run(context, args).await,
+        Commands::Policy(command) => policy::run(context, command),
+        Commands::Predict(command) => predict::run(context, &command).await,
+        Commands::Simulate(args) => simulate::run(context, &args),
+        Commands::Trace(command) => trace::run(context, command).await,
+        Commands::Completions { shell } => completions(context, shell),
     }
 }
 
 /// Makes the runtime of a command: one thread where it only asks and prints, several where it
 /// serves. A worker gets two on any PC: it must cost its owner little.
-fn runtime(command: &Command) -> Result<Runtime, Failure> {
+fn runtime(command: &Commands) -> Result<Runtime, Failure> {
     let mut builder = match command {
-        Command::Demo(_) | Command::Master(_) | Command::Worker(WorkerCommand::Start(_)) => {
+        Commands::Demo(_) | Commands::Master(_) | Commands::Worker(WorkerCommand::Start(_)) => {
             Builder::new_multi_thread()
         }
         _ => Builder::new_current_thread(),
     };
-    if matches!(command, Command::Worker(WorkerCommand::Start(_))) {
+    if matches!(command, Commands::Worker(WorkerCommand::Start(_))) {
         builder.worker_threads(2);
     }
 

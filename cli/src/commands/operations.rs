@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::when;
 
 #[derive(Serialize)]
-struct BackedUp<'a> {
+struct BackupAnswer<'a> {
     to: String,
     taken: String,
     store_bytes: u64,
@@ -21,7 +21,7 @@ struct BackedUp<'a> {
 }
 
 #[derive(Serialize)]
-struct Checked<'a> {
+struct CheckAnswer<'a> {
     sound: bool,
     faults: Vec<Found<'a>>,
     notes: &'a [String],
@@ -39,7 +39,7 @@ struct Found<'a> {
 }
 
 #[derive(Serialize)]
-struct Restored<'a> {
+struct RestoreAnswer<'a> {
     dir: String,
     content_files: u64,
     bytes: u64,
@@ -83,7 +83,7 @@ fn listed(faults: &[String]) -> String {
 /// Copies what there is of a master.
 pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
     let done = operations::backup(context.state.root(), to)?;
-    let answer = BackedUp {
+    let answer = BackupAnswer {
         to: to.display().to_string(),
         taken: when::iso(done.taken),
         store_bytes: done.store_bytes,
@@ -93,7 +93,7 @@ pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
     };
 
     let text = || {
-        let BackedUp {
+        let BackupAnswer {
             to,
             taken,
             store_bytes,
@@ -120,7 +120,7 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
     let found = operations::check(context.state.root(), read_content)?;
     let shown = |fault: &'_ Fault| -> (String, String) { (fault.what.clone(), fault.hint.clone()) };
     let faults: Vec<(String, String)> = found.faults.iter().map(shown).collect();
-    let answer = Checked {
+    let answer = CheckAnswer {
         sound: faults.is_empty(),
         faults: faults
             .iter()
@@ -174,7 +174,7 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
 pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
     let done = operations::restore(from, context.state.root())?;
     let dir = context.state.root().display().to_string();
-    let answer = Restored {
+    let answer = RestoreAnswer {
         dir,
         content_files: done.content_files,
         bytes: done.bytes,
@@ -182,7 +182,7 @@ pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
     };
 
     let text = || {
-        let Restored {
+        let RestoreAnswer {
             dir,
             content_files,
             bytes,

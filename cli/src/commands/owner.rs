@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use worker::control::{self, Ask, ControlError, Report};
+use worker::control::{self, ControlError, ControlRequest, StatusReport};
 
 use super::Context;
 use crate::args::value::Dur;
@@ -31,7 +31,7 @@ struct Switched {
 /// Prints the worker's state.
 pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure> {
     let dir = context.state.worker();
-    let report = control::ask(&dir, &Ask::Status)
+    let report = control::ask(&dir, &ControlRequest::Status)
         .await
         .map_err(|error| failure(error, &dir))?;
     let color = context.out.color();
@@ -63,7 +63,7 @@ pub(super) async fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit,
         },
     };
 
-    turn(context, &Ask::Pause { until }).await
+    turn(context, &ControlRequest::Pause { until }).await
 }
 
 /// The last moment whose year has four digits.
@@ -73,10 +73,10 @@ fn far() -> SystemTime {
 
 /// Ends the owner's pause, if there is one.
 pub(super) async fn resume(context: &Context) -> Result<Exit, Failure> {
-    turn(context, &Ask::Resume).await
+    turn(context, &ControlRequest::Resume).await
 }
 
-async fn turn(context: &Context, ask: &Ask) -> Result<Exit, Failure> {
+async fn turn(context: &Context, ask: &ControlRequest) -> Result<Exit, Failure> {
     let dir = context.state.worker();
     let report = match control::ask(&dir, ask).await {
         Ok(report) => Some(report),
@@ -97,8 +97,8 @@ async fn turn(context: &Context, ask: &Ask) -> Result<Exit, Failure> {
     Ok(Exit::Well)
 }
 
-fn switched(ask: &Ask, report: Option<Report>) -> Switched {
-    let until = if let Ask::Pause { until } = ask {
+fn switched(ask: &ControlRequest, report: Option<StatusReport>) -> Switched {
+    let until = if let ControlRequest::Pause { until } = ask {
         until.clone()
     } else {
         None
@@ -106,7 +106,7 @@ fn switched(ask: &Ask, report: Option<Report>) -> Switched {
 
     let running = report.is_some();
     let Some(report) = report else {
-        let paused = matches!(ask, Ask::Pause { .. });
+        let paused = matches!(ask, ControlRequest::Pause { .. });
         return Switched {
             paused,
             until,
@@ -154,7 +154,7 @@ fn sentence(switched: &Switched, dir: &Path) -> String {
     }
 }
 
-fn describe(report: &Report, why: bool, color: bool) -> String {
+fn describe(report: &StatusReport, why: bool, color: bool) -> String {
     let lasts = |seconds: f64| common::Span::from_secs_f64(seconds).to_string();
     let state = match (report.decision.as_str(), &report.reason) {
         ("run", _) | (_, None) => "may run".to_owned(),
@@ -285,9 +285,9 @@ mod tests {
 
     use super::*;
 
-    fn report() -> Report {
+    fn report() -> StatusReport {
         let says = "keyboard used".to_owned();
-        Report {
+        StatusReport {
             host: "desk-1".to_owned(),
             master: "grid:7411".to_owned(),
             connected: false,

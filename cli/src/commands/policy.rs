@@ -14,35 +14,35 @@ use crate::submit::known_policy;
 
 #[derive(Serialize)]
 struct Rowset {
-    policies: Vec<Row>,
+    policies: Vec<PolicyRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct PolicyRow {
     name: &'static str,
     source: &'static str,
     summary: &'static str,
     stages: BTreeMap<&'static str, &'static str>,
-    parameters: Vec<Parameter>,
+    parameters: Vec<ParameterRow>,
 }
 
 #[derive(Serialize)]
-struct Parameter {
+struct ParameterRow {
     name: &'static str,
     default: String,
     meaning: &'static str,
 }
 
-impl From<&Policy> for Row {
+impl From<&Policy> for PolicyRow {
     fn from(policy: &Policy) -> Self {
         let parameters = policy.parameters().into_iter();
-        Row {
+        PolicyRow {
             name: policy.name,
             source: policy.source,
             summary: policy.summary,
             stages: policy.answers().into_iter().collect(),
             parameters: parameters
-                .map(|p| Parameter {
+                .map(|p| ParameterRow {
                     name: p.name,
                     default: p.default,
                     meaning: p.meaning,
@@ -72,7 +72,7 @@ fn list(context: &Context) -> Result<(), Failure> {
     };
 
     let document = Rowset {
-        policies: policies.iter().map(Row::from).collect(),
+        policies: policies.iter().map(PolicyRow::from).collect(),
     };
     context.out.show(&document, text, || {
         policies
@@ -95,7 +95,7 @@ fn show(context: &Context, name: &str) -> Result<(), Failure> {
             "deskgrid policy list",
         ));
     };
-    let row = Row::from(policy);
+    let row = PolicyRow::from(policy);
     let text = || {
         let mut pairs = vec![
             ("policy", row.name),

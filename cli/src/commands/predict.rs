@@ -7,7 +7,7 @@ mod wait;
 
 use std::path::Path;
 
-use scheduler::reservation::{Grid, Learned, Run, RunTimes, Sequence, optimal};
+use scheduler::reservation::{LearnedLaw, ObservedRun, RunTimeGrid, RunTimes, Sequence, optimal};
 use serde::Serialize;
 
 use super::Context;
@@ -22,7 +22,7 @@ const ADAPTIVE_POINTS: u32 = 46;
 const MOST_ADAPTIVE: u32 = 500;
 
 #[derive(Serialize)]
-struct Answer {
+struct PredictAnswer {
     /// The distribution of run times; `null` where observed runs are given.
     dist: Option<String>,
     runs: Option<RunsJson>,
@@ -141,10 +141,10 @@ fn points(args: &LimitsArgs) -> Result<u32, Failure> {
     Ok(n)
 }
 
-fn of_law(law: &impl RunTimes, dist: String, n: u32, zeta: f64) -> Answer {
+fn of_law(law: &impl RunTimes, dist: String, n: u32, zeta: f64) -> PredictAnswer {
     let (from, to) = law.support();
-    let sequence = SequenceJson::of(optimal(&Grid::of(law, n as usize), zeta), zeta);
-    Answer {
+    let sequence = SequenceJson::of(optimal(&RunTimeGrid::of(law, n as usize), zeta), zeta);
+    PredictAnswer {
         dist: Some(dist),
         runs: None,
         n,
@@ -157,7 +157,7 @@ fn of_law(law: &impl RunTimes, dist: String, n: u32, zeta: f64) -> Answer {
     }
 }
 
-fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<Answer, Failure> {
+fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<PredictAnswer, Failure> {
     let runs = read(file)?;
     let nothing = || {
         let what = format!("{} tells of no run that took any time", file.display());
@@ -166,9 +166,9 @@ fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<Answer, Failure> {
             "a line for each run: how long it took, with a + if it was killed then",
         )
     };
-    let seen = Learned::observed(&runs).ok_or_else(nothing)?;
-    let next = Learned::expected(&runs).ok_or_else(nothing)?;
-    let learned = SequenceJson::of(optimal(&Grid::of(&next, n as usize), zeta), zeta);
+    let seen = LearnedLaw::observed(&runs).ok_or_else(nothing)?;
+    let next = LearnedLaw::expected(&runs).ok_or_else(nothing)?;
+    let learned = SequenceJson::of(optimal(&RunTimeGrid::of(&next, n as usize), zeta), zeta);
     let killed = runs.iter().filter(|run| !run.done).count();
     let told = RunsJson {
         file: file.display().to_string(),
@@ -176,7 +176,7 @@ fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<Answer, Failure> {
         killed,
     };
 
-    Ok(Answer {
+    Ok(PredictAnswer {
         dist: None,
         runs: Some(told),
         learned: Some(learned),
@@ -185,7 +185,7 @@ fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<Answer, Failure> {
 }
 
 /// Reads the observed runs from a file.
-fn read(file: &Path) -> Result<Vec<Run>, Failure> {
+fn read(file: &Path) -> Result<Vec<ObservedRun>, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
     let lines = text
@@ -202,7 +202,7 @@ fn read(file: &Path) -> Result<Vec<Run>, Failure> {
     .collect()
 }
 
-fn run_of(line: &str) -> Option<Run> {
+fn run_of(line: &str) -> Option<ObservedRun> {
     let (time, done) = line
         .strip_suffix('+')
         .map_or((line, true), |time| (time.trim_end(), false));
@@ -210,10 +210,10 @@ fn run_of(line: &str) -> Option<Run> {
         .parse::<f64>()
         .ok()
         .filter(|time| time.is_finite() && *time >= 0.0)?;
-    Some(Run { time, done })
+    Some(ObservedRun { time, done })
 }
 
-fn text(answer: &Answer, color: bool) -> String {
+fn text(answer: &PredictAnswer, color: bool) -> String {
     let mut out = one(&answer.sequence, color);
     if let Some(learned) = &answer.learned {
         out = format!(
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn a_run_is_a_time_and_perhaps_a_plus() {
-        assert_eq!(run_of("12.5"), Some(Run::done(12.5)));
-        assert_eq!(run_of("12.5 +"), Some(Run::cut(12.5)));
+        assert_eq!(run_of("12.5"), Some(ObservedRun::done(12.5)));
+        assert_eq!(run_of("12.5 +"), Some(ObservedRun::cut(12.5)));
         for wrong in ["", "+", "-1", "x", "inf", "1 2", "1++"] {
             assert_eq!(run_of(wrong), None, "{wrong}");
         }

@@ -14,10 +14,10 @@ use super::login::{Who, identity};
 use crate::args::serve::{InstallArgs, ServiceArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::note;
-use crate::service::{Places, Scope, Words, Written, dir_of};
+use crate::service::{Scope, ServiceFile, ServicePaths, Words, dir_of};
 
 #[derive(Serialize)]
-struct Plan {
+struct ServicePlan {
     done: bool,
     writes: Vec<String>,
     removes: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     let mut files = places.files(args.slots, settings.is_some())?;
     let unit = files.first().map(|file| file.text.clone());
 
-    files.extend(settings.map(|text| Written {
+    files.extend(settings.map(|text| ServiceFile {
         path: places.settings(),
         text,
     }));
@@ -68,7 +68,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     show(
         context,
         &args.service,
-        &Plan {
+        &ServicePlan {
             done: args.service.yes,
             writes,
             removes: Vec::new(),
@@ -78,7 +78,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     )
 }
 
-/// Removes the service: all paths of `Places::all`, with the worker's identity and cache.
+/// Removes the service: all paths of `ServicePaths::all`, with the worker's identity and cache.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let mut places = places(context, args)?;
     let root = Root::new(args);
@@ -116,7 +116,7 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     show(
         context,
         args,
-        &Plan {
+        &ServicePlan {
             done: args.yes,
             writes: Vec::new(),
             removes,
@@ -126,14 +126,14 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     )
 }
 
-fn places(context: &Context, args: &ServiceArgs) -> Result<Places, Failure> {
+fn places(context: &Context, args: &ServiceArgs) -> Result<ServicePaths, Failure> {
     let dir = |usual: PathBuf| {
         let dir = context.given_dir.clone().unwrap_or(usual);
         std::path::absolute(&dir)
             .map_err(|e| Failure::io(format!("cannot tell where {} is", dir.display()), &e))
     };
     if !args.user {
-        return Ok(Places {
+        return Ok(ServicePaths {
             scope: Scope::System,
             dir: dir("/var/lib/deskgrid".into())?,
         });
@@ -153,7 +153,7 @@ fn places(context: &Context, args: &ServiceArgs) -> Result<Places, Failure> {
     let config = variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
     let data = variable("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
 
-    Ok(Places {
+    Ok(ServicePaths {
         scope: Scope::User { config, data },
         dir: dir(context.state.root().to_owned())?,
     })
@@ -192,7 +192,7 @@ impl Root {
         }
     }
 
-    fn write(&self, file: &Written) -> Result<(), Failure> {
+    fn write(&self, file: &ServiceFile) -> Result<(), Failure> {
         let path = self.at(&file.path);
         make_parent(&path)?;
         fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))
@@ -297,7 +297,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn show(context: &Context, args: &ServiceArgs, plan: &Plan) -> Result<Exit, Failure> {
+fn show(context: &Context, args: &ServiceArgs, plan: &ServicePlan) -> Result<Exit, Failure> {
     let text = || {
         let mut text = String::new();
         let mut list = |what: &str, items: &[String]| {

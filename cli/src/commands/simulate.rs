@@ -8,8 +8,8 @@ use scheduler::policy::Width;
 use serde::Serialize;
 use simulator::experiment::rows::{Named, rows_csv, summary_csv};
 use simulator::experiment::{
-    Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, KONDO_JOBS, Knowledge, Recorded,
-    Row, Site, Source, Summary, TRAINING_DAYS, summarize,
+    Contender, Day, DaySource, FIRST_DAY, Generated, GridError, JobSize, KONDO_JOBS, Knowledge,
+    PolicyGrid, Recorded, RunRow, Site, Summary, TRAINING_DAYS, summarize,
 };
 use simulator::trace::Trace;
 
@@ -27,7 +27,7 @@ const OPTIMAL: &str = "OPTIMAL";
 
 /// The answer of `deskgrid simulate`.
 #[derive(Serialize)]
-struct Answer {
+struct SimulateAnswer {
     rows: Vec<RowJson>,
     summary: Vec<SummaryJson>,
 }
@@ -73,10 +73,10 @@ struct SummaryJson {
 }
 
 /// A source of simulated hosts, with its names.
-struct Place {
+struct HostSource {
     platform: String,
     model: String,
-    source: Box<dyn Source>,
+    source: Box<dyn DaySource>,
     knowledge: Option<Knowledge>,
 }
 
@@ -88,8 +88,8 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         .map(|name| contender(name, args.checkpoint))
         .collect::<Result<Vec<_>, _>>()?;
     let places = places(args, &contenders)?;
-    let grid = Grid {
-        sites: places.iter().map(Place::site).collect(),
+    let grid = PolicyGrid {
+        sites: places.iter().map(HostSource::site).collect(),
         jobs: jobs(args)?,
         contenders,
         days: days(args)?,
@@ -112,7 +112,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     }
 
     let trace = args.trace.as_ref().map(|dir| dir.display().to_string());
-    let answer = Answer {
+    let answer = SimulateAnswer {
         rows: rows
             .iter()
             .map(|row| row_json(&grid, row, trace.as_ref()))
@@ -219,7 +219,7 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
     }
 }
 
-impl Place {
+impl HostSource {
     fn site(&self) -> Site<'_> {
         Site {
             platform: self.platform.clone(),
@@ -231,7 +231,7 @@ impl Place {
 }
 
 /// Returns the host sources: a trace, or each platform under each model.
-fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, Failure> {
+fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<HostSource>, Failure> {
     if let Some(dir) = &args.trace {
         return Ok(vec![recorded(args, dir)?]);
     }
@@ -262,7 +262,7 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
                 .transpose()
                 .map_err(|error| failed(&error))?;
             let source = Box::new(generated);
-            places.push(Place {
+            places.push(HostSource {
                 platform: platform.clone(),
                 model,
                 source,
@@ -274,7 +274,7 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
     Ok(places)
 }
 
-fn recorded(args: &SimulateArgs, dir: &Path) -> Result<Place, Failure> {
+fn recorded(args: &SimulateArgs, dir: &Path) -> Result<HostSource, Failure> {
     let mut trace = Recorded(Trace::read(dir).map_err(|why| unusable(&why))?);
     let platform = match args.platform.as_slice() {
         [] => "trace".to_owned(),
@@ -306,7 +306,7 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<Place, Failure> {
         }
     }
 
-    Ok(Place {
+    Ok(HostSource {
         platform,
         model: String::new(),
         source: Box::new(trace),
@@ -359,12 +359,12 @@ fn clocks(path: &Path) -> Result<Vec<f64>, Failure> {
     simulator::trace::read_clocks_mhz(path).map_err(bad)
 }
 
-fn jobs(args: &SimulateArgs) -> Result<Vec<Job>, Failure> {
+fn jobs(args: &SimulateArgs) -> Result<Vec<JobSize>, Failure> {
     if args.size.iter().any(|size| size.0.is_zero()) {
         return Err(Failure::usage("a task must take some time", "--size 5m"));
     }
     let sizes = |tasks: u32| {
-        args.size.iter().map(move |size| Job {
+        args.size.iter().map(move |size| JobSize {
             tasks,
             work_s: size.0.as_secs_f64(),
         })
@@ -406,7 +406,7 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-fn row_json(grid: &Grid<'_>, row: &Row, trace: Option<&String>) -> RowJson {
+fn row_json(grid: &PolicyGrid<'_>, row: &RunRow, trace: Option<&String>) -> RowJson {
     let Named {
         platform,
         model,
@@ -434,7 +434,7 @@ fn row_json(grid: &Grid<'_>, row: &Row, trace: Option<&String>) -> RowJson {
     }
 }
 
-fn summary_json(grid: &Grid<'_>, summary: &Summary, trace: Option<&String>) -> SummaryJson {
+fn summary_json(grid: &PolicyGrid<'_>, summary: &Summary, trace: Option<&String>) -> SummaryJson {
     let site = &grid.sites[summary.site.unwrap_or(0)];
     SummaryJson {
         platform: site.platform.clone(),
@@ -456,7 +456,7 @@ fn seconds(value: Option<f64>) -> String {
     value.map_or_else(|| "unfinished".to_owned(), |value| format!("{value:.3}"))
 }
 
-fn text(answer: &Answer, color: bool) -> String {
+fn text(answer: &SimulateAnswer, color: bool) -> String {
     let headings = [
         "PLATFORM",
         "MODEL",

@@ -30,7 +30,7 @@ const BATCH: usize = 500;
 const SHOWN_RANGES: usize = 8;
 
 /// The answer of `deskgrid request`: the requested tasks and, with `--wait`, their results.
-struct Requested<'a> {
+struct RequestAnswer<'a> {
     job: JobId,
     requested: u64,
     /// The number of named tasks that are cancelled.
@@ -38,7 +38,7 @@ struct Requested<'a> {
     tasks: Option<&'a [TaskView]>,
 }
 
-impl Object for Requested<'_> {
+impl Object for RequestAnswer<'_> {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
         to.field("job", self.job.0);
         to.field("requested", self.requested);
@@ -59,8 +59,8 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
         })
         .await?;
     let new = changed.first().map_or(0, |(_, count)| *count);
-    let done = Done::of(&session, job, &tasks, new).await?;
-    let document = |tasks| Requested {
+    let done = RequestEffect::of(&session, job, &tasks, new).await?;
+    let document = |tasks| RequestAnswer {
         job,
         requested: new,
         cancelled: done.cancelled.len(),
@@ -92,7 +92,7 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
 }
 
 /// The effect of a request.
-struct Done {
+struct RequestEffect {
     /// Whether the job was disclosed: of any other job there is nothing to request.
     disclosed: bool,
     /// The number of tasks requested now.
@@ -103,7 +103,7 @@ struct Done {
     before: u64,
 }
 
-impl Done {
+impl RequestEffect {
     /// Finds out why some of the named tasks were not requested now.
     async fn of(
         session: &Session,
@@ -177,7 +177,7 @@ impl Done {
 }
 
 /// The results that are awaited, and those that have arrived.
-struct Awaited {
+struct AwaitedResults {
     job: JobId,
     /// The awaited tasks; `None` until the master has named them.
     left: Option<IdSet>,
@@ -192,7 +192,7 @@ async fn results(
     job: JobId,
     tasks: Selector,
 ) -> Result<Vec<TaskView>, Failure> {
-    let mut awaited = Awaited {
+    let mut awaited = AwaitedResults {
         job,
         left: None,
         come: Vec::new(),
@@ -224,7 +224,7 @@ async fn results(
     Ok(awaited.come)
 }
 
-impl Awaited {
+impl AwaitedResults {
     /// Follows one connection until every result has arrived.
     async fn follow(
         &mut self,

@@ -6,16 +6,16 @@ use common::{IdSet, JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::{Awaited, counted, limits_in_words, wait_for};
+use super::job::{AwaitedJobs, counted, limits_in_words, wait_for};
 use super::width::width_in_words;
 use crate::args::value::OneJob;
 use crate::args::{OutputMode, SubmitArgs};
 use crate::failure::{Exit, Failure};
-use crate::output::json::{Json, Submitted};
+use crate::output::json::{Json, SubmitAnswer};
 use crate::output::{note, when};
 use crate::session::Session;
 use crate::submit::send::send;
-use crate::submit::{Plan, no_limits, plan, read_job_file};
+use crate::submit::{SubmitPlan, no_limits, plan, read_job_file};
 
 /// Plans the job, uploads its files, submits it and, if asked, waits for it.
 pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
@@ -43,7 +43,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 Some(&counter),
             );
         }
-        Ok(Ok(taken)) => Ok(Submitted { no_limits, ..taken }),
+        Ok(Ok(taken)) => Ok(SubmitAnswer { no_limits, ..taken }),
         Err(failure) => Err(failure),
     };
 
@@ -77,7 +77,12 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
 }
 
 /// Shows a job that was submitted.
-fn show_taken(context: &Context, taken: &Submitted, job: JobId, name: &str) -> Result<(), Failure> {
+fn show_taken(
+    context: &Context,
+    taken: &SubmitAnswer,
+    job: JobId,
+    name: &str,
+) -> Result<(), Failure> {
     let again = if taken.again {
         " (it was submitted before)"
     } else {
@@ -102,7 +107,7 @@ fn show_taken(context: &Context, taken: &Submitted, job: JobId, name: &str) -> R
 }
 
 /// Describes the number of tasks.
-fn size(taken: &Submitted) -> String {
+fn size(taken: &SubmitAnswer) -> String {
     if taken.width.is_some() {
         "several ranks".to_owned()
     } else {
@@ -115,17 +120,17 @@ async fn wait_and_show(
     context: &Context,
     session: Session,
     job: JobId,
-    document: Submitted,
+    document: SubmitAnswer,
     progress: bool,
 ) -> Result<Exit, Failure> {
-    let awaited = Awaited {
+    let awaited = AwaitedJobs {
         jobs: OneJob::Id(job).into(),
         unsettled: IdSet::from_range(job.0, job.0),
     };
     let ended = wait_for(context, session, awaited, None, progress).await?;
 
     let info = ended.jobs.first().cloned();
-    let document = Submitted { info, ..document };
+    let document = SubmitAnswer { info, ..document };
     let text = || super::job::outcome(&ended);
     let quiet = || vec![job.to_string()];
     context.out.show(&Json(&document), text, quiet)?;
@@ -136,10 +141,10 @@ async fn wait_and_show(
 /// Submits the job; the inner error is the master's counter-offer.
 async fn submit(
     session: &Session,
-    plan: &Plan,
+    plan: &SubmitPlan,
     id: RequestId,
     dry_run: bool,
-) -> Result<Result<Submitted, CounterView>, Failure> {
+) -> Result<Result<SubmitAnswer, CounterView>, Failure> {
     match send(session.client(), plan, id, dry_run).await? {
         Reply::Submitted {
             job,
@@ -149,7 +154,7 @@ async fn submit(
             promise,
             limits,
             width,
-        } => Ok(Ok(Submitted {
+        } => Ok(Ok(SubmitAnswer {
             job,
             tasks,
             again,
@@ -158,14 +163,14 @@ async fn submit(
             limits,
             width,
             predicted,
-            ..Submitted::default()
+            ..SubmitAnswer::default()
         })),
         Reply::NotPromised(counter) => Ok(Err(*counter)),
         other => Err(link::client::unexpected(Some(&other)).into()),
     }
 }
 
-fn dry(context: &Context, taken: &Submitted, name: &str) -> Result<Exit, Failure> {
+fn dry(context: &Context, taken: &SubmitAnswer, name: &str) -> Result<Exit, Failure> {
     let promised = taken.promise.as_ref().map_or_else(String::new, |view| {
         format!(
             "; to be finished {}{}",
@@ -183,7 +188,7 @@ fn dry(context: &Context, taken: &Submitted, name: &str) -> Result<Exit, Failure
 }
 
 /// Returns lines about limits and widths, if there are any.
-fn more(taken: &Submitted) -> String {
+fn more(taken: &SubmitAnswer) -> String {
     let width = taken.width.as_deref();
     let width = width.map(|view| width_in_words(view, when::now()));
     let limits = taken.limits.as_ref();
@@ -257,12 +262,12 @@ fn refused(
         fits: IdSet::new(),
     };
     let counter = counter.cloned().unwrap_or(nothing);
-    let document = Submitted {
+    let document = SubmitAnswer {
         tasks,
         dry_run,
         refused_because: Some(counter.why.clone()),
         counter: Some(counter),
-        ..Submitted::default()
+        ..SubmitAnswer::default()
     };
     context.out.show(&Json(&document), String::new, Vec::new)?;
 

@@ -74,7 +74,7 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
 
     context
         .out
-        .show(&Json(&json::NewToken(&token, &view)), text, || {
+        .show(&Json(&json::NewTokenAnswer(&token, &view)), text, || {
             vec![token.clone()]
         })
 }

@@ -29,13 +29,13 @@ const MASTER: &str = "master";
 
 /// The temporary directory, and the demo's processes.
 #[derive(Debug)]
-pub(super) struct Grid {
+pub(super) struct DemoGrid {
     dir: TempDir,
-    processes: Vec<Process>,
+    processes: Vec<DemoProcess>,
 }
 
 #[derive(Debug)]
-struct Process {
+struct DemoProcess {
     name: String,
     child: Child,
 }
@@ -45,7 +45,7 @@ pub(super) fn host_name(number: u32) -> String {
     format!("desk-{number}")
 }
 
-impl Grid {
+impl DemoGrid {
     /// Makes a grid without processes.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Grid {
             .drain(..)
             .partition(|process| process.name == MASTER);
         for group in [workers, masters] {
-            group.iter().for_each(Process::terminate);
+            group.iter().for_each(DemoProcess::terminate);
             let deadline = tokio::time::Instant::now() + GRACE;
             for mut process in group {
                 if tokio::time::timeout_at(deadline, process.child.wait())
@@ -216,7 +216,7 @@ impl Grid {
         command.process_group(0); // Ctrl-C reaches us alone, and we end the rest in order.
 
         let child = command.spawn().map_err(cannot)?;
-        self.processes.push(Process {
+        self.processes.push(DemoProcess {
             name: name.to_owned(),
             child,
         });
@@ -255,7 +255,7 @@ impl Grid {
     }
 }
 
-impl Process {
+impl DemoProcess {
     #[cfg(unix)]
     fn terminate(&self) {
         let pid = self

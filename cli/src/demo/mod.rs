@@ -19,15 +19,15 @@ use crate::args::serve::DemoArgs;
 use crate::args::submit::JobArgs;
 use crate::commands::{hung_up, interrupted, new_request};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, note};
+use crate::output::{OutputForm, note};
 use crate::parallel;
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::submit::{plan, send::send};
 use crate::watch::{Ended, Watch};
-use grid::Grid;
-use picture::{Canvas, Size};
-use report::Report;
+use grid::DemoGrid;
+use picture::{Canvas, PixelSize};
+use report::DemoReport;
 
 /// The example program that renders a tile.
 const PROGRAM: &str = "mandelbrot-tile";
@@ -35,14 +35,14 @@ const PROGRAM: &str = "mandelbrot-tile";
 const TILE: &str = "tile.png";
 
 /// Gives the tour. No process is left running, also after a failure.
-pub(crate) async fn run(out: &Output, args: &DemoArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(out: &OutputForm, args: &DemoArgs) -> Result<Exit, Failure> {
     let demo = Demo {
         args,
         program: beside_us(PROGRAM)?,
         talk: out.mode() == OutputMode::Cli,
     };
     let canvas = Canvas::new(size(args), args.tasks, &args.out)?;
-    let mut grid = Grid::new()?;
+    let mut grid = DemoGrid::new()?;
     let result = tokio::select! {
         result = demo.tour(&mut grid, canvas) => result,
         () = interrupted() => Err(cut_short()),
@@ -67,7 +67,7 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    async fn tour(&self, grid: &mut Grid, canvas: Canvas) -> Result<Report, Failure> {
+    async fn tour(&self, grid: &mut DemoGrid, canvas: Canvas) -> Result<DemoReport, Failure> {
         let hosts = self.args.hosts;
         let tasks = self.args.tasks;
         self.say(&format!(
@@ -97,7 +97,7 @@ impl Demo<'_> {
 
         let job = job.clone();
         let picture = self.args.out.clone();
-        Ok(Report {
+        Ok(DemoReport {
             picture,
             size: size(self.args),
             job,
@@ -109,7 +109,7 @@ impl Demo<'_> {
 
     async fn submit(
         &self,
-        grid: &Grid,
+        grid: &DemoGrid,
         session: &Session,
         canvas: &Canvas,
     ) -> Result<common::JobId, Failure> {
@@ -142,7 +142,7 @@ impl Demo<'_> {
     /// Waits for the job, shows progress, and lets an owner come back on the way.
     async fn follow(
         &self,
-        grid: &mut Grid,
+        grid: &mut DemoGrid,
         session: &Session,
         job: common::JobId,
     ) -> Result<(Ended, Option<owner::Visit>), Failure> {
@@ -181,7 +181,7 @@ impl Demo<'_> {
     /// Fetches every tile; returns the files in the order of the tasks.
     async fn bring(
         &self,
-        grid: &Grid,
+        grid: &DemoGrid,
         session: &Session,
         job: &JobView,
     ) -> Result<Vec<PathBuf>, Failure> {
@@ -226,8 +226,8 @@ fn cut_short() -> Failure {
     Failure::new(Exit::Error, "interrupted", "the demo was interrupted", "")
 }
 
-fn size(args: &DemoArgs) -> Size {
-    Size {
+fn size(args: &DemoArgs) -> PixelSize {
+    PixelSize {
         width: args.width_px,
         height: args.height_px,
     }

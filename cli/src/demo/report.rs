@@ -7,17 +7,17 @@ use common::{Span, Time};
 use serde::Serialize;
 
 use super::owner::Visit;
-use super::picture::Size;
+use super::picture::PixelSize;
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Rows, facts};
 
 /// The records of the demo, as the master has them.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct DemoReport {
     /// The path of the picture.
     pub(super) picture: PathBuf,
     /// The size of the picture.
-    pub(super) size: Size,
+    pub(super) size: PixelSize,
     /// The job.
     pub(super) job: JobView,
     /// The tasks of the job, with their attempts.
@@ -29,7 +29,7 @@ pub(super) struct Report {
 }
 
 #[derive(Serialize)]
-pub(super) struct Document {
+pub(super) struct DemoDocument {
     picture: PathBuf,
     width_px: u32,
     height_px: u32,
@@ -54,10 +54,10 @@ struct HostRow {
     suspended_s: f64,
 }
 
-impl Report {
+impl DemoReport {
     /// Returns the report for scripts.
-    pub(super) fn json(&self) -> Document {
-        Document {
+    pub(super) fn json(&self) -> DemoDocument {
+        DemoDocument {
             picture: self.picture.clone(),
             width_px: self.size.width,
             height_px: self.size.height,
@@ -343,7 +343,7 @@ mod tests {
         }
     }
 
-    fn report(disturbed: bool, tasks: Vec<Vec<AttemptView>>, hosts: Vec<HostView>) -> Report {
+    fn report(disturbed: bool, tasks: Vec<Vec<AttemptView>>, hosts: Vec<HostView>) -> DemoReport {
         let task = |attempts: Vec<AttemptView>| {
             let task = attempts[0].attempt.task;
             TaskView {
@@ -382,9 +382,9 @@ mod tests {
             width: None,
         };
 
-        Report {
+        DemoReport {
             picture: "p.png".into(),
-            size: Size {
+            size: PixelSize {
                 width: 4,
                 height: 3,
             },

@@ -14,8 +14,8 @@ use std::fmt::Display;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-pub(crate) use hosts::NewToken;
-pub(crate) use jobs::{JobInfo, Prediction, Retried, Submitted};
+pub(crate) use hosts::NewTokenAnswer;
+pub(crate) use jobs::{JobInfo, PredictionAnswer, Retried, SubmitAnswer};
 
 /// Something that names its fields in JSON.
 pub(crate) trait Object {

@@ -19,7 +19,7 @@ pub(crate) const SCHEMA: u32 = 1;
 
 /// The form and the colours in which a command prints.
 #[derive(Debug, Clone, Copy)]
-pub struct Output {
+pub struct OutputForm {
     mode: OutputMode,
     color: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) fn document<T: Serialize>(body: &T) -> String {
     .expect("structs of plain values always have a JSON form")
 }
 
-impl Output {
+impl OutputForm {
     /// Takes form and colours from the flags.
     pub fn new(printing: &Printing) -> Self {
         Self {

@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use scheduler::malleable::{Malleable, Speedup};
 use serde::Serialize;
-use simulator::batch::{HELD, Way};
+use simulator::batch::{HELD, MethodQuality};
 
 use crate::args::predict::WorkArgs;
 use crate::args::value::Parallelism;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::OutputForm;
 use crate::output::table::Rows;
 
 /// A predicted wait for hosts, in seconds.
@@ -92,7 +92,7 @@ impl PredictorQuality {
     }
 
     /// Measures a predictor; with `scatter` keeps every pair.
-    pub fn of(way: Way, scatter: bool) -> Self {
+    pub fn of(way: MethodQuality, scatter: bool) -> Self {
         let accuracy = way.accuracy;
         PredictorQuality {
             name: way.name,
@@ -115,7 +115,7 @@ impl PredictedWait {
     ///
     /// # Errors
     /// If standard output cannot be written.
-    pub fn show(mut self, out: &Output, work: &WorkArgs) -> Result<(), Failure> {
+    pub fn show(mut self, out: &OutputForm, work: &WorkArgs) -> Result<(), Failure> {
         self.run_s = work
             .work
             .and_then(|time| run_s(time.0.as_secs_f64(), work.parallelism, self.width.max(1)));

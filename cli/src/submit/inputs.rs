@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use common::TaskSet;
 use common::content::BlobRef;
 use common::ids::{AttemptId, Incarnation, JobId, TaskId};
-use common::job::{Input, Source};
+use common::job::{Input, InputSource};
 use common::path::{BadPath, PortablePath};
-use common::template::{Template, Values};
+use common::template::{Template, TemplateValues};
 
 use super::BuildError;
 
@@ -22,12 +22,12 @@ pub(super) struct PlannedInput {
     /// Whether the file may be executed.
     pub executable: bool,
     /// The local files that `F` stands for.
-    pub files: Files,
+    pub files: LocalFiles,
 }
 
 /// The local files of one input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Files {
+pub(super) enum LocalFiles {
     /// One file that every task reads.
     Shared(PathBuf),
     /// One for each task, in the order of the indices.
@@ -38,16 +38,18 @@ impl PlannedInput {
     /// The local files, shared or one for each task.
     pub(super) fn paths(&self) -> &[PathBuf] {
         match &self.files {
-            Files::Shared(path) => std::slice::from_ref(path),
-            Files::PerTask(paths) => paths,
+            LocalFiles::Shared(path) => std::slice::from_ref(path),
+            LocalFiles::PerTask(paths) => paths,
         }
     }
 
     /// Returns the input with the content of its files, which `blob` looks up.
     pub(super) fn filled(&self, blob: impl Fn(&Path) -> BlobRef) -> Input {
         let source = match &self.files {
-            Files::Shared(path) => Source::Shared(blob(path)),
-            Files::PerTask(paths) => Source::PerTask(paths.iter().map(|path| blob(path)).collect()),
+            LocalFiles::Shared(path) => InputSource::Shared(blob(path)),
+            LocalFiles::PerTask(paths) => {
+                InputSource::PerTask(paths.iter().map(|path| blob(path)).collect())
+            }
         };
         Input {
             name: self.name.clone(),
@@ -75,7 +77,7 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
     }
 
     let files = if template.mentions("ITEM") || template.mentions("TASK_ID") {
-        Files::PerTask(
+        LocalFiles::PerTask(
             tasks
                 .ids
                 .iter()
@@ -83,7 +85,7 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
                 .collect(),
         )
     } else {
-        Files::Shared(file.into())
+        LocalFiles::Shared(file.into())
     };
 
     let wrong_name = |source: BadPath| BuildError::InputName {
@@ -92,8 +94,10 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
     };
     let name: Template = match (name, &files) {
         (Some(name), _) => name.parse()?,
-        (None, Files::Shared(path)) => default_name(path).map_err(wrong_name)?.as_str().parse()?,
-        (None, Files::PerTask(_)) => template,
+        (None, LocalFiles::Shared(path)) => {
+            default_name(path).map_err(wrong_name)?.as_str().parse()?
+        }
+        (None, LocalFiles::PerTask(_)) => template,
     };
     check_names(&name, tasks).map_err(wrong_name)?;
 
@@ -156,7 +160,7 @@ fn expand(template: &Template, tasks: &TaskSet, index: u32) -> String {
         number: 1,
         incarnation: Incarnation(1),
     };
-    template.expand(&Values {
+    template.expand(&TemplateValues {
         attempt,
         host: "host",
         item: tasks.item(index),

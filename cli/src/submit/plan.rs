@@ -10,19 +10,19 @@ use common::job::{
 use common::path::PortablePath;
 use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
-use common::{Asked, IdSet, Ranks, Span, TaskSet, Time};
+use common::{IdSet, Ranks, Span, SubmitOptions, TaskSet, Time};
 
 use super::inputs::{PlannedInput, plan_input};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
-use crate::args::value::{Deadline, Dur, Estimates, Limit, Parallelism, Width};
+use crate::args::value::{Deadline, Dur, EstimatesArg, Limit, Parallelism, WidthArg};
 
 /// A job that is valid as far as can be checked without the master.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct SubmitPlan {
     spec: JobSpec,
     /// The date of a deadline and the estimates of single tasks, sent beside the spec.
-    asked: Asked,
+    asked: SubmitOptions,
     inputs: Vec<PlannedInput>,
     /// Whether the tasks are disclosed: nobody waits for them until they are requested.
     pub disclosed: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
 ///
 /// # Errors
 /// The first error that is found.
-pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
+pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     disclosable(args)?;
     let (tasks, said) = tasks(args)?;
     let inputs = if args.noop {
@@ -63,11 +63,11 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
         rules: rules(args)?,
     };
 
-    let asked = Asked {
+    let asked = SubmitOptions {
         deadline: date(args),
         estimates: estimates(args, said)?,
     };
-    let plan = Plan {
+    let plan = SubmitPlan {
         notes: notes(args, &inputs),
         disclosed: args.disclose,
         spec,
@@ -83,7 +83,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
     Ok(plan)
 }
 
-impl Plan {
+impl SubmitPlan {
     /// Returns every local file that the job reads, each once.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut files: Vec<_> = self
@@ -121,7 +121,7 @@ impl Plan {
     }
 
     /// Returns the date of a deadline and the estimates of single tasks, sent beside the spec.
-    pub(crate) fn asked(&self) -> &Asked {
+    pub(crate) fn asked(&self) -> &SubmitOptions {
         &self.asked
     }
 
@@ -178,8 +178,8 @@ fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
     }
 
     let (least, most) = match width {
-        Width::Between(least, most) => (least, Some(most)),
-        Width::Auto => (1, None),
+        WidthArg::Between(least, most) => (least, Some(most)),
+        WidthArg::Auto => (1, None),
     };
 
     let (parallelism, sigma) = args
@@ -207,8 +207,8 @@ fn date(args: &JobArgs) -> Option<Time> {
 /// estimates.
 fn estimates(args: &JobArgs, said: Vec<Option<Span>>) -> Result<Vec<Span>, BuildError> {
     match &args.estimates {
-        Some(Estimates::File(path)) => return items::estimates(path),
-        Some(Estimates::Each(each)) => {
+        Some(EstimatesArg::File(path)) => return items::estimates(path),
+        Some(EstimatesArg::Each(each)) => {
             return Ok(each.iter().map(|estimate| estimate.span()).collect());
         }
         None if said.iter().all(Option::is_none) => return Ok(Vec::new()),
@@ -236,7 +236,7 @@ fn tasks(args: &JobArgs) -> Result<(TaskSet, Vec<Option<Span>>), BuildError> {
 
     if let Some(width) = args.width {
         // The final width is known only when the ranks start.
-        let least = if let Width::Between(least, _) = width {
+        let least = if let WidthArg::Between(least, _) = width {
             least
         } else {
             1
@@ -370,7 +370,7 @@ fn neutral(text: &str) -> String {
 fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     let policy = match &args.policy {
         Some(given) => policy::known(given, args.width.is_some())?,
-        None if args.width == Some(Width::Auto) => WIDTH_POLICY.to_owned(),
+        None if args.width == Some(WidthArg::Auto) => WIDTH_POLICY.to_owned(),
         None if args.width.is_some() => RANKS_POLICY.to_owned(),
         None if args.deadline.is_some() => PROMISING_POLICY.to_owned(),
         None if args.disclose => SPECULATIVE_POLICY.to_owned(),

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
 use common::wire::client::{Reply, Request, Submission};
-use common::{Asked, JobSpec, RequestId};
+use common::{JobSpec, RequestId, SubmitOptions};
 use link::Client;
 use link::client::unexpected;
 use serde::Serialize;
 
-use super::Plan;
+use super::SubmitPlan;
 use crate::failure::{Exit, Failure};
 use crate::parallel;
 
@@ -28,7 +28,7 @@ pub(crate) use common::wire::client::Reply as Answer;
 /// If a file changed or cannot be read, or the master refuses; then nothing was submitted.
 pub(crate) async fn send(
     client: &Client,
-    plan: &Plan,
+    plan: &SubmitPlan,
     id: RequestId,
     dry_run: bool,
 ) -> Result<Answer, Failure> {
@@ -51,7 +51,7 @@ pub(crate) async fn send(
 }
 
 /// Uploads each file, and fills its blob into the spec.
-async fn with_files(client: &Client, plan: &Plan) -> Result<JobSpec, Failure> {
+async fn with_files(client: &Client, plan: &SubmitPlan) -> Result<JobSpec, Failure> {
     let one = |path: PathBuf| {
         let client = client.clone();
         async move { Ok((path.clone(), client.put_file(&path).await?)) }
@@ -68,7 +68,11 @@ async fn with_files(client: &Client, plan: &Plan) -> Result<JobSpec, Failure> {
     Ok(plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing)))
 }
 
-async fn submission(client: &Client, spec: JobSpec, asked: &Asked) -> Result<Submission, Failure> {
+async fn submission(
+    client: &Client,
+    spec: JobSpec,
+    asked: &SubmitOptions,
+) -> Result<Submission, Failure> {
     Ok(match content(client, &(&spec, asked)).await? {
         Some(blob) => Submission::Blob(blob),
         None => Submission::Inline(Box::new(spec), asked.clone()),

@@ -7,7 +7,7 @@ use super::{Refusal, Versions};
 use crate::content::BlobRef;
 use crate::identity::{AuditView, IdentityView};
 use crate::ids::{AttemptId, HostId, Incarnation, JobId, RequestId};
-use crate::job::{Asked, JobSpec};
+use crate::job::{JobSpec, SubmitOptions};
 use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
@@ -235,19 +235,19 @@ pub enum Request {
     Accuracy,
 }
 
-/// A job's spec and the [`Asked`] beside it: in the request itself where it is short, else as
+/// A job's spec and the [`SubmitOptions`] beside it: in the request itself where it is short, else as
 /// content that was put before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Submission {
-    /// Spec and `Asked`, in the request.
-    Inline(Box<JobSpec>, Asked),
+    /// Spec and `SubmitOptions`, in the request.
+    Inline(Box<JobSpec>, SubmitOptions),
     /// A reference to content that is the pair of both as postcard.
     Blob(BlobRef),
 }
 
 impl From<JobSpec> for Submission {
     fn from(spec: JobSpec) -> Self {
-        Self::Inline(Box::new(spec), Asked::default())
+        Self::Inline(Box::new(spec), SubmitOptions::default())
     }
 }
 

@@ -22,12 +22,12 @@ pub struct Enrol {
     /// The name that the joiner would like: a host's or a user's.
     pub name: String,
     /// The kind of role that the joiner expects: a token for another one is not used up.
-    pub wanted: Wanted,
+    pub wanted: WantedRole,
 }
 
 /// The kind of role that a joiner expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wanted {
+pub enum WantedRole {
     /// A host that runs tasks.
     Worker,
     /// A user: client or admin.
@@ -36,13 +36,13 @@ pub enum Wanted {
     Any,
 }
 
-impl Wanted {
+impl WantedRole {
     /// Whether a token for `role` is acceptable.
     pub fn takes(self, role: Role) -> bool {
         match self {
-            Wanted::Worker => role == Role::Worker,
-            Wanted::User => role != Role::Worker,
-            Wanted::Any => true,
+            WantedRole::Worker => role == Role::Worker,
+            WantedRole::User => role != Role::Worker,
+            WantedRole::Any => true,
         }
     }
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Refusal, Versions};
-use crate::attempt::{Completion, Held, Spent};
-use crate::availability::Stretch;
+use crate::attempt::{Completion, HeldAttempt, Spent};
+use crate::availability::AvailabilityInterval;
 use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
 use crate::host::{Confinement, HostFacts, Loan, OwnerState, Status};
@@ -28,7 +28,7 @@ pub enum ToMaster {
         /// The host's present status.
         status: Status,
         /// Every attempt that it holds, including those from before the connection.
-        held: Vec<Held>,
+        held: Vec<HeldAttempt>,
     },
     /// A heartbeat: the worker is alive. Renews the leases of all attempts that it lists. Answered
     /// by [`ToWorker::Beat`].
@@ -36,11 +36,11 @@ pub enum ToMaster {
         /// The host's present status.
         status: Status,
         /// Every attempt that the worker holds.
-        held: Vec<Held>,
+        held: Vec<HeldAttempt>,
     },
     /// Attempts whose phase changed since the last message (a command was started, suspended,
     /// resumed).
-    Phases(Vec<Held>),
+    Phases(Vec<HeldAttempt>),
     /// Attempts that ended; each stays in the worker's spool until [`ToWorker::Acknowledged`].
     Delivered(Vec<Delivery>),
     /// Attempts given back: they were never started, or were ended for the owner's sake after a
@@ -74,7 +74,7 @@ pub enum ToMaster {
         /// may be sent again.
         last: u64,
         /// The intervals; none starts before the one before it ends.
-        stretches: Vec<Stretch>,
+        stretches: Vec<AvailabilityInterval>,
     },
     /// A number that this run of the worker drew at its start. A number that returns after another
     /// has taken its place shows that two workers use one identity. Sent after the welcome.

@@ -11,7 +11,7 @@ use std::{env, fs, io, thread};
 
 /// How far the sum is.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct State {
+struct SumState {
     step: u64,
     sum: f64,
     /// The steps from which it went on after an interruption.
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = env::var_os("DESKGRID_CHECKPOINT_DIR").map(|dir| PathBuf::from(dir).join("state"));
     let mut state = match &file {
         Some(file) => load(file)?,
-        None => State::default(),
+        None => SumState::default(),
     };
     if state.step > 0 {
         state.resumed.push(state.step);
@@ -53,10 +53,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// The state that an earlier attempt left; the beginning where there is none.
-fn load(file: &Path) -> io::Result<State> {
+fn load(file: &Path) -> io::Result<SumState> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SumState::default()),
         Err(error) => return Err(error),
     };
     let read = || {
@@ -67,7 +67,7 @@ fn load(file: &Path) -> io::Result<State> {
         let [step, bits, resumed @ ..] = &numbers[..] else {
             return None;
         };
-        Some(State {
+        Some(SumState {
             step: *step,
             sum: f64::from_bits(*bits),
             resumed: resumed.to_vec(),
@@ -78,7 +78,7 @@ fn load(file: &Path) -> io::Result<State> {
 
 /// Written aside, then renamed: whoever looks finds the state before or the state after, and no
 /// half of one. The sum is written as its bits, so that nothing is lost to rounding.
-fn save(file: &Path, state: &State) -> io::Result<()> {
+fn save(file: &Path, state: &SumState) -> io::Result<()> {
     let aside = file.with_extension("new");
     let resumed: String = state
         .resumed

@@ -15,8 +15,8 @@ use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
-use super::{Core, Judged, LiveJob, Needs, Requested, Submitted};
-use crate::store::{Redeemed, Standing, StoreError};
+use super::{ContentNeed, Core, Judged, LiveJob, RequestOutcome, SubmitReply};
+use crate::store::{PeerStatus, Redeemed, StoreError};
 
 pub use hosts::HostAsk;
 pub use jobs::{JobAsk, Submitting};
@@ -78,9 +78,9 @@ replies! {
     /// Numbers of jobs.
     Ids(IdSet),
     /// A submission was taken, or was not.
-    Submitted(Box<Result<Submitted, Refusal>>),
+    Submitted(Box<Result<SubmitReply, Refusal>>),
     /// Tasks were requested.
-    Requested(Requested),
+    Requested(RequestOutcome),
     /// How many tasks of each job, or whether it, changed; `None` where there is no such user.
     Shared(Option<Vec<(JobId, u64)>>),
     /// Jobs as they are now.
@@ -100,7 +100,7 @@ replies! {
     /// The wait for so many free hosts.
     Wait(WaitView),
     /// Whether a host needs some content.
-    Needs(Needs),
+    Needs(ContentNeed),
     /// A join token with its view.
     Token((JoinToken, TokenView)),
     /// Join tokens.
@@ -108,7 +108,7 @@ replies! {
     /// The outcome of redeeming a token.
     Redeemed(Redeemed),
     /// The standing of an identity.
-    Standing(Standing),
+    Standing(PeerStatus),
     /// The expiry of a certificate, if there is one.
     Expiry(Option<Time>),
     /// Identities; the error is a name that nobody has.

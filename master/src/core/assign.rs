@@ -3,7 +3,7 @@
 use common::checkpoint::{Checkpointing, Saved};
 use common::job::{Capture, CommandSpec, Input, JobSpec, Needs, Work};
 use common::path::BadPath;
-use common::template::{PLACEHOLDERS, Values};
+use common::template::{PLACEHOLDERS, TemplateValues};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput};
 use common::{AttemptId, Span};
 
@@ -22,7 +22,7 @@ pub(super) fn assignment(
     let work = match &spec.work {
         Work::Noop => Errand::Noop,
         Work::Command(command) | Work::Ranks(command, _) => {
-            let values = Values {
+            let values = TemplateValues {
                 attempt,
                 host,
                 item: spec.tasks.item(attempt.task.index),
@@ -56,7 +56,11 @@ pub(super) fn assignment(
     })
 }
 
-fn expand(spec: &CommandSpec, values: &Values<'_>, position: u64) -> Result<Command, BadPath> {
+fn expand(
+    spec: &CommandSpec,
+    values: &TemplateValues<'_>,
+    position: u64,
+) -> Result<Command, BadPath> {
     let ours = PLACEHOLDERS
         .iter()
         .map(|name| (format!("DESKGRID_{name}"), values.value_of(name)));

@@ -1,7 +1,7 @@
 //! How hosts were available: what workers record, kept for a while. What is not here: what is made
 //! of it.
 
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::wire::worker::MAX_STRETCHES;
 use common::{HostId, Span, Time};
 
@@ -35,7 +35,7 @@ impl Core {
         host: HostId,
         session: SessionId,
         last: u64,
-        stretches: &[Stretch],
+        stretches: &[AvailabilityInterval],
     ) -> Result<(), StoreError> {
         if !self.is_current(host, session) {
             return Ok(());
@@ -48,8 +48,10 @@ impl Core {
                 Time(0)
             };
             let newest = self.now + AHEAD;
-            let sound = |s: &&Stretch| s.is_sound() && s.end <= newest && s.end > oldest;
-            let taken: Vec<&Stretch> = stretches.iter().take(MAX_STRETCHES).filter(sound).collect();
+            let sound =
+                |s: &&AvailabilityInterval| s.is_sound() && s.end <= newest && s.end > oldest;
+            let taken: Vec<&AvailabilityInterval> =
+                stretches.iter().take(MAX_STRETCHES).filter(sound).collect();
             if taken.len() < stretches.len() {
                 let left = stretches.len() - taken.len();
                 tracing::warn!(%host, left, "recorded availability that cannot be, or is too old, is left out");

@@ -1,6 +1,6 @@
 //! Checks a submission before the core sees it.
 
-use common::job::{Asked, JobSpec};
+use common::job::{JobSpec, SubmitOptions};
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, Incarnation, JobId, TaskId};
 use scheduler::policy::Width;
@@ -12,7 +12,7 @@ use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
 ///
 /// # Errors
 /// Returns the first fault found.
-pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
+pub(crate) fn check_spec(spec: &JobSpec, asked: &SubmitOptions) -> Result<(), Refusal> {
     let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
     let bad = spec.check().and_then(|()| asked.check(spec));
     bad.map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;

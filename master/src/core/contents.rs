@@ -10,7 +10,7 @@ use crate::store::StoreError;
 
 /// Whether a host needs some content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Needs {
+pub enum ContentNeed {
     /// The host needs the content itself.
     This,
     /// Only if one of these lists of files has it: they are the states from which its attempts
@@ -82,7 +82,7 @@ impl Core {
 
     /// Whether the host needs this content: for an attempt that is on its books, as an input or for
     /// the state that it starts from.
-    pub(super) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<Needs, StoreError> {
+    pub(super) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<ContentNeed, StoreError> {
         let mut lists = Vec::new();
         for attempt in self
             .scheduler
@@ -91,18 +91,18 @@ impl Core {
             .unwrap_or_default()
         {
             if self.is_input_of(attempt, hash) || self.store.state_needs(attempt.task, &hash)? {
-                return Ok(Needs::This);
+                return Ok(ContentNeed::This);
             }
 
             if let Some(saved) = self.store.started_from(attempt)? {
                 if saved.manifest.hash == hash {
-                    return Ok(Needs::This);
+                    return Ok(ContentNeed::This);
                 }
                 lists.push(saved.manifest);
             }
         }
 
-        Ok(Needs::FilesOf(lists))
+        Ok(ContentNeed::FilesOf(lists))
     }
 
     fn is_input_of(&self, attempt: AttemptId, hash: BlobHash) -> bool {

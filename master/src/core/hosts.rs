@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use common::attempt::Held;
+use common::attempt::HeldAttempt;
 use common::host::{Confinement, HostFacts, Offers, OwnerState, Status, YieldReason};
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
@@ -40,14 +40,14 @@ pub(super) struct Host {
     /// Whether its identity is revoked.
     revoked: bool,
     /// The runs of its worker that were seen.
-    runs: Runs,
+    runs: WorkerRuns,
     /// Whether it has claimed an impossible time for an attempt.
     claimed_wildly: bool,
 }
 
 /// The runs of a host's worker, as each names itself.
 #[derive(Debug, Default)]
-struct Runs {
+struct WorkerRuns {
     /// The one that is there, or was last.
     current: Option<Uuid>,
     /// Some before it, the oldest first.
@@ -68,7 +68,7 @@ const MOST_CORES: u32 = 4_096;
 /// The most earlier runs of a worker that are remembered.
 const RUNS: usize = 32;
 
-impl Runs {
+impl WorkerRuns {
     /// Enters a run. Returns false if another run has replaced it before: two workers then use one
     /// identity.
     fn enter(&mut self, run: Uuid) -> bool {
@@ -104,7 +104,7 @@ pub struct Connected {
     /// The present `Status` of the host.
     pub status: Status,
     /// The attempts that it holds.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldAttempt>,
 }
 
 impl Host {
@@ -114,7 +114,7 @@ impl Host {
         let heard = None;
         let cpu = None;
         let revoked = false;
-        let runs = Runs::default();
+        let runs = WorkerRuns::default();
         let owner = None;
         let party = None;
 
@@ -387,7 +387,7 @@ impl Core {
         host: HostId,
         session: SessionId,
         status: Status,
-        held: Vec<Held>,
+        held: Vec<HeldAttempt>,
     ) -> Result<(), StoreError> {
         self.mail(host).beat = true;
         if let Some(host) = self.hosts.get_mut(&host) {

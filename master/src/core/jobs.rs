@@ -13,17 +13,19 @@ use common::view::{
     TaskCounts, TaskState, WidthView,
 };
 use common::wire::{Refusal, RefusalCode};
-use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
+use common::{
+    AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, SubmitOptions, Time,
+};
 use scheduler::Event;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 
 use super::Core;
 use super::ask::Submitting;
-use crate::store::{NewJob, Promised, Requested, StoreError};
+use crate::store::{NewJob, Promised, RequestKey, StoreError};
 
 /// A job that is not settled.
-pub(super) struct Job {
+pub(super) struct UnsettledJob {
     pub(super) spec: Arc<JobSpec>,
     /// The job as it is written and shown, but for what the scheduler knows: its state and counts.
     pub(super) view: JobView,
@@ -38,7 +40,7 @@ pub(super) struct Job {
 }
 
 /// The answer to a submission.
-pub struct Submitted {
+pub struct SubmitReply {
     /// The job's number; `None` for a dry run.
     pub job: Option<JobId>,
     /// Whether the request had been seen before.
@@ -62,11 +64,11 @@ pub struct LiveJob {
     /// The tasks in each state that is known from memory.
     pub states: Vec<(TaskState, IdSet)>,
     /// Live attempts.
-    pub attempts: BTreeMap<AttemptId, LiveAttempt>,
+    pub attempts: BTreeMap<AttemptId, RunningAttempt>,
 }
 
 /// A live attempt.
-pub struct LiveAttempt {
+pub struct RunningAttempt {
     /// Its state.
     pub state: AttemptState,
     /// The reason for its suspension, or what it waits for.
@@ -79,7 +81,7 @@ pub struct LiveAttempt {
     pub suspended: Span,
 }
 
-impl Job {
+impl UnsettledJob {
     /// Notes that an attempt is started; whether it is the job's first.
     pub(super) fn on_start(&mut self, now: Time) -> bool {
         let first = self.view.started.is_none();
@@ -90,7 +92,7 @@ impl Job {
 
 /// The encoded form by which two submissions are compared. It does not depend on the time of
 /// submission.
-fn body(spec: &JobSpec, asked: &Asked, disclosed: bool) -> Result<Vec<u8>, StoreError> {
+fn body(spec: &JobSpec, asked: &SubmitOptions, disclosed: bool) -> Result<Vec<u8>, StoreError> {
     postcard::to_stdvec(&(spec, asked, disclosed)).map_err(|e| StoreError::Content(e.to_string()))
 }
 
@@ -183,7 +185,7 @@ fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
     }
 }
 
-fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
+fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> RunningAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
         Phase::Staging => (AttemptState::Staging, None),
@@ -203,7 +205,7 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
         + live
             .suspended_since
             .map_or(Span::ZERO, |since| now.since(since));
-    LiveAttempt {
+    RunningAttempt {
         state,
         reason,
         suspended_since: live.suspended_since,
@@ -218,7 +220,7 @@ impl Core {
     pub(super) fn submit(
         &mut self,
         submitting: Submitting,
-    ) -> Result<Result<Submitted, SubmitError>, StoreError> {
+    ) -> Result<Result<SubmitReply, SubmitError>, StoreError> {
         let Submitting {
             request,
             user,
@@ -265,7 +267,7 @@ impl Core {
             }
         };
 
-        let submitted = Submitted {
+        let submitted = SubmitReply {
             job: None,
             again: false,
             predicted: None,
@@ -297,7 +299,7 @@ impl Core {
             self.store.disclose(job, self.now)?;
         }
 
-        let entry = Job {
+        let entry = UnsettledJob {
             view: untried(job, &spec, user, self.now),
             spec: Arc::new(spec),
             disclosed,
@@ -315,7 +317,7 @@ impl Core {
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
 
-        Ok(Ok(Submitted {
+        Ok(Ok(SubmitReply {
             job: Some(job),
             predicted: self.forecast(job),
             width: self.width(job).or(submitted.width),
@@ -328,12 +330,12 @@ impl Core {
         &self,
         (request, user, body_hash): (RequestId, &str, [u8; 32]),
         spec: &JobSpec,
-        Requested {
+        RequestKey {
             job,
             body_hash: before,
             user: whose,
-        }: &Requested,
-    ) -> Result<Result<Submitted, SubmitError>, StoreError> {
+        }: &RequestKey,
+    ) -> Result<Result<SubmitReply, SubmitError>, StoreError> {
         let what = if whose != user {
             format!("request {request} was used by somebody else")
         } else if *before != body_hash {
@@ -363,7 +365,7 @@ impl Core {
             let predicted = self.forecast(*job);
             let limits = self.limits(*job);
             let width = self.width(*job);
-            return Ok(Ok(Submitted {
+            return Ok(Ok(SubmitReply {
                 job: Some(*job),
                 again: true,
                 predicted,
@@ -403,7 +405,7 @@ impl Core {
     }
 
     /// Keeps a job in memory while it is not settled.
-    fn enter(&mut self, id: JobId, job: Job) {
+    fn enter(&mut self, id: JobId, job: UnsettledJob) {
         let (jobs, bytes) = self.open_of.entry(job.view.user.clone()).or_default();
         *jobs += 1;
         *bytes = bytes.saturating_add(job.bytes);
@@ -455,7 +457,7 @@ impl Core {
     /// Takes a job of the store into memory again. The reason of its state is not taken over.
     pub(super) fn bring_back(
         &mut self,
-        restored: crate::store::Restored,
+        restored: crate::store::RestoredJob,
     ) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
@@ -475,7 +477,7 @@ impl Core {
             bag.terms.deadline = None;
         }
 
-        let entry = Job {
+        let entry = UnsettledJob {
             spec: Arc::new(restored.spec),
             view: JobView {
                 finished: None,
@@ -521,7 +523,8 @@ impl Core {
         only_failed: bool,
     ) -> Result<u64, StoreError> {
         // No rank is of use alone.
-        let tried_again = |restored: &crate::store::Restored| restored.spec.work.ranks().is_none();
+        let tried_again =
+            |restored: &crate::store::RestoredJob| restored.spec.work.ranks().is_none();
         let Some(restored) = self.store.restore_job(job)?.filter(tried_again) else {
             return Ok(0);
         };
@@ -629,7 +632,7 @@ impl Core {
 
     /// Every job that is not settled, of all or of one user with those shared with that user.
     pub(super) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
-        let visible = |id: &JobId, job: &Job| {
+        let visible = |id: &JobId, job: &UnsettledJob| {
             user.is_none_or(|(user, shared)| job.view.user == *user || shared.contains(id.0))
         };
         self.jobs
@@ -838,7 +841,10 @@ impl Core {
     }
 
     /// A job as the store has it.
-    pub(crate) fn stored(&self, job: JobId) -> Result<Option<crate::store::Restored>, StoreError> {
+    pub(crate) fn stored(
+        &self,
+        job: JobId,
+    ) -> Result<Option<crate::store::RestoredJob>, StoreError> {
         self.store.restore_job(job)
     }
 

@@ -20,7 +20,7 @@ const ROOMY: u64 = 50;
 
 /// The bytes that are kept, and the limits.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct KeptBytes {
     /// Of all users together, and of one.
     most: (u64, u64),
     by_user: BTreeMap<String, u64>,
@@ -34,7 +34,7 @@ pub(super) struct Shelf {
     stirred: BTreeSet<String>,
 }
 
-impl Shelf {
+impl KeptBytes {
     pub(super) fn of(limits: &Limits, by_user: BTreeMap<String, u64>) -> Self {
         let most = (limits.unrequested_bytes, limits.unrequested_bytes_per_user);
         let total = by_user
@@ -248,13 +248,13 @@ impl Core {
 mod tests {
     use super::*;
 
-    fn shelf() -> Shelf {
+    fn shelf() -> KeptBytes {
         let limits = Limits {
             unrequested_bytes: 100,
             unrequested_bytes_per_user: 50,
             ..Limits::default()
         };
-        Shelf::of(&limits, BTreeMap::new())
+        KeptBytes::of(&limits, BTreeMap::new())
     }
 
     #[test]

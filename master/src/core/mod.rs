@@ -40,9 +40,9 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::compare::Comparison;
-use crate::laws::Laws;
+use crate::laws::SafetyRules;
 use crate::limits::Limits;
-use crate::room::Room;
+use crate::room::DiskRoom;
 use crate::store::{StoreError, TakenUp, Writer};
 use crate::{Config, MasterError};
 use ask::{Ask, Asking, CoreReply};
@@ -50,14 +50,14 @@ use hosts::Delivered;
 use record::Recorder;
 
 pub(crate) use check::check_spec;
-pub(crate) use contents::Needs;
+pub(crate) use contents::ContentNeed;
 pub(crate) use experience::note_of;
 pub(crate) use hear::{content_is_here, greeted};
 pub(crate) use hosts::{Connected, SessionId};
-pub(crate) use jobs::{LiveJob, Submitted, content_is_missing};
+pub(crate) use jobs::{LiveJob, SubmitReply, content_is_missing};
 pub(crate) use mail::{HostMail, Outbox};
 pub(crate) use peers::Judged;
-pub(crate) use speculation::Requested;
+pub(crate) use speculation::RequestOutcome;
 
 /// At most this much is taken into one commit, so that answers do not wait for ever under load.
 const GROUP: usize = 4_096;
@@ -71,7 +71,7 @@ pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
 /// Asks the core from any task.
 #[derive(Clone)]
-pub(crate) struct Handle {
+pub(crate) struct CoreHandle {
     inbox: Sender<Asking>,
     /// Counts changes of any job, for those who watch progress.
     pub(crate) changed: watch::Receiver<u64>,
@@ -82,16 +82,16 @@ pub(crate) struct Handle {
 /// The scheduler with everything that it drives.
 pub(crate) struct Core {
     now: Time,
-    laws: Laws,
+    laws: SafetyRules,
     store: Writer,
     scheduler: Scheduler,
     incarnation: Incarnation,
     blobs: Box<dyn Contents>,
     /// The disk; none where there is none to look after.
-    room: Option<Arc<Room>>,
+    room: Option<Arc<DiskRoom>>,
     /// Whether what a host cannot start is charged to that host, and not to the task.
     benching: bool,
-    jobs: BTreeMap<JobId, jobs::Job>,
+    jobs: BTreeMap<JobId, jobs::UnsettledJob>,
     /// Of each user that has any: how many jobs are not settled, and the bytes of their specs.
     open_of: BTreeMap<String, (u32, u64)>,
     hosts: BTreeMap<HostId, hosts::Host>,
@@ -113,7 +113,7 @@ pub(crate) struct Core {
     /// Before that nothing is forgotten because it is old.
     ageing_from: Time,
     /// What was executed and not requested.
-    shelf: kept::Shelf,
+    shelf: kept::KeptBytes,
     /// How many bytes users have sent that no job of theirs needs.
     unused: BTreeMap<String, u64>,
     /// Jobs that are over and of which nothing more is needed, as their users said.
@@ -144,7 +144,7 @@ impl From<Stopped> for Refusal {
     }
 }
 
-impl Handle {
+impl CoreHandle {
     /// Asks, and gives the reply once everything that it says is durable.
     pub(crate) async fn ask<T: TryFrom<CoreReply>>(
         &self,
@@ -187,14 +187,14 @@ pub(crate) fn start(
     config: &Config,
     blobs: BlobStore,
     compare: UnboundedSender<Comparison>,
-    room: Arc<Room>,
-) -> Result<(Handle, Incarnation, Thread), MasterError> {
+    room: Arc<DiskRoom>,
+) -> Result<(CoreHandle, Incarnation, Thread), MasterError> {
     let around = Around {
         blobs: Box::new(blobs),
         room: Some(room),
         compare,
     };
-    let mut core = Core::begin(clock.now(), store, config, around, Laws::KEPT)?;
+    let mut core = Core::begin(clock.now(), store, config, around, SafetyRules::KEPT)?;
     let changed = core.changed.1.subscribe();
     let settled = core.settled.1.subscribe();
     let incarnation = core.incarnation;
@@ -213,7 +213,7 @@ pub(crate) fn start(
         .map_err(|e| MasterError::Core(e.to_string()))?;
 
     Ok((
-        Handle {
+        CoreHandle {
             inbox,
             changed,
             settled,
@@ -228,7 +228,7 @@ pub(crate) struct Around {
     /// The content of files.
     pub(crate) blobs: Box<dyn Contents>,
     /// The disk, if there is one to look after.
-    pub(crate) room: Option<Arc<Room>>,
+    pub(crate) room: Option<Arc<DiskRoom>>,
     /// Where results go that are to be compared beside the core.
     pub(crate) compare: UnboundedSender<Comparison>,
 }
@@ -240,7 +240,7 @@ impl Core {
         mut store: Writer,
         config: &Config,
         around: Around,
-        laws: Laws,
+        laws: SafetyRules,
     ) -> Result<Self, MasterError> {
         let (counted, taken_up) = store.begin(now)?;
         let incarnation = if laws.fence_by_incarnation {
@@ -273,7 +273,7 @@ impl Core {
             room,
             compare,
         } = around;
-        let shelf = kept::Shelf::of(&config.limits, store.kept_by_user()?);
+        let shelf = kept::KeptBytes::of(&config.limits, store.kept_by_user()?);
         let mut core = Core {
             now,
             laws,

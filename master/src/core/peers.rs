@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Core;
 use super::ask::{Redeeming, TokenWish};
-use crate::store::{Entry, NewToken, Peer, Redeemed, Standing, StoreError};
+use crate::store::{AuditEntry, NewToken, Peer, PeerStatus, Redeemed, StoreError};
 
 /// The hash of a token's secret, as the store keeps it.
 fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
@@ -33,7 +33,7 @@ impl Core {
         outcome: Result<&str, &str>,
     ) -> Result<(), StoreError> {
         let (Ok(why) | Err(why)) = outcome;
-        self.store.add_audit(&Entry {
+        self.store.add_audit(&AuditEntry {
             at: self.now,
             who: who.to_owned(),
             what,
@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// Adds entries that others have made.
-    pub(super) fn audit_all(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    pub(super) fn audit_all(&mut self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         entries
             .iter()
             .try_for_each(|entry| self.store.add_audit(entry))
@@ -169,12 +169,12 @@ impl Core {
         self.restore_host(restored)
     }
 
-    /// The `Standing` of the identity with this number and key.
+    /// The `PeerStatus` of the identity with this number and key.
     pub(super) fn authenticate(
         &mut self,
         id: Uuid,
         key_hash: [u8; 32],
-    ) -> Result<Standing, StoreError> {
+    ) -> Result<PeerStatus, StoreError> {
         self.store.standing(id, key_hash)
     }
 

@@ -106,7 +106,7 @@ mod tests {
     use link::BlobStore;
     use uuid::Uuid;
 
-    use super::super::{Around, Laws};
+    use super::super::{Around, SafetyRules};
     use super::*;
     use crate::Accept;
     use crate::store::{NewJob, Reader, Writer};
@@ -128,7 +128,14 @@ mod tests {
             room: None,
             compare,
         };
-        Core::begin(now, Writer::open(dir).unwrap(), &config, around, Laws::KEPT).unwrap()
+        Core::begin(
+            now,
+            Writer::open(dir).unwrap(),
+            &config,
+            around,
+            SafetyRules::KEPT,
+        )
+        .unwrap()
     }
 
     /// A master that was up at the start, with a job that was settled then.

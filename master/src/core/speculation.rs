@@ -30,7 +30,7 @@ pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
 
 /// The outcome of a request for tasks.
 #[derive(Debug, Default)]
-pub struct Requested {
+pub struct RequestOutcome {
     /// The number of tasks that this request newly requested.
     pub new: u64,
     /// The tasks that were not requested because they are cancelled.
@@ -40,16 +40,20 @@ pub struct Requested {
 impl Core {
     /// Marks disclosed tasks of a job as requested. Cancelled tasks are not requested: they would
     /// only be billed. A job that was never disclosed changes nothing.
-    pub(super) fn request(&mut self, job: JobId, tasks: &IdSet) -> Result<Requested, StoreError> {
+    pub(super) fn request(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+    ) -> Result<RequestOutcome, StoreError> {
         let Some(disclosure) = self.store.disclosure(job)? else {
-            return Ok(Requested::default());
+            return Ok(RequestOutcome::default());
         };
         let cancelled = self.store.cancelled(job)?.intersection(tasks);
         let mut new = tasks.clone();
         new.subtract(&disclosure.all());
         new.subtract(&cancelled);
         if new.is_empty() {
-            return Ok(Requested { new: 0, cancelled });
+            return Ok(RequestOutcome { new: 0, cancelled });
         }
 
         self.store.request(job, &new, self.now)?;
@@ -75,7 +79,7 @@ impl Core {
         self.run_removed_again(job, &new)?;
         self.changed.0 = true;
         self.experience_gained();
-        Ok(Requested {
+        Ok(RequestOutcome {
             new: count,
             cancelled,
         })

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use common::view::{ScalingView, StartView, WayView, WidthView};
 use common::{JobId, Ranks, Span, Time};
 use scheduler::event::Bag;
-use scheduler::policy::width::{Choice, Way};
+use scheduler::policy::width::{WidthChoice, WidthOption};
 use scheduler::{Together, WidthOffer};
 
 use super::Core;
-use crate::store::{Foretold, StoreError};
+use crate::store::{StoreError, WaitPrediction};
 
 /// The start of a job that must wait is predicted and compared with what comes, but not more often
 /// than this.
@@ -81,7 +81,7 @@ impl Core {
         tracing::debug!(job = %id, hosts, %wait, %low, %high, "holds out");
         self.store.foretell(
             id,
-            &Foretold {
+            &WaitPrediction {
                 hosts,
                 at: self.now,
                 wait,
@@ -116,7 +116,7 @@ impl Core {
         let high = after(high);
         self.store.foretell(
             id,
-            &Foretold {
+            &WaitPrediction {
                 hosts: 0,
                 at: self.now,
                 wait,
@@ -142,15 +142,15 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
     } = offer;
 
     let after = |seconds: f64| now + Span::from_secs_f64(seconds);
-    let seen = |way: &Way| WayView {
+    let seen = |way: &WidthOption| WayView {
         hosts: way.hosts,
         start: after(way.wait_s),
         finish: scaling.map(|_| after(way.total_s())),
     };
     let chosen = choice.map(|choice| {
         let (hosts, wait_s) = match choice {
-            Choice::Start(hosts) => (hosts, 0.0),
-            Choice::Hold(held) => (held.hosts, held.left_s(now.secs())),
+            WidthChoice::Start(hosts) => (hosts, 0.0),
+            WidthChoice::Hold(held) => (held.hosts, held.left_s(now.secs())),
         };
         let finish = scaling.map(|scaling| after(wait_s + scaling.run_s(hosts)));
         WayView {
@@ -195,7 +195,7 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
 
 /// Some of very many ways: the first, the last, the chosen one, the soonest, and others evenly
 /// between.
-fn told(ways: &[Way], chosen: Option<u32>) -> impl Iterator<Item = &Way> {
+fn told(ways: &[WidthOption], chosen: Option<u32>) -> impl Iterator<Item = &WidthOption> {
     let every = ways.len().div_ceil(WAYS).max(1);
     let soonest = ways
         .iter()

@@ -1,7 +1,7 @@
 //! Tells the scheduler how long a host's idle windows last when the host connects, from its
 //! recorded availability. Recording lives in `availability`.
 
-use common::availability::{LEAST_CPU, Stretch};
+use common::availability::{AvailabilityInterval, LEAST_CPU};
 use common::{HostId, Span};
 use scheduler::Event;
 use scheduler::reservation::Windows;
@@ -32,18 +32,20 @@ impl Core {
 }
 
 /// Builds `Windows` from recorded intervals, the oldest first; `None` if they contain no window.
-fn windows(recorded: &[Stretch]) -> Option<Windows> {
+fn windows(recorded: &[AvailabilityInterval]) -> Option<Windows> {
     let mut windows = Windows::default();
-    let mut open = None::<Stretch>;
+    let mut open = None::<AvailabilityInterval>;
     let mut any = false;
 
     for stretch in recorded {
         let usable = stretch.reason.is_none() && stretch.cpu >= LEAST_CPU;
         open = match open.take() {
-            Some(before) if usable && stretch.start.since(before.end) <= NEAR => Some(Stretch {
-                end: stretch.end,
-                ..before
-            }),
+            Some(before) if usable && stretch.start.since(before.end) <= NEAR => {
+                Some(AvailabilityInterval {
+                    end: stretch.end,
+                    ..before
+                })
+            }
             before => {
                 if let Some(before) = before {
                     windows.observe(before.start.secs(), before.end.secs(), true);
@@ -70,16 +72,21 @@ mod tests {
     use super::*;
 
     /// A week of hours from nine to seventeen, in the first half of each of which nobody is there.
-    fn recorded() -> Vec<Stretch> {
+    fn recorded() -> Vec<AvailabilityInterval> {
         let at =
             |day: u64, hour: u64, minute: u64| Time(((day * 24 + hour) * 60 + minute) * 60_000_000);
         let hours = (4..11).flat_map(|day| (9..17).map(move |hour| (day, hour)));
         let halves = hours.flat_map(|(day, hour)| {
             let there = OwnerState::Present(YieldReason::InUse);
-            let idle = Stretch::of(at(day, hour, 0), at(day, hour, 30), OwnerState::Away, 1.0);
+            let idle = AvailabilityInterval::of(
+                at(day, hour, 0),
+                at(day, hour, 30),
+                OwnerState::Away,
+                1.0,
+            );
             [
                 idle,
-                Stretch::of(at(day, hour, 30), at(day, hour + 1, 0), there, 0.0),
+                AvailabilityInterval::of(at(day, hour, 30), at(day, hour + 1, 0), there, 0.0),
             ]
         });
         halves.collect()

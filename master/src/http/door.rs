@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use link::{Crowd, Place};
+use link::{BoundedPlaces, TakenPlace};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -16,22 +16,22 @@ const LASTS: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections.
-pub(super) struct Door {
+pub(super) struct HttpListener {
     listener: TcpListener,
-    crowd: Crowd,
+    crowd: BoundedPlaces,
 }
 
-impl Door {
+impl HttpListener {
     /// With room for so many; when it is full, who came first goes.
     pub(super) fn new(listener: TcpListener, most: usize, of_one: usize) -> Self {
         Self {
             listener,
-            crowd: Crowd::new(most, of_one),
+            crowd: BoundedPlaces::new(most, of_one),
         }
     }
 }
 
-impl axum::serve::Listener for Door {
+impl axum::serve::Listener for HttpListener {
     type Io = Bounded;
     type Addr = SocketAddr;
 
@@ -62,7 +62,7 @@ pub(super) struct Bounded {
 }
 
 impl Bounded {
-    fn new(stream: TcpStream, mut place: Place) -> Self {
+    fn new(stream: TcpStream, mut place: TakenPlace) -> Self {
         let over = async move {
             // Its place is given back with it.
             let _ = tokio::time::timeout(LASTS, place.lost()).await;

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use link::{Crowd, Place};
+use link::{BoundedPlaces, TakenPlace};
 
 /// The most peers on their way in without a proved address.
 const UNPROVED: usize = 200;
@@ -22,7 +22,7 @@ const SILENT_OF_ONE: usize = 64;
 #[derive(Debug)]
 pub(crate) enum Knock {
     /// Let in; the handshake may go on while this is kept.
-    In(Place),
+    In(TakenPlace),
     /// First it has to prove its address.
     Prove,
     /// Not now.
@@ -33,8 +33,8 @@ pub(crate) enum Knock {
 #[derive(Debug, Clone)]
 pub(crate) struct Door {
     most: usize,
-    pending: Crowd,
-    silent: Crowd,
+    pending: BoundedPlaces,
+    silent: BoundedPlaces,
 }
 
 impl Door {
@@ -42,8 +42,8 @@ impl Door {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
-            pending: Crowd::new(PENDING, OF_ONE),
-            silent: Crowd::new(SILENT, SILENT_OF_ONE),
+            pending: BoundedPlaces::new(PENDING, OF_ONE),
+            silent: BoundedPlaces::new(SILENT, SILENT_OF_ONE),
         }
     }
 
@@ -60,7 +60,7 @@ impl Door {
     }
 
     /// Somebody wants to join and has not said with which token.
-    pub(crate) fn joins(&self, from: IpAddr) -> Place {
+    pub(crate) fn joins(&self, from: IpAddr) -> TakenPlace {
         self.silent.enter(from)
     }
 }

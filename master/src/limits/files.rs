@@ -11,7 +11,7 @@ const ENOUGH: u64 = 1 << 20;
 
 /// How many files go to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Files {
+pub(crate) struct FileTransfers {
     /// Tunnels over TCP.
     pub(crate) tunnels: TunnelLimits,
     /// Connections over HTTP.
@@ -22,7 +22,7 @@ pub(crate) struct Files {
     pub(crate) contents: usize,
 }
 
-impl Files {
+impl FileTransfers {
     /// Raises what the process may have as far as the system lets it, and divides it.
     pub(crate) fn raise() -> Self {
         let mut limits = getrlimit(Resource::Nofile);
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn strangers_never_get_the_greater_part_of_the_files() {
         for most in [256, 1_024, 4_096, 1 << 20] {
-            let files = Files::of(most);
+            let files = FileTransfers::of(most);
             assert!(files.tunnels.unknown + files.http <= most / 4, "{files:?}");
             assert!(
                 files.tunnels.most + files.http + files.contents <= most * 7 / 8,

@@ -97,9 +97,9 @@ impl<K: Ord + Clone> Lanes<K> {
 
 /// A gate through which a few go at a time, each user in turn.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<Mutex<Inner>>);
+pub(crate) struct Gate(Arc<Mutex<GateState>>);
 
-struct Inner {
+struct GateState {
     lanes: Lanes<Uuid>,
     next: Ticket,
     waiting: BTreeMap<Ticket, oneshot::Sender<()>>,
@@ -115,7 +115,7 @@ pub(crate) struct Turn {
 impl Gate {
     /// For `total` at a time, at most `each` of them of one user.
     pub(crate) fn new(total: usize, each: usize) -> Self {
-        Self(Arc::new(Mutex::new(Inner {
+        Self(Arc::new(Mutex::new(GateState {
             lanes: Lanes::new(total, each),
             next: 0,
             waiting: BTreeMap::new(),
@@ -145,7 +145,7 @@ impl Gate {
     }
 }
 
-impl Inner {
+impl GateState {
     fn call(&mut self, tickets: &[Ticket]) {
         for ticket in tickets {
             if let Some(tx) = self.waiting.remove(ticket) {

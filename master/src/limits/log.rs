@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::{Span, Time};
 
-use crate::store::Entry;
+use crate::store::AuditEntry;
 
 /// How long repeats are counted before they are written.
 const WINDOW: Span = Span::from_secs(60);
@@ -27,7 +27,7 @@ pub(crate) struct Attempted {
 }
 
 impl Attempted {
-    fn entry(self, at: Time, count: u32) -> Entry {
+    fn entry(self, at: Time, count: u32) -> AuditEntry {
         let Self {
             who,
             what,
@@ -35,7 +35,7 @@ impl Attempted {
             why,
         } = self;
 
-        Entry {
+        AuditEntry {
             at,
             who,
             what,
@@ -59,7 +59,7 @@ pub(crate) struct Coalescer {
 
 impl Coalescer {
     /// Something was refused; gives what is to be written now.
-    pub(crate) fn note(&mut self, now: Time, attempted: Attempted) -> Vec<Entry> {
+    pub(crate) fn note(&mut self, now: Time, attempted: Attempted) -> Vec<AuditEntry> {
         let mut entries = if now.since(self.since) >= WINDOW {
             self.turn(now)
         } else {
@@ -79,12 +79,12 @@ impl Coalescer {
     }
 
     /// Begins a new window; gives what happened again in the one before.
-    pub(crate) fn turn(&mut self, now: Time) -> Vec<Entry> {
+    pub(crate) fn turn(&mut self, now: Time) -> Vec<AuditEntry> {
         let seen = std::mem::take(&mut self.seen);
         let others = std::mem::take(&mut self.others);
         let since = std::mem::replace(&mut self.since, now);
         let again = seen.into_iter().filter(|(_, (_, again))| *again > 0);
-        let mut entries: Vec<Entry> = again
+        let mut entries: Vec<AuditEntry> = again
             .map(|(what, (at, again))| what.entry(at, again))
             .collect();
 

@@ -20,11 +20,11 @@ use link::place_of;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::config::Interval;
+use crate::config::ConfigDuration;
 
 pub(crate) use bucket::{Buckets, Rate};
 pub(crate) use door::{Door, Knock};
-pub(crate) use files::Files;
+pub(crate) use files::FileTransfers;
 pub(crate) use gate::{Gate, Turn};
 pub(crate) use log::{Attempted, Coalescer};
 
@@ -46,7 +46,7 @@ pub struct Limits {
     pub requests_at_a_time: u32,
     /// How long who asked may take to read the next piece of an answer, before the connection is
     /// closed.
-    pub answer_patience: Interval,
+    pub answer_patience: ConfigDuration,
     /// Jobs of one user that are not settled.
     pub open_jobs_per_user: u32,
     /// Bytes that the specs of one user's unsettled jobs take together.
@@ -71,7 +71,7 @@ impl Default for Limits {
             slots_per_host: 512,
             requests_per_s: 200,
             requests_at_a_time: 8,
-            answer_patience: Interval(Duration::from_secs(30)),
+            answer_patience: ConfigDuration(Duration::from_secs(30)),
             open_jobs_per_user: 10_000,
             open_spec_bytes_per_user: 512 << 20,
             spec_bytes: 128 << 20,
@@ -131,7 +131,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Counters {
-    pub(crate) fn new(limits: &Limits, files: &Files) -> Self {
+    pub(crate) fn new(limits: &Limits, files: &FileTransfers) -> Self {
         let per_s = f64::from(limits.requests_per_s.max(1));
         let requests = Rate {
             per_s,
@@ -194,12 +194,12 @@ impl Counters {
     }
 
     /// What of a refusal is to be written into the audit log now.
-    pub(crate) fn note(&self, now: Time, attempted: Attempted) -> Vec<crate::store::Entry> {
+    pub(crate) fn note(&self, now: Time, attempted: Attempted) -> Vec<crate::store::AuditEntry> {
         lock(&self.log).note(now, attempted)
     }
 
     /// What happened again since, and is to be written now.
-    pub(crate) fn repeats(&self, now: Time) -> Vec<crate::store::Entry> {
+    pub(crate) fn repeats(&self, now: Time) -> Vec<crate::store::AuditEntry> {
         lock(&self.log).turn(now)
     }
 }

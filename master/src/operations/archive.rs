@@ -12,7 +12,7 @@ const OCTAL_MOST: u64 = 0o77_777_777_777;
 
 /// One file in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ArchiveEntry {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) mode: u32,
@@ -23,7 +23,11 @@ fn broken(what: &str) -> io::Error {
 }
 
 /// Writes the head of a file and what `body` gives, which must be as long as the head says.
-pub(super) fn append(out: &mut impl Write, entry: &Entry, body: &mut impl Read) -> io::Result<()> {
+pub(super) fn append(
+    out: &mut impl Write,
+    entry: &ArchiveEntry,
+    body: &mut impl Read,
+) -> io::Result<()> {
     out.write_all(&head(entry)?)?;
     let copied = io::copy(&mut body.take(entry.size), out)?;
     if copied != entry.size {
@@ -39,7 +43,7 @@ pub(super) fn end(out: &mut impl Write) -> io::Result<()> {
 
 /// The next file's head; none at the end of the archive. After it come `size` bytes, then
 /// [`skip_padding`].
-pub(super) fn next(from: &mut impl Read) -> io::Result<Option<Entry>> {
+pub(super) fn next(from: &mut impl Read) -> io::Result<Option<ArchiveEntry>> {
     let mut block = [0; BLOCK];
     from.read_exact(&mut block)
         .map_err(|_| broken("it ends in the middle"))?;
@@ -69,7 +73,7 @@ pub(super) fn next(from: &mut impl Read) -> io::Result<Option<Entry>> {
 
     let mode =
         u32::try_from(octal(&block[100..108])?).map_err(|_| broken("a mode in it is none"))?;
-    Ok(Some(Entry { name, size, mode }))
+    Ok(Some(ArchiveEntry { name, size, mode }))
 }
 
 /// Reads what fills up a file of this size to whole blocks.
@@ -83,7 +87,7 @@ fn padding(size: u64) -> usize {
     (BLOCK - (size % BLOCK as u64) as usize) % BLOCK
 }
 
-fn head(entry: &Entry) -> io::Result<[u8; BLOCK]> {
+fn head(entry: &ArchiveEntry) -> io::Result<[u8; BLOCK]> {
     let mut block = [0; BLOCK];
     let name = entry.name.as_bytes();
     if name.len() >= NAME {
@@ -145,7 +149,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read_back(bytes: &[u8]) -> io::Result<Vec<(Entry, Vec<u8>)>> {
+    fn read_back(bytes: &[u8]) -> io::Result<Vec<(ArchiveEntry, Vec<u8>)>> {
         let mut from = bytes;
         let mut all = Vec::new();
         while let Some(entry) = next(&mut from)? {
@@ -160,7 +164,7 @@ mod tests {
     fn written(files: &[(String, Vec<u8>)]) -> Vec<u8> {
         let mut out = Vec::new();
         for (name, body) in files {
-            let entry = Entry {
+            let entry = ArchiveEntry {
                 name: name.clone(),
                 size: body.len() as u64,
                 mode: 0o600,
@@ -199,7 +203,7 @@ mod tests {
     #[test]
     fn sizes_beyond_eight_gib_are_kept() {
         for size in [0, 511, OCTAL_MOST, OCTAL_MOST + 1, 1 << 40] {
-            let entry = Entry {
+            let entry = ArchiveEntry {
                 name: "x".to_owned(),
                 size,
                 mode: 0o644,

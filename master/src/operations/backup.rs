@@ -10,9 +10,9 @@ use common::Time;
 use common::content::BlobHash;
 use link::{LinkError, files};
 
-use super::archive::{self, Entry};
+use super::archive::{self, ArchiveEntry};
 use super::source::{self, Item};
-use super::{HOME, Hold, OperationError, STORE};
+use super::{HOME, OperationError, STORE, SweepHold};
 use crate::clock::Clock;
 use crate::room;
 use crate::store::{self, Reader};
@@ -42,7 +42,7 @@ enum Sink {
 }
 
 /// A file as it was written.
-struct Kept {
+struct BackedUpFile {
     name: String,
     size: u64,
     hash: blake3::Hash,
@@ -73,7 +73,7 @@ pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
     }
 
     room::look_for_room_beside(&home)?;
-    let _hold = Hold::against_sweeping(&home)
+    let _hold = SweepHold::against_sweeping(&home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let snapshot = beside(target, "store");
     let _ = fs::remove_file(&snapshot);
@@ -174,7 +174,7 @@ fn put_all(
     target: &Path,
     part: &Path,
     done: &mut BackedUp,
-) -> Result<Vec<Kept>, OperationError> {
+) -> Result<Vec<BackedUpFile>, OperationError> {
     let archive = target
         .extension()
         .is_some_and(|extension| extension == "tar");
@@ -206,7 +206,7 @@ fn put_all(
             None => {}
         }
 
-        kept.push(Kept {
+        kept.push(BackedUpFile {
             name: item.name.clone(),
             size: item.size,
             hash,
@@ -226,7 +226,7 @@ impl Sink {
             from: file,
             hasher: blake3::Hasher::new(),
         };
-        let entry = Entry {
+        let entry = ArchiveEntry {
             name: item.name.clone(),
             size: item.size,
             mode: item.mode,
@@ -278,13 +278,13 @@ fn sync_tree(dir: &Path) -> io::Result<()> {
 }
 
 /// Reads everything back and compares it with what was read when it was written.
-fn verify(part: &Path, kept: &[Kept]) -> Result<(), OperationError> {
+fn verify(part: &Path, kept: &[BackedUpFile]) -> Result<(), OperationError> {
     let differs = |why: String| OperationError::NotVerified {
         path: part.to_owned(),
         why,
     };
     if part.is_dir() {
-        for Kept { name, size, hash } in kept {
+        for BackedUpFile { name, size, hash } in kept {
             let path = part.join(name);
             let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
             let found = hash_of(&mut file).map_err(LinkError::file("cannot read", &path))?;
@@ -297,7 +297,7 @@ fn verify(part: &Path, kept: &[Kept]) -> Result<(), OperationError> {
 
     let mut file =
         io::BufReader::new(File::open(part).map_err(LinkError::file("cannot read", part))?);
-    for Kept { name, size, hash } in kept {
+    for BackedUpFile { name, size, hash } in kept {
         let read = |file: &mut io::BufReader<File>| {
             let entry = archive::next(file)?;
             let found = hash_of(&mut file.take(*size))?;

@@ -9,7 +9,7 @@ use common::Time;
 use link::{LinkError, files};
 
 use super::backup::hash_of;
-use super::{CONTENT, HOME, Hold, OperationError, STORE, source};
+use super::{CONTENT, HOME, OperationError, STORE, SweepHold, source};
 use crate::authority;
 use crate::room;
 use crate::store::{self, Looked};
@@ -60,7 +60,7 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
     }
 
     room::look_for_room_beside(&home)?;
-    let _hold = Hold::against_sweeping(&home)
+    let _hold = SweepHold::against_sweeping(&home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let mut checked = Checked::default();
 

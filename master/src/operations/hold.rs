@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// While it is there, content is not swept, or nobody else counts on that.
 #[derive(Debug)]
-pub(crate) struct Hold(#[expect(dead_code, reason = "the lock ends with the file")] File);
+pub(crate) struct SweepHold(#[expect(dead_code, reason = "the lock ends with the file")] File);
 
 fn open(home: &Path) -> io::Result<File> {
     File::options()
@@ -17,7 +17,7 @@ fn open(home: &Path) -> io::Result<File> {
         .open(home.join("sweep-lock"))
 }
 
-impl Hold {
+impl SweepHold {
     /// For those who count on content that the store names. Waits while it is swept.
     pub(crate) fn against_sweeping(home: &Path) -> io::Result<Self> {
         let file = open(home)?;

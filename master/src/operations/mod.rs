@@ -19,7 +19,7 @@ use crate::StoreError;
 
 pub use backup::{BackedUp, backup};
 pub use check::{Checked, Fault, check};
-pub(crate) use hold::Hold;
+pub(crate) use hold::SweepHold;
 pub use restore::{Restored, restore};
 
 /// Why a backup, a look or a restoration did not come about.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use common::job::{CommandSpec, Input, Rules, Source, Work};
+use common::job::{CommandSpec, Input, InputSource, Rules, Work};
 use common::token::Role;
 use common::{BlobRef, IdSet, Incarnation, JobSpec, RequestId, TaskSet, Time};
 use link::BlobStore;
@@ -83,7 +83,7 @@ fn add_job(store: &mut Writer, id: u128, blob: BlobRef) -> u32 {
     command.inputs = vec![Input {
         name: "in".parse().unwrap(),
         executable: false,
-        source: Source::Shared(blob),
+        source: InputSource::Shared(blob),
     }];
 
     let tasks = TaskSet {
@@ -190,7 +190,7 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
             [7; 32],
             "desk-1",
             [1; 32],
-            common::wire::enrol::Wanted::Any,
+            common::wire::enrol::WantedRole::Any,
             now,
         )
         .unwrap();

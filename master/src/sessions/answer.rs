@@ -7,13 +7,13 @@ use common::wire::client::Reply;
 use link::{FrameSender, LinkError};
 
 /// An answer to one request.
-pub(super) struct Answer {
+pub(super) struct Response {
     tx: FrameSender,
     /// How long a piece may take to be read.
     patience: Duration,
 }
 
-impl Answer {
+impl Response {
     pub(super) fn new(tx: FrameSender, patience: Duration) -> Self {
         Self { tx, patience }
     }

@@ -23,7 +23,7 @@ use super::rights::Right;
 use crate::core::Stopped;
 use crate::core::ask::{Ask, CoreReply, JobAsk, UpkeepAsk};
 use crate::limits::Turn;
-use crate::run::State;
+use crate::run::SessionContext;
 use crate::store::{Peer, StoreError};
 
 /// A request has so many turns; each one beyond them counts as a request of its own.
@@ -37,7 +37,7 @@ pub(super) struct Asker {
     id: Uuid,
     role: Role,
     right: Right,
-    state: Arc<State>,
+    state: Arc<SessionContext>,
     /// Turns that the request has had.
     turns: AtomicU32,
 }
@@ -94,7 +94,7 @@ pub(super) fn no_job(job: JobId) -> NoAnswer {
 }
 
 impl Asker {
-    pub(super) fn new(state: Arc<State>, peer: &Peer, right: Right) -> Self {
+    pub(super) fn new(state: Arc<SessionContext>, peer: &Peer, right: Right) -> Self {
         Self {
             user: peer.name.clone(),
             id: peer.id,
@@ -106,7 +106,7 @@ impl Asker {
     }
 
     /// What every session needs.
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &SessionContext {
         &self.state
     }
 

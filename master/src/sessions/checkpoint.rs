@@ -6,7 +6,7 @@ use common::{AttemptId, BlobRef, HostId, Time};
 use link::BlobStore;
 
 use crate::core::ask::HostAsk;
-use crate::run::State;
+use crate::run::SessionContext;
 
 /// The longest reason that is kept, in bytes.
 const MAX_REASON: usize = 1_000;
@@ -14,7 +14,7 @@ const MAX_REASON: usize = 1_000;
 /// Considers it. What is incomplete is left out with a word in the log: the worker's next one may
 /// be whole.
 pub(super) async fn take(
-    state: &State,
+    state: &SessionContext,
     host: HostId,
     attempt: AttemptId,
     sequence: u32,
@@ -46,7 +46,7 @@ pub(super) async fn take(
 
 /// The list of files, if the host has brought it and all of them.
 fn brought(
-    state: &State,
+    state: &SessionContext,
     host: HostId,
     manifest: BlobRef,
     files: Manifest,
@@ -96,7 +96,7 @@ pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest
 }
 
 fn keep(
-    state: &State,
+    state: &SessionContext,
     host: HostId,
     attempt: AttemptId,
     sequence: u32,
@@ -116,7 +116,13 @@ fn keep(
     state.core.tell(HostAsk::Saved(host, attempt, saved, blobs));
 }
 
-fn note(state: &State, host: HostId, attempt: AttemptId, mut why: String, from_scratch: bool) {
+fn note(
+    state: &SessionContext,
+    host: HostId,
+    attempt: AttemptId,
+    mut why: String,
+    from_scratch: bool,
+) {
     while why.len() > MAX_REASON {
         why.pop();
     }

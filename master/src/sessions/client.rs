@@ -11,13 +11,13 @@ use common::{IdSet, Span, Time};
 use link::{Channel, LinkError};
 use quinn::Connection;
 
-use super::answer::Answer;
+use super::answer::Response;
 use super::answers::{Asker, JobListing, NoAnswer};
 use super::live::Busy;
 use super::rights::needed;
 use super::views::{Listing, in_frames};
 use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
-use crate::run::State;
+use crate::run::SessionContext;
 use crate::store::Peer;
 
 /// How often a watcher hears of progress, at most.
@@ -30,7 +30,7 @@ const FLUSH: usize = 64 * 1024;
 
 /// Serves a client until its connection ends.
 pub(super) async fn serve(
-    state: &Arc<State>,
+    state: &Arc<SessionContext>,
     connection: Connection,
     peer: Peer,
     busy: Busy,
@@ -51,7 +51,7 @@ pub(super) async fn serve(
 }
 
 async fn serve_stream(
-    state: &Arc<State>,
+    state: &Arc<SessionContext>,
     peer: &Peer,
     connection: &Connection,
     mut channel: Channel,
@@ -68,7 +68,7 @@ async fn serve_stream(
 }
 
 async fn serve_request(
-    state: &Arc<State>,
+    state: &Arc<SessionContext>,
     peer: &Peer,
     connection: &Connection,
     mut channel: Channel,
@@ -78,7 +78,7 @@ async fn serve_request(
     tracing::debug!(user = peer.name, request = asked, "request");
 
     let asker = &Asker::new(state.clone(), peer, needed(&request, &peer.name));
-    let mut tx = Answer::new(channel.tx, state.config.limits.answer_patience.0);
+    let mut tx = Response::new(channel.tx, state.config.limits.answer_patience.0);
     asker.pace().await;
 
     let watches = matches!(request, Request::Watch { .. });
@@ -107,7 +107,7 @@ async fn conclude(
     asker: &Asker,
     asked: &str,
     answered: Result<(), NoAnswer>,
-    tx: &mut Answer,
+    tx: &mut Response,
 ) -> Result<(), LinkError> {
     match answered {
         Ok(()) => {}
@@ -129,7 +129,7 @@ fn name(request: &Request) -> String {
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each request")]
-async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), NoAnswer> {
+async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<(), NoAnswer> {
     asker.authorise()?;
     match request {
         Request::Hello(versions) => {
@@ -235,11 +235,11 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
     Ok(())
 }
 
-fn push(tx: &mut Answer, reply: &Reply) -> Result<(), NoAnswer> {
+fn push(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
     Ok(tx.push(reply)?)
 }
 
-async fn send(tx: &mut Answer, reply: &Reply) -> Result<(), NoAnswer> {
+async fn send(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
     push(tx, reply)?;
     if tx.pending() >= FLUSH {
         tx.flush().await?;
@@ -251,7 +251,7 @@ async fn send_tasks(
     asker: &Asker,
     mut listing: Listing,
     states: &[TaskState],
-    tx: &mut Answer,
+    tx: &mut Response,
 ) -> Result<(), NoAnswer> {
     while let Some(mut views) = asker.next_tasks(&mut listing).await? {
         views.retain(|view| states.is_empty() || states.contains(&view.state));
@@ -265,7 +265,7 @@ async fn send_tasks(
 async fn send_outputs(
     asker: &Asker,
     mut listing: Listing,
-    tx: &mut Answer,
+    tx: &mut Response,
 ) -> Result<(), NoAnswer> {
     while let Some(views) = asker.next_outputs(&mut listing).await? {
         for outputs in in_frames(views) {
@@ -279,7 +279,7 @@ async fn send_availability(
     asker: &Asker,
     hosts: Vec<String>,
     (since, until): (Time, Time),
-    tx: &mut Answer,
+    tx: &mut Response,
 ) -> Result<(), NoAnswer> {
     for host in asker.hosts(hosts).await? {
         let mut from = Some(since);
@@ -296,7 +296,7 @@ async fn send_availability(
 async fn send_estimates(
     asker: &Asker,
     user: Option<String>,
-    tx: &mut Answer,
+    tx: &mut Response,
 ) -> Result<(), NoAnswer> {
     let views = asker.estimates(user).await?;
     // No estimate at all is an answer too.
@@ -311,7 +311,7 @@ async fn send_estimates(
     Ok(())
 }
 
-async fn send_accounts(tx: &mut Answer, accounts: &[AccountView]) -> Result<(), NoAnswer> {
+async fn send_accounts(tx: &mut Response, accounts: &[AccountView]) -> Result<(), NoAnswer> {
     // No account at all is an answer too.
     if accounts.is_empty() {
         return push(tx, &Reply::Accounts(Vec::new()));
@@ -325,7 +325,7 @@ async fn send_accounts(tx: &mut Answer, accounts: &[AccountView]) -> Result<(), 
 async fn send_jobs(
     asker: &Asker,
     mut listing: JobListing,
-    tx: &mut Answer,
+    tx: &mut Response,
 ) -> Result<(), NoAnswer> {
     let mut sent = false;
     while let Some(views) = asker.next_jobs(&mut listing).await? {
@@ -350,7 +350,7 @@ async fn watch(
     jobs: &IdSet,
     quiet: bool,
     timeout: Option<Span>,
-    tx: &mut Answer,
+    tx: &mut Response,
 ) -> Result<(), NoAnswer> {
     let (mut changed, mut settled) = asker.counters();
     let over = tokio::time::sleep(
@@ -401,6 +401,6 @@ async fn watch(
     }
 }
 
-async fn gone(tx: &mut Answer) {
+async fn gone(tx: &mut Response) {
     tx.gone().await;
 }

@@ -11,14 +11,14 @@ use common::{BlobRef, Completion, HostId};
 use link::{Channel, FrameSender, LinkError, content};
 
 use super::stopped;
-use crate::core::Needs;
+use crate::core::ContentNeed;
 use crate::core::ask::{HostAsk, UpkeepAsk};
-use crate::run::State;
+use crate::run::SessionContext;
 use crate::store::Peer;
 
 /// Serves a stream that carries content.
 pub(super) async fn serve(
-    state: &State,
+    state: &SessionContext,
     peer: &Peer,
     open: Open,
     channel: Channel,
@@ -34,7 +34,11 @@ pub(super) async fn serve(
 
 /// Whether all that a message delivers was brought by the host that delivers it; the error names a
 /// completion that was not.
-pub(super) fn was_brought(state: &State, host: HostId, message: &ToMaster) -> Result<(), String> {
+pub(super) fn was_brought(
+    state: &SessionContext,
+    host: HostId,
+    message: &ToMaster,
+) -> Result<(), String> {
     let ToMaster::Delivered(deliveries) = message else {
         return Ok(());
     };
@@ -56,7 +60,7 @@ pub(super) fn was_brought(state: &State, host: HostId, message: &ToMaster) -> Re
 }
 
 async fn give(
-    state: &State,
+    state: &SessionContext,
     peer: &Peer,
     hash: BlobHash,
     offset: u64,
@@ -80,15 +84,15 @@ async fn give(
 
 /// Whether an attempt that is the host's now needs this content: as an input, or for the state that
 /// it starts from.
-async fn needs(state: &State, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
+async fn needs(state: &SessionContext, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
     let lists = match state
         .core
         .ask(HostAsk::Needs(host, hash))
         .await
         .map_err(stopped)?
     {
-        Needs::This => return Ok(true),
-        Needs::FilesOf(lists) => lists,
+        ContentNeed::This => return Ok(true),
+        ContentNeed::FilesOf(lists) => lists,
     };
 
     let blobs = state.blobs.clone();
@@ -101,7 +105,7 @@ async fn needs(state: &State, host: HostId, hash: BlobHash) -> Result<bool, Link
     looked.await.map_err(|e| LinkError::Closed(e.to_string()))
 }
 
-async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
+async fn may_read(state: &SessionContext, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
     let reader = state.reader.clone();
     let user = user.to_owned();
     let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;
@@ -113,7 +117,7 @@ async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, Lin
 /// Takes content, unless it is here and this peer has brought it before or may see it anyway.
 /// Whether others have it makes no difference.
 async fn take(
-    state: &State,
+    state: &SessionContext,
     peer: &Peer,
     blob: BlobRef,
     mut channel: Channel,
@@ -145,7 +149,7 @@ async fn take(
 }
 
 /// Whether this content is the peer's to name without sending it.
-async fn may_name(state: &State, peer: &Peer, blob: BlobRef) -> Result<bool, LinkError> {
+async fn may_name(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<bool, LinkError> {
     match (peer.role, peer.host) {
         (Role::Admin, _) => Ok(true),
         (_, Some(host)) => {
@@ -165,7 +169,7 @@ async fn may_name(state: &State, peer: &Peer, blob: BlobRef) -> Result<bool, Lin
 
 /// Notes who has brought this content: of a user durably, of a host for as long as this master
 /// runs, since its worker brings everything again to the next.
-async fn note(state: &State, peer: &Peer, blob: BlobRef) -> Result<(), LinkError> {
+async fn note(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<(), LinkError> {
     match peer.host {
         Some(host) => {
             state.uploads.note(host, blob);
@@ -181,11 +185,11 @@ async fn note(state: &State, peer: &Peer, blob: BlobRef) -> Result<(), LinkError
 /// Why a blob is not taken, if so: it is too large, there is no room for it, or its user has sent
 /// too much that no job needs.
 async fn refuse<'a>(
-    state: &'a State,
+    state: &'a SessionContext,
     peer: &Peer,
     from: &str,
     blob: BlobRef,
-) -> Result<Result<Option<crate::uploads::Begun<'a>>, Refusal>, LinkError> {
+) -> Result<Result<Option<crate::uploads::BegunUpload<'a>>, Refusal>, LinkError> {
     let most = state.config.max_blob_bytes;
     if blob.size > most {
         let what = format!(

@@ -14,7 +14,7 @@ use quinn::Connection;
 use super::{MESSAGE_DEADLINE, NOT_NOW, stopped};
 use crate::authority::read_request;
 use crate::core::ask::{PeerAsk, Redeeming, UpkeepAsk};
-use crate::run::State;
+use crate::run::SessionContext;
 use crate::store::{Peer, Redeemed};
 
 /// How long a joiner may take until it has said with which token.
@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// One request, one reply.
 pub(super) async fn serve(
-    state: &State,
+    state: &SessionContext,
     connection: &Connection,
     from: IpAddr,
     wanted: Option<&str>,
@@ -90,7 +90,7 @@ fn unfit(role: Role) -> Refusal {
 }
 
 async fn answer(
-    state: &State,
+    state: &SessionContext,
     request: Enrol,
     from: IpAddr,
     wanted: Option<&str>,

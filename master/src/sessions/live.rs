@@ -21,13 +21,13 @@ pub(crate) enum Beyond {
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenSessions {
     next: u64,
-    by: BTreeMap<Uuid, BTreeMap<u64, One>>,
+    by: BTreeMap<Uuid, BTreeMap<u64, OneSession>>,
 }
 
 #[derive(Debug)]
-struct One {
+struct OneSession {
     connection: Connection,
     /// Whether it has turned out to be let in: only then does it count against others of the same
     /// identity.
@@ -41,19 +41,19 @@ pub(crate) type Busy = Arc<()>;
 
 /// All of them. Cloning gives another handle.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Live(Arc<Mutex<Open>>);
+pub(crate) struct LiveSessions(Arc<Mutex<OpenSessions>>);
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Present {
-    live: Live,
+    live: LiveSessions,
     id: Uuid,
     number: u64,
     busy: Busy,
 }
 
-impl Live {
-    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+impl LiveSessions {
+    fn open(&self) -> std::sync::MutexGuard<'_, OpenSessions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl Live {
         open.next += 1;
         open.by.entry(id).or_default().insert(
             number,
-            One {
+            OneSession {
                 connection: connection.clone(),
                 admitted: false,
                 busy: busy.clone(),
@@ -122,7 +122,7 @@ impl Present {
         let admitted = || of_it.iter().filter(|(_, one)| one.admitted);
 
         if admitted().count() >= most {
-            let idle = |one: &One| Arc::strong_count(&one.busy) <= IDLE;
+            let idle = |one: &OneSession| Arc::strong_count(&one.busy) <= IDLE;
             let (goes, why): (_, &[u8]) = match beyond {
                 Beyond::OldestIdleGoes => {
                     let goes = admitted()

@@ -22,14 +22,14 @@ use common::token::Role;
 use common::wire::stream::Open;
 use link::error::NOT_LET_IN;
 use link::identity::read_certificate;
-use link::{Channel, LinkError, Place, Purpose, TunnelDoor, Validity};
+use link::{Channel, LinkError, Purpose, TakenPlace, TunnelDoor, Validity};
 use quinn::{Connection, Incoming, VarInt};
 use rustls::pki_types::CertificateDer;
 
 use crate::core::ask::PeerAsk;
 use crate::limits::Knock;
-use crate::run::State;
-use crate::store::{Peer, Standing};
+use crate::run::SessionContext;
+use crate::store::{Peer, PeerStatus};
 use live::Beyond;
 
 /// How often, and how far apart, it is looked whether one of an identity's connections is idle,
@@ -56,7 +56,7 @@ pub(crate) struct Entrance {
 }
 
 /// Writes down which tunnels were cut.
-pub(crate) async fn note_cuts(state: Arc<State>, tunnels: Arc<TunnelDoor>) {
+pub(crate) async fn note_cuts(state: Arc<SessionContext>, tunnels: Arc<TunnelDoor>) {
     loop {
         let cut = tunnels.cut().await;
         state.refused(
@@ -69,7 +69,7 @@ pub(crate) async fn note_cuts(state: Arc<State>, tunnels: Arc<TunnelDoor>) {
 }
 
 /// Accepts connections until the endpoint closes.
-pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
+pub(crate) async fn serve(state: Arc<SessionContext>, entrance: Entrance) {
     let Entrance { endpoint, tunnels } = entrance;
     while let Some(incoming) = endpoint.accept().await {
         let from = incoming.remote_address().ip();
@@ -105,9 +105,9 @@ pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
 
 /// Ends the handshake, unless it takes too long or others come after it.
 async fn shake_hands(
-    state: &State,
+    state: &SessionContext,
     incoming: Incoming,
-    mut pending: Place,
+    mut pending: TakenPlace,
 ) -> Result<Connection, LinkError> {
     let from = incoming.remote_address().ip();
     let late = |why: &str| {
@@ -131,9 +131,9 @@ async fn shake_hands(
 }
 
 async fn serve_connection(
-    state: &Arc<State>,
+    state: &Arc<SessionContext>,
     incoming: Incoming,
-    pending: Place,
+    pending: TakenPlace,
     tunnels: Option<&TunnelDoor>,
 ) -> Result<(), LinkError> {
     let address = incoming.remote_address();
@@ -247,22 +247,22 @@ struct Outside {
 }
 
 /// Who is let in by the table; what is said to everybody else.
-fn let_in(standing: Standing, expired: bool) -> Result<Peer, Outside> {
+fn let_in(standing: PeerStatus, expired: bool) -> Result<Peer, Outside> {
     let (who, code, why) = match standing {
-        Standing::In(peer) => return Ok(peer),
-        Standing::Unknown if expired => (
+        PeerStatus::In(peer) => return Ok(peer),
+        PeerStatus::Unknown if expired => (
             None,
             NOT_LET_IN,
             "its certificate has expired, and this identity is not known here",
         ),
-        Standing::Unknown => (None, NOT_LET_IN, "this identity is not known here"),
-        Standing::Revoked(peer) => (Some(peer.name), NOT_LET_IN, "this identity was revoked"),
-        Standing::Waiting(peer) => (
+        PeerStatus::Unknown => (None, NOT_LET_IN, "this identity is not known here"),
+        PeerStatus::Revoked(peer) => (Some(peer.name), NOT_LET_IN, "this identity was revoked"),
+        PeerStatus::Waiting(peer) => (
             Some(peer.name),
             NOT_NOW,
             "this identity waits for an admin to approve it",
         ),
-        Standing::Former(peer) => {
+        PeerStatus::Former(peer) => {
             let why = "this identity was renewed elsewhere since: was it copied, or brought back from a backup?";
             (Some(peer.name), NOT_LET_IN, why)
         }
@@ -286,7 +286,7 @@ fn expired(until_s: i64, now_s: i64) -> String {
 
 /// Ends when the newest certificate of an identity has expired, which is the one that was shown
 /// unless it was renewed.
-async fn expiry(state: &State, id: uuid::Uuid, mut until_s: i64) {
+async fn expiry(state: &SessionContext, id: uuid::Uuid, mut until_s: i64) {
     loop {
         let left = u64::try_from(until_s.saturating_sub(link::renewal::now_s())).unwrap_or(0);
         if left > 0 {
@@ -323,14 +323,14 @@ struct Certificate {
 }
 
 /// What the handshake has shown.
-struct Shown {
+struct HandshakeFacts {
     purpose: Purpose,
     certificate: Option<Certificate>,
     /// Under which CA the peer wanted to see the master's certificate.
     wanted: Option<String>,
 }
 
-fn read_handshake(connection: &Connection) -> Result<Shown, LinkError> {
+fn read_handshake(connection: &Connection) -> Result<HandshakeFacts, LinkError> {
     let data = connection
         .handshake_data()
         .and_then(|d| d.downcast::<quinn::crypto::rustls::HandshakeData>().ok());
@@ -354,7 +354,7 @@ fn read_handshake(connection: &Connection) -> Result<Shown, LinkError> {
         .map(read)
         .transpose()?;
 
-    Ok(Shown {
+    Ok(HandshakeFacts {
         purpose,
         certificate,
         wanted,

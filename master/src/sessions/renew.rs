@@ -11,7 +11,7 @@ use quinn::Connection;
 use super::{accept, read_open, stopped};
 use crate::authority::read_request;
 use crate::core::ask::PeerAsk;
-use crate::run::State;
+use crate::run::SessionContext;
 use crate::store::Peer;
 
 /// How long somebody whose certificate has expired may take to ask for a new one.
@@ -19,7 +19,7 @@ const LAST_CHANCE: Duration = Duration::from_secs(30);
 
 /// One request, one reply.
 pub(super) async fn serve(
-    state: &State,
+    state: &SessionContext,
     peer: &Peer,
     csr: &[u8],
     mut channel: Channel,
@@ -39,7 +39,7 @@ pub(super) async fn serve(
 }
 
 async fn answer(
-    state: &State,
+    state: &SessionContext,
     peer: &Peer,
     csr: &[u8],
 ) -> Result<Result<EnrolReply, Refusal>, LinkError> {
@@ -88,7 +88,7 @@ async fn answer(
 
 /// Serves somebody whose certificate has expired and who may renew it: nothing but that.
 pub(super) async fn serve_expired(
-    state: &State,
+    state: &SessionContext,
     connection: &Connection,
     peer: &Peer,
 ) -> Result<(), LinkError> {

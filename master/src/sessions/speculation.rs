@@ -9,7 +9,7 @@ use common::{IdSet, JobId};
 use scheduler::billing::{Account, Distribution};
 
 use super::answers::{Asker, NoAnswer, chosen, refuse};
-use crate::core::Requested;
+use crate::core::RequestOutcome;
 use crate::core::ask::JobAsk;
 
 /// Tasks are named one by one up to so many ranges.
@@ -23,7 +23,8 @@ impl Asker {
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
         let tasks = chosen(job, &tasks, &self.spec(job).await?)?;
-        let Requested { new, cancelled } = self.core(JobAsk::Request(job, tasks.clone())).await?;
+        let RequestOutcome { new, cancelled } =
+            self.core(JobAsk::Request(job, tasks.clone())).await?;
         if !tasks.is_empty() && cancelled.len() == tasks.len() {
             return Err(all_cancelled(job, &cancelled));
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use common::job::{Capture, CommandSpec, JobSpec};
-use common::template::{Template, Values};
+use common::template::{Template, TemplateValues};
 use common::view::{
     AttemptState, AttemptView, FileView, OutputView, SpeculationView, TaskState, TaskView,
 };
@@ -19,7 +19,7 @@ const PORTION: u32 = 2_000;
 const FULL: usize = 128 * 1024;
 
 /// Attempts by task.
-type Rows = BTreeMap<u32, Vec<AttemptRow>>;
+type AttemptsByTask = BTreeMap<u32, Vec<AttemptRow>>;
 
 /// A list of tasks on its way to a client.
 pub(super) struct Listing {
@@ -37,8 +37,12 @@ pub(super) struct Listing {
 }
 
 /// Attempts of some tasks.
-pub(super) fn attempts_of(reader: &Reader, job: JobId, tasks: &IdSet) -> Result<Rows, StoreError> {
-    let mut attempts = Rows::new();
+pub(super) fn attempts_of(
+    reader: &Reader,
+    job: JobId,
+    tasks: &IdSet,
+) -> Result<AttemptsByTask, StoreError> {
+    let mut attempts = AttemptsByTask::new();
     for range in tasks.ranges() {
         reader.attempts(job, range, |row| {
             attempts
@@ -92,7 +96,7 @@ impl Listing {
     }
 
     /// A portion as it is shown.
-    pub(super) fn tasks(&self, portion: &IdSet, mut attempts: Rows) -> Vec<TaskView> {
+    pub(super) fn tasks(&self, portion: &IdSet, mut attempts: AttemptsByTask) -> Vec<TaskView> {
         let task = |index: u32| {
             let (state, reason) = self.state_of(index);
             let rows = attempts.remove(&index).unwrap_or_default();
@@ -135,7 +139,7 @@ impl Listing {
     }
 
     /// What the attempts of a portion have left.
-    pub(super) fn outputs(&self, attempts: Rows) -> Result<Vec<OutputView>, StoreError> {
+    pub(super) fn outputs(&self, attempts: AttemptsByTask) -> Result<Vec<OutputView>, StoreError> {
         attempts
             .into_values()
             .filter_map(|rows| self.output(rows))
@@ -205,7 +209,7 @@ impl Listing {
         let attempt = row.view.attempt;
         let item = self.spec.tasks.item(attempt.task.index);
         let width = self.spec.width();
-        let values = Values {
+        let values = TemplateValues {
             attempt,
             host: &host,
             item,

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::Receiver;
 use super::{accept, checkpoint, content, read_open, renew, stopped, within_deadline};
 use crate::core::ask::HostAsk;
 use crate::core::{Outbox, SessionId, content_is_here, greeted};
-use crate::run::State;
+use crate::run::SessionContext;
 use crate::store::Peer;
 
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
@@ -26,7 +26,7 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Serves a worker until its connection ends.
 pub(super) async fn serve(
-    state: &Arc<State>,
+    state: &Arc<SessionContext>,
     connection: Connection,
     peer: Peer,
 ) -> Result<(), LinkError> {
@@ -56,7 +56,7 @@ pub(super) async fn serve(
 
 /// A connected worker.
 struct Worker {
-    state: Arc<State>,
+    state: Arc<SessionContext>,
     connection: Connection,
     peer: Peer,
     host: HostId,
@@ -88,7 +88,7 @@ impl Worker {
 }
 
 async fn serve_control(
-    state: &Arc<State>,
+    state: &Arc<SessionContext>,
     connection: &Connection,
     mut channel: Channel,
     peer: &Peer,
@@ -145,7 +145,7 @@ async fn speak(mut tx: FrameSender, mut inbox: Receiver<ToWorker>) -> Result<(),
 }
 
 async fn listen(
-    state: &State,
+    state: &SessionContext,
     mut rx: FrameReceiver,
     host: HostId,
     session: SessionId,

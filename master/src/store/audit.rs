@@ -16,7 +16,7 @@ const LONGEST: usize = 200;
 
 /// Something to be remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct AuditEntry {
     /// When, or when first.
     pub at: Time,
     /// Who: a name in the grid, or an address.
@@ -35,7 +35,7 @@ pub struct Entry {
 
 impl Writer {
     /// Adds an entry.
-    pub(crate) fn add_audit(&mut self, entry: &Entry) -> Result<(), StoreError> {
+    pub(crate) fn add_audit(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
         self.change(
             "INSERT INTO audit (at, who, what, subject, allowed, why, count) VALUES (?, ?, ?, ?, ?, ?, ?)",
             params![

@@ -1,7 +1,7 @@
 //! The table of how hosts were available: stretches of one host never overlap, and neighbours that
 //! are alike are one row.
 
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::{HostId, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -18,7 +18,7 @@ impl Writer {
     pub(crate) fn add_availability(
         &mut self,
         host: HostId,
-        stretches: &[&Stretch],
+        stretches: &[&AvailabilityInterval],
     ) -> Result<(), StoreError> {
         let mut last = last(self.db(), host)?;
         for stretch in stretches {
@@ -29,7 +29,7 @@ impl Writer {
                 continue;
             }
 
-            let mut now = Stretch {
+            let mut now = AvailabilityInterval {
                 start,
                 ..(*stretch).clone()
             };
@@ -54,7 +54,7 @@ impl Writer {
         host: HostId,
         since: Time,
         most: u32,
-    ) -> Result<Vec<Stretch>, StoreError> {
+    ) -> Result<Vec<AvailabilityInterval>, StoreError> {
         let mut query = self.db().prepare_cached(
             "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ? AND end > ?
              ORDER BY start DESC LIMIT ?",
@@ -109,7 +109,7 @@ impl Reader {
         since: Time,
         until: Time,
         most: usize,
-    ) -> Result<(Option<Time>, Vec<Stretch>), StoreError> {
+    ) -> Result<(Option<Time>, Vec<AvailabilityInterval>), StoreError> {
         self.with(|db| {
             let first: Option<i64> = db
                 .prepare_cached("SELECT min(start) FROM availability WHERE host = ?")?
@@ -124,7 +124,7 @@ impl Reader {
             )?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             let rows = query.query_map((host.0, micros(since), micros(until), most), stretch)?;
-            let cut = |s: Stretch| Stretch { start: s.start.max(since), end: s.end.min(until), ..s };
+            let cut = |s: AvailabilityInterval| AvailabilityInterval { start: s.start.max(since), end: s.end.min(until), ..s };
             let mut stretches = rows.map(|row| row.map(cut)).collect::<Result<Vec<_>, _>>()?;
             stretches.retain(|stretch| stretch.start < stretch.end);
 
@@ -133,7 +133,7 @@ impl Reader {
     }
 }
 
-fn last(db: &Connection, host: HostId) -> Result<Option<Stretch>, StoreError> {
+fn last(db: &Connection, host: HostId) -> Result<Option<AvailabilityInterval>, StoreError> {
     let sql = "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ? ORDER BY start DESC LIMIT 1";
     Ok(db
         .prepare_cached(sql)?
@@ -141,8 +141,8 @@ fn last(db: &Connection, host: HostId) -> Result<Option<Stretch>, StoreError> {
         .optional()?)
 }
 
-fn stretch(row: &Row<'_>) -> rusqlite::Result<Stretch> {
-    Ok(Stretch {
+fn stretch(row: &Row<'_>) -> rusqlite::Result<AvailabilityInterval> {
+    Ok(AvailabilityInterval {
         start: time(row.get(0)?),
         end: time(row.get(1)?),
         cpu: row.get(2)?,

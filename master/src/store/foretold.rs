@@ -16,7 +16,7 @@ const TOLD: i64 = 1_000;
 
 /// A prediction of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Foretold {
+pub(crate) struct WaitPrediction {
     /// For so many hosts to be free together; 0: for the job's first start.
     pub(crate) hosts: u32,
     /// When it was made.
@@ -31,8 +31,12 @@ pub(crate) struct Foretold {
 
 impl Writer {
     /// Keeps a prediction; of each kind only a job's first one counts.
-    pub(crate) fn foretell(&mut self, job: JobId, foretold: &Foretold) -> Result<(), StoreError> {
-        let Foretold {
+    pub(crate) fn foretell(
+        &mut self,
+        job: JobId,
+        foretold: &WaitPrediction,
+    ) -> Result<(), StoreError> {
+        let WaitPrediction {
             hosts,
             at,
             wait,
@@ -135,7 +139,7 @@ mod tests {
     fn what_was_predicted_is_kept_with_what_came() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Writer::open(dir.path()).unwrap();
-        let foretold = |hosts, wait| Foretold {
+        let foretold = |hosts, wait| WaitPrediction {
             hosts,
             at: at(100),
             wait: s(wait),

@@ -28,9 +28,9 @@ pub trait Logs {
 
 /// Logs in the file system.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Files;
+pub(super) struct FileLogs;
 
-impl Logs for Files {
+impl Logs for FileLogs {
     fn read(&self, log: &Path) -> io::Result<Vec<u8>> {
         std::fs::read(log)
     }

@@ -95,7 +95,7 @@ pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
 
 /// What a store knows of itself.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct StoreFacts {
     /// Of which grid it is; none before the first start is through.
     pub(crate) grid: Option<uuid::Uuid>,
     /// How many groups of changes were committed.
@@ -108,7 +108,7 @@ pub(crate) struct Known {
     pub(crate) up: Option<Vec<u8>>,
 }
 
-impl Known {
+impl StoreFacts {
     /// Reads it.
     pub(crate) fn of(db: &Connection) -> Result<Self, StoreError> {
         let note = |key: &str| {

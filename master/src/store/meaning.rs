@@ -17,7 +17,7 @@ const SHOWN: usize = 20;
 
 /// What a column may hold beside NULL, of which SQLite's own check knows.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ColumnKind {
     /// A number from 0 on that fits into 32 bits.
     Id,
     /// A number from 0 on: an amount, a time, a span.
@@ -40,12 +40,12 @@ enum Kind {
     Value(fn(&[u8]) -> Result<(), StoreError>),
 }
 
-use Kind::{Blob, Bytes, Count, Flag, Id, Number, Real, Text, Value, Word};
+use ColumnKind::{Blob, Bytes, Count, Flag, Id, Number, Real, Text, Value, Word};
 
-type Columns = &'static [(&'static str, Kind)];
+type ColumnMeanings = &'static [(&'static str, ColumnKind)];
 
 /// Each column of each table; the first ones of a table name a row.
-const TABLES: &[(&str, Columns)] = &[
+const TABLES: &[(&str, ColumnMeanings)] = &[
     ("meta", &[("key", Text), ("value", Blob)]),
     (
         "token",
@@ -267,7 +267,7 @@ fn value<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<(), StoreError> {
     from_postcard::<T>(bytes).map(drop)
 }
 
-impl Kind {
+impl ColumnKind {
     /// Why this cannot be in such a column, if so.
     fn refuses(self, found: ValueRef<'_>) -> Option<String> {
         let fits = match (self, found) {

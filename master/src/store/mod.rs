@@ -40,22 +40,22 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub(crate) use audit::Entry;
+pub(crate) use audit::AuditEntry;
 pub(crate) use copies::TakenUp;
-pub(crate) use foretold::Foretold;
+pub(crate) use foretold::WaitPrediction;
 pub(crate) use kept::{Removed, bytes_left};
 pub use log::Logs;
-pub(crate) use look::{Known, Looked, look, named, open as open_to_look};
+pub(crate) use look::{Looked, StoreFacts, look, named, open as open_to_look};
 pub(crate) use mark::{Mark, Marked};
 pub(crate) use peers::NewToken;
+pub use peers::PeerStatus;
 pub use peers::Redeemed;
-pub use peers::Standing;
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
-pub(crate) use restore::{Restored, RestoredHost};
+pub(crate) use restore::{RestoredHost, RestoredJob};
 pub(crate) use schema::VERSION;
 pub(crate) use speculation::Disclosure;
-pub(crate) use writer::{NewAttempt, NewJob, Requested, Writer};
+pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};
 
 /// The store does not do what it must.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use common::identity::{IdentityState, IdentityView};
 use common::token::Role;
 use common::view::TokenView;
-use common::wire::enrol::Wanted;
+use common::wire::enrol::WantedRole;
 use common::{HostId, JobId, Time};
 use rusqlite::{OptionalExtension, Row, params};
 use uuid::Uuid;
@@ -28,7 +28,7 @@ pub enum Redeemed {
 
 /// How somebody with a verified certificate stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum PeerStatus {
     /// Let in.
     In(Peer),
     /// Nobody of that number and key.
@@ -161,7 +161,7 @@ impl Writer {
         secret_hash: [u8; 32],
         name: &str,
         key_hash: [u8; 32],
-        wanted: Wanted,
+        wanted: WantedRole,
         now: Time,
     ) -> Result<Redeemed, StoreError> {
         let Some((view, approval)) = self.token(token, secret_hash)? else {
@@ -261,7 +261,7 @@ impl Writer {
         &mut self,
         id: Uuid,
         key_hash: [u8; 32],
-    ) -> Result<Standing, StoreError> {
+    ) -> Result<PeerStatus, StoreError> {
         let (peer, next, former, approved, revoked) = {
             let sql = format!(
                 "SELECT {PEER_COLUMNS}, next_key_hash, former_key_hash, approved, revoked FROM peer WHERE uuid = ?"
@@ -269,7 +269,7 @@ impl Writer {
             let mut query = self.db().prepare_cached(&sql)?;
             let mut rows = query.query([id.as_bytes()])?;
             let Some(row) = rows.next()? else {
-                return Ok(Standing::Unknown);
+                return Ok(PeerStatus::Unknown);
             };
             let (next, former): (Option<[u8; 32]>, Option<[u8; 32]>) = (row.get(5)?, row.get(6)?);
 
@@ -285,10 +285,10 @@ impl Writer {
         let renewed = next == Some(key_hash);
 
         match (present || renewed, revoked, approved) {
-            (false, _, _) if former == Some(key_hash) => return Ok(Standing::Former(peer)),
-            (false, _, _) => return Ok(Standing::Unknown),
-            (true, true, _) => return Ok(Standing::Revoked(peer)),
-            (true, false, false) => return Ok(Standing::Waiting(peer)),
+            (false, _, _) if former == Some(key_hash) => return Ok(PeerStatus::Former(peer)),
+            (false, _, _) => return Ok(PeerStatus::Unknown),
+            (true, true, _) => return Ok(PeerStatus::Revoked(peer)),
+            (true, false, false) => return Ok(PeerStatus::Waiting(peer)),
             (true, false, true) => {}
         }
 
@@ -299,7 +299,7 @@ impl Writer {
             )?;
         }
 
-        Ok(Standing::In(Peer { key_hash, ..peer }))
+        Ok(PeerStatus::In(Peer { key_hash, ..peer }))
     }
 
     /// Notes the key of a renewal, and until when its certificate holds; the present key works

@@ -4,13 +4,13 @@ use common::host::HostFacts;
 use common::view::{JobView, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 use rusqlite::Connection;
-use scheduler::event::{Progress, Tried};
+use scheduler::event::{RestoredProgress, Tried};
 
 use super::writer::Writer;
 use super::{Promised, StoreError, from_postcard, reader, time};
 
 /// A job that is not settled.
-pub(crate) struct Restored {
+pub(crate) struct RestoredJob {
     /// As it was when it was last written.
     pub(crate) view: JobView,
     /// What was submitted.
@@ -20,7 +20,7 @@ pub(crate) struct Restored {
     /// Bytes of both.
     pub(crate) bytes: u64,
     /// How far it is.
-    pub(crate) progress: Progress,
+    pub(crate) progress: RestoredProgress,
     /// What it was promised, if anything.
     pub(crate) promised: Option<Promised>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct RestoredHost {
 
 impl Writer {
     /// Every job that is not settled, in the order of the line.
-    pub(crate) fn restore_jobs(&self) -> Result<Vec<Restored>, StoreError> {
+    pub(crate) fn restore_jobs(&self) -> Result<Vec<RestoredJob>, StoreError> {
         let open: Vec<u32> = {
             let sql = "SELECT id FROM job WHERE state IN ('waiting', 'running') ORDER BY id";
             let mut query = self.db().prepare(sql)?;
@@ -65,7 +65,7 @@ impl Writer {
     }
 
     /// One job with how far it is, settled or not.
-    pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
+    pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<RestoredJob>, StoreError> {
         let Some((view, spec, bytes)) = self.job(job)? else {
             return Ok(None);
         };
@@ -75,7 +75,7 @@ impl Writer {
         let bytes = bytes + said.as_ref().map_or(0, |said| said.len() as u64);
         let estimates = said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?;
 
-        Ok(Some(Restored {
+        Ok(Some(RestoredJob {
             view,
             spec,
             estimates,
@@ -119,9 +119,9 @@ impl Writer {
 /// Jobs, which come in the order of their numbers, in the order in which they are in line: whose
 /// promise was made anew went to its end then. The others keep the order of their numbers, whatever
 /// clock a master had.
-fn in_line(jobs: Vec<Restored>) -> Vec<Restored> {
+fn in_line(jobs: Vec<RestoredJob>) -> Vec<RestoredJob> {
     let mut latest = Time(0);
-    let place = |job: Restored| {
+    let place = |job: RestoredJob| {
         let renewed = job
             .promised
             .as_ref()
@@ -133,16 +133,16 @@ fn in_line(jobs: Vec<Restored>) -> Vec<Restored> {
         latest = latest.max(job.view.submitted);
         (latest, job)
     };
-    let mut placed: Vec<(Time, Restored)> = jobs.into_iter().map(place).collect();
+    let mut placed: Vec<(Time, RestoredJob)> = jobs.into_iter().map(place).collect();
     placed.sort_by_key(|(at, job)| (*at, job.view.job));
 
     placed.into_iter().map(|(_, job)| job).collect()
 }
 
-fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreError> {
-    let mut progress = Progress {
+fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress, StoreError> {
+    let mut progress = RestoredProgress {
         finished: reader::finished_tasks(db, job)?,
-        ..Progress::default()
+        ..RestoredProgress::default()
     };
     let disclosure = super::speculation::disclosure(db, job)?;
     progress.requested = disclosure

@@ -7,7 +7,7 @@ use common::view::Belief;
 use common::{AttemptId, Content, HostId, Incarnation, JobId, TaskId};
 use rusqlite::{Connection, OptionalExtension, params};
 use scheduler::effect::Judgement;
-use scheduler::event::Progress;
+use scheduler::event::RestoredProgress;
 
 use super::writer::Writer;
 use super::{AttemptResult, StoreError, from_postcard, word};
@@ -128,7 +128,7 @@ pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
 pub(super) fn restore(
     db: &Connection,
     job: JobId,
-    progress: &mut Progress,
+    progress: &mut RestoredProgress,
 ) -> Result<(), StoreError> {
     let mut query = db.prepare_cached(
         "SELECT task, number, incarnation, host, verdict FROM attempt

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::view::TaskState;
 use common::{IdSet, JobId, Span, Time};
 use rusqlite::{Connection, OptionalExtension, params};
-use scheduler::billing::{Account, Entry};
+use scheduler::billing::{Account, LedgerEntry};
 
 use super::reader::Reader;
 use super::writer::Writer;
@@ -83,7 +83,7 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
             None => Some(submitted),
             Some(disclosure) => disclosure.requested(task),
         };
-        account.add(&Entry {
+        account.add(&LedgerEntry {
             used: span(row.get(1)?),
             service: row.get::<_, Option<i64>>(3)?.map_or(Span::ZERO, span),
             requested,
@@ -139,9 +139,9 @@ fn kept(db: &Connection, user: Option<&str>) -> Result<BTreeMap<String, Account>
 
 /// Accounts of users, and where wished of their jobs, each with the bytes that are kept of what was
 /// executed and not requested.
-pub(crate) type Accounts = Vec<(String, Option<JobId>, Spent)>;
+pub(crate) type AccountRows = Vec<(String, Option<JobId>, SpentRow)>;
 /// What was spent, and how many bytes are kept.
-type Spent = (Account, u64);
+type SpentRow = (Account, u64);
 
 impl Reader {
     /// What is known of a job that was disclosed.
@@ -152,13 +152,17 @@ impl Reader {
     /// What was spent on the tasks of a user (none given: of everybody), forgotten jobs included;
     /// with `jobs` also job by job, as far as they are not forgotten. Each user's sum comes before
     /// its jobs.
-    pub(crate) fn accounts(&self, user: Option<&str>, jobs: bool) -> Result<Accounts, StoreError> {
+    pub(crate) fn accounts(
+        &self,
+        user: Option<&str>,
+        jobs: bool,
+    ) -> Result<AccountRows, StoreError> {
         self.with(|db| {
-            let mut sums: BTreeMap<String, Spent> = kept(db, user)?
+            let mut sums: BTreeMap<String, SpentRow> = kept(db, user)?
                 .into_iter()
                 .map(|(user, account)| (user, (account, 0)))
                 .collect();
-            let mut each: BTreeMap<String, Vec<(JobId, Spent)>> = BTreeMap::new();
+            let mut each: BTreeMap<String, Vec<(JobId, SpentRow)>> = BTreeMap::new();
             for (whose, job, submitted) in jobs_of(db, user)? {
                 let spent = (account(db, job, submitted)?, super::kept::kept_of(db, job)?);
                 let (sum, bytes) = sums.entry(whose.clone()).or_default();
@@ -167,7 +171,7 @@ impl Reader {
                 each.entry(whose).or_default().push((job, spent));
             }
 
-            let mut all = Accounts::new();
+            let mut all = AccountRows::new();
             for (whose, sum) in sums {
                 let of = each.remove(&whose).unwrap_or_default();
                 all.push((whose.clone(), None, sum));

@@ -2,7 +2,7 @@
 //! why.
 
 use common::attempt::{Outcome, OutputFile, Stream};
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::host::{OwnerState, YieldReason};
@@ -94,8 +94,8 @@ pub(super) fn completion(attempt: AttemptId, hash: u8) -> Completion {
     }
 }
 
-fn stretch(start: u64, end: u64, cpu: f32) -> Stretch {
-    Stretch::of(Time(start), Time(end), OwnerState::Away, cpu)
+fn stretch(start: u64, end: u64, cpu: f32) -> AvailabilityInterval {
+    AvailabilityInterval::of(Time(start), Time(end), OwnerState::Away, cpu)
 }
 
 /// What is recorded of a host.
@@ -168,7 +168,7 @@ fn neighbours_that_are_alike_are_one_row_and_old_rows_go() {
             .unwrap();
     }
 
-    let busy = Stretch::of(
+    let busy = AvailabilityInterval::of(
         Time(500),
         Time(510),
         OwnerState::Present(YieldReason::Busy),

@@ -11,7 +11,7 @@ use common::{
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
-use super::log::{Files, Logs, write_again};
+use super::log::{FileLogs, Logs, write_again};
 use super::{AttemptResult, Mark, StoreError, connect, from_postcard, micros, schema, to_postcard};
 
 /// The write-ahead log keeps at most so many bytes once they are no longer needed.
@@ -47,7 +47,7 @@ pub(crate) struct NewJob<'a> {
 }
 
 /// A job as the request for it is known by.
-pub(crate) struct Requested {
+pub(crate) struct RequestKey {
     /// Its number.
     pub(crate) job: JobId,
     /// BLAKE3 of its spec.
@@ -99,7 +99,7 @@ fn rewrite(db: &Connection) -> Result<(), StoreError> {
 impl Writer {
     /// Opens the store in `dir`, makes or upgrades its tables, and checks it.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
-        Self::open_beside(dir, &Files)
+        Self::open_beside(dir, &FileLogs)
     }
 
     /// The same with the log elsewhere than in the file system.
@@ -264,9 +264,9 @@ impl Writer {
     pub(crate) fn job_of_request(
         &self,
         request: RequestId,
-    ) -> Result<Option<Requested>, StoreError> {
+    ) -> Result<Option<RequestKey>, StoreError> {
         let read = |row: &rusqlite::Row<'_>| {
-            Ok(Requested {
+            Ok(RequestKey {
                 job: JobId(row.get(0)?),
                 body_hash: row.get(1)?,
                 user: row.get(2)?,

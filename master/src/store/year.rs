@@ -4,14 +4,14 @@
 
 use std::path::Path;
 
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::host::{OwnerState, YieldReason};
 use common::job::{Rules, Work};
 use common::token::Role;
 use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
 use common::{HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskSet, Time};
 
-use super::audit::Entry;
+use super::audit::AuditEntry;
 use super::tests::{attempt, completion};
 use super::{NewAttempt, NewJob, NewToken, Writer};
 
@@ -113,7 +113,7 @@ fn record_day(store: &mut Writer, host: HostId, midnight: Time) {
         } else {
             OwnerState::Present(YieldReason::InUse)
         };
-        let stretch = Stretch::of(
+        let stretch = AvailabilityInterval::of(
             at(2 * quarter),
             at(2 * quarter + 1),
             owner,
@@ -237,7 +237,7 @@ fn however_many_strangers_knock_the_log_of_them_stops_growing() {
             let why = "there is no such token".to_owned();
             let at = Time(day * DAY + n);
             store
-                .add_audit(&Entry {
+                .add_audit(&AuditEntry {
                     at,
                     who,
                     what: "enrol",

@@ -1,7 +1,7 @@
 //! What workers record of their hosts: kept once, shown whole, and to admins only.
 
 use common::Time;
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::host::YieldReason;
 use common::view::AvailabilityView;
 
@@ -9,7 +9,7 @@ use super::*;
 
 impl Worker {
     /// Says how its host was available and waits until that is kept.
-    async fn record(&mut self, last: u64, stretches: Vec<Stretch>) {
+    async fn record(&mut self, last: u64, stretches: Vec<AvailabilityInterval>) {
         self.control
             .tx
             .send(&ToMaster::Recorded { last, stretches })
@@ -46,9 +46,9 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
     let ago = |s: u64| Time(Span::from(now).0) - Span::from_secs(s);
-    let away = Stretch::of(ago(600), ago(300), OwnerState::Away, 0.75);
+    let away = AvailabilityInterval::of(ago(600), ago(300), OwnerState::Away, 0.75);
 
-    let paused = Stretch::of(
+    let paused = AvailabilityInterval::of(
         ago(300),
         ago(200),
         OwnerState::Present(YieldReason::PausedByOwner),
@@ -58,12 +58,12 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
 
     // Said again, with one that follows, one that is to come only next year, and one that cannot
     // be.
-    let later = Stretch::of(ago(100), ago(50), OwnerState::Away, 0.5);
-    let future = Stretch {
+    let later = AvailabilityInterval::of(ago(100), ago(50), OwnerState::Away, 0.5);
+    let future = AvailabilityInterval {
         end: ago(0) + Span::from_secs(31_536_000),
         ..later.clone()
     };
-    let broken = Stretch {
+    let broken = AvailabilityInterval {
         cpu: f32::NAN,
         start: ago(40),
         end: ago(30),
@@ -121,7 +121,7 @@ async fn a_long_record_comes_in_portions_and_whole() {
         .unwrap();
     let at = |s: u64| Time(Span::from(now).0) - Span::from_secs(30_000 - s);
     let stretch = |n: u64| {
-        Stretch::of(
+        AvailabilityInterval::of(
             at(10 * n),
             at(10 * n + 10),
             OwnerState::Away,
@@ -137,6 +137,7 @@ async fn a_long_record_comes_in_portions_and_whole() {
     let views = recorded(&master).await;
     assert!(views.len() > 1, "more than a message holds");
 
-    let all: Vec<Stretch> = views.into_iter().flat_map(|view| view.stretches).collect();
+    let all: Vec<AvailabilityInterval> =
+        views.into_iter().flat_map(|view| view.stretches).collect();
     assert_eq!(all, (0..2_700).map(stretch).collect::<Vec<_>>());
 }

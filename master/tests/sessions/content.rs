@@ -21,7 +21,7 @@ fn reads(blob: BlobRef) -> JobSpec {
     command.inputs.push(Input {
         name: "in".parse().unwrap(),
         executable: false,
-        source: Source::Shared(blob),
+        source: InputSource::Shared(blob),
     });
     JobSpec {
         work: Work::Command(command),

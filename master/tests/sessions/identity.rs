@@ -2,7 +2,7 @@
 //! words, and that the audit log has it.
 
 use common::identity::{AuditView, IdentityState, IdentityView};
-use common::wire::enrol::{Enrol, EnrolReply, Wanted};
+use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use link::renewal::{self, renew};
 
 use super::*;
@@ -274,12 +274,12 @@ async fn expired(identity: &Identity) {
 }
 
 fn short_lives(config: &mut Config) {
-    config.certificate_life = Interval(Duration::from_secs(2));
+    config.certificate_life = ConfigDuration(Duration::from_secs(2));
 }
 
 fn short_lives_and_no_grace(config: &mut Config) {
     short_lives(config);
-    config.renewal_grace = Interval(Duration::ZERO);
+    config.renewal_grace = ConfigDuration(Duration::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -306,7 +306,7 @@ async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_use
         expired(identity).await;
     }
 
-    master.settings = |config| config.renewal_grace = Interval(Duration::ZERO);
+    master.settings = |config| config.renewal_grace = ConfigDuration(Duration::ZERO);
     master.stop().await;
     master.again().await;
     revoke(&master, "gone").await;
@@ -475,7 +475,7 @@ async fn redeem(master: &Master, token: &JoinToken, csr: &[u8], hears: bool) -> 
         secret: token.secret,
         csr,
         name,
-        wanted: Wanted::Any,
+        wanted: WantedRole::Any,
     };
     channel.tx.send(&request).await.unwrap();
 

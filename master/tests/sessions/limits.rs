@@ -252,7 +252,7 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
     // All at once, as often as it takes.
     let master = &master;
     let back = holders.iter().map(|(identity, attempts)| async move {
-        let held: Vec<Held> = attempts.iter().map(|attempt| held(*attempt)).collect();
+        let held: Vec<HeldAttempt> = attempts.iter().map(|attempt| held(*attempt)).collect();
         let mut worker = comes_back(master, identity, held).await;
         let ToWorker::Welcome { abandon, .. } = &worker.welcome else {
             panic!("{:?}", worker.welcome)
@@ -297,7 +297,7 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
 }
 
 /// A worker that tries until it is welcome.
-async fn comes_back(master: &Master, identity: &Identity, held: Vec<Held>) -> Worker {
+async fn comes_back(master: &Master, identity: &Identity, held: Vec<HeldAttempt>) -> Worker {
     let mut identity = Identity {
         certificate: identity.certificate.clone(),
         key: identity.key.clone_key(),

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use cli::terminal::{Exit, Failure, Output, PredictorQuality, table};
+use cli::terminal::{Exit, Failure, OutputForm, PredictorQuality, table};
 use serde::Serialize;
-use simulator::batch::{Foretold, Log, foretell};
+use simulator::batch::{ForetoldLog, SwfLog, foretell};
 
 #[derive(Serialize)]
-struct Answer {
+struct RecordedAccuracy {
     log: String,
     processors: u32,
     taught: usize,
@@ -17,12 +17,12 @@ struct Answer {
 }
 
 /// Measures the predictors on a log.
-pub(super) fn run(out: &Output, file: &Path, scatter: bool) -> Result<Exit, Failure> {
-    let log = Log::read(file).map_err(|error| {
+pub(super) fn run(out: &OutputForm, file: &Path, scatter: bool) -> Result<Exit, Failure> {
+    let log = SwfLog::read(file).map_err(|error| {
         let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
         Failure::usage("the log cannot be used", hint).because(error)
     })?;
-    let Foretold {
+    let ForetoldLog {
         taught,
         judged,
         processors,
@@ -33,7 +33,7 @@ pub(super) fn run(out: &Output, file: &Path, scatter: bool) -> Result<Exit, Fail
         .into_iter()
         .map(|way| PredictorQuality::of(way, scatter))
         .collect();
-    let answer = Answer {
+    let answer = RecordedAccuracy {
         log: file.display().to_string(),
         processors,
         taught,
@@ -52,7 +52,7 @@ pub(super) fn run(out: &Output, file: &Path, scatter: bool) -> Result<Exit, Fail
     Ok(Exit::Well)
 }
 
-fn text(answer: &Answer, color: bool) -> String {
+fn text(answer: &RecordedAccuracy, color: bool) -> String {
     let rows = table(&answer.predictors, color);
     format!(
         "{} jobs judged after {} that taught\n{rows}",

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cli::terminal::{Exit, Failure, Output, Rows};
+use cli::terminal::{Exit, Failure, OutputForm, Rows};
 use papers::scenario::{Scenario, answer, read};
 use scheduler::policy::policing::Rule;
 use serde::Serialize;
@@ -16,7 +16,7 @@ const TOLD: [&str; 3] = ["starts", "finishes", "earliest_feasible_deadline"];
 
 /// The answer of `deskgrid-lab predict kill`: the rules under which the attempt would be killed.
 #[derive(Serialize)]
-struct Kill {
+struct KillAnswer {
     est: f64,
     elapsed: f64,
     hard: bool,
@@ -28,7 +28,7 @@ struct Kill {
 }
 
 /// Prints the rules under which an attempt would be killed.
-pub(super) fn kill(out: &Output, args: &KillArgs) -> Result<Exit, Failure> {
+pub(super) fn kill(out: &OutputForm, args: &KillArgs) -> Result<Exit, Failure> {
     let KillArgs {
         est,
         elapsed,
@@ -47,7 +47,7 @@ pub(super) fn kill(out: &Output, args: &KillArgs) -> Result<Exit, Failure> {
     let hard = chance(Rule::Hard) == 1.0;
     let graced = chance(Rule::Grace(grace)) == 1.0;
     let prob = chance(Rule::Probabilistic);
-    let document = Kill {
+    let document = KillAnswer {
         est,
         elapsed,
         hard,
@@ -76,7 +76,7 @@ struct Calendars {
 }
 
 /// Prints the times that the calendar gives to the tasks of a file's new bags.
-pub(super) fn calendar(out: &Output, path: &Path) -> Result<Exit, Failure> {
+pub(super) fn calendar(out: &OutputForm, path: &Path) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::io(
             format!("cannot read the calendar {}", path.display()),

@@ -6,7 +6,7 @@ mod reproduce;
 mod scenario;
 mod wait;
 
-use cli::terminal::{Exit, Failure, Output};
+use cli::terminal::{Exit, Failure, OutputForm};
 
 use crate::args::{LabCommand, LabPredict};
 
@@ -14,7 +14,7 @@ use crate::args::{LabCommand, LabPredict};
 ///
 /// # Errors
 /// If the command could not be executed.
-pub(crate) fn run(out: &Output, command: &LabCommand) -> Result<Exit, Failure> {
+pub(crate) fn run(out: &OutputForm, command: &LabCommand) -> Result<Exit, Failure> {
     match command {
         LabCommand::Reproduce(args) => reproduce::run(out, args),
         LabCommand::Simulate(args) => scenario::run(out, &args.scenario),

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use cli::terminal::{Exit, Failure, Output, OutputMode, failed, note, threads, write};
+use cli::terminal::{Exit, Failure, OutputForm, OutputMode, failed, note, threads, write};
 use papers::liars;
 use papers::report::{Brief, File, downey, gainaru, kondo, petrou, wozniak};
 use serde::Serialize;
@@ -11,14 +11,14 @@ use serde::Serialize;
 use crate::args::{Paper, ReproduceArgs};
 
 #[derive(Serialize)]
-struct Answer {
+struct ReproduceAnswer {
     paper: &'static str,
     out: String,
     files: Vec<String>,
 }
 
 /// Executes `deskgrid-lab reproduce`.
-pub(super) fn run(out: &Output, args: &ReproduceArgs) -> Result<Exit, Failure> {
+pub(super) fn run(out: &OutputForm, args: &ReproduceArgs) -> Result<Exit, Failure> {
     let paper = match args.paper {
         Paper::Kondo => "kondo",
         Paper::Downey => "downey",
@@ -64,7 +64,7 @@ pub(super) fn run(out: &Output, args: &ReproduceArgs) -> Result<Exit, Failure> {
 
     let report = dir.join("report.md").display().to_string();
     let names = files.iter().map(|file| file.name.clone()).collect();
-    let answer = Answer {
+    let answer = ReproduceAnswer {
         paper,
         out: dir.display().to_string(),
         files: names,

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cli::terminal::{Exit, Failure, Output};
-use papers::scenario::{Answer, answer, read};
+use cli::terminal::{Exit, Failure, OutputForm};
+use papers::scenario::{ReplayAnswer, answer, read};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 /// fields.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Answers(BTreeMap<&'static str, Vec<Answer>>);
+struct ScenarioAnswers(BTreeMap<&'static str, Vec<ReplayAnswer>>);
 
 /// Replays the scenarios of a file.
-pub(super) fn run(out: &Output, path: &Path) -> Result<Exit, Failure> {
+pub(super) fn run(out: &OutputForm, path: &Path) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::io(
             format!("cannot read the scenario {}", path.display()),
@@ -43,12 +43,12 @@ pub(super) fn run(out: &Output, path: &Path) -> Result<Exit, Failure> {
         return Ok(Exit::Well);
     }
 
-    let mut by_kind: BTreeMap<&'static str, Vec<Answer>> = BTreeMap::new();
+    let mut by_kind: BTreeMap<&'static str, Vec<ReplayAnswer>> = BTreeMap::new();
     for (kind, answer) in answers {
         by_kind.entry(kind).or_default().push(answer);
     }
 
-    out.show(&Answers(by_kind), || text.clone(), lines)?;
+    out.show(&ScenarioAnswers(by_kind), || text.clone(), lines)?;
     Ok(Exit::Well)
 }
 

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use cli::terminal::{Exit, Failure, Output, PredictedWait, Rows, WaitInterval};
-use scheduler::malleable::{Bias, Machine, Malleable, Speedup, UniformLog, Unit};
-use scheduler::policy::width::{Question, Soonest, Way, Width};
+use cli::terminal::{Exit, Failure, OutputForm, PredictedWait, Rows, WaitInterval};
+use scheduler::malleable::{Bias, HostHolder, MachineState, Malleable, Speedup, UniformLog};
+use scheduler::policy::width::{Soonest, Width, WidthOption, WidthQuestion};
 use serde::{Deserialize, Serialize};
 use simulator::batch::HELD;
 
@@ -19,7 +19,7 @@ const HOSTS: u32 = 1_000_000;
 
 /// A state of the machine, read from a file. Unknown fields are ignored.
 #[derive(Debug, Deserialize)]
-struct State {
+struct MachineFile {
     /// The distribution of lifetimes: F(t) = b0 + b1 ln t.
     b0: Option<f64>,
     b1: Option<f64>,
@@ -62,14 +62,14 @@ struct WayJson {
 }
 
 /// Prints when so many hosts will be free, by the state in a file.
-pub(super) fn wait(out: &Output, args: &StateArgs) -> Result<Exit, Failure> {
+pub(super) fn wait(out: &OutputForm, args: &StateArgs) -> Result<Exit, Failure> {
     let answer = of_file(&args.state, args.width)?;
     answer.show(out, &args.work)?;
     Ok(Exit::Well)
 }
 
 fn of_file(file: &Path, width: Option<u32>) -> Result<PredictedWait, Failure> {
-    let state = State::read(file)?;
+    let state = MachineFile::read(file)?;
     let law = state.law(file)?;
     let machine = state.machine(&law);
     let wanted = width
@@ -109,14 +109,14 @@ fn of_file(file: &Path, width: Option<u32>) -> Result<PredictedWait, Failure> {
 }
 
 /// Prints the number of hosts that a job should wait for.
-pub(super) fn width(out: &Output, args: &WidthArgs) -> Result<Exit, Failure> {
-    let state = State::read(&args.state)?;
+pub(super) fn width(out: &OutputForm, args: &WidthArgs) -> Result<Exit, Failure> {
+    let state = MachineFile::read(&args.state)?;
     let law = state.law(&args.state)?;
     let machine = state.machine(&law);
     let job = state.job(&args.state)?;
     let rule = rule(&args.policy)?;
     let bias = Bias::default();
-    let question = Question {
+    let question = WidthQuestion {
         job: &job,
         least: 1,
         most: job.most().min(machine.hosts()),
@@ -135,7 +135,7 @@ pub(super) fn width(out: &Output, args: &WidthArgs) -> Result<Exit, Failure> {
         Failure::usage(what, "give \"free\" hosts, or \"jobs\" whose hosts will be")
     })?;
 
-    let way = |way: &Way| WayJson {
+    let way = |way: &WidthOption| WayJson {
         hosts: way.hosts,
         wait_s: way.wait_s,
         run_s: way.run_s,
@@ -198,12 +198,12 @@ fn width_text(answer: &WidthJson, color: bool) -> String {
     rows.text("no way to run")
 }
 
-impl State {
+impl MachineFile {
     fn read(file: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(file)
             .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
         let hint = r#"{"jobs": [[AGE_S, HOSTS], ...], "free": N, "need": N}; see deskgrid-lab predict wait --help"#;
-        let state: State = serde_json::from_str(&text).map_err(|error| {
+        let state: MachineFile = serde_json::from_str(&text).map_err(|error| {
             Failure::usage(
                 format!("{} tells of no state of the machine", file.display()),
                 hint,
@@ -253,13 +253,13 @@ impl State {
         })
     }
 
-    fn machine<'a>(&self, law: &'a UniformLog) -> Machine<'a> {
-        let unit = |(age_s, hosts): &(f64, u32)| Unit {
+    fn machine<'a>(&self, law: &'a UniformLog) -> MachineState<'a> {
+        let unit = |(age_s, hosts): &(f64, u32)| HostHolder {
             hosts: *hosts,
             age_s: *age_s,
             law,
         };
-        Machine::new(self.free, self.jobs.iter().map(unit).collect())
+        MachineState::new(self.free, self.jobs.iter().map(unit).collect())
     }
 
     fn job(&self, file: &Path) -> Result<Malleable, Failure> {

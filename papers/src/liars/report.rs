@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Crowd, Lie, Load, Outcomes, Scheme, run};
+use super::{Crowd, JobSeries, Lie, Outcomes, Scheme, run};
 use crate::report::{Brief, File};
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
@@ -16,7 +16,7 @@ pub struct Study {
     /// The number of hosts of each crowd.
     pub hosts: u32,
     /// The jobs that each crowd computes.
-    pub load: Load,
+    pub load: JobSeries,
 }
 
 impl Study {
@@ -39,7 +39,7 @@ impl Study {
             seed,
             crowds: 5,
             hosts: 200,
-            load: Load {
+            load: JobSeries {
                 jobs: 20,
                 tasks: 1_000,
             },
@@ -52,7 +52,7 @@ impl Study {
             seed,
             crowds: 2,
             hosts: 100,
-            load: Load {
+            load: JobSeries {
                 jobs: 8,
                 tasks: 400,
             },
@@ -108,7 +108,7 @@ const CROWDS: [(f64, Lie, &str); 11] = [
 ];
 
 /// The outcomes of a crowd under a scheme.
-struct Row {
+struct CrowdRow {
     crowd: &'static str,
     scheme: Scheme,
     outcomes: Outcomes,
@@ -131,7 +131,7 @@ pub fn report(study: &Study, talk: &mut dyn FnMut(&str)) -> Vec<File> {
                 ));
             }
 
-            rows.push(Row {
+            rows.push(CrowdRow {
                 crowd,
                 scheme,
                 outcomes,
@@ -149,7 +149,7 @@ pub fn report(study: &Study, talk: &mut dyn FnMut(&str)) -> Vec<File> {
     ]
 }
 
-fn text(study: &Study, rows: &[Row]) -> String {
+fn text(study: &Study, rows: &[CrowdRow]) -> String {
     let Study {
         seed,
         crowds,
@@ -171,7 +171,7 @@ fn text(study: &Study, rows: &[Row]) -> String {
     );
 
     let mut first_s = 0.0;
-    for Row {
+    for CrowdRow {
         crowd,
         scheme,
         outcomes,
@@ -205,10 +205,10 @@ host says after it has earned belief and before an audit finds it out; what it w
 looked at again, what it was believed in jobs before is not.
 ";
 
-fn csv(rows: &[Row]) -> String {
+fn csv(rows: &[CrowdRow]) -> String {
     let mut text =
         "liars,quorum,adaptive,finished,wrong,failed,caught,attempts,escape_rate,extra_work,makespan_s\n".to_owned();
-    for Row {
+    for CrowdRow {
         crowd,
         scheme,
         outcomes,

@@ -5,19 +5,19 @@ use super::markdown::{heading, line, row};
 
 /// The verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ClaimVerdict {
     Holds,
     InPart,
     Not,
 }
 
-impl Verdict {
+impl ClaimVerdict {
     /// Decides by whether the whole claim holds, and whether a part of it does.
     pub(super) fn of(whole: bool, part: bool) -> Self {
         match (whole, part) {
-            (true, _) => Verdict::Holds,
-            (false, true) => Verdict::InPart,
-            (false, false) => Verdict::Not,
+            (true, _) => ClaimVerdict::Holds,
+            (false, true) => ClaimVerdict::InPart,
+            (false, false) => ClaimVerdict::Not,
         }
     }
 }
@@ -29,7 +29,7 @@ pub(super) struct Claim {
     pub(super) paper: &'static str,
     pub(super) claim: &'static str,
     pub(super) ours: String,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: ClaimVerdict,
 }
 
 /// The look of a table of claims.
@@ -37,7 +37,7 @@ pub(super) struct ClaimColumns {
     pub(super) heads: [&'static str; 4],
     /// Whether [`Claim::paper`] stands before [`Claim::claim`].
     pub(super) paper_first: bool,
-    /// The words for [`Verdict::Holds`], `InPart` and `Not`.
+    /// The words for [`ClaimVerdict::Holds`], `InPart` and `Not`.
     pub(super) words: [&'static str; 3],
 }
 
@@ -66,7 +66,7 @@ impl ClaimColumns {
 }
 
 /// Counts the claims with this verdict.
-pub(super) fn count(claims: &[Claim], verdict: Verdict) -> usize {
+pub(super) fn count(claims: &[Claim], verdict: ClaimVerdict) -> usize {
     claims
         .iter()
         .filter(|claim| claim.verdict == verdict)

@@ -11,10 +11,10 @@ mod trial;
 
 use std::path::PathBuf;
 
-use found::Found;
+use found::DrawResults;
 
 use super::{Brief, File};
-use simulator::batch::{Foretold, Log, foretell};
+use simulator::batch::{ForetoldLog, SwfLog, foretell};
 use simulator::trace::TraceError;
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
@@ -77,14 +77,14 @@ impl Study {
 /// # Errors
 /// If there is a log and it cannot be read.
 pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, TraceError> {
-    let real: Option<Foretold> = match &study.log {
+    let real: Option<ForetoldLog> = match &study.log {
         Some(file) => {
             say("the log");
-            Some(foretell(&Log::read(file)?))
+            Some(foretell(&SwfLog::read(file)?))
         }
         None => None,
     };
-    let found = Found::new(study, real, say);
+    let found = DrawResults::new(study, real, say);
     let figures = figures::all(&found);
     let mut files = vec![
         File::new("report.md", text::report(study, &found, &figures)),

@@ -11,11 +11,11 @@ mod text;
 
 use std::path::PathBuf;
 
-use scenarios::Found;
+use scenarios::ScenarioResults;
 
 use super::{Brief, File};
 use scheduler::reservation::BadLaw;
-use simulator::batch::{Job, Log, Outcome, conservative, easy};
+use simulator::batch::{BatchJob, BatchOutcome, SwfLog, conservative, easy};
 use simulator::trace::TraceError;
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
@@ -90,10 +90,10 @@ const BOUND_S: f64 = 10.0;
 
 impl Real {
     /// Runs a log under both ways of backfilling.
-    pub fn of(log: &Log) -> Self {
+    pub fn of(log: &SwfLog) -> Self {
         let processors = log.processors.unwrap_or(PROCESSORS);
         let jobs = log.jobs(processors);
-        let measures = |outcome: &Outcome, jobs: &[Job]| {
+        let measures = |outcome: &BatchOutcome, jobs: &[BatchJob]| {
             (
                 outcome.response(jobs),
                 outcome.bounded_slowdown(jobs, BOUND_S),
@@ -127,11 +127,11 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     let real = match &study.log {
         Some(file) => {
             say("the log");
-            Some(Real::of(&Log::read(file)?))
+            Some(Real::of(&SwfLog::read(file)?))
         }
         None => None,
     };
-    let found = Found::new(study, real, say)?;
+    let found = ScenarioResults::new(study, real, say)?;
     let figures = figures::all(&found);
     let mut files = vec![File::new(
         "report.md",

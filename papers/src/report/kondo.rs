@@ -11,17 +11,17 @@ mod text;
 use reference::{
     CONTENDERS, ENTERPRISE, EQUAL, LATER_PLATFORMS, OURS, OURS_KEPT, PLATFORMS, TIMEOUT,
 };
-use table::Table;
+use table::ComparisonTable;
 
 use super::{Brief, File};
 use simulator::availability::Model;
 use simulator::experiment::rows::{rows_csv, summary_csv};
 use simulator::experiment::{
-    Contender, Day, FIRST_DAY, Generated, Grid, GridError, HOSTS, Job, KONDO_JOBS, Knowledge,
-    Reading, Row, Site, Source, SourceError, TRAINING_DAYS, summarize,
+    Contender, Day, DaySource, FIRST_DAY, Generated, GridError, HOSTS, JobSize, KONDO_JOBS,
+    Knowledge, Measurement, PolicyGrid, RunRow, Site, SourceError, TRAINING_DAYS, summarize,
 };
 use simulator::figure::Figure;
-use simulator::world::{Outcome, Run, Simulator, World};
+use simulator::world::{PreparedTrace, Run, RunOutcome, Simulator};
 
 /// The budgets of copies in the frontier, in copies per task.
 const BUDGETS: [&str; 7] = ["0", "0.02", "0.05", "0.1", "0.15", "0.3", "100"];
@@ -46,7 +46,7 @@ pub struct Study {
     /// The number of hosts of each platform.
     pub hosts: usize,
     /// The sizes of jobs.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobSize>,
     /// Whether the side tables are shortened.
     pub quick: bool,
 }
@@ -97,14 +97,14 @@ impl Study {
 }
 
 /// The results on which the report is based.
-struct Findings {
+struct KondoResults {
     study: Study,
-    main: Table,
+    main: ComparisonTable,
     /// The readings of EXCL-PRED-DUP with as many copies as EXCL-PRED-TO makes, by job.
-    equal: Vec<Reading>,
-    later: Table,
+    equal: Vec<Measurement>,
+    later: ComparisonTable,
     /// The table of each other availability model.
-    models: Vec<Table>,
+    models: Vec<ComparisonTable>,
     /// The points of the frontier: budget of copies, copies made, geometric mean, and worst cell.
     frontier: Vec<(String, f64, f64, f64)>,
 }
@@ -174,7 +174,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     ));
 
     drawn.sort_by(|a, b| a.name.cmp(&b.name));
-    let findings = Findings {
+    let findings = KondoResults {
         study: study.clone(),
         main,
         equal,
@@ -214,7 +214,7 @@ fn compare(
     contenders: &[Contender],
     runs: usize,
     files: Option<&mut Vec<File>>,
-) -> Result<Table, GridError> {
+) -> Result<ComparisonTable, GridError> {
     let sources: Vec<Generated> = platforms
         .iter()
         .map(|name| generated(study, name, model))
@@ -232,10 +232,10 @@ fn compare(
     let sites = parts.map(|(platform, (source, knowledge))| Site {
         platform: String::from(*platform),
         model: model.to_owned(),
-        source: source as &dyn Source,
+        source: source as &dyn DaySource,
         knowledge: Some(knowledge),
     });
-    let grid = Grid {
+    let grid = PolicyGrid {
         sites: sites.collect(),
         jobs: study.jobs.clone(),
         contenders: contenders.to_vec(),
@@ -244,7 +244,7 @@ fn compare(
         seed: study.seed,
         threads: study.threads,
     };
-    let rows: Vec<Row> = grid.rows()?;
+    let rows: Vec<RunRow> = grid.rows()?;
 
     if let Some(files) = files {
         let (_, summaries) = summarize(&grid, &rows);
@@ -252,12 +252,12 @@ fn compare(
         files.push(File::new("summary.csv", summary_csv(&grid, &summaries)));
     }
 
-    Ok(Table::new(&grid, rows))
+    Ok(ComparisonTable::new(&grid, rows))
 }
 
 /// The readings of EXCL-PRED-DUP* in the paper's Figure 11: for each job, EXCL-PRED-DUP with no
 /// more copies than EXCL-PRED-TO made.
-fn equal_copies(study: &Study, main: &Table) -> Result<Vec<Reading>, GridError> {
+fn equal_copies(study: &Study, main: &ComparisonTable) -> Result<Vec<Measurement>, GridError> {
     let Some(site) = main.site(ENTERPRISE) else {
         return Ok(Vec::new());
     };
@@ -272,7 +272,7 @@ fn equal_copies(study: &Study, main: &Table) -> Result<Vec<Reading>, GridError> 
             ..study.clone()
         };
         let table = compare(&study, &[ENTERPRISE], "default", &[who], study.runs, None)?;
-        all.extend(table.readings.into_iter().map(|cell| Reading {
+        all.extend(table.readings.into_iter().map(|cell| Measurement {
             job: number,
             ..cell
         }));
@@ -325,12 +325,12 @@ fn curves(study: &Study) -> Result<[Figure; 2], GridError> {
         site: "sdsc".into(),
         why,
     };
-    let world = World::new(&source.day(FIRST_DAY).map_err(missing)?);
+    let world = PreparedTrace::new(&source.day(FIRST_DAY).map_err(missing)?);
     let start_s = Day::spread(study.seed, FIRST_DAY, 1, 1)
         .first()
         .map_or(0.0, |day| day.starts_s[0]);
     let mut simulator = Simulator::default();
-    let mut one = |policy: &str, tasks| -> Result<Outcome, GridError> {
+    let mut one = |policy: &str, tasks| -> Result<RunOutcome, GridError> {
         let run = Run {
             story: true,
             shuffle: Some(study.seed),
@@ -356,7 +356,7 @@ fn curves(study: &Study) -> Result<[Figure; 2], GridError> {
 
 /// The coverage of the 80 % intervals of a contender's predictions at each stage: predictions that
 /// held, and all.
-fn coverage(table: &Table, label: &str) -> [(usize, usize); 3] {
+fn coverage(table: &ComparisonTable, label: &str) -> [(usize, usize); 3] {
     let contender = table.contender(label);
     let rows = table
         .rows

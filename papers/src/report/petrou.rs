@@ -10,10 +10,10 @@ mod text;
 use common::Time;
 
 use super::{Brief, File};
-use points::{CONTENDERS, Contender, Factors, Results, Slice, WITH_OURS};
+use points::{BilledScheduler, CONTENDERS, Factors, Measurements, Slice, WITH_OURS};
 pub use points::{Measured, grid};
 use simulator::experiment::in_parallel;
-use simulator::users::{Parameters, Random};
+use simulator::users::{Random, StudyPoint};
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
@@ -74,8 +74,8 @@ const FEWEST: usize = 108;
 /// Runs users of this seed under this policy.
 fn simulate(
     seed: u64,
-    parameters: Parameters,
-    contender: Contender,
+    parameters: StudyPoint,
+    contender: BilledScheduler,
     servers: usize,
     days: u64,
 ) -> Measured {
@@ -98,15 +98,15 @@ fn seed(study: &Study, what: u64, number: u64) -> u64 {
 }
 
 /// Runs everything that the report needs.
-fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
-    let points: Vec<(u64, Parameters)> = (0..)
+fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Measurements {
+    let points: Vec<(u64, StudyPoint)> = (0..)
         .zip(grid())
         .skip(study.stride / 2)
         .step_by(study.stride)
         .collect();
     say("the grid");
 
-    let runs: Vec<(u64, Parameters, Contender)> = points
+    let runs: Vec<(u64, StudyPoint, BilledScheduler)> = points
         .iter()
         .flat_map(|(at, point)| CONTENDERS.map(|contender| (*at, *point, contender)))
         .collect();
@@ -140,12 +140,12 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
 
     say("ours around Table 3");
     let stride = study.stride.min(FEWEST);
-    let around: Vec<(u64, Parameters)> = (0..)
+    let around: Vec<(u64, StudyPoint)> = (0..)
         .zip(points::around())
         .skip(stride / 2)
         .step_by(stride)
         .collect();
-    let pairs: Vec<(u64, Parameters, Contender)> = around
+    let pairs: Vec<(u64, StudyPoint, BilledScheduler)> = around
         .iter()
         .flat_map(|(at, point)| points::PAIRS.map(|contender| (*at, *point, contender)))
         .collect();
@@ -156,7 +156,7 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
         .into_iter()
         .map(|(_, point)| point)
         .zip(measured.chunks(CONTENDERS.len()).map(<[_]>::to_vec));
-    let mut found = Results {
+    let mut found = Measurements {
         points: points.collect(),
         slices,
         around: pairs
@@ -179,8 +179,13 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
 
 /// The factors by which `ours` is better than `paper` at these points with other users, each of
 /// means over several runs.
-fn again(study: &Study, points: &[Parameters], paper: Contender, ours: Contender) -> Factors {
-    let runs: Vec<(u64, Parameters, Contender)> = (0..u64::from(study.repetitions))
+fn again(
+    study: &Study,
+    points: &[StudyPoint],
+    paper: BilledScheduler,
+    ours: BilledScheduler,
+) -> Factors {
+    let runs: Vec<(u64, StudyPoint, BilledScheduler)> = (0..u64::from(study.repetitions))
         .flat_map(|repetition| points.iter().map(move |point| (repetition, *point)))
         .flat_map(|(repetition, point)| [(repetition, point, paper), (repetition, point, ours)])
         .collect();

@@ -11,7 +11,7 @@ mod text;
 pub mod trial;
 
 use devices::Device;
-use table::{Cell, Table};
+use table::{Cell, TrialTable};
 use trial::{Pressure, Trial, Users};
 
 use super::{Brief, File};
@@ -160,7 +160,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
         cells[*trial].runs.push(groups);
     }
 
-    let table = Table {
+    let table = TrialTable {
         cells,
         qoes: study.qoes.clone(),
     };

@@ -10,11 +10,11 @@ use super::world::OnGrid;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scenario {
     /// The calendar's answer on a new bag.
-    Calendar(Calendar),
+    Calendar(CalendarEntry),
     /// The rules of policing that would kill a task.
     Kill(Kill),
     /// The interval of estimates of a quality.
-    Interval(Interval),
+    Interval(EstimateInterval),
     /// Bags with deadlines over time.
     Bags(Bags),
     /// Sets of tasks that users disclose, request and cancel.
@@ -25,7 +25,7 @@ pub enum Scenario {
 
 /// An entry of `calendar`. Times in seconds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Calendar {
+pub struct CalendarEntry {
     /// The time at which the new bag comes.
     pub now: f64,
     /// The number of hosts.
@@ -57,7 +57,7 @@ pub struct Kill {
 
 /// An entry of `estimate_interval`. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub struct Interval {
+pub struct EstimateInterval {
     /// The run time.
     pub c: f64,
     /// The quality of the estimate.
@@ -69,7 +69,7 @@ pub struct Interval {
 #[serde(deny_unknown_fields)]
 pub struct Bags {
     /// The hosts, as a list of speeds or a number of hosts of speed 1.
-    pub hosts: Hosts,
+    pub hosts: ScenarioHosts,
     /// A policy of the catalogue, with parameters; by default PROMISE without disturbances.
     #[serde(default)]
     pub policy: Option<String>,
@@ -80,7 +80,7 @@ pub struct Bags {
 /// Hosts of a scenario.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub enum Hosts {
+pub enum ScenarioHosts {
     /// This many hosts of speed 1.
     Equal(u32),
     /// One host of each speed.
@@ -278,7 +278,7 @@ impl Scenario {
                 time("est", *est)?;
                 time("elapsed", *elapsed)
             }
-            Scenario::Interval(Interval { c, qoe }) => {
+            Scenario::Interval(EstimateInterval { c, qoe }) => {
                 time("c", *c)?;
                 let fine = (0.0..1.0).contains(qoe);
                 if fine {
@@ -295,7 +295,7 @@ impl Scenario {
     }
 }
 
-impl Calendar {
+impl CalendarEntry {
     fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
         time("now", self.now)?;
         self.deadline
@@ -327,11 +327,11 @@ impl Calendar {
     }
 }
 
-impl Hosts {
+impl ScenarioHosts {
     pub(super) fn check(&self) -> Result<(), String> {
         match self {
-            Hosts::Equal(hosts) => check_hosts(*hosts as usize),
-            Hosts::Speeds(speeds) => {
+            ScenarioHosts::Equal(hosts) => check_hosts(*hosts as usize),
+            ScenarioHosts::Speeds(speeds) => {
                 check_hosts(speeds.len())?;
                 let bad = speeds
                     .iter()

@@ -1,4 +1,4 @@
-//! Runs scenarios and computes their answers ([`Answer`]).
+//! Runs scenarios and computes their answers ([`ReplayAnswer`]).
 
 use common::{Span, Speed, Time};
 use scheduler::effect::Refused;
@@ -8,15 +8,17 @@ use scheduler::policy::policing::Rule;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::form::{Bags, Calendar, Hosts, Kill, Scenario};
+use super::form::{Bags, CalendarEntry, Kill, Scenario, ScenarioHosts};
 use crate::report::wozniak::devices::estimate_interval;
-use simulator::bags::{Asked, Moment, Task, Told, Wanted, What, run};
+use simulator::bags::{
+    BagEvent, BagEventKind, BagResults, BagTask, SubmittedBag, WantedResults, run,
+};
 
 /// The answer to a scenario: the fields of the vectors, and for scenarios over time `trace` and
 /// `metrics`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Answer(pub Value);
+pub struct ReplayAnswer(pub Value);
 
 /// A deadline so late that it never matters, in any unit.
 const LATER: Span = Span(u64::MAX / 4);
@@ -28,15 +30,15 @@ const MOST_FINE_S: f64 = 1e9;
 /// unless an estimate is inflated or corrected. A calendar can therefore be replayed in
 /// nanoseconds, and its sums of many estimates are exact to far less than a microsecond.
 #[derive(Debug, Clone, Copy)]
-struct Clock {
+struct TimeUnit {
     per_s: f64,
 }
 
-impl Clock {
+impl TimeUnit {
     /// The clock of all other scenarios: microseconds.
-    const USUAL: Clock = Clock { per_s: 1e6 };
+    const USUAL: TimeUnit = TimeUnit { per_s: 1e6 };
 
-    fn of(calendar: &Calendar, policy: &str) -> Self {
+    fn of(calendar: &CalendarEntry, policy: &str) -> Self {
         let running = calendar
             .running_start_est
             .iter()
@@ -52,9 +54,9 @@ impl Clock {
         });
 
         if plain && all_s <= MOST_FINE_S {
-            Clock { per_s: 1e9 }
+            TimeUnit { per_s: 1e9 }
         } else {
-            Clock::USUAL
+            TimeUnit::USUAL
         }
     }
 
@@ -71,9 +73,9 @@ impl Clock {
     }
 
     /// Creates a task that takes what was estimated.
-    fn as_said(self, estimate_s: f64) -> Task {
+    fn as_said(self, estimate_s: f64) -> BagTask {
         let estimate = self.span(estimate_s);
-        Task {
+        BagTask {
             estimate,
             takes: estimate,
         }
@@ -81,8 +83,8 @@ impl Clock {
 }
 
 /// Runs a scenario and returns its answer.
-pub fn answer(scenario: &Scenario) -> Answer {
-    Answer(match scenario {
+pub fn answer(scenario: &Scenario) -> ReplayAnswer {
+    ReplayAnswer(match scenario {
         Scenario::Kill(kill) => kills(*kill),
         Scenario::Interval(interval) => {
             let (lo, hi, most) = estimate_interval(interval.c, interval.qoe);
@@ -108,15 +110,15 @@ fn kills(Kill { est, elapsed }: Kill) -> Value {
     })
 }
 
-fn calendar_answer(calendar: &Calendar) -> Value {
+fn calendar_answer(calendar: &CalendarEntry) -> Value {
     let policy = calendar
         .policy
         .clone()
         .unwrap_or_else(|| "CALENDAR".to_owned());
-    let bag = |at: Time, deadline: Span, tasks: Vec<Task>| {
+    let bag = |at: Time, deadline: Span, tasks: Vec<BagTask>| {
         let estimator = Estimator::default();
         let policy = policy.clone();
-        Asked {
+        SubmittedBag {
             at,
             estimator,
             policy,
@@ -125,7 +127,7 @@ fn calendar_answer(calendar: &Calendar) -> Value {
         }
     };
 
-    let clock = Clock::of(calendar, &policy);
+    let clock = TimeUnit::of(calendar, &policy);
     let now = clock.time(calendar.now);
     let mut running = calendar.running_start_est.clone();
     running.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -135,7 +137,7 @@ fn calendar_answer(calendar: &Calendar) -> Value {
         let start = clock.time(start_s);
         let said = clock.as_said(estimate_s);
         let takes = said.takes.max(now.since(start));
-        asked.push(bag(start, LATER, vec![Task { takes, ..said }]));
+        asked.push(bag(start, LATER, vec![BagTask { takes, ..said }]));
     }
 
     if !calendar.waiting_est.is_empty() {
@@ -168,7 +170,7 @@ fn calendar_answer(calendar: &Calendar) -> Value {
     let told = run(
         &speeds,
         &asked,
-        Wanted {
+        WantedResults {
             moments: true,
             plan_of: Some(number),
             single: false,
@@ -196,19 +198,19 @@ fn calendar_answer(calendar: &Calendar) -> Value {
 
 fn bags_answer(bags: &Bags) -> Value {
     let speeds: Vec<Speed> = match &bags.hosts {
-        Hosts::Equal(hosts) => vec![Speed::REFERENCE; *hosts as usize],
-        Hosts::Speeds(speeds) => speeds
+        ScenarioHosts::Equal(hosts) => vec![Speed::REFERENCE; *hosts as usize],
+        ScenarioHosts::Speeds(speeds) => speeds
             .iter()
             .map(|speed| Speed::new(*speed).unwrap_or(Speed::REFERENCE))
             .collect(),
     };
 
-    let clock = Clock::USUAL;
+    let clock = TimeUnit::USUAL;
     let policy = bags
         .policy
         .clone()
         .unwrap_or_else(|| "PROMISE:inflated=no".to_owned());
-    let one = |bag: &super::form::OneBag| Asked {
+    let one = |bag: &super::form::OneBag| SubmittedBag {
         at: clock.time(bag.at),
         estimator: Estimator {
             user: bag.user.clone(),
@@ -219,29 +221,29 @@ fn bags_answer(bags: &Bags) -> Value {
         tasks: bag
             .tasks
             .iter()
-            .map(|(estimate_s, takes_s)| Task {
+            .map(|(estimate_s, takes_s)| BagTask {
                 takes: clock.span(*takes_s),
                 ..clock.as_said(*estimate_s)
             })
             .collect(),
     };
-    let asked: Vec<Asked> = bags.bags.iter().map(one).collect();
+    let asked: Vec<SubmittedBag> = bags.bags.iter().map(one).collect();
     let told = run(
         &speeds,
         &asked,
-        Wanted {
+        WantedResults {
             moments: true,
-            ..Wanted::default()
+            ..WantedResults::default()
         },
     );
     json!({ "trace": trace(&told.moments, clock), "metrics": metrics(&asked, &told, 0, clock) })
 }
 
 /// The acceptance and guarantee ratios of the bags from `from` on, and the fate of each.
-fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
+fn metrics(asked: &[SubmittedBag], told: &BagResults, from: usize, clock: TimeUnit) -> Value {
     let fates = &told.fates[from..];
     let count =
-        |of: fn(&simulator::bags::Fate) -> bool| fates.iter().filter(|fate| of(fate)).count();
+        |of: fn(&simulator::bags::BagFate) -> bool| fates.iter().filter(|fate| of(fate)).count();
     let accepted = count(|fate| fate.accepted);
     let kept = count(|fate| fate.accepted && fate.kept);
     let ratio = |of: usize, all: usize| {
@@ -252,7 +254,7 @@ fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
         }
     };
 
-    let deadline = |asked: &Asked| {
+    let deadline = |asked: &SubmittedBag| {
         asked
             .deadline
             .filter(|span| *span != LATER)
@@ -289,27 +291,29 @@ fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
 }
 
 /// The events as (time, event, bag, task), each with its further fields.
-fn trace(moments: &[Moment], clock: Clock) -> Vec<Value> {
+fn trace(moments: &[BagEvent], clock: TimeUnit) -> Vec<Value> {
     moments.iter().map(|moment| told(moment, clock)).collect()
 }
 
-fn told(moment: &Moment, clock: Clock) -> Value {
+fn told(moment: &BagEvent, clock: TimeUnit) -> Value {
     let at = clock.secs(moment.at);
     let bag = moment.bag;
     match &moment.what {
-        What::Accepted(offer) => json!([
+        BagEventKind::Accepted(offer) => json!([
             at,
             "accept",
             bag,
             offer.map(|offer| clock.secs(offer.finish))
         ]),
-        What::Refused(Refused::TooLate { earliest, fits }) => {
+        BagEventKind::Refused(Refused::TooLate { earliest, fits }) => {
             let fits: Vec<u32> = fits.iter().map(|index| index - 1).collect();
             json!([at, "refuse", bag, { "earliest_feasible_deadline": clock.secs(*earliest), "fits": fits }])
         }
-        What::Refused(why) => json!([at, "refuse", bag, { "because": why.to_string() }]),
-        What::Started(task, host) => json!([at, "start", bag, task, host.0]),
-        What::Killed(task, Span(ran)) => json!([at, "kill", bag, task, clock.secs(Time(*ran))]),
-        What::Done(task) => json!([at, "finish", bag, task]),
+        BagEventKind::Refused(why) => json!([at, "refuse", bag, { "because": why.to_string() }]),
+        BagEventKind::Started(task, host) => json!([at, "start", bag, task, host.0]),
+        BagEventKind::Killed(task, Span(ran)) => {
+            json!([at, "kill", bag, task, clock.secs(Time(*ran))])
+        }
+        BagEventKind::Done(task) => json!([at, "finish", bag, task]),
     }
 }

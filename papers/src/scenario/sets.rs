@@ -9,7 +9,7 @@ use scheduler::policy::ordering::Disclosed;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use simulator::users::{Audience, Fate, Script, Servers, What, Which, run};
+use simulator::users::{Audience, Script, Servers, TaskEvent, TaskFate, Which, run};
 
 /// An entry of `scenarios`. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -141,30 +141,30 @@ impl Sets {
 struct Notes {
     trace: Vec<Value>,
     finished: BTreeMap<Which, (Time, Time)>,
-    fates: BTreeMap<Which, Fate>,
+    fates: BTreeMap<Which, TaskFate>,
 }
 
 impl Audience for Notes {
-    fn happened(&mut self, at: Time, what: What, Which { user, set, task }: Which) {
+    fn happened(&mut self, at: Time, what: TaskEvent, Which { user, set, task }: Which) {
         let word = match what {
-            What::Disclosed => "disclose",
-            What::Requested => "request",
-            What::Started => "start",
-            What::Preempted => "preempt",
-            What::Executed => "execute",
-            What::Finished => "finish",
-            What::Cancelled => "cancel",
+            TaskEvent::Disclosed => "disclose",
+            TaskEvent::Requested => "request",
+            TaskEvent::Started => "start",
+            TaskEvent::Preempted => "preempt",
+            TaskEvent::Executed => "execute",
+            TaskEvent::Finished => "finish",
+            TaskEvent::Cancelled => "cancel",
         };
         self.trace.push(json!([at.secs(), word, user, set, task]));
     }
 
-    fn finished(&mut self, at: Time, which: Which, fate: &Fate) {
+    fn finished(&mut self, at: Time, which: Which, fate: &TaskFate) {
         let requested = fate.requested.unwrap_or(at);
         let executed = fate.executed.unwrap_or(at);
         self.finished.insert(which, (requested, executed));
     }
 
-    fn through(&mut self, _at: Time, user: usize, set: usize, fates: &[Fate]) {
+    fn through(&mut self, _at: Time, user: usize, set: usize, fates: &[TaskFate]) {
         for (task, fate) in fates.iter().enumerate() {
             self.fates.insert(Which { user, set, task }, *fate);
         }

@@ -7,16 +7,18 @@ use common::{IdSet, Ranks, Span};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::form::Hosts;
+use super::form::ScenarioHosts;
 use simulator::trace::{Segment, Trace, TracedHost};
-use simulator::world::{Ask, Fate, Job, Outcome, Run, Simulator, What, World};
+use simulator::world::{
+    AttemptFate, PreparedTrace, Run, RunJob, RunOutcome, Simulator, UserRequest, UserRequestKind,
+};
 
 /// An entry of `grids`. Times are in seconds; hosts and jobs are counted from 1.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGrid {
     /// The hosts, as a list of speeds or a number of hosts of speed 1.
-    pub hosts: Hosts,
+    pub hosts: ScenarioHosts,
     /// The number of slots of a host.
     #[serde(default = "one")]
     pub slots: u32,
@@ -39,7 +41,7 @@ pub struct OnGrid {
     #[serde(default = "week")]
     pub until: f64,
     /// The jobs, in the order of their times.
-    pub jobs: Vec<OneJob>,
+    pub jobs: Vec<ScenarioJob>,
     /// The requests of tasks of disclosed jobs: time, job, task.
     #[serde(default)]
     pub requests: Vec<(f64, u32, u32)>,
@@ -51,7 +53,7 @@ pub struct OnGrid {
 /// A job of a scenario.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OneJob {
+pub struct ScenarioJob {
     /// The time at which it comes.
     #[serde(default)]
     pub at: f64,
@@ -100,8 +102,8 @@ const MOST: u32 = 100_000;
 impl OnGrid {
     fn speeds(&self) -> Vec<f64> {
         match &self.hosts {
-            Hosts::Equal(hosts) => vec![1.0; *hosts as usize],
-            Hosts::Speeds(speeds) => speeds.clone(),
+            ScenarioHosts::Equal(hosts) => vec![1.0; *hosts as usize],
+            ScenarioHosts::Speeds(speeds) => speeds.clone(),
         }
     }
 
@@ -212,20 +214,20 @@ impl OnGrid {
         }
     }
 
-    fn asks(&self) -> Vec<Ask<'_>> {
-        let jobs = self.jobs.iter().skip(1).map(|job| Ask {
+    fn asks(&self) -> Vec<UserRequest<'_>> {
+        let jobs = self.jobs.iter().skip(1).map(|job| UserRequest {
             at_s: job.at,
-            what: What::Submit(job.job()),
+            what: UserRequestKind::Submit(job.job()),
         });
         let wanted = self.requests.iter().map(|(at_s, job, task)| {
-            let what = What::Request(*job, Some(IdSet::from_range(*task, *task)));
-            Ask { at_s: *at_s, what }
+            let what = UserRequestKind::Request(*job, Some(IdSet::from_range(*task, *task)));
+            UserRequest { at_s: *at_s, what }
         });
-        let dropped = self.drops.iter().map(|(at_s, job)| Ask {
+        let dropped = self.drops.iter().map(|(at_s, job)| UserRequest {
             at_s: *at_s,
-            what: What::Drop(*job),
+            what: UserRequestKind::Drop(*job),
         });
-        let mut asks: Vec<Ask<'_>> = jobs.chain(wanted).chain(dropped).collect();
+        let mut asks: Vec<UserRequest<'_>> = jobs.chain(wanted).chain(dropped).collect();
         asks.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
 
         asks
@@ -235,7 +237,7 @@ impl OnGrid {
     pub(super) fn answer(&self) -> Value {
         let first = &self.jobs[0];
         let asks = self.asks();
-        let Job {
+        let RunJob {
             tasks,
             work_s,
             policy,
@@ -257,14 +259,14 @@ impl OnGrid {
             asks: &asks,
             ..Run::new(first.at, tasks, work_s, policy)
         };
-        match Simulator::default().run(&World::new(&self.trace()), &run) {
+        match Simulator::default().run(&PreparedTrace::new(&self.trace()), &run) {
             Ok(outcome) => told(&outcome, first.at),
             Err(why) => json!({ "refused": why.to_string() }),
         }
     }
 }
 
-impl OneJob {
+impl ScenarioJob {
     fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
         time("at", self.at)?;
         time("work", self.work)?;
@@ -298,7 +300,7 @@ impl OneJob {
         }
     }
 
-    fn job(&self) -> Job<'_> {
+    fn job(&self) -> RunJob<'_> {
         let ranks = self.width.map(|(least, most)| Ranks {
             work: Some(Span::from_secs_f64(self.work)),
             parallelism: self.parallelism,
@@ -310,7 +312,7 @@ impl OneJob {
         let work_s = self.work;
         let policy = self.policy.as_str();
         let checkpoint = self.checkpoint;
-        Job {
+        RunJob {
             tasks,
             work_s,
             policy,
@@ -323,7 +325,7 @@ impl OneJob {
 }
 
 /// The events as (time, event, job, task, attempt, host), and the results.
-fn told(outcome: &Outcome, start_s: f64) -> Value {
+fn told(outcome: &RunOutcome, start_s: f64) -> Value {
     let mut trace: Vec<(f64, u8, Value)> = Vec::new();
     for attempt in &outcome.story {
         let mut tell = |at_s: f64, order: u8, word: &str| {
@@ -356,12 +358,12 @@ fn told(outcome: &Outcome, start_s: f64) -> Value {
         }
 
         let word = match attempt.fate {
-            Fate::Delivered => "finish",
-            Fate::Late => "late",
-            Fate::Lost => "lost",
-            Fate::Stopped => "stop",
-            Fate::Returned => "return",
-            Fate::Unended => "unended",
+            AttemptFate::Delivered => "finish",
+            AttemptFate::Late => "late",
+            AttemptFate::Lost => "lost",
+            AttemptFate::Stopped => "stop",
+            AttemptFate::Returned => "return",
+            AttemptFate::Unended => "unended",
         };
         tell(attempt.ended_s, 1, word);
     }

@@ -1,6 +1,6 @@
 //! Hosts that lie, with the scheduler's independent model plugged in.
 
-use papers::liars::{self, Crowd, Lie, Load, Scheme};
+use papers::liars::{self, Crowd, JobSeries, Lie, Scheme};
 
 use crate::observer::Checked;
 
@@ -12,7 +12,7 @@ fn the_model_agrees_with_every_step_of_liars_whose_first_result_counts() {
         size: 1,
         adaptive: false,
     };
-    let load = Load { jobs: 3, tasks: 60 };
+    let load = JobSeries { jobs: 3, tasks: 60 };
     let mut checked = Checked::default();
     let outcomes = liars::run_watched(&crowd, scheme, load, &mut checked);
     assert_eq!(outcomes, liars::run(&crowd, scheme, load));

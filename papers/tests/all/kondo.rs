@@ -1,7 +1,7 @@
 //! The report on Kondo et al.: the same to the byte on any number of threads.
 
 use papers::report::kondo::{Study, reproduce};
-use simulator::experiment::Job;
+use simulator::experiment::JobSize;
 
 #[test]
 fn the_report_is_the_same_to_the_byte_on_one_thread_and_on_two() {
@@ -11,7 +11,7 @@ fn the_report_is_the_same_to_the_byte_on_one_thread_and_on_two() {
         per_day: 1,
         training_days: 1,
         hosts: 24,
-        jobs: vec![Job {
+        jobs: vec![JobSize {
             tasks: 8,
             work_s: 60.0,
         }],

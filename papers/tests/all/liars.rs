@@ -1,8 +1,8 @@
 //! What escapes a quorum when hosts lie, and what that costs.
 
-use papers::liars::{Crowd, Lie, Load, Outcomes, Scheme, Study, report, run};
+use papers::liars::{Crowd, JobSeries, Lie, Outcomes, Scheme, Study, report, run};
 
-const LOAD: Load = Load {
+const LOAD: JobSeries = JobSeries {
     jobs: 4,
     tasks: 300,
 };
@@ -106,7 +106,7 @@ fn the_report_is_the_same_each_time_and_has_a_row_for_everything() {
     let study = Study {
         crowds: 1,
         hosts: 30,
-        load: Load { jobs: 2, tasks: 60 },
+        load: JobSeries { jobs: 2, tasks: 60 },
         ..Study::quick(3)
     };
 

@@ -6,7 +6,7 @@ use common::Time;
 use papers::report::petrou::{Study, grid, reproduce};
 use papers::scenario::{answer, read};
 use serde_json::{Value, json};
-use simulator::users::{Audience, Fate, Parameters, Random, Which, run};
+use simulator::users::{Audience, Random, StudyPoint, TaskFate, Which, run};
 
 /// The known answers: beside the project, or where `DESKGRID_SHARED` says.
 fn vectors() -> Option<String> {
@@ -207,7 +207,7 @@ struct Sums {
 }
 
 impl Audience for Sums {
-    fn finished(&mut self, _at: Time, which: Which, fate: &Fate) {
+    fn finished(&mut self, _at: Time, which: Which, fate: &TaskFate) {
         assert_eq!(fate.used, fate.takes, "{which:?} was executed");
         self.finished.push(which);
     }
@@ -216,14 +216,14 @@ impl Audience for Sums {
         self.busy_s += to.since(from).secs();
     }
 
-    fn through(&mut self, _at: Time, _user: usize, _set: usize, fates: &[Fate]) {
+    fn through(&mut self, _at: Time, _user: usize, _set: usize, fates: &[TaskFate]) {
         self.used_s += fates.iter().map(|fate| fate.used.secs()).sum::<f64>();
     }
 }
 
 #[test]
 fn users_are_the_same_under_every_policy_and_no_work_is_lost_or_done_twice() {
-    let parameters = Parameters {
+    let parameters = StudyPoint {
         users: 6,
         change_max: 0.4,
         tasks_max: 13,

@@ -12,21 +12,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::job::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
-use crate::deadline::calendar::{Calendar, Entry, Slots};
+use crate::deadline::calendar::{Booking, Calendar, Slots};
 use crate::deadline::reserve::{at_most, most_second, spares, spread};
 use crate::policy::Policy;
 use crate::policy::admission::Reckoning;
 use crate::policy::catalogue::policy;
-use crate::prediction::estimates::Source;
-use crate::prediction::experience::Stage;
+use crate::prediction::estimates::EstimateSource;
+use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
 use crate::prediction::predict::duration;
 use crate::prediction::reservation::Sequence;
 use crate::protocol::effect::{Offer, Refused};
 use crate::protocol::event::{Bag, Tested};
-use crate::state::host::{Host, Load};
+use crate::state::host::{Host, HostAttempt};
 use crate::state::job::Job;
-use crate::state::owner_hours::Lent;
+use crate::state::owner_hours::HostLoan;
 use crate::state::scheduler::Scheduler;
 use crate::state::terms::Stack;
 
@@ -44,7 +44,7 @@ const PRIOR_ERRORS: [f64; 8] = [-0.2, -0.1, -0.05, 0.0, 0.05, 0.15, 0.3, 0.7];
 
 /// The place and time at which a task of a bag is to run, if nothing interferes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedTask {
     /// The task's index.
     pub task: u32,
     /// The host.
@@ -71,7 +71,7 @@ const LATE: Time = Time(u64::MAX / 4);
 
 /// A bag's tasks with their work, in calendar order; a task of which several results are wanted is
 /// listed as often.
-type Draft = Vec<(u32, Span)>;
+type BagDraft = Vec<(u32, Span)>;
 
 /// The scheduler's state as seen by one way of computing the calendar, its `Reckoning`.
 pub(crate) struct Reckoner<'a> {
@@ -124,7 +124,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// If its policy has no calendar, its tasks' run times are unknown, or no host would do.
-    pub fn plan(&self, bag: &Bag, now: Time) -> Result<Vec<Planned>, Refused> {
+    pub fn plan(&self, bag: &Bag, now: Time) -> Result<Vec<PlannedTask>, Refused> {
         let policy = policy(&bag.rules.policy)
             .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
         let reckoning = policy
@@ -140,7 +140,7 @@ impl Scheduler {
             let found = calendar
                 .stack(work, self.settings.start_cost, bag.rules.needs)
                 .ok_or(Refused::NoHost)?;
-            Ok(Planned {
+            Ok(PlannedTask {
                 task,
                 host: found.host,
                 start: found.start,
@@ -222,7 +222,7 @@ impl Scheduler {
         let predicted_s = finish.since(now).secs().max(1.0);
         let most_s = deadline.since(now).secs().max(1.0);
         let most = (most_s / predicted_s).ln();
-        let seen = self.foresight.experience.errors.of(policy, Stage::Early);
+        let seen = self.foresight.experience.errors.of(policy, JobStage::Early);
         let errors = seen
             .iter()
             .map(|error| f64::from(*error))
@@ -410,7 +410,7 @@ impl<'a> Reckoner<'a> {
         GRAIN.powf((rate.ln() / GRAIN.ln()).floor())
     }
 
-    fn source(&self, stack: &Stack) -> Option<&'a Source> {
+    fn source(&self, stack: &Stack) -> Option<&'a EstimateSource> {
         let estimates = &self.scheduler.foresight.experience.estimates;
         if self.reckoning.calibrated {
             estimates.source(&stack.terms.estimator)
@@ -420,7 +420,7 @@ impl<'a> Reckoner<'a> {
     }
 
     /// Returns the expected work of a waiting task of the job.
-    fn work(&self, job: &Job, source: Option<&Source>, index: u32) -> Span {
+    fn work(&self, job: &Job, source: Option<&EstimateSource>, index: u32) -> Span {
         let estimate = job.estimate(index);
         let corrected = || {
             source
@@ -435,7 +435,7 @@ impl<'a> Reckoner<'a> {
     }
 
     /// Predicts the end of a live attempt.
-    fn end(&self, host: &Host, attempt: AttemptId, load: &Load) -> Time {
+    fn end(&self, host: &Host, attempt: AttemptId, load: &HostAttempt) -> Time {
         let job = self.scheduler.jobs.table.get(&attempt.task.job);
         // An attempt of an unrequested task can be preempted.
         let Some(job) = job.filter(|job| !job.only_disclosed(attempt.task.index)) else {
@@ -447,7 +447,7 @@ impl<'a> Reckoner<'a> {
         let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
         let given = || match self.source(&job.stack) {
             Some(source) => source.given(estimate, done),
-            None if self.reckoning.calibrated => Source::default().given(estimate, done),
+            None if self.reckoning.calibrated => EstimateSource::default().given(estimate, done),
             None => estimate,
         };
 
@@ -531,7 +531,7 @@ impl<'a> Reckoner<'a> {
             for slot in 0..slots {
                 let end = ends.get(slot).copied();
                 calendar.add(&alike, end.unwrap_or(self.now), end.is_none());
-                if let Some(Lent { again, .. }) = lent {
+                if let Some(HostLoan { again, .. }) = lent {
                     // The end of that next loan is left open.
                     calendar.add(
                         &Slots {
@@ -554,7 +554,7 @@ impl<'a> Reckoner<'a> {
         &self,
         calendar: &mut Calendar,
         without: &BTreeSet<JobId>,
-        mut each: impl FnMut(&Job, Option<u32>, Entry) -> bool,
+        mut each: impl FnMut(&Job, Option<u32>, Booking) -> bool,
     ) {
         let scheduler = self.scheduler;
         let line = scheduler
@@ -622,7 +622,7 @@ impl<'a> Reckoner<'a> {
 
     /// Returns the bag's tasks with the work of each, in calendar order. With learned limits it has
     /// the reserved time of each, and then that of the expected further attempts.
-    fn draft(&self, bag: &Bag, lessons: &Lessons) -> Result<Draft, Refused> {
+    fn draft(&self, bag: &Bag, lessons: &Lessons) -> Result<BagDraft, Refused> {
         let stack = Stack::new(&bag.tasks, bag.terms.clone(), self.reckoning.stacking);
         if let Some((sequence, first)) = lessons.sequence().zip(lessons.limit_s(0.0)) {
             let tasks: Vec<u32> = stack.sorted(&bag.tasks).collect();
@@ -656,7 +656,7 @@ impl<'a> Reckoner<'a> {
         &self,
         bag: &Bag,
         lessons: &Lessons,
-        draft: &Draft,
+        draft: &BagDraft,
         (occupied, deadline): (&Calendar, Time),
     ) -> f64 {
         let Some(Sequence { limits, done, .. }) = lessons.sequence() else {
@@ -701,7 +701,7 @@ impl<'a> Reckoner<'a> {
     /// The cold start: a user whose estimates are of unknown quality may have one bag at a time
     /// judged as if no task were longer than the bag's median task. Else users whose estimates are
     /// far too high would never be admitted, and their estimates never be compared with run times.
-    fn probation(&self, bag: &Bag, draft: &Draft, occupied: &Calendar) -> Option<Time> {
+    fn probation(&self, bag: &Bag, draft: &BagDraft, occupied: &Calendar) -> Option<Time> {
         let estimator = &bag.terms.estimator;
         let known = self
             .scheduler
@@ -709,7 +709,7 @@ impl<'a> Reckoner<'a> {
             .experience
             .estimates
             .source(estimator)
-            .is_some_and(Source::known);
+            .is_some_and(EstimateSource::known);
 
         let promised = |job: &Job| {
             job.promise.is_some() && !job.settled() && job.stack.terms.estimator == *estimator
@@ -736,7 +736,7 @@ impl<'a> Reckoner<'a> {
     fn largest_part(
         &self,
         occupied: &Calendar,
-        draft: &Draft,
+        draft: &BagDraft,
         needs: Needs,
         deadline: Time,
     ) -> IdSet {

@@ -14,14 +14,14 @@ use common::host::Offers;
 use common::job::Needs;
 use common::{HostId, Span, Time};
 
-use crate::state::owner_hours::Lent;
+use crate::state::owner_hours::HostLoan;
 
 /// Slots, and the times at which they are free.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calendar {
     /// Groups of slots of one rate, on hosts with the same offers and loan.
-    lanes: Vec<Lane>,
-    by_kind: BTreeMap<(u64, u8, bool, Option<Lent>), usize>,
+    lanes: Vec<SlotLane>,
+    by_kind: BTreeMap<(u64, u8, bool, Option<HostLoan>), usize>,
     /// Each slot's host, and whether it is free now and nothing has been put there.
     slots: Vec<(HostId, bool)>,
     /// The number of those free slots.
@@ -36,21 +36,21 @@ pub(crate) struct Slots {
     /// The work per second, in seconds on a host of speed 1.
     pub(crate) rate: f64,
     /// The loan of the host, where known.
-    pub(crate) lent: Option<Lent>,
+    pub(crate) lent: Option<HostLoan>,
 }
 
 #[derive(Debug, Clone)]
-struct Lane {
+struct SlotLane {
     /// The work per second, in seconds on a host of speed 1.
     rate: f64,
     offers: Offers,
-    lent: Option<Lent>,
+    lent: Option<HostLoan>,
     free: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 /// The place and time at which a task is to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct Booking {
     pub(crate) host: HostId,
     pub(crate) start: Time,
     pub(crate) finish: Time,
@@ -77,7 +77,7 @@ impl Calendar {
 
         let lanes = &mut self.lanes;
         let at = *self.by_kind.entry(kind).or_insert_with(|| {
-            lanes.push(Lane {
+            lanes.push(SlotLane {
                 rate,
                 offers,
                 lent,
@@ -94,7 +94,7 @@ impl Calendar {
 
     /// Puts a task of this work, in seconds on a host of speed 1, where it is done first; returns
     /// `None` if no host will do.
-    pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: Needs) -> Option<Entry> {
+    pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: Needs) -> Option<Booking> {
         let mut best: Option<(Time, u32, usize, Time)> = None;
         for (at, lane) in self
             .lanes
@@ -125,7 +125,7 @@ impl Calendar {
         let (host, idle) = &mut self.slots[slot as usize];
         let now = std::mem::take(idle);
         self.idle -= usize::from(now);
-        Some(Entry {
+        Some(Booking {
             host: *host,
             start,
             finish,
@@ -231,7 +231,7 @@ mod tests {
     fn a_slot_gets_nothing_that_would_not_be_done_before_its_loan_ends_unless_that_is_too_long_for_each()
      {
         let at = |secs: u64| Time(Span::from_secs(secs).0);
-        let lent = Some(Lent {
+        let lent = Some(HostLoan {
             until: at(30),
             again: at(80),
             longest: Span::from_secs(40),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{AttemptId, JobId, Span, Time};
 
 use crate::policy::Policy;
-use crate::policy::policing::{Rule, When};
+use crate::policy::policing::{KillOccasion, Rule};
 use crate::protocol::effect::{Effect, EndReason, Offer, Refused};
 use crate::protocol::event::{Bag, Victim};
 use crate::state::host::elapsed_s;
@@ -35,8 +35,8 @@ impl Scheduler {
             return (Ok(None), Vec::new());
         }
 
-        let mut doomed = self.victims(now, When::Always);
-        let spare = self.victims(now, When::Needed);
+        let mut doomed = self.victims(now, KillOccasion::Always);
+        let spare = self.victims(now, KillOccasion::Needed);
         let always = doomed.len();
         let told = |doomed: &[Victim]| {
             let without: BTreeSet<AttemptId> = doomed.iter().map(|victim| victim.attempt).collect();
@@ -71,7 +71,7 @@ impl Scheduler {
 
     /// Returns the attempts of jobs with a promise that may be killed now on this occasion, the one
     /// farthest beyond its estimate first.
-    fn victims(&self, now: Time, when: When) -> Vec<Victim> {
+    fn victims(&self, now: Time, when: KillOccasion) -> Vec<Victim> {
         let mut victims = Vec::new();
         for job in self.jobs.table.values().filter(|job| job.promise.is_some()) {
             let policing = self

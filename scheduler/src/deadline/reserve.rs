@@ -4,11 +4,11 @@
 use crate::state::small_work::Remembered;
 use common::{JobId, Span};
 
-use crate::policy::Limits;
+use crate::policy::LimitSource;
 use crate::policy::catalogue::policy;
 use crate::prediction::estimates::Estimator;
 use crate::prediction::lessons::{FIRST_RUNS, LearnedLimits, Lessons};
-use crate::prediction::reservation::{Learned, RunTimes, Sequence};
+use crate::prediction::reservation::{LearnedLaw, RunTimes, Sequence};
 use crate::prediction::widths::of_ranks;
 use crate::protocol::event::Bag;
 use crate::state::job::Job;
@@ -29,14 +29,18 @@ impl Scheduler {
     /// enough runs are known.
     pub(crate) fn usual_work_s(&self, of: &Estimator) -> Option<f64> {
         let runs = self.foresight.experience.runs.of(of);
-        Learned::observed(runs)
+        LearnedLaw::observed(runs)
             .filter(|_| runs.len() as u64 >= FIRST_RUNS)
             .map(|law| law.mean())
     }
 
     /// Returns the `Lessons` of past runs for a bag's tasks, where its policy uses them.
-    pub(crate) fn past_lessons(&self, bag: &Bag, limits: Limits) -> Lessons {
-        if !matches!(limits, Limits::Learned(_) | Limits::Windowed { .. }) || bag.rules.checkpoint {
+    pub(crate) fn past_lessons(&self, bag: &Bag, limits: LimitSource) -> Lessons {
+        if !matches!(
+            limits,
+            LimitSource::Learned(_) | LimitSource::Windowed { .. }
+        ) || bag.rules.checkpoint
+        {
             return Lessons::default();
         }
 
@@ -77,7 +81,7 @@ impl Scheduler {
     /// from past runs and it has a deadline or ranks.
     pub fn limits_offered(&self, bag: &Bag) -> Option<LearnedLimits> {
         let limits = policy(&bag.rules.policy)?.limits;
-        let learned = matches!(limits, Limits::Learned(_))
+        let learned = matches!(limits, LimitSource::Learned(_))
             && (bag.terms.deadline.is_some() || bag.ranks.is_some());
         learned.then(|| self.past_lessons(bag, limits).told())
     }
@@ -86,7 +90,7 @@ impl Scheduler {
     /// promise or is a gang.
     pub fn learned_limits(&self, id: JobId) -> Option<LearnedLimits> {
         let job = self.jobs.table.get(&id)?;
-        let learned = matches!(job.policy.limits, Limits::Learned(_)) && job.reserves();
+        let learned = matches!(job.policy.limits, LimitSource::Learned(_)) && job.reserves();
         learned.then(|| job.lessons.told())
     }
 }
@@ -95,7 +99,7 @@ impl Job {
     /// Returns the time that the calendar reserves for an attempt at this task, as work in seconds
     /// on a host of speed 1, where that is its limit.
     pub(crate) fn reserved(&self, index: u32) -> Option<Span> {
-        if !matches!(self.policy.limits, Limits::Learned(_))
+        if !matches!(self.policy.limits, LimitSource::Learned(_))
             || self.promise.is_none()
             || self.rules.checkpoint
         {

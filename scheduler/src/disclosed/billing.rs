@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A task that has ended, or that its user is through with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// Processor time spent on it, by all its attempts.
     pub used: Span,
     /// The run time of the attempt that counts.
@@ -21,7 +21,7 @@ pub struct Entry {
     pub executed: Option<Time>,
 }
 
-impl Entry {
+impl LedgerEntry {
     /// Returns its user's wait for the result: 0 if it was executed before it was requested.
     pub fn visible_response(&self) -> Option<Span> {
         Some(self.executed?.since(self.requested?))
@@ -57,7 +57,7 @@ pub struct Account {
 
 impl Account {
     /// Adds a task, with [`Self::spend`] and [`Self::wait`].
-    pub fn add(&mut self, entry: &Entry) {
+    pub fn add(&mut self, entry: &LedgerEntry) {
         self.spend(entry);
         if let Some(response) = entry.visible_response() {
             self.wait(response, entry.service);
@@ -65,7 +65,7 @@ impl Account {
     }
 
     /// Adds the processor time spent on a task.
-    pub fn spend(&mut self, entry: &Entry) {
+    pub fn spend(&mut self, entry: &LedgerEntry) {
         let used_s = entry.used.secs();
         self.tasks += 1;
         self.used_s += used_s;
@@ -197,11 +197,11 @@ mod tests {
 
     use super::*;
 
-    fn entry(used_s: u64, requested_s: Option<u64>, executed_s: Option<u64>) -> Entry {
+    fn entry(used_s: u64, requested_s: Option<u64>, executed_s: Option<u64>) -> LedgerEntry {
         let at = |s: u64| Time(s * 1_000_000);
         let used = Span::from_secs(used_s);
         let service = Span::from_secs(10);
-        Entry {
+        LedgerEntry {
             used,
             service,
             requested: requested_s.map(at),

@@ -5,18 +5,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use common::attempt::{Held, Phase};
+use common::attempt::{HeldAttempt, Phase};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 
-use crate::policy::replication::Class;
+use crate::policy::replication::CopyPurpose;
 use crate::protocol::effect::{CopyReason, Effect};
-use crate::state::host::{Host, Load};
+use crate::state::host::{Host, HostAttempt};
 use crate::state::job::{Job, LiveCopy};
 use crate::state::scheduler::Scheduler;
 
 impl Host {
     /// Whether it can freeze this attempt: it runs, and `offers.frozen` permits another frozen one.
-    pub(crate) fn can_hold(&self, load: &Load) -> bool {
+    pub(crate) fn can_hold(&self, load: &HostAttempt) -> bool {
         load.phase == Phase::Running
             && !load.frozen
             && !load.stopping
@@ -113,7 +113,7 @@ impl Scheduler {
             job.want_copy(
                 index,
                 of,
-                Class::Primary,
+                CopyPurpose::Primary,
                 CopyReason::Frozen,
                 self.settings.max_copies,
             );
@@ -208,7 +208,7 @@ impl Scheduler {
 
     /// Compares the frozen attempts of a host that joined with its books: the last orders over
     /// another connection may not have arrived.
-    pub(crate) fn hold_as_told(&mut self, id: HostId, held: &[Held], fx: &mut Vec<Effect>) {
+    pub(crate) fn hold_as_told(&mut self, id: HostId, held: &[HeldAttempt], fx: &mut Vec<Effect>) {
         let now = self.now;
         let Some(host) = self.hosts.table.at_mut(&id) else {
             return;

@@ -9,17 +9,17 @@ use common::attempt::Phase;
 use common::job::Needs;
 use common::{AttemptId, HostId, JobId, Span, TaskId, Time};
 
-use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
+use crate::policy::ordering::{Batchactive, Disclosed, Rank, RequestedOrder};
 use crate::policy::placement::Placement;
-use crate::policy::width::Choice;
+use crate::policy::width::WidthChoice;
 use crate::protocol::effect::Effect;
 use crate::state::host::elapsed_s;
-use crate::state::host::{Host, Load};
+use crate::state::host::{Host, HostAttempt};
 use crate::state::job::waiting;
 use crate::state::job::{Job, Jobs};
 use crate::state::queue::after;
 use crate::state::scheduler::Scheduler;
-use crate::state::speculation::Turn;
+use crate::state::speculation::TaskTurn;
 
 /// The number of attempts, in preemption order, that may be on unsuitable hosts before all are
 /// searched.
@@ -31,7 +31,7 @@ const LOOK: Span = Span::from_secs(1);
 
 /// The properties that decide whether a waiting task finds room.
 #[derive(Clone, Copy, PartialEq)]
-struct Kind {
+struct PreemptorClass {
     disclosed: bool,
     overtakes: bool,
     answer: Option<Batchactive>,
@@ -40,31 +40,31 @@ struct Kind {
 }
 
 /// A waiting task that wants room: the next one of `job`.
-struct Claim {
+struct Preemptor {
     job: JobId,
     /// Its turn. In jobs without speculation all tasks are alike.
-    turn: Turn,
+    turn: TaskTurn,
     /// Whether it may take the slot of a task of its own kind that goes after it.
     overtakes: bool,
 }
 
 /// An attempt that may be preempted, with the values that rank it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Candidate {
+pub(crate) struct PreemptionCandidate {
     host: HostId,
     attempt: AttemptId,
-    turn: Turn,
+    turn: TaskTurn,
     /// The work that is left.
     left: Span,
     /// The time on its host that would be lost.
     loss: Span,
 }
 
-impl Candidate {
+impl PreemptionCandidate {
     /// Returns the preemption order; the greatest goes first: a disclosed task, the one that loses
     /// the least, and the last in order of those.
     fn order(&self) -> (bool, Reverse<Span>, u64, u64, u32, Reverse<AttemptId>) {
-        let Turn {
+        let TaskTurn {
             disclosed,
             key,
             place,
@@ -91,7 +91,7 @@ impl Scheduler {
 
         self.rank_standing();
         // Tasks of a kind come in rank order: if the first one finds no room, the others find none.
-        let mut hopeless: Vec<Kind> = Vec::new();
+        let mut hopeless: Vec<PreemptorClass> = Vec::new();
         let mut last = None;
         let mut in_vain = 0;
         let mut coming = self.slots_coming();
@@ -161,7 +161,7 @@ impl Scheduler {
 
     /// Returns the kind of a waiting job's next task, which tells whom it may preempt; `None` where
     /// it preempts no one.
-    fn kind(&self, rank: Rank) -> Option<Kind> {
+    fn kind(&self, rank: Rank) -> Option<PreemptorClass> {
         let job = self
             .jobs
             .table
@@ -176,9 +176,9 @@ impl Scheduler {
             .map(|speculation| speculation.answer());
         let overtakes = answer.is_some_and(|answer| match rank.disclosed() {
             true => matches!(answer.disclosed, Disclosed::Need { .. }),
-            false => answer.requested == Requested::Srpt,
+            false => answer.requested == RequestedOrder::Srpt,
         });
-        let kind = Kind {
+        let kind = PreemptorClass {
             disclosed: rank.disclosed(),
             overtakes,
             answer,
@@ -189,10 +189,10 @@ impl Scheduler {
     }
 
     /// Returns the job's next task as a claim.
-    fn claim(&mut self, id: JobId, overtakes: bool) -> Option<Claim> {
+    fn claim(&mut self, id: JobId, overtakes: bool) -> Option<Preemptor> {
         let job = self.jobs.table.get_mut(&id)?;
         if job.speculation.is_some() {
-            return Some(Claim {
+            return Some(Preemptor {
                 job: id,
                 turn: job.turn()?,
                 overtakes,
@@ -200,9 +200,9 @@ impl Scheduler {
         }
 
         let index = job.requeued.first().or(job.fresh.first())?;
-        Some(Claim {
+        Some(Preemptor {
             job: id,
-            turn: Turn {
+            turn: TaskTurn {
                 index,
                 disclosed: false,
                 key: 0,
@@ -213,7 +213,7 @@ impl Scheduler {
     }
 
     /// Returns the attempt to preempt for it, if any.
-    fn candidate(&self, claim: &Claim) -> Option<Candidate> {
+    fn candidate(&self, claim: &Preemptor) -> Option<PreemptionCandidate> {
         let claimant = self.jobs.table.get(&claim.job)?;
         let standing = &self.hosts.index.standing;
         let disclosed = match (claim.turn.disclosed, claimant.speculation.as_deref()) {
@@ -231,9 +231,9 @@ impl Scheduler {
     fn first_that_does(
         &self,
         firsts: impl Iterator<Item = AttemptId>,
-        claim: &Claim,
+        claim: &Preemptor,
         claimant: &Job,
-    ) -> Option<Candidate> {
+    ) -> Option<PreemptionCandidate> {
         let mut tried = 0;
         let mut refused = false;
         for attempt in firsts {
@@ -268,11 +268,12 @@ impl Scheduler {
             goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host)
         });
 
-        fit.map(|(.., found)| found).max_by_key(Candidate::order)
+        fit.map(|(.., found)| found)
+            .max_by_key(PreemptionCandidate::order)
     }
 
     /// Returns an attempt that may be preempted, with its job and its host.
-    fn found(&self, attempt: AttemptId) -> Option<(&Job, &Host, Candidate)> {
+    fn found(&self, attempt: AttemptId) -> Option<(&Job, &Host, PreemptionCandidate)> {
         let job = self.jobs.table.get(&attempt.task.job)?;
         let host = self
             .hosts
@@ -284,7 +285,7 @@ impl Scheduler {
 
     /// Returns an attempt with more work left than the claimant's task, requested too, that keeps
     /// its state.
-    fn longer(&self, claim: &Claim, claimant: &Job) -> Option<Candidate> {
+    fn longer(&self, claim: &Preemptor, claimant: &Job) -> Option<PreemptionCandidate> {
         if !claim.overtakes || claim.turn.disclosed {
             return None;
         }
@@ -294,7 +295,7 @@ impl Scheduler {
             .speculating
             .iter()
             .filter_map(|id| self.jobs.table.get(id));
-        let mut best: Option<Candidate> = None;
+        let mut best: Option<PreemptionCandidate> = None;
         for job in
             jobs.filter(|job| job.rules.checkpoint && job.records.len() as u64 > job.requeued.len())
         {
@@ -329,7 +330,7 @@ impl Scheduler {
 
     /// Whether a slot of this host would serve the claim: the job would use it, and the next task
     /// is not kept from the host after a failure there.
-    fn serves(&self, claim: &Claim, claimant: &Job, host: &Host) -> bool {
+    fn serves(&self, claim: &Preemptor, claimant: &Job, host: &Host) -> bool {
         let kept_away = match claimant.speculation {
             Some(_) => claimant.shuns(claim.turn.index, host.id, &self.hosts),
             None => !claimant.has_work_for(host.id, &self.hosts),
@@ -355,8 +356,8 @@ impl Scheduler {
         job: &Job,
         host: &Host,
         attempt: AttemptId,
-        load: &Load,
-    ) -> Option<Candidate> {
+        load: &HostAttempt,
+    ) -> Option<PreemptionCandidate> {
         // An ended attempt leaves its slot anyway, and its result is on its way.
         let speculation = job
             .speculation
@@ -378,7 +379,7 @@ impl Scheduler {
             self.now.since(host.began(load, start_cost))
         };
 
-        Some(Candidate {
+        Some(PreemptionCandidate {
             host: host.id,
             attempt,
             turn: speculation.turn(index, left),
@@ -388,7 +389,12 @@ impl Scheduler {
     }
 
     /// Preempts the chosen attempt and starts the claimant's task; returns whether it started.
-    fn give_room(&mut self, chosen: &Candidate, claim: &Claim, fx: &mut Vec<Effect>) -> bool {
+    fn give_room(
+        &mut self,
+        chosen: &PreemptionCandidate,
+        claim: &Preemptor,
+        fx: &mut Vec<Effect>,
+    ) -> bool {
         let started = |jobs: &Jobs| jobs.table.get(&claim.job).map(|job| job.attempts);
         let before = started(&self.jobs);
         self.give_way(chosen, TaskId::new(claim.job, claim.turn.index), fx);
@@ -398,7 +404,7 @@ impl Scheduler {
 
     /// Returns the attempt of an unrequested task on this host that is preempted for a task with a
     /// promise: the one with the least to lose.
-    pub(crate) fn makes_room_on(&self, host: HostId) -> Option<Candidate> {
+    pub(crate) fn makes_room_on(&self, host: HostId) -> Option<PreemptionCandidate> {
         if self.hosts.index.standing.is_bare() {
             return None;
         }
@@ -412,12 +418,17 @@ impl Scheduler {
             .attempts()
             .filter(standing);
         held.filter_map(|attempt| Some(self.found(attempt)?.2))
-            .max_by_key(Candidate::order)
+            .max_by_key(PreemptionCandidate::order)
     }
 
     /// Preempts one attempt: freezes it if its host can hold it, or else ends it.
-    pub(crate) fn give_way(&mut self, chosen: &Candidate, by: TaskId, fx: &mut Vec<Effect>) {
-        let Candidate {
+    pub(crate) fn give_way(
+        &mut self,
+        chosen: &PreemptionCandidate,
+        by: TaskId,
+        fx: &mut Vec<Effect>,
+    ) {
+        let PreemptionCandidate {
             host,
             attempt,
             left,
@@ -481,14 +492,14 @@ impl Scheduler {
         } else {
             self.width_with(id, also.len() as u32, &also)
         };
-        let hosts = if let Some(Choice::Start(hosts)) = chosen {
+        let hosts = if let Some(WidthChoice::Start(hosts)) = chosen {
             hosts as usize
         } else {
             0
         };
         let lacking = hosts.saturating_sub(there);
 
-        let mut others: Vec<Candidate> = others.into_values().collect();
+        let mut others: Vec<PreemptionCandidate> = others.into_values().collect();
         if let Some(gang) = self
             .jobs
             .table
@@ -524,8 +535,12 @@ impl Scheduler {
 
     /// Returns the hosts beside these on which the job could get a slot by one preemption of an
     /// unrequested task, each with the attempt that has the least to lose.
-    fn others_for(&self, job: &Job, free: &BTreeSet<HostId>) -> BTreeMap<HostId, Candidate> {
-        let mut others: BTreeMap<HostId, Candidate> = BTreeMap::new();
+    fn others_for(
+        &self,
+        job: &Job,
+        free: &BTreeSet<HostId>,
+    ) -> BTreeMap<HostId, PreemptionCandidate> {
+        let mut others: BTreeMap<HostId, PreemptionCandidate> = BTreeMap::new();
         let standing = self
             .hosts
             .index
@@ -562,7 +577,7 @@ impl Scheduler {
 
 /// Whether the running task goes after the claim's. Among tasks of one kind, only one that keeps
 /// its state can be preempted.
-fn goes_after(running: &Candidate, claim: &Claim, job: &Job, claimant: &Job) -> bool {
+fn goes_after(running: &PreemptionCandidate, claim: &Preemptor, job: &Job, claimant: &Job) -> bool {
     if running.turn.disclosed != claim.turn.disclosed {
         return running.turn.disclosed;
     }

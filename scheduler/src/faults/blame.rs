@@ -3,7 +3,7 @@
 //! after several jobs it is benched: it gets one task at a time, until one succeeds. Charges to
 //! tasks are made in `crate::handlers::attempts`.
 
-use crate::state::blame::{Bar, Bench, LOOKED_AT};
+use crate::state::blame::{Bench, Exclusion, LOOKED_AT};
 
 use common::attempt::Outcome;
 use common::{AttemptId, HostId, JobId, Span};
@@ -74,7 +74,7 @@ impl Scheduler {
         job.blame.note(id, success);
 
         let barred = job.bar(id).is_some();
-        let blamed = |host: &HostId| matches!(job.bar(*host), Some(Bar::Blamed(..)));
+        let blamed = |host: &HostId| matches!(job.bar(*host), Some(Exclusion::Blamed(..)));
         let blamed: Vec<HostId> = job.blame.suspects.iter().copied().filter(blamed).collect();
         for host in blamed {
             self.strike(host, of);
@@ -191,13 +191,13 @@ impl Scheduler {
     /// Returns the reason why a host is passed over for a job after failures there, if it is.
     pub(crate) fn why_blamed(&self, host: &Host, job: &Job) -> Option<String> {
         match job.bar(host.id) {
-            Some(Bar::Blamed(row, elsewhere)) => {
+            Some(Exclusion::Blamed(row, elsewhere)) => {
                 return Some(format!(
                     "{row} attempts of this job in a row failed here, and {elsewhere} succeeded elsewhere: it gets no more \
                      of the job"
                 ));
             }
-            Some(Bar::Undecided(row)) => {
+            Some(Exclusion::Undecided(row)) => {
                 return Some(format!(
                     "{row} attempts of this job in a row failed here: it waits for the end of those elsewhere"
                 ));

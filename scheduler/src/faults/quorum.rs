@@ -2,20 +2,20 @@
 //! still need, the hosts of these, and the consequences of a comparison. The caller compares the
 //! results; the trust in hosts is decided in [`crate::policy::trust`].
 
-use crate::state::question::Question;
+use crate::state::question::OpenVotes;
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
 
 use crate::handlers::dispatch::Starter;
-use crate::policy::replication::{Class, Urgency};
+use crate::policy::replication::{CopyPurpose, Urgency};
 use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM, audited};
 use crate::protocol::effect::{CopyReason, Effect, EndReason, Judgement, Settled};
-use crate::protocol::event::Progress;
-use crate::state::job::{Job, Record};
+use crate::protocol::event::RestoredProgress;
+use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
 use crate::state::wishes::Wish;
 
-impl Record {
-    fn question(&mut self) -> &mut Question {
+impl TaskRecord {
+    fn question(&mut self) -> &mut OpenVotes {
         self.question.get_or_insert_default()
     }
 }
@@ -23,8 +23,8 @@ impl Record {
 impl Job {
     /// Returns the number of further attempts of a task that are needed, held up ones not counted
     /// as live.
-    fn results_missing(record: &Record) -> usize {
-        let Some(Question { ballot, wanted }) = record.question.as_deref() else {
+    fn results_missing(record: &TaskRecord) -> usize {
+        let Some(OpenVotes { ballot, wanted }) = record.question.as_deref() else {
             return 0;
         };
         let enough = ballot.votes().len() >= (MOST_RESULTS * wanted) as usize;
@@ -58,7 +58,7 @@ impl Job {
                     .filter(|_| wanted <= 1)
                     .unwrap_or(CopyReason::Quorum(wanted));
                 let urgency = Urgency {
-                    class: Class::Primary,
+                    class: CopyPurpose::Primary,
                     speed: common::Speed::REFERENCE,
                 };
                 self.wishes.add(
@@ -152,7 +152,8 @@ impl Starter<'_> {
     pub(crate) fn place_for_quorum(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         self.prepare(job);
         for (index, class, _) in job.wishes.all() {
-            if class == Class::Primary && !self.hosts.index.ready.is_empty() && self.quota > 0 {
+            if class == CopyPurpose::Primary && !self.hosts.index.ready.is_empty() && self.quota > 0
+            {
                 self.place_wanted(job, index, fx);
             }
         }
@@ -167,7 +168,7 @@ impl Starter<'_> {
             };
             let why = job.records.get(&index).map_or(
                 crate::protocol::effect::StartReason::First,
-                Record::start_reason,
+                TaskRecord::start_reason,
             );
             job.requeued.remove(index);
             self.start(job, index, host, why, fx);
@@ -415,7 +416,7 @@ impl Scheduler {
         fx.push(Effect::TasksReopened { job: id, tasks });
 
         for (index, (attempt, highest)) in alone {
-            let mut record = Record::reborn(highest, false);
+            let mut record = TaskRecord::reborn(highest, false);
             let question = record.question();
             question.wanted = size;
             question.ballot.add(attempt, host, party);
@@ -436,7 +437,7 @@ impl Scheduler {
         &mut self,
         id: JobId,
         job: &mut Job,
-        progress: &Progress,
+        progress: &RestoredProgress,
         fx: &mut Vec<Effect>,
     ) {
         let size = job.rules.quorum.size;

@@ -9,8 +9,8 @@ use common::{Span, Time};
 use crate::forecast::starts::age_s;
 use crate::handlers::dispatch::Starter;
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
-use crate::state::host::{Host, Hosts, Load};
-use crate::state::job::{Job, Record};
+use crate::state::host::{Host, HostAttempt, Hosts};
+use crate::state::job::{Job, TaskRecord};
 
 /// The run time at which an attempt is overdue, as a multiple of the longest run seen of its kind.
 const OVERDUE: f64 = 3.0;
@@ -186,10 +186,10 @@ fn has_slot_for(host: &Host) -> bool {
 /// Returns the attempt of a task that goes on, if there is only one, with its host, load and
 /// number. Where two go on, a third would hardly end any sooner.
 fn alone<'a>(
-    record: &Record,
+    record: &TaskRecord,
     hosts: &'a Hosts,
     max_copies: u32,
-) -> Option<(&'a Host, &'a Load, u32)> {
+) -> Option<(&'a Host, &'a HostAttempt, u32)> {
     if record.live.len() >= max_copies as usize {
         return None;
     }
@@ -206,7 +206,7 @@ fn alone<'a>(
 }
 
 /// Returns the seconds that an attempt has run, without suspensions.
-fn ran_s(host: &Host, load: &Load, now: Time) -> f64 {
+fn ran_s(host: &Host, load: &HostAttempt, now: Time) -> f64 {
     if host.holds_still(load.phase) {
         load.ran.secs()
     } else {

@@ -9,10 +9,10 @@ use common::job::Needs;
 use common::{JobId, Span, Time};
 
 use crate::policy::ordering::Rank;
-use crate::prediction::malleable::{Learned, Lifetime, Machine, Paced, Unit, Wait};
-use crate::prediction::predict::Server;
-use crate::prediction::survival::{Curve, Tabulated};
-use crate::state::host::{Host, Liveness, Load, Presence};
+use crate::prediction::malleable::{HostHolder, LearnedLives, Lifetime, MachineState, Paced, Wait};
+use crate::prediction::predict::PredictedSlot;
+use crate::prediction::survival::{Curve, TabulatedSurvival};
+use crate::state::host::{Host, HostAttempt, Liveness, Presence};
 use crate::state::queue::Ahead;
 use crate::state::scheduler::Scheduler;
 
@@ -52,9 +52,9 @@ pub struct HostsWait {
 
 /// The law of an owner's stay. Beyond the end of its table the owner leaves at a rate that falls
 /// with age.
-pub(crate) struct Stay<'a>(&'a Tabulated);
+pub(crate) struct OwnerStay<'a>(&'a TabulatedSurvival);
 
-impl Lifetime for Stay<'_> {
+impl Lifetime for OwnerStay<'_> {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
         let alive = self.0.alive(age_s).max(1e-9);
         let own = 1.0 - self.0.alive(age_s + more_s) / alive;
@@ -68,13 +68,13 @@ impl Lifetime for Stay<'_> {
 }
 
 /// The law of a usable host's absence: its owner came, and has not left again.
-struct Away<'a> {
+struct OwnerAbsence<'a> {
     curve: &'a Curve,
     /// The part of the time in which hosts are usable, in the long run.
     usable: f64,
 }
 
-impl Lifetime for Away<'_> {
+impl Lifetime for OwnerAbsence<'_> {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
         (1.0 - self.usable) * (1.0 - self.curve.survival(age_s, more_s))
     }
@@ -93,9 +93,9 @@ const APART: f64 = 1.25;
 const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
 
 /// The slots that waiting jobs queue for.
-struct Line<'a> {
+struct SlotQueue<'a> {
     /// The taken slots, or a sample in which each stands for `each` of them.
-    machine: Machine<'a>,
+    machine: MachineState<'a>,
     /// The times at which one of them is free, two, and so on, in seconds from now; filled when
     /// first asked for.
     taken_s: OnceCell<Vec<[Option<f64>; 3]>>,
@@ -107,19 +107,19 @@ struct Line<'a> {
 /// A part of the queue beyond the slots: the work ahead of each of its ends, and the seconds in
 /// which that is done.
 #[derive(Default)]
-struct Way {
+struct QueueAhead {
     from: (f64, f64),
     to: (f64, f64),
 }
 
 /// The laws of lifetimes on these hosts.
-pub(crate) struct Laws<'a> {
-    programs: BTreeMap<&'a str, Learned>,
-    pub(crate) unknown: Learned,
-    pub(crate) stay: Stay<'a>,
+pub(crate) struct LifetimeLaws<'a> {
+    programs: BTreeMap<&'a str, LearnedLives>,
+    pub(crate) unknown: LearnedLives,
+    pub(crate) stay: OwnerStay<'a>,
 }
 
-impl<'a> Laws<'a> {
+impl<'a> LifetimeLaws<'a> {
     pub(crate) fn of(scheduler: &'a Scheduler) -> Self {
         let lives = &scheduler.foresight.lives;
         let unknown = lives.pooled();
@@ -140,14 +140,14 @@ impl<'a> Laws<'a> {
                 .or_insert_with(|| lives.law(&unknown, program, &[]));
         }
 
-        Laws {
+        LifetimeLaws {
             programs,
             unknown,
-            stay: Stay(&scheduler.foresight.curves().resumption),
+            stay: OwnerStay(&scheduler.foresight.curves().resumption),
         }
     }
 
-    pub(crate) fn program(&self, scheduler: &Scheduler, job: JobId) -> &Learned {
+    pub(crate) fn program(&self, scheduler: &Scheduler, job: JobId) -> &LearnedLives {
         let job = scheduler.jobs.table.get(&job);
         job.and_then(|job| {
             self.programs
@@ -158,7 +158,7 @@ impl<'a> Laws<'a> {
 }
 
 /// Returns the seconds that an attempt has run.
-pub(crate) fn age_s(load: &Load, now: Time) -> f64 {
+pub(crate) fn age_s(load: &HostAttempt, now: Time) -> f64 {
     let since = load
         .noted
         .filter(|_| load.phase.executing())
@@ -241,7 +241,7 @@ impl Scheduler {
             return Vec::new();
         }
 
-        let laws = Laws::of(self);
+        let laws = LifetimeLaws::of(self);
         let stays = self.stays(now);
         let mut free = 0;
         let mut busy = Vec::new();
@@ -255,9 +255,9 @@ impl Scheduler {
             busy.extend(loads);
         }
 
-        let mut units: Vec<Unit<'_>> = busy
+        let mut units: Vec<HostHolder<'_>> = busy
             .iter()
-            .map(|(age_s, law)| Unit {
+            .map(|(age_s, law)| HostHolder {
                 hosts: 1,
                 age_s: *age_s,
                 law,
@@ -265,7 +265,7 @@ impl Scheduler {
             .collect();
         units.extend(stays.iter().flat_map(|(age_s, slots)| {
             std::iter::repeat_n(
-                Unit {
+                HostHolder {
                     hosts: 1,
                     age_s: *age_s,
                     law: &laws.stay as &dyn Lifetime,
@@ -274,11 +274,11 @@ impl Scheduler {
             )
         }));
 
-        let line = Line::of(free, units);
+        let line = SlotQueue::of(free, units);
         let unknown_s = LazyCell::new(|| {
-            let task = Machine::new(
+            let task = MachineState::new(
                 0,
-                vec![Unit {
+                vec![HostHolder {
                     hosts: 1,
                     age_s: 0.0,
                     law: &laws.unknown,
@@ -287,7 +287,7 @@ impl Scheduler {
             PARTS.map(|part| task.quantile_s(1, part).unwrap_or(FAR_S))
         });
 
-        let mut way = Way::default();
+        let mut way = QueueAhead::default();
         let mut wait_s = |ahead: &Ahead| {
             line.wait_s(ahead.tasks).unwrap_or_else(|| {
                 let work_s = if ahead.unknown > 0 {
@@ -313,7 +313,7 @@ impl Scheduler {
         ahead: &Ahead,
         work_s: [f64; 3],
         tasks: u64,
-        way: &mut Way,
+        way: &mut QueueAhead,
         now: Time,
     ) -> Option<[f64; 3]> {
         let [least_s, work_s, most_s] = work_s.map(|work_s| work_s.max(1e-6));
@@ -326,7 +326,7 @@ impl Scheduler {
                     self.queue_s(mean_s, tasks, now).max(way.to.1),
                 )
             };
-            *way = Way {
+            *way = QueueAhead {
                 from: place(tasks),
                 to: place(more),
             };
@@ -344,7 +344,7 @@ impl Scheduler {
     /// Predicts the wait for this many free hosts, each with a slot at least.
     pub fn predict_hosts(&self, wanted: u32, now: Time) -> HostsWait {
         let curves = self.foresight.curves();
-        let away = Away {
+        let away = OwnerAbsence {
             curve: &curves.suspension,
             usable: 1.0 / curves.stretch,
         };
@@ -367,10 +367,10 @@ impl Scheduler {
     /// its lifetime there.
     pub(crate) fn unit<'a>(
         &self,
-        laws: &'a Laws<'_>,
+        laws: &'a LifetimeLaws<'_>,
         host: &Host,
         job: JobId,
-        load: &Load,
+        load: &HostAttempt,
         now: Time,
     ) -> (f64, Paced<'a>) {
         let law: &dyn Lifetime = laws.program(self, job);
@@ -385,9 +385,9 @@ impl Scheduler {
     }
 
     /// Returns the slots that will take such tasks once the owners leave who are present now.
-    pub(crate) fn servers_to_come(&self, work_s: f64, now: Time) -> Vec<Server> {
+    pub(crate) fn servers_to_come(&self, work_s: f64, now: Time) -> Vec<PredictedSlot> {
         let curves = self.foresight.curves();
-        let stay = Stay(&curves.resumption);
+        let stay = OwnerStay(&curves.resumption);
         let mut stays_s = BTreeMap::new();
         let mut servers = Vec::new();
 
@@ -397,9 +397,9 @@ impl Scheduler {
             let free_s = *stays_s
                 .entry((16.0 * age_s.ln_1p()) as u32)
                 .or_insert_with(|| {
-                    Machine::new(
+                    MachineState::new(
                         0,
-                        vec![Unit {
+                        vec![HostHolder {
                             hosts: 1,
                             age_s,
                             law: &stay,
@@ -414,7 +414,7 @@ impl Scheduler {
                 .task_s(host, work_s, 1.0, self.settings.start_cost)
                 * curves.stretch;
             servers.extend(std::iter::repeat_n(
-                Server {
+                PredictedSlot {
                     free_s,
                     task_s: task_s.max(1e-6),
                 },
@@ -441,18 +441,18 @@ impl Scheduler {
     }
 }
 
-impl<'a> Line<'a> {
+impl<'a> SlotQueue<'a> {
     /// Creates the queue's slots: `free` free ones, and the taken ones.
-    fn of(free: usize, mut units: Vec<Unit<'a>>) -> Self {
+    fn of(free: usize, mut units: Vec<HostHolder<'a>>) -> Self {
         units.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
         let slots = (free + units.len()) as u64;
 
         // A sample stands for many slots: the median is the same, the interval somewhat wider.
         let each = units.len().div_ceil(UNITS).max(1);
         let some = units.into_iter().skip(each / 2).step_by(each).collect();
-        let machine = Machine::new(0, some);
+        let machine = MachineState::new(0, some);
         let taken_s = OnceCell::new();
-        Line {
+        SlotQueue {
             machine,
             taken_s,
             each: each as u64,
@@ -482,7 +482,7 @@ impl<'a> Line<'a> {
     }
 }
 
-impl Way {
+impl QueueAhead {
     fn left_s(&self, work_s: f64) -> f64 {
         let part = (work_s - self.from.0) / (self.to.0 - self.from.0);
         self.from.1 + part * (self.to.1 - self.from.1)

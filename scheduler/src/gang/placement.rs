@@ -12,12 +12,12 @@ use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::forecast::starts::counts;
 use crate::handlers::dispatch::Starter;
-use crate::policy::Limits;
+use crate::policy::LimitSource;
 use crate::policy::ordering::Rank;
-use crate::policy::placement::View;
-use crate::policy::width::{Choice, Holdout};
+use crate::policy::placement::PlacementView;
+use crate::policy::width::{Holdout, WidthChoice};
 use crate::prediction::lessons::Lessons;
-use crate::prediction::reservation::Run;
+use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::effect::{Effect, EndReason};
 use crate::state::host::{Host, Liveness, Presence};
@@ -136,7 +136,9 @@ impl Scheduler {
         let of = &job.stack.terms.estimator;
         let experience = &mut self.foresight.experience;
         experience.widths.observe(of, width, work_s);
-        self.foresight.lives.observe(&of.program, Run::done(work_s));
+        self.foresight
+            .lives
+            .observe(&of.program, ObservedRun::done(work_s));
     }
 
     /// Gives each waiting rank a host, if the gang holds hosts; returns `false` where one finds
@@ -396,8 +398,8 @@ impl Scheduler {
 
         let free = self.free_for(id);
         match self.choose_width(id, free.len() as u32) {
-            Some(Choice::Start(hosts)) => self.form(id, &free, hosts as usize, fx),
-            Some(Choice::Hold(holdout)) => self.hold(id, holdout, &free, fx),
+            Some(WidthChoice::Start(hosts)) => self.form(id, &free, hosts as usize, fx),
+            Some(WidthChoice::Hold(holdout)) => self.hold(id, holdout, &free, fx),
             None => {
                 if let Some(gang) = self
                     .jobs
@@ -425,7 +427,7 @@ impl Scheduler {
             });
         }
 
-        if matches!(job.policy.limits, Limits::Learned(_))
+        if matches!(job.policy.limits, LimitSource::Learned(_))
             && !job.rules.checkpoint
             && job.attempts == 0
         {

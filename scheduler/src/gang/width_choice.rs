@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::job::Needs;
 use common::{HostId, JobId, Ranks, Span, Time};
 
-use crate::forecast::starts::{FAR_S, HELD, Laws, age_s, counts};
-use crate::policy::width::{Choice, Holdout, Question, Soonest, Way, Width};
+use crate::forecast::starts::{FAR_S, HELD, LifetimeLaws, age_s, counts};
+use crate::policy::width::{Holdout, Soonest, Width, WidthChoice, WidthOption, WidthQuestion};
 use crate::policy::{Policy, policy};
 use crate::prediction::estimates::Estimator;
-use crate::prediction::malleable::{Guess, Machine, Malleable, Paced, Speedup, Unit, fit};
+use crate::prediction::malleable::{
+    Guess, HostHolder, MachineState, Malleable, Paced, Speedup, fit,
+};
 use crate::protocol::effect::Effect;
 use crate::protocol::event::Bag;
 use crate::state::gang::Gang;
@@ -47,9 +49,9 @@ pub struct WidthOffer {
     /// The number of jobs that wait behind it, whose waits count under some policies.
     pub behind: u32,
     /// Every width and wait that was compared; empty where the speedup is unknown.
-    pub ways: Vec<Way>,
+    pub ways: Vec<WidthOption>,
     /// The number of hosts on which it starts, or for which it waits.
-    pub choice: Option<Choice>,
+    pub choice: Option<WidthChoice>,
 }
 
 /// The state of a gang.
@@ -68,7 +70,7 @@ pub struct Together {
 }
 
 /// The hosts as seen by a gang.
-struct View<'a> {
+struct GangView<'a> {
     policy: &'a Policy,
     gang: &'a Gang,
     /// The number of hosts that it could have at once.
@@ -80,8 +82,8 @@ struct View<'a> {
 }
 
 /// The predicted waits for each number of free hosts, each computed at most once.
-struct Waits<'a> {
-    machine: &'a Machine<'a>,
+struct PredictedWaits<'a> {
+    machine: &'a MachineState<'a>,
     likely_s: RefCell<BTreeMap<u32, Option<f64>>>,
     edges_s: RefCell<BTreeMap<u32, [f64; 2]>>,
 }
@@ -132,7 +134,7 @@ impl Scheduler {
         let free = free.count() as u32;
 
         let behind = 0;
-        let view = View {
+        let view = GangView {
             policy: &policy,
             gang: &gang,
             free,
@@ -172,7 +174,7 @@ impl Scheduler {
             });
 
             WidthOffer {
-                choice: gang.holdout.map(Choice::Hold).or(offer.choice),
+                choice: gang.holdout.map(WidthChoice::Hold).or(offer.choice),
                 ..offer
             }
         });
@@ -198,8 +200,8 @@ impl Scheduler {
                 scaling, choice, ..
             } = offer?;
             let (wait_s, hosts) = match choice? {
-                Choice::Start(hosts) => (0.0, hosts),
-                Choice::Hold(held) => (held.left_s(now.secs()), held.hosts),
+                WidthChoice::Start(hosts) => (0.0, hosts),
+                WidthChoice::Hold(held) => (held.left_s(now.secs()), held.hosts),
             };
             Some(now + Span::from_secs_f64(wait_s + scaling?.run_s(hosts)))
         };
@@ -235,7 +237,7 @@ impl Scheduler {
                 kept,
                 now,
                 |machine| {
-                    let waits = Waits::of(machine);
+                    let waits = PredictedWaits::of(machine);
                     starts.extend(
                         ids.iter().filter_map(|id| {
                             Some((*id, self.wait_together(*id, kept, &waits, now)?))
@@ -252,7 +254,7 @@ impl Scheduler {
         &self,
         id: JobId,
         kept: &[HostId],
-        waits: &Waits<'_>,
+        waits: &PredictedWaits<'_>,
         now: Time,
     ) -> Option<[f64; 3]> {
         let job = self.jobs.table.get(&id)?;
@@ -264,9 +266,9 @@ impl Scheduler {
                 now,
             )
         };
-        match gang.holdout.map(Choice::Hold).or_else(chosen)? {
-            Choice::Start(_) => Some([0.0; 3]),
-            Choice::Hold(held) => {
+        match gang.holdout.map(WidthChoice::Hold).or_else(chosen)? {
+            WidthChoice::Start(_) => Some([0.0; 3]),
+            WidthChoice::Hold(held) => {
                 let (left_s, [low_s, high_s]) =
                     (held.left_s(now.secs()), waits.edges_s(held.hosts));
                 Some([low_s.min(left_s), left_s, high_s.max(left_s)])
@@ -283,7 +285,7 @@ impl Scheduler {
         free.len()
     }
 
-    fn view<'a>(&self, job: &'a Job, gang: &'a Gang, free: u32) -> View<'a> {
+    fn view<'a>(&self, job: &'a Job, gang: &'a Gang, free: u32) -> GangView<'a> {
         let behind = self
             .jobs
             .lines
@@ -293,7 +295,7 @@ impl Scheduler {
             .saturating_sub(1) as u32;
 
         let again = gang.width.map(|_| job.waiting() as u32);
-        View {
+        GangView {
             policy: &job.policy,
             gang,
             free,
@@ -304,7 +306,7 @@ impl Scheduler {
 
     /// Returns the gang's number of hosts, and whether it starts now. The last choice stands while
     /// nothing has changed.
-    pub(crate) fn choose_width(&mut self, id: JobId, free: u32) -> Option<Choice> {
+    pub(crate) fn choose_width(&mut self, id: JobId, free: u32) -> Option<WidthChoice> {
         let now = self.now;
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
@@ -313,13 +315,13 @@ impl Scheduler {
         if let (Some(held), Some((before, behind, looked))) = (gang.holdout, gang.looked) {
             let unchanged = (before, behind) == (free, view.behind) || now < looked + SOONEST;
             if unchanged && free < held.hosts && now.secs() < held.until_s {
-                return Some(Choice::Hold(held));
+                return Some(WidthChoice::Hold(held));
             }
         }
 
         let looked = Some((free, view.behind, now));
         let choice = self.with_machine(job.rules.needs, &[], now, |machine| {
-            self.choose(&view, &Waits::of(machine), now)
+            self.choose(&view, &PredictedWaits::of(machine), now)
         });
         self.jobs.table.get_mut(&id)?.gang.as_mut()?.looked = looked;
 
@@ -327,11 +329,11 @@ impl Scheduler {
     }
 
     /// The same choice if `free` hosts were free for it; `also` are those among them that are not.
-    pub(crate) fn width_with(&self, id: JobId, free: u32, also: &[HostId]) -> Option<Choice> {
+    pub(crate) fn width_with(&self, id: JobId, free: u32, also: &[HostId]) -> Option<WidthChoice> {
         let job = self.jobs.table.get(&id)?;
         let view = self.view(job, job.gang.as_ref()?, free);
         self.with_machine(job.rules.needs, also, self.now, |machine| {
-            self.choose(&view, &Waits::of(machine), self.now)
+            self.choose(&view, &PredictedWaits::of(machine), self.now)
         })
     }
 
@@ -373,8 +375,8 @@ impl Scheduler {
         }
     }
 
-    fn weigh(&self, view: &View<'_>, machine: &Machine<'_>, now: Time) -> WidthOffer {
-        let (waits, (least, most)) = (Waits::of(machine), bounds(view, machine.hosts()));
+    fn weigh(&self, view: &GangView<'_>, machine: &MachineState<'_>, now: Time) -> WidthOffer {
+        let (waits, (least, most)) = (PredictedWaits::of(machine), bounds(view, machine.hosts()));
         let scaling = view.gang.scaling.map(|scaling| self.paced(scaling));
         let rule = if let Width::Soonest(rule) = view.policy.width {
             rule
@@ -404,7 +406,12 @@ impl Scheduler {
         }
     }
 
-    fn choose(&self, view: &View<'_>, waits: &Waits<'_>, now: Time) -> Option<Choice> {
+    fn choose(
+        &self,
+        view: &GangView<'_>,
+        waits: &PredictedWaits<'_>,
+        now: Time,
+    ) -> Option<WidthChoice> {
         let (least, most) = bounds(view, waits.machine.hosts());
         if least > most {
             return None;
@@ -426,16 +433,16 @@ impl Scheduler {
 
     fn question<'a>(
         &'a self,
-        view: &View<'_>,
+        view: &GangView<'_>,
         job: &'a Malleable,
         (least, most): (u32, u32),
         now: Time,
-    ) -> Question<'a> {
+    ) -> WidthQuestion<'a> {
         let bias = &self.foresight.experience.waits.bias;
         let free = view.free;
         let behind = view.behind;
         let held = view.gang.holdout;
-        Question {
+        WidthQuestion {
             job,
             least,
             most,
@@ -447,16 +454,16 @@ impl Scheduler {
         }
     }
 
-    /// Builds the [`Machine`] of the hosts for a job with these needs, with `also` among the free
+    /// Builds the [`MachineState`] of the hosts for a job with these needs, with `also` among the free
     /// ones, and asks it.
     pub(crate) fn with_machine<T>(
         &self,
         needs: Needs,
         also: &[HostId],
         now: Time,
-        ask: impl FnOnce(&Machine<'_>) -> T,
+        ask: impl FnOnce(&MachineState<'_>) -> T,
     ) -> T {
-        let laws = Laws::of(self);
+        let laws = LifetimeLaws::of(self);
         let seats = self.seats();
         let fits = |host: &&Host| needs.missing(host.offers).is_none() && host.offers.together;
         let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();
@@ -516,21 +523,21 @@ impl Scheduler {
         }
 
         let stays = self.stays(now);
-        let mut units: Vec<Unit<'_>> = busy
+        let mut units: Vec<HostHolder<'_>> = busy
             .iter()
-            .map(|(hosts, (age_s, law))| Unit {
+            .map(|(hosts, (age_s, law))| HostHolder {
                 hosts: *hosts,
                 age_s: *age_s,
                 law,
             })
             .collect();
-        units.extend(stays.iter().map(|(age_s, _)| Unit {
+        units.extend(stays.iter().map(|(age_s, _)| HostHolder {
             hosts: 1,
             age_s: *age_s,
             law: &laws.stay,
         }));
 
-        ask(&Machine::new(free, units))
+        ask(&MachineState::new(free, units))
     }
 
     /// Returns the gang that holds each held host.
@@ -547,7 +554,7 @@ impl Scheduler {
 }
 
 /// Returns the least and the largest number of hosts that the job can choose.
-fn bounds(view: &View<'_>, hosts: u32) -> (u32, u32) {
+fn bounds(view: &GangView<'_>, hosts: u32) -> (u32, u32) {
     if let Some(again) = view.again {
         return if again <= hosts {
             (again, again)
@@ -565,8 +572,8 @@ fn bounds(view: &View<'_>, hosts: u32) -> (u32, u32) {
     (least, most.unwrap_or(u32::MAX).min(useful).min(hosts))
 }
 
-impl<'a> Waits<'a> {
-    fn of(machine: &'a Machine<'a>) -> Self {
+impl<'a> PredictedWaits<'a> {
+    fn of(machine: &'a MachineState<'a>) -> Self {
         Self {
             machine,
             likely_s: RefCell::default(),

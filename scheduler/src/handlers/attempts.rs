@@ -3,12 +3,12 @@
 use common::attempt::Outcome;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId};
 
-use crate::policy::replication::Class;
-use crate::prediction::reservation::Run;
+use crate::policy::replication::CopyPurpose;
+use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
-use crate::state::host::Load;
-use crate::state::job::{Job, Record};
+use crate::state::host::HostAttempt;
+use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
 
 /// The account to which the end of an attempt is charged.
@@ -101,7 +101,7 @@ impl Scheduler {
         let killed_s = job.killed_s(attempt.task.index);
 
         if teaches {
-            let life = Run {
+            let life = ObservedRun {
                 time: ran.secs() * speed.factor(),
                 done: !matches!(outcome, Outcome::TimedOut(_)),
             };
@@ -287,7 +287,7 @@ impl Scheduler {
 
     /// Notes the state of an attempt before it is lost: the part of its task in its checkpoint is
     /// kept, and the task takes longer than the attempt's run time at the last report.
-    fn note_done(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
+    fn note_done(&mut self, host: HostId, attempt: AttemptId, load: &HostAttempt) {
         let (Some(host), Some(job)) = (
             self.hosts.table.get(&host),
             self.jobs.table.get_mut(&attempt.task.job),
@@ -385,24 +385,24 @@ impl Scheduler {
             return;
         };
         let settled = match record {
-            Record { live, .. } if let Some(first) = live.first() => {
+            TaskRecord { live, .. } if let Some(first) = live.first() => {
                 if charge != Charge::Failure && job.policy.replication.requeue().applies(primary) {
                     let of = first.attempt.number;
                     job.want_copy(
                         index,
                         of,
-                        Class::Primary,
+                        CopyPurpose::Primary,
                         CopyReason::PrimaryLost,
                         self.settings.max_copies,
                     );
                 }
                 None
             }
-            Record { failures, .. } if *failures > job.rules.retries => {
+            TaskRecord { failures, .. } if *failures > job.rules.retries => {
                 Some(Settled::Failed(attempt, why))
             }
             _ if nowhere => Some(Settled::Failed(attempt, why)),
-            Record { losses, .. } if *losses > job.rules.max_losses => {
+            TaskRecord { losses, .. } if *losses > job.rules.max_losses => {
                 Some(Settled::LostTooOften(*losses))
             }
             _ => {
@@ -496,7 +496,7 @@ impl Scheduler {
     }
 }
 
-impl Record {
+impl TaskRecord {
     /// Whether an attempt of this number is live or remembered, on whatever host.
     fn knows(&self, number: u32) -> bool {
         self.live.iter().any(|copy| copy.attempt.number == number)
@@ -511,7 +511,7 @@ fn settled(state: common::view::TaskState) -> bool {
 
 /// Whether the attempt may have caused the loss of its host: its command was started, and it is not
 /// frozen.
-fn executing(load: &Load) -> bool {
+fn executing(load: &HostAttempt) -> bool {
     load.phase.executing() && !load.frozen
 }
 

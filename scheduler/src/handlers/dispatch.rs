@@ -3,15 +3,15 @@
 
 use common::{HostId, Incarnation, JobId, Span, TaskId, Time};
 
-use crate::policy::replication::{Class, Replicated};
+use crate::policy::replication::{CopyPurpose, Replicated};
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::foresight::Foresight;
-use crate::state::host::{Host, Hosts, Load};
+use crate::state::host::{Host, HostAttempt, Hosts};
 use crate::state::job::{Job, Jobs};
 use crate::state::scene::Scene;
 use crate::state::scheduler::Scheduler;
 use crate::state::settings::Settings;
-use crate::state::shares::Asked;
+use crate::state::shares::ShareWalk;
 
 /// The number of checks without a delivery after which a backlog is taken back. One is not enough:
 /// the caller itself may have been paused, with deliveries in its queue behind the tick.
@@ -96,7 +96,7 @@ impl Scheduler {
     /// Assigns waiting tasks, and those whose primary attempt was lost, to free slots, job by job.
     /// A job whose policy declines all ready hosts lets the next job try.
     pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
-        let mut asked = Asked::default();
+        let mut asked = ShareWalk::default();
         let mut passing = 0;
         let mut thawed = false;
 
@@ -163,7 +163,7 @@ impl Scheduler {
 
     /// Starts copies on slots that no waiting task took.
     fn place_copies(&mut self, fx: &mut Vec<Effect>) {
-        let mut asked = Asked::default();
+        let mut asked = ShareWalk::default();
         while !self.hosts.index.ready.is_empty()
             && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.copying, &asked)
         {
@@ -192,7 +192,7 @@ impl Scheduler {
         let Some(rank) = self
             .jobs
             .lines
-            .next_turn(&self.jobs.lines.waiting, &Asked::default())
+            .next_turn(&self.jobs.lines.waiting, &ShareWalk::default())
         else {
             return;
         };
@@ -411,7 +411,7 @@ impl<'a> Starter<'a> {
                     job.want_copy(
                         index,
                         number,
-                        Class::Duplicate,
+                        CopyPurpose::Duplicate,
                         CopyReason::Spare,
                         self.settings.max_copies,
                     );
@@ -495,7 +495,7 @@ impl<'a> Starter<'a> {
         }
 
         for (index, class, wish) in job.wishes.all() {
-            if class == Class::Duplicate
+            if class == CopyPurpose::Duplicate
                 && !job
                     .policy
                     .replication
@@ -511,7 +511,7 @@ impl<'a> Starter<'a> {
             let Some(host) = host else { continue };
             job.wishes.remove(index);
 
-            let primary = class == Class::Primary;
+            let primary = class == CopyPurpose::Primary;
             let why = StartReason::Duplicate(wish.of, wish.why);
             self.begin(job, index, host, primary, why, fx);
         }
@@ -569,9 +569,9 @@ impl<'a> Starter<'a> {
         let host = self.hosts.table.at_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
-        let load = Load {
+        let load = HostAttempt {
             resumed,
-            ..Load::assigned(self.now, duplicate, host.beat)
+            ..HostAttempt::assigned(self.now, duplicate, host.beat)
         };
         host.books.insert(attempt, load);
         self.hosts.index.update(host, self.now);

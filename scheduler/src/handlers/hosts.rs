@@ -1,12 +1,12 @@
 //! The handlers of hosts: joined, heard of, silent and gone.
 
-use common::attempt::{Held, Phase};
+use common::attempt::{HeldAttempt, Phase};
 use common::host::{OwnerState, Status};
 use common::{AttemptId, HostId, Span, Speed, Time};
 
 use crate::prediction::experience::{Habit, Temper, TrackRecord};
 use crate::protocol::effect::{CopyReason, Effect, EndReason};
-use crate::state::host::{Host, Liveness, Load, Presence};
+use crate::state::host::{Host, HostAttempt, Liveness, Presence};
 use crate::state::job::{EndedCopy, Jobs, LiveCopy};
 use crate::state::scheduler::Scheduler;
 
@@ -23,7 +23,7 @@ impl Scheduler {
         slots: u32,
         speed: Speed,
         status: Status,
-        held: &[Held],
+        held: &[HeldAttempt],
         fx: &mut Vec<Effect>,
     ) {
         let host = self.hosts.entry(id, self.now);
@@ -68,7 +68,7 @@ impl Scheduler {
         &mut self,
         id: HostId,
         status: Status,
-        held: &[Held],
+        held: &[HeldAttempt],
         fx: &mut Vec<Effect>,
     ) {
         if self.hear(id, Some((status.owner, status.owner_for))) {
@@ -113,7 +113,7 @@ impl Scheduler {
     /// it once was there and its task can still use it; else the host may drop it. An attempt on
     /// the books that is not listed is lost: at once when the host joins, after [`MISSING_BEATS`]
     /// heartbeats otherwise.
-    fn reconcile(&mut self, id: HostId, held: &[Held], joining: bool, fx: &mut Vec<Effect>) {
+    fn reconcile(&mut self, id: HostId, held: &[HeldAttempt], joining: bool, fx: &mut Vec<Effect>) {
         let Some(host) = self.hosts.get(id) else {
             return;
         };
@@ -133,7 +133,7 @@ impl Scheduler {
         }
 
         if listed < host.books.len() {
-            let patience = |load: &Load| {
+            let patience = |load: &HostAttempt| {
                 if joining || load.stopping {
                     1
                 } else {
@@ -165,7 +165,7 @@ impl Scheduler {
 
     /// Puts a listed attempt back on the books, or waits for its delivery. Returns `false` where it
     /// is of no use.
-    fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
+    fn keep(&mut self, id: HostId, held: &HeldAttempt, fx: &mut Vec<Effect>) -> bool {
         let attempt = held.attempt;
         let max_copies = self.settings.max_copies;
         let index = attempt.task.index;
@@ -221,8 +221,10 @@ impl Scheduler {
 
         job.requeued.remove(index);
         job.stir();
-        host.books
-            .insert(attempt, Load::assigned(self.now, duplicate, host.beat));
+        host.books.insert(
+            attempt,
+            HostAttempt::assigned(self.now, duplicate, host.beat),
+        );
         job.refresh(index, max_copies);
         self.jobs.lines.sync(job);
         moved(&mut self.jobs, host, held, max_copies, fx);
@@ -244,7 +246,12 @@ impl Scheduler {
         true
     }
 
-    pub(crate) fn on_attempts_moved(&mut self, id: HostId, held: &[Held], fx: &mut Vec<Effect>) {
+    pub(crate) fn on_attempts_moved(
+        &mut self,
+        id: HostId,
+        held: &[HeldAttempt],
+        fx: &mut Vec<Effect>,
+    ) {
         self.hear(id, None);
         let Some(host) = self.hosts.get(id) else {
             return;
@@ -256,7 +263,7 @@ impl Scheduler {
     }
 
     /// Updates the begins of the listed attempts in `standing`, by their reported run times.
-    fn note_begun(&mut self, id: HostId, held: &[Held]) {
+    fn note_begun(&mut self, id: HostId, held: &[HeldAttempt]) {
         let Some(host) = self
             .hosts
             .table
@@ -457,7 +464,13 @@ impl Scheduler {
 }
 
 /// Updates an attempt on the books by its host's report.
-fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
+fn moved(
+    jobs: &mut Jobs,
+    host: &mut Host,
+    held: &HeldAttempt,
+    max_copies: u32,
+    fx: &mut Vec<Effect>,
+) {
     let Some(load) = host.books.at_mut(&held.attempt) else {
         return;
     };

@@ -8,10 +8,10 @@ use common::{HostId, IdSet, JobId, Time};
 use crate::policy::Policy;
 use crate::policy::catalogue::{default_policy, policy};
 use crate::protocol::effect::{CancelReason, Effect, Refused};
-use crate::protocol::event::{Bag, Progress, Tested, Tried};
+use crate::protocol::event::{Bag, RestoredProgress, Tested, Tried};
 use crate::state::gang::Gang;
-use crate::state::host::Load;
-use crate::state::job::{Job, LiveCopy, Record};
+use crate::state::host::HostAttempt;
+use crate::state::job::{Job, LiveCopy, TaskRecord};
 use crate::state::promise::{Promise, stacking};
 use crate::state::scheduler::Scheduler;
 use crate::state::terms::Stack;
@@ -129,7 +129,7 @@ impl Scheduler {
         &mut self,
         id: JobId,
         bag: Bag,
-        progress: &Progress,
+        progress: &RestoredProgress,
         fx: &mut Vec<Effect>,
     ) {
         if self.jobs.table.contains_key(&id) {
@@ -188,7 +188,7 @@ impl Scheduler {
             return;
         }
 
-        let mut record = Record::reborn(number, tried.failures > 0);
+        let mut record = TaskRecord::reborn(number, tried.failures > 0);
         record.failures = tried.failures;
         record.losses = tried.losses;
 
@@ -214,9 +214,9 @@ impl Scheduler {
             };
 
             let duplicate = !record.live.is_empty();
-            let load = Load {
+            let load = HostAttempt {
                 phase,
-                ..Load::assigned(now, duplicate, host.beat)
+                ..HostAttempt::assigned(now, duplicate, host.beat)
             };
             host.books.insert(attempt, load);
 
@@ -328,7 +328,7 @@ impl Scheduler {
             if untried.remove(index) {
                 job.numbers.remove(&index);
                 job.records
-                    .insert(index, Record::reborn(number, failed.contains(index)));
+                    .insert(index, TaskRecord::reborn(number, failed.contains(index)));
                 job.requeued.insert(index);
             }
         }
@@ -362,7 +362,7 @@ impl Scheduler {
             .filter(|(index, _)| job.finished.contains(*index))
         {
             job.records
-                .insert(*index, Record::reborn((*number).min(MAX_NUMBER), false));
+                .insert(*index, TaskRecord::reborn((*number).min(MAX_NUMBER), false));
             job.requeued.insert(*index);
             gone.insert(*index);
         }

@@ -5,13 +5,13 @@
 use common::{HostId, Span};
 
 use crate::handlers::dispatch::Starter;
-use crate::policy::placement::View;
+use crate::policy::placement::PlacementView;
 use crate::policy::placement::lookahead::expected_s;
 use crate::policy::replication::Gain;
-use crate::policy::replication::gain::{Gains, Open, Search};
-use crate::prediction::completion_law::Law;
+use crate::policy::replication::gain::{CopySearch, Gains, OpenTask};
+use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::experience::JobKind;
-use crate::prediction::predict::{Server, completion_s};
+use crate::prediction::predict::{PredictedSlot, completion_s};
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::foresight::Foresight;
 use crate::state::host::{Host, Liveness, Presence};
@@ -56,20 +56,20 @@ const LOST_WITH_STATE_S: f64 = 30.0;
 
 /// A free slot, and the run time of a task there, in seconds.
 #[derive(Clone, Copy)]
-struct Slot {
+struct FreeSlot {
     host: HostId,
     task_s: f64,
 }
 
 /// A ready host, as seen by a job. Times are in seconds.
-struct Ready {
+struct ReadyHost {
     host: HostId,
     /// The time until it is free.
     free_s: f64,
     task_s: f64,
     /// The expected time per completed task; smaller is better.
     key: f64,
-    law: Law,
+    law: CompletionLaw,
 }
 
 impl<'a> Starter<'a> {
@@ -174,7 +174,7 @@ impl<'a> Starter<'a> {
     }
 
     /// Returns the free slots on hosts that offer what the job needs.
-    fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<Slot> {
+    fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<FreeSlot> {
         let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
         let scene = self.scene(job);
         let ready = scene
@@ -185,7 +185,7 @@ impl<'a> Starter<'a> {
                 .foresight
                 .task_s(host, work_s, 1.0, self.settings.start_cost);
             slots.extend(std::iter::repeat_n(
-                Slot {
+                FreeSlot {
                     host: host.id,
                     task_s,
                 },
@@ -238,7 +238,7 @@ impl<'a> Starter<'a> {
         job: &Job,
         work_s: f64,
         mean_s: f64,
-    ) -> Vec<Ready> {
+    ) -> Vec<ReadyHost> {
         let curves = self.foresight.curves();
         let start_s = self.settings.start_cost.secs();
         let of = |(id, free_s): (HostId, f64)| {
@@ -246,7 +246,7 @@ impl<'a> Starter<'a> {
             let task_s = self
                 .foresight
                 .task_s(host, work_s, 1.0, self.settings.start_cost);
-            let law = Law::of(task_s, Foresight::place(host, self.now), curves);
+            let law = CompletionLaw::of(task_s, Foresight::place(host, self.now), curves);
 
             // With its state kept, a lost task needs little more than a new start.
             let restart_s = if job.rules.checkpoint {
@@ -256,7 +256,7 @@ impl<'a> Starter<'a> {
             };
             let key = free_s + expected_s(task_s, restart_s, &law, curves);
 
-            Some(Ready {
+            Some(ReadyHost {
                 host: id,
                 free_s,
                 task_s,
@@ -272,7 +272,7 @@ impl<'a> Starter<'a> {
 
     /// Returns the time, in seconds from now, by which all hosts together could complete the job's
     /// waiting tasks. Cached for `TICK_S`: it stays where it is while tasks start as planned.
-    fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[Slot]) -> f64 {
+    fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[FreeSlot]) -> f64 {
         let fleet_speed =
             self.hosts.index.usable_slots as f64 * self.hosts.index.mean_speed().unwrap_or(0.0);
 
@@ -304,7 +304,7 @@ impl<'a> Starter<'a> {
         &self,
         job: &Job,
         work_s: f64,
-        free: &[Slot],
+        free: &[FreeSlot],
         waiting: u64,
         least_s: f64,
     ) -> f64 {
@@ -312,7 +312,7 @@ impl<'a> Starter<'a> {
         let work = job.takes(work_s);
         let mut servers: Vec<_> = free
             .iter()
-            .map(|slot| Server {
+            .map(|slot| PredictedSlot {
                 free_s: 0.0,
                 task_s: slot.task_s,
             })
@@ -337,7 +337,7 @@ impl<'a> Starter<'a> {
                 let free_s =
                     self.foresight
                         .expected_s(host, load, work, self.settings.start_cost, self.now);
-                servers.push(Server { free_s, task_s });
+                servers.push(PredictedSlot { free_s, task_s });
             }
         }
 
@@ -410,7 +410,9 @@ impl<'a> Starter<'a> {
             let Some(place) = place else { continue };
             let law = |left: f64| match left {
                 1.0 => candidate.law,
-                left => Law::of(start_s + left * (candidate.task_s - start_s), place, curves),
+                left => {
+                    CompletionLaw::of(start_s + left * (candidate.task_s - start_s), place, curves)
+                }
             };
             let Some((at, gain_s)) = gains.best(law, |task| !job.is_on(task, candidate.host))
             else {
@@ -447,7 +449,7 @@ impl<'a> Starter<'a> {
         MOST_LIVE.min(self.settings.max_copies as usize)
     }
 
-    /// Returns the search among the job's tasks with live attempts, with the `Law` of each
+    /// Returns the search among the job's tasks with live attempts, with the `CompletionLaw` of each
     /// attempt's completion.
     fn gains(&self, job: &Job, work_s: f64, task_s: f64, best_s: f64, begin_s: f64) -> Gains<'a> {
         let foresight: &'a Foresight = self.foresight;
@@ -465,12 +467,12 @@ impl<'a> Starter<'a> {
             .records
             .iter()
             .flat_map(|(task, record)| record.live.iter().map(move |copy| (task, copy)));
-        let mut laws: Vec<(u32, Law)> = Vec::with_capacity(2 * job.records.len());
+        let mut laws: Vec<(u32, CompletionLaw)> = Vec::with_capacity(2 * job.records.len());
         laws.extend(live.filter_map(|(task, copy)| Some((task, law(copy)?))));
 
         let mut gains = Gains::new(
             job.records.len(),
-            Search {
+            CopySearch {
                 curves: foresight.curves(),
                 begin_s,
                 last_s: laws.iter().map(|(_, law)| law.end_s).fold(0.0, f64::max),
@@ -491,7 +493,7 @@ impl<'a> Starter<'a> {
             let left = 1.0 - self.saved(job, task);
             let room = of_task.len() < self.most_live();
             gains.open(
-                Open { task, left, room },
+                OpenTask { task, left, room },
                 of_task.iter().map(|(_, law)| *law),
             );
         }

@@ -5,12 +5,12 @@ use common::Span;
 use common::job::{DEFAULT_POLICY, PROMISING_POLICY, SPECULATIVE_POLICY};
 
 use super::admission::{Reckoning, Stacking};
-use super::ordering::{Batchactive, Disclosed, Requested};
+use super::ordering::{Batchactive, Disclosed, RequestedOrder};
 use super::placement::{ExclPred, ExclS, PriCrWait};
-use super::policing::{Policing, Rule, When};
+use super::policing::{KillOccasion, Policing, Rule};
 use super::replication::{Dup, Gain, Replicated, Requeue, Timeout};
 use super::width::{Correction, Soonest};
-use super::{Admission, Limits, Ordering, Placement, Policy, Replication, Width};
+use super::{Admission, LimitSource, Ordering, Placement, Policy, Replication, Width};
 
 static CATALOGUE: &[Policy] = &[
     Policy {
@@ -89,7 +89,7 @@ static CATALOGUE: &[Policy] = &[
         summary: "PRI-CR; attempts get limits from the sequence that is cheapest where an attempt costs its whole limit. \
                   Only for hosts that are reserved for it.",
         placement: Placement::PriCr,
-        limits: Limits::TimeOptimal,
+        limits: LimitSource::TimeOptimal,
         ..BASE
     },
     Policy {
@@ -97,7 +97,7 @@ static CATALOGUE: &[Policy] = &[
         source: "Gainaru et al. 2019, section 4.1",
         summary: "TOPTIMAL where small work fills what attempts leave of their limits.",
         placement: Placement::PriCr,
-        limits: Limits::Adaptive { zeta: 0.21 },
+        limits: LimitSource::Adaptive { zeta: 0.21 },
         ..BASE
     },
     Policy {
@@ -107,7 +107,7 @@ static CATALOGUE: &[Policy] = &[
                   stay idle. For tasks that take very different times.",
         placement: Placement::Windows,
         replication: Replication::Rescue,
-        limits: Limits::Windowed { killing: false },
+        limits: LimitSource::Windowed { killing: false },
         ..BASE
     },
     Policy {
@@ -122,9 +122,9 @@ static CATALOGUE: &[Policy] = &[
             windows: false,
         }),
         replication: Replication::Rescue,
-        limits: Limits::Policed(Policing {
+        limits: LimitSource::Policed(Policing {
             rule: Rule::Probabilistic,
-            when: When::Needed,
+            when: KillOccasion::Needed,
         }),
         ..CALENDAR
     },
@@ -139,7 +139,7 @@ static CATALOGUE: &[Policy] = &[
         "Petrou et al. 2004, section 3.3",
         "What is requested before what is only disclosed, the shortest first; a request takes the place of disclosed work.",
         Batchactive {
-            requested: Requested::Srpt,
+            requested: RequestedOrder::Srpt,
             disclosed: Disclosed::Fcfs,
         },
     ),
@@ -148,7 +148,7 @@ static CATALOGUE: &[Policy] = &[
         "Petrou et al. 2004, section 3.3",
         "What is requested before what is only disclosed, by time; a request takes the place of disclosed work.",
         Batchactive {
-            requested: Requested::Fcfs,
+            requested: RequestedOrder::Fcfs,
             disclosed: Disclosed::Fcfs,
         },
     ),
@@ -158,7 +158,7 @@ static CATALOGUE: &[Policy] = &[
         "As SRPTxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
          how often its user used to go on.",
         Batchactive {
-            requested: Requested::Srpt,
+            requested: RequestedOrder::Srpt,
             disclosed: NEED,
         },
     ),
@@ -168,7 +168,7 @@ static CATALOGUE: &[Policy] = &[
         "As FCFSxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
          how often its user used to go on.",
         Batchactive {
-            requested: Requested::Fcfs,
+            requested: RequestedOrder::Fcfs,
             disclosed: NEED,
         },
     ),
@@ -177,7 +177,7 @@ static CATALOGUE: &[Policy] = &[
         "Petrou et al. 2004, section 2",
         "Only what is requested runs, the shortest first.",
         Batchactive {
-            requested: Requested::Srpt,
+            requested: RequestedOrder::Srpt,
             disclosed: Disclosed::Held,
         },
     ),
@@ -186,7 +186,7 @@ static CATALOGUE: &[Policy] = &[
         "Petrou et al. 2004, section 2",
         "Only what is requested runs, by time.",
         Batchactive {
-            requested: Requested::Fcfs,
+            requested: RequestedOrder::Fcfs,
             disclosed: Disclosed::Held,
         },
     ),
@@ -195,7 +195,7 @@ static CATALOGUE: &[Policy] = &[
         "Petrou et al. 2004, section 2",
         "What is disclosed runs as if it were requested, the shortest first.",
         Batchactive {
-            requested: Requested::Srpt,
+            requested: RequestedOrder::Srpt,
             disclosed: Disclosed::AsRequested,
         },
     ),
@@ -204,7 +204,7 @@ static CATALOGUE: &[Policy] = &[
         "Petrou et al. 2004, section 2",
         "What is disclosed runs as if it were requested, by time.",
         Batchactive {
-            requested: Requested::Fcfs,
+            requested: RequestedOrder::Fcfs,
             disclosed: Disclosed::AsRequested,
         },
     ),
@@ -303,7 +303,7 @@ const CALENDAR: Policy = Policy {
     }),
     ordering: Ordering::Promised,
     placement: Placement::Calendar,
-    limits: Limits::Policed(Policing::OFF),
+    limits: LimitSource::Policed(Policing::OFF),
     ..BASE
 };
 
@@ -313,9 +313,9 @@ const fn policed(name: &'static str, rule: Rule) -> Policy {
         source: "Wozniak et al., section 4, equations 2 to 4",
         summary: "Deadlines are promised by estimates as they are given; what exceeds its estimate may be killed whenever \
                   a bag arrives.",
-        limits: Limits::Policed(Policing {
+        limits: LimitSource::Policed(Policing {
             rule,
-            when: When::Always,
+            when: KillOccasion::Always,
         }),
         ..CALENDAR
     }
@@ -351,7 +351,7 @@ const BASE: Policy = Policy {
     ordering: Ordering::Fcfs,
     placement: Placement::Fcfs,
     replication: Replication::None,
-    limits: Limits::Fixed,
+    limits: LimitSource::Fixed,
     width: Width::Rigid,
 };
 

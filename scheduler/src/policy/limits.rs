@@ -10,7 +10,7 @@ use super::setting::{HasSettings, Setting, name_of, number, one_of};
 
 /// The source of an attempt's time limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Limits {
+pub enum LimitSource {
     /// The job's own timeout, if any; an attempt that reaches it is killed and counts as failed.
     Fixed,
     /// TOptimal (Gainaru et al. 2019): the sequence of least cost by the job's own runs so far. A
@@ -21,10 +21,10 @@ pub enum Limits {
         /// The rate of small work, per processor, from 0 to below 1.
         zeta: f64,
     },
-    /// As [`Limits::Fixed`]; and attempts of jobs with a promise that exceed their estimates may be
+    /// As [`LimitSource::Fixed`]; and attempts of jobs with a promise that exceed their estimates may be
     /// killed when another bag arrives.
     Policed(Policing),
-    /// As [`Limits::Policed`]; and attempts of jobs with a promise get limits from the sequence of
+    /// As [`LimitSource::Policed`]; and attempts of jobs with a promise get limits from the sequence of
     /// least cost by past runs of the same user and program, at the present rate of small work. A
     /// task killed at a limit has not failed.
     Learned(Policing),
@@ -36,29 +36,29 @@ pub enum Limits {
     },
 }
 
-impl HasSettings for Limits {
+impl HasSettings for LimitSource {
     fn settings(&self) -> &'static [Setting<Self>] {
         match self {
-            Limits::Fixed | Limits::TimeOptimal => &[],
-            Limits::Adaptive { .. } => &ADAPTIVE,
-            Limits::Policed(_) | Limits::Learned(_) => &POLICED,
-            Limits::Windowed { .. } => &WINDOWED,
+            LimitSource::Fixed | LimitSource::TimeOptimal => &[],
+            LimitSource::Adaptive { .. } => &ADAPTIVE,
+            LimitSource::Policed(_) | LimitSource::Learned(_) => &POLICED,
+            LimitSource::Windowed { .. } => &WINDOWED,
         }
     }
 }
 
-const ADAPTIVE: [Setting<Limits>; 1] = [Setting {
+const ADAPTIVE: [Setting<LimitSource>; 1] = [Setting {
     name: "zeta",
     meaning: "rate at which small work arrives, by processor, from 0 to below 1 (as on Intrepid, Table 2)",
     get: |limits| limits.zeta(0.0).to_string(),
     set: |limits, value| {
         let zeta = number(value, 0.0, 0.999, "a rate from 0 to below 1")?;
-        *limits = Limits::Adaptive { zeta };
+        *limits = LimitSource::Adaptive { zeta };
         Ok(())
     },
 }];
 
-const POLICED: [Setting<Limits>; 3] = [
+const POLICED: [Setting<LimitSource>; 3] = [
     Setting {
         name: "policing",
         meaning: "who may be killed when a bag arrives: nobody (`off`), attempts beyond their estimate (`hard`), beyond it by \
@@ -88,23 +88,23 @@ const POLICED: [Setting<Limits>; 3] = [
         set: |limits, value| {
             let policing = limits.policing();
             *limits = if one_of(value, &LEARNED, GIVEN_OR_LEARNED)? {
-                Limits::Learned(policing)
+                LimitSource::Learned(policing)
             } else {
-                Limits::Policed(policing)
+                LimitSource::Policed(policing)
             };
             Ok(())
         },
     },
 ];
 
-const WINDOWED: [Setting<Limits>; 1] = [Setting {
+const WINDOWED: [Setting<LimitSource>; 1] = [Setting {
     name: "limits",
     meaning: "whether attempts run until the job's own timeout (`given`), or on hosts of which it is known when their \
               owners come back until limits that past runs of the same user and program teach (`learned`)",
-    get: |limits| name_of(*limits == Limits::Windowed { killing: true }, &LEARNED),
+    get: |limits| name_of(*limits == LimitSource::Windowed { killing: true }, &LEARNED),
     set: |limits, value| {
         let killing = one_of(value, &LEARNED, GIVEN_OR_LEARNED)?;
-        *limits = Limits::Windowed { killing };
+        *limits = LimitSource::Windowed { killing };
         Ok(())
     },
 }];
@@ -116,7 +116,7 @@ const GIVEN_OR_LEARNED: &str = "`given` or `learned`";
 /// The shortest learned limit: a shorter one is not worth a second start.
 const SHORTEST: Span = Span::from_secs(1);
 
-impl Limits {
+impl LimitSource {
     /// Returns the limit on a host of this speed, of a task that was killed after `killed_s` (in
     /// seconds on a host of speed 1) before. The job's own timeout holds in any case.
     pub(crate) fn limit(
@@ -142,27 +142,28 @@ impl Limits {
     pub fn learns(self) -> bool {
         matches!(
             self,
-            Limits::TimeOptimal
-                | Limits::Adaptive { .. }
-                | Limits::Learned(_)
-                | Limits::Windowed { .. }
+            LimitSource::TimeOptimal
+                | LimitSource::Adaptive { .. }
+                | LimitSource::Learned(_)
+                | LimitSource::Windowed { .. }
         )
     }
 
     /// Returns the rate of small work that it computes with; `present` is the present one.
     pub(crate) fn zeta(self, present: f64) -> f64 {
         match self {
-            Limits::Adaptive { zeta } => zeta,
-            Limits::Learned(_) => present,
-            Limits::Fixed | Limits::TimeOptimal | Limits::Policed(_) | Limits::Windowed { .. } => {
-                0.0
-            }
+            LimitSource::Adaptive { zeta } => zeta,
+            LimitSource::Learned(_) => present,
+            LimitSource::Fixed
+            | LimitSource::TimeOptimal
+            | LimitSource::Policed(_)
+            | LimitSource::Windowed { .. } => 0.0,
         }
     }
 
     /// Returns the rule by which estimates are enforced.
     pub(crate) fn policing(self) -> Policing {
-        if let Limits::Policed(policing) | Limits::Learned(policing) = self {
+        if let LimitSource::Policed(policing) | LimitSource::Learned(policing) = self {
             policing
         } else {
             Policing::OFF
@@ -171,30 +172,30 @@ impl Limits {
 
     /// Changes the rule by which estimates are enforced, where there is one.
     fn police(&mut self, change: impl FnOnce(&mut Policing)) {
-        if let Limits::Policed(policing) | Limits::Learned(policing) = self {
+        if let LimitSource::Policed(policing) | LimitSource::Learned(policing) = self {
             change(policing);
         }
     }
 
     pub(crate) fn describe(self) -> &'static str {
         match self {
-            Limits::Fixed | Limits::Windowed { killing: false } => {
+            LimitSource::Fixed | LimitSource::Windowed { killing: false } => {
                 "the job's timeout where it has one: killed then, and counted as failed"
             }
-            Limits::TimeOptimal => {
+            LimitSource::TimeOptimal => {
                 "the cheapest sequence for what five or more of the job's runs teach: killed then, and tried again with \
                  the next"
             }
-            Limits::Adaptive { .. } => {
+            LimitSource::Adaptive { .. } => {
                 "the cheapest sequence where small work fills gaps, for what five or more of the job's runs teach: \
                  killed then, and tried again with the next"
             }
-            Limits::Windowed { killing: true } => {
+            LimitSource::Windowed { killing: true } => {
                 "the cheapest sequence for what five or more runs of the same user and program teach: killed then, and tried \
                  again with the next; only on hosts of which it is known when their owners come back"
             }
-            Limits::Policed(policing) => policing.describe(),
-            Limits::Learned(_) => {
+            LimitSource::Policed(policing) => policing.describe(),
+            LimitSource::Learned(_) => {
                 "the cheapest sequence for what five or more past runs of the same user and program teach: killed then, \
                  and tried again with the next; only where hosts are reserved (a promised deadline, or several hosts at once)"
             }

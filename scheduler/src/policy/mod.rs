@@ -4,7 +4,7 @@
 
 use common::Span;
 
-use setting::{HasSettings, Parametric, Setting, Wanted};
+use setting::{ExpectedValues, HasSettings, Parametric, Setting};
 
 pub mod admission;
 pub mod catalogue;
@@ -21,7 +21,7 @@ pub mod width;
 
 pub use admission::Admission;
 pub use catalogue::{catalogue, names, policy};
-pub use limits::Limits;
+pub use limits::LimitSource;
 pub use ordering::Ordering;
 pub use parse::{BadPolicy, parse};
 pub use placement::Placement;
@@ -48,7 +48,7 @@ pub struct Policy {
     /// Chooses the running tasks that get a copy.
     pub replication: Replication,
     /// Limits the run time of attempts.
-    pub limits: Limits,
+    pub limits: LimitSource,
     /// Chooses the number of hosts that a gang waits for.
     pub width: Width,
 }
@@ -73,7 +73,7 @@ impl Policy {
     }
 
     /// Sets a parameter. The error tells the values that can be given.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ExpectedValues> {
         let mut answers = self.parametric();
         let set = answers
             .iter_mut()

@@ -25,14 +25,14 @@ pub enum Ordering {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Batchactive {
     /// The order of requested tasks.
-    pub requested: Requested,
+    pub requested: RequestedOrder,
     /// The order of disclosed tasks.
     pub disclosed: Disclosed,
 }
 
 /// The order of requested tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Requested {
+pub enum RequestedOrder {
     /// By the times of the requests, then by index.
     Fcfs,
     /// The least work left first; such a task preempts one with more, if that one keeps its state.
@@ -190,28 +190,28 @@ impl Ordering {
 impl Batchactive {
     fn describe(self) -> &'static str {
         match (self.requested, self.disclosed) {
-            (Requested::Fcfs, Disclosed::Held) => {
+            (RequestedOrder::Fcfs, Disclosed::Held) => {
                 "requested tasks by the times of their requests; disclosed ones never"
             }
-            (Requested::Srpt, Disclosed::Held) => {
+            (RequestedOrder::Srpt, Disclosed::Held) => {
                 "the requested task with the least work left; disclosed ones never"
             }
-            (Requested::Fcfs, Disclosed::AsRequested) => {
+            (RequestedOrder::Fcfs, Disclosed::AsRequested) => {
                 "disclosed and requested tasks alike, by the times of their disclosures"
             }
-            (Requested::Srpt, Disclosed::AsRequested) => {
+            (RequestedOrder::Srpt, Disclosed::AsRequested) => {
                 "of disclosed and requested tasks alike the one with the least work left"
             }
-            (Requested::Fcfs, Disclosed::Fcfs) => {
+            (RequestedOrder::Fcfs, Disclosed::Fcfs) => {
                 "requested tasks by the times of their requests; then disclosed ones by the times of their disclosures"
             }
-            (Requested::Srpt, Disclosed::Fcfs) => {
+            (RequestedOrder::Srpt, Disclosed::Fcfs) => {
                 "the requested task with the least work left; then disclosed ones by the times of their disclosures"
             }
-            (Requested::Fcfs, Disclosed::Need { .. }) => {
+            (RequestedOrder::Fcfs, Disclosed::Need { .. }) => {
                 "requested tasks by the times of their requests; then disclosed ones by how likely they are needed next"
             }
-            (Requested::Srpt, Disclosed::Need { .. }) => {
+            (RequestedOrder::Srpt, Disclosed::Need { .. }) => {
                 "the requested task with the least work left; then disclosed ones by how likely they are needed next"
             }
         }

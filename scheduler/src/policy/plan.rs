@@ -2,17 +2,17 @@
 
 use common::{Span, Time};
 
-use crate::prediction::experience::{JobKind, Stage};
+use crate::prediction::experience::{JobKind, JobStage};
 
 /// A job's plan.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Plan {
+pub(crate) struct JobPlan {
     /// The time at which the job was admitted.
     pub(crate) entered: Time,
     /// Whether the wait for more hosts is over.
     pub(crate) waited: bool,
     /// The last predicted completion.
-    pub(crate) forecast: Option<Forecast>,
+    pub(crate) forecast: Option<PredictedCompletion>,
     /// The time at which placement is to be tried again even if nothing happens.
     pub(crate) review: Option<Time>,
     /// The time from which on copies are to be searched for again.
@@ -26,14 +26,14 @@ pub(crate) struct Plan {
     /// ready hosts.
     pub(crate) declined: Option<(Time, u64)>,
     /// Predicted completions on the way, each with its stage and the time of the prediction.
-    pub(crate) predicted: Vec<(Stage, Time, Time)>,
+    pub(crate) predicted: Vec<(JobStage, Time, Time)>,
     /// The kind of the job, once it had hosts.
     pub(crate) kind: Option<JobKind>,
 }
 
 /// A predicted completion (Kondo et al. 2004, section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Forecast {
+pub(crate) struct PredictedCompletion {
     /// The predicted completion of the job.
     pub(crate) finish: Time,
     /// The time from which on slow hosts are taken too.

@@ -18,7 +18,7 @@ pub struct Policing {
     /// The excess from which on an attempt may be killed.
     pub rule: Rule,
     /// The occasions on which attempts may be killed.
-    pub when: When,
+    pub when: KillOccasion,
 }
 
 /// The permitted excess of an attempt over its estimate.
@@ -36,7 +36,7 @@ pub enum Rule {
 
 /// The occasions on which an arriving bag may have attempts killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum KillOccasion {
     /// Always, all of those that may be.
     Always,
     /// Only if the bag would be refused otherwise, and is not then; as few attempts as that takes,
@@ -89,9 +89,12 @@ impl fmt::Display for Rule {
 }
 
 /// The names of occasions.
-const OCCASIONS: [(&str, When); 2] = [("always", When::Always), ("needed", When::Needed)];
+const OCCASIONS: [(&str, KillOccasion); 2] = [
+    ("always", KillOccasion::Always),
+    ("needed", KillOccasion::Needed),
+];
 
-impl FromStr for When {
+impl FromStr for KillOccasion {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -99,7 +102,7 @@ impl FromStr for When {
     }
 }
 
-impl fmt::Display for When {
+impl fmt::Display for KillOccasion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&name_of(*self, &OCCASIONS))
     }
@@ -142,7 +145,7 @@ impl Policing {
     /// Kills no attempt.
     pub const OFF: Policing = Policing {
         rule: Rule::Off,
-        when: When::Needed,
+        when: KillOccasion::Needed,
     };
 
     /// Whether the attempt is killed now, if the occasion permits it. The random draw depends only
@@ -161,23 +164,23 @@ impl Policing {
     pub(crate) fn describe(self) -> &'static str {
         match (self.rule, self.when) {
             (Rule::Off, _) => "none: what exceeds its estimate goes on",
-            (Rule::Hard, When::Always) => {
+            (Rule::Hard, KillOccasion::Always) => {
                 "whenever a bag arrives, all that exceed their estimate are killed"
             }
-            (Rule::Grace(_), When::Always) => {
+            (Rule::Grace(_), KillOccasion::Always) => {
                 "whenever a bag arrives, all that exceed their estimate by more than a grace are killed"
             }
-            (Rule::Probabilistic, When::Always) => {
+            (Rule::Probabilistic, KillOccasion::Always) => {
                 "whenever a bag arrives, what exceeds its estimate is killed with the probability 1 - estimate / elapsed"
             }
-            (Rule::Hard, When::Needed) => {
+            (Rule::Hard, KillOccasion::Needed) => {
                 "what exceeds its estimate is killed where a bag would be refused otherwise, as few as that takes"
             }
-            (Rule::Grace(_), When::Needed) => {
+            (Rule::Grace(_), KillOccasion::Needed) => {
                 "what exceeds its estimate by more than a grace is killed where a bag would be refused otherwise, as few \
                  as that takes"
             }
-            (Rule::Probabilistic, When::Needed) => {
+            (Rule::Probabilistic, KillOccasion::Needed) => {
                 "what exceeds its estimate may be killed, with the probability 1 - estimate / elapsed, where a bag would \
                  be refused otherwise; as few as that takes"
             }
@@ -237,10 +240,14 @@ mod tests {
     #[test]
     fn as_text_it_reads_as_it_is_written() {
         for (text, rule, when) in [
-            ("off", Rule::Off, When::Needed),
-            ("hard:always", Rule::Hard, When::Always),
-            ("grace0.25", Rule::Grace(0.25), When::Needed),
-            ("probabilistic:needed", Rule::Probabilistic, When::Needed),
+            ("off", Rule::Off, KillOccasion::Needed),
+            ("hard:always", Rule::Hard, KillOccasion::Always),
+            ("grace0.25", Rule::Grace(0.25), KillOccasion::Needed),
+            (
+                "probabilistic:needed",
+                Rule::Probabilistic,
+                KillOccasion::Needed,
+            ),
         ] {
             let policing: Policing = text.parse().unwrap();
             assert_eq!(policing, Policing { rule, when });
@@ -263,7 +270,7 @@ mod tests {
             estimate_s in 0.0..1e6_f64, part in 0.0..=1.0_f64, grace in 0.0..3.0_f64, now: u64, index: u32,
         ) {
             for rule in [Rule::Off, Rule::Hard, Rule::Grace(grace), Rule::Probabilistic] {
-                let policing = Policing { rule, when: When::Always };
+                let policing = Policing { rule, when: KillOccasion::Always };
                 prop_assert!(!policing.condemns(attempt(index), Time(now), estimate_s, part * estimate_s));
             }
         }

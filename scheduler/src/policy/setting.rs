@@ -2,7 +2,7 @@
 //! side. An answer lists its own; a policy has those of its answers.
 
 /// The values that a parameter takes, for an error.
-pub(crate) type Wanted = &'static str;
+pub(crate) type ExpectedValues = &'static str;
 
 /// A parameter of the answer `A`.
 pub(crate) struct Setting<A: 'static> {
@@ -13,7 +13,7 @@ pub(crate) struct Setting<A: 'static> {
     /// Prints the value, with its unit.
     pub(crate) get: fn(&A) -> String,
     /// Reads a value; the error tells the values that can be given.
-    pub(crate) set: fn(&mut A, &str) -> Result<(), Wanted>,
+    pub(crate) set: fn(&mut A, &str) -> Result<(), ExpectedValues>,
 }
 
 /// A parameter of a policy, as shown to users.
@@ -41,7 +41,7 @@ pub(crate) trait Parametric {
     fn parameters(&self) -> Vec<Parameter>;
 
     /// Sets the parameter of this name; `None` where it has none.
-    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), Wanted>>;
+    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), ExpectedValues>>;
 }
 
 impl<A: HasSettings> Parametric for A {
@@ -54,7 +54,7 @@ impl<A: HasSettings> Parametric for A {
         self.settings().iter().map(show).collect()
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), Wanted>> {
+    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), ExpectedValues>> {
         let mut settings = self.settings().iter();
         let setting = settings.find(|setting| setting.name == name)?;
         Some((setting.set)(self, value))
@@ -62,7 +62,12 @@ impl<A: HasSettings> Parametric for A {
 }
 
 /// Reads a number from `least` to `most`.
-pub(crate) fn number(value: &str, least: f64, most: f64, wanted: Wanted) -> Result<f64, Wanted> {
+pub(crate) fn number(
+    value: &str,
+    least: f64,
+    most: f64,
+    wanted: ExpectedValues,
+) -> Result<f64, ExpectedValues> {
     value
         .parse()
         .ok()
@@ -74,8 +79,8 @@ pub(crate) fn number(value: &str, least: f64, most: f64, wanted: Wanted) -> Resu
 pub(crate) fn one_of<T: Copy>(
     value: &str,
     choices: &[(&str, T)],
-    wanted: Wanted,
-) -> Result<T, Wanted> {
+    wanted: ExpectedValues,
+) -> Result<T, ExpectedValues> {
     choices
         .iter()
         .find(|(name, _)| *name == value)
@@ -93,6 +98,6 @@ pub(crate) fn name_of<T: Copy + PartialEq>(value: T, choices: &[(&'static str, T
 pub(crate) const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 /// Reads `yes` or `no`.
-pub(crate) fn yes_or_no(value: &str) -> Result<bool, Wanted> {
+pub(crate) fn yes_or_no(value: &str) -> Result<bool, ExpectedValues> {
     one_of(value, &YES_OR_NO, "`yes` or `no`")
 }

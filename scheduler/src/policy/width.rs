@@ -4,7 +4,7 @@
 
 use super::policing::Policing;
 use super::setting::{HasSettings, Setting, YES_OR_NO, name_of, number, one_of, yes_or_no};
-use super::{Limits, Policy};
+use super::{LimitSource, Policy};
 use crate::prediction::malleable::{Bias, Malleable, corrected_s};
 
 /// The rule by which a job waits for more hosts.
@@ -25,7 +25,7 @@ pub enum Width {
 
 /// The predicted waits, in seconds, for each number of free hosts between two; `None` where they
 /// never are.
-pub type Waits<'a> = dyn Fn(u32, u32) -> Vec<Option<f64>> + 'a;
+pub type WaitsByWidth<'a> = dyn Fn(u32, u32) -> Vec<Option<f64>> + 'a;
 
 /// The options of the search for the earliest completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -157,9 +157,9 @@ const PATIENT: [Setting<Width>; 1] = [Setting {
 }];
 
 /// The names of limits of ranks.
-const OF_RANKS: [(&str, Limits); 2] = [
-    ("given", Limits::Fixed),
-    ("learned", Limits::Learned(Policing::OFF)),
+const OF_RANKS: [(&str, LimitSource); 2] = [
+    ("given", LimitSource::Fixed),
+    ("learned", LimitSource::Learned(Policing::OFF)),
 ];
 
 /// The limits of ranks.
@@ -176,7 +176,7 @@ pub(super) const LIMITS: [Setting<Policy>; 1] = [Setting {
 
 /// The question of how many hosts a job waits for.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
+pub struct WidthQuestion<'a> {
     /// The job.
     pub job: &'a Malleable,
     /// The fewest hosts that it may have.
@@ -217,9 +217,9 @@ impl Holdout {
     }
 }
 
-/// The answer to a [`Question`].
+/// The answer to a [`WidthQuestion`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Choice {
+pub enum WidthChoice {
     /// Starts at once on this many hosts.
     Start(u32),
     /// Waits for more hosts.
@@ -228,7 +228,7 @@ pub enum Choice {
 
 /// A number of hosts, with the predicted wait and run time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Way {
+pub struct WidthOption {
     /// The number of hosts.
     pub hosts: u32,
     /// The corrected prediction of the wait for them, in seconds.
@@ -239,23 +239,23 @@ pub struct Way {
     pub run_s: f64,
 }
 
-impl Way {
+impl WidthOption {
     /// Returns the predicted time to completion, in seconds.
     pub fn total_s(&self) -> f64 {
         self.wait_s + self.run_s
     }
 }
 
-impl Question<'_> {
+impl WidthQuestion<'_> {
     /// Returns the number of hosts that it can have at once, if that is enough.
     fn now(&self) -> Option<u32> {
         let hosts = self.free.min(self.most);
         (hosts >= self.least.max(1)).then_some(hosts)
     }
 
-    fn way(&self, hosts: u32, predicted_s: f64, line: Option<(f64, f64)>) -> Way {
+    fn way(&self, hosts: u32, predicted_s: f64, line: Option<(f64, f64)>) -> WidthOption {
         let wait_s = line.map_or(predicted_s, |line| corrected_s(line, predicted_s));
-        Way {
+        WidthOption {
             hosts,
             wait_s,
             predicted_s,
@@ -268,20 +268,24 @@ impl Width {
     /// Decides the question. `waits` predicts, for each number of hosts between two, the seconds
     /// until they are free, if ever. `None` where the job can neither start nor ever have enough
     /// hosts.
-    pub fn choose(&self, asked: &Question<'_>, waits: &Waits<'_>) -> Option<Choice> {
+    pub fn choose(
+        &self,
+        asked: &WidthQuestion<'_>,
+        waits: &WaitsByWidth<'_>,
+    ) -> Option<WidthChoice> {
         let now = asked.now();
         match (self, now) {
-            (Width::Rigid | Width::Average, Some(hosts)) => Some(Choice::Start(hosts)),
+            (Width::Rigid | Width::Average, Some(hosts)) => Some(WidthChoice::Start(hosts)),
             (_, Some(hosts)) if hosts >= asked.most && !self.locked(asked) => {
-                Some(Choice::Start(hosts))
+                Some(WidthChoice::Start(hosts))
             }
             (Width::Patient { k }, Some(hosts)) => Some(patient(*k, asked, hosts)),
             (Width::Soonest(way), _) => way.choose(asked, waits),
-            (_, None) => Some(Choice::Hold(enough(asked, waits)?)),
+            (_, None) => Some(WidthChoice::Hold(enough(asked, waits)?)),
         }
     }
 
-    fn locked(&self, asked: &Question<'_>) -> bool {
+    fn locked(&self, asked: &WidthQuestion<'_>) -> bool {
         matches!(self, Width::Soonest(Soonest { lock: true, .. })) && asked.held.is_some()
     }
 
@@ -301,19 +305,19 @@ impl Width {
 }
 
 /// Waits for the fewest hosts that are enough.
-fn enough(asked: &Question<'_>, waits: &Waits<'_>) -> Option<Holdout> {
+fn enough(asked: &WidthQuestion<'_>, waits: &WaitsByWidth<'_>) -> Option<Holdout> {
     let least = asked.least.max(1);
     let wait_s = waits(least, least).first().copied().flatten()?;
     Some(asked.hold(&asked.way(least, wait_s, None)))
 }
 
-fn patient(k: f64, asked: &Question<'_>, hosts: u32) -> Choice {
+fn patient(k: f64, asked: &WidthQuestion<'_>, hosts: u32) -> WidthChoice {
     let patience_s = k * (asked.job.run_s(hosts) - asked.job.run_s(asked.most));
     match asked.held {
-        Some(held) if asked.now_s >= held.until_s => Choice::Start(hosts),
+        Some(held) if asked.now_s >= held.until_s => WidthChoice::Start(hosts),
         // A job that had too few hosts so far begins to be patient now.
-        Some(held) if held.hosts == asked.most => Choice::Hold(held),
-        _ => Choice::Hold(Holdout {
+        Some(held) if held.hosts == asked.most => WidthChoice::Hold(held),
+        _ => WidthChoice::Hold(Holdout {
             hosts: asked.most,
             since_s: asked.now_s,
             expected_s: patience_s,
@@ -323,9 +327,9 @@ fn patient(k: f64, asked: &Question<'_>, hosts: u32) -> Choice {
     }
 }
 
-impl Question<'_> {
-    fn hold(&self, way: &Way) -> Holdout {
-        let Way {
+impl WidthQuestion<'_> {
+    fn hold(&self, way: &WidthOption) -> Holdout {
+        let WidthOption {
             hosts,
             wait_s,
             predicted_s,
@@ -344,27 +348,31 @@ impl Question<'_> {
 }
 
 impl Soonest {
-    fn choose(&self, asked: &Question<'_>, waits: &Waits<'_>) -> Option<Choice> {
+    fn choose(&self, asked: &WidthQuestion<'_>, waits: &WaitsByWidth<'_>) -> Option<WidthChoice> {
         let now = asked.now();
         if let (Some(held), Some(hosts)) = (asked.held, now)
             && held.hosts <= hosts
             && held.hosts >= asked.least
         {
-            return Some(Choice::Start(if self.lock { held.hosts } else { hosts }));
+            return Some(WidthChoice::Start(if self.lock {
+                held.hosts
+            } else {
+                hosts
+            }));
         }
 
         let ways = self.ways(asked, waits);
         let best = self.best(asked, &ways)?;
         Some(if now == Some(best.hosts) {
-            Choice::Start(best.hosts)
+            WidthChoice::Start(best.hosts)
         } else {
-            Choice::Hold(asked.hold(best))
+            WidthChoice::Hold(asked.hold(best))
         })
     }
 
     /// Returns every way to run, by the number of hosts: first the one that could start at once, if
     /// any.
-    pub fn ways(&self, asked: &Question<'_>, waits: &Waits<'_>) -> Vec<Way> {
+    pub fn ways(&self, asked: &WidthQuestion<'_>, waits: &WaitsByWidth<'_>) -> Vec<WidthOption> {
         let line = match self.correction {
             Correction::None => None,
             Correction::Paper => Some(PAPER),
@@ -390,9 +398,13 @@ impl Soonest {
 
     /// Returns the way of the earliest completion, or of the least cost; among equals the one with
     /// the fewest hosts.
-    pub fn best<'a>(&self, asked: &Question<'_>, ways: &'a [Way]) -> Option<&'a Way> {
+    pub fn best<'a>(
+        &self,
+        asked: &WidthQuestion<'_>,
+        ways: &'a [WidthOption],
+    ) -> Option<&'a WidthOption> {
         let dear = 1.0 + self.price * f64::from(asked.behind);
-        let cost_s = |way: &Way| dear * way.wait_s + way.run_s;
+        let cost_s = |way: &WidthOption| dear * way.wait_s + way.run_s;
         let best = ways.iter().reduce(|best, way| {
             if cost_s(way) < cost_s(best) {
                 way

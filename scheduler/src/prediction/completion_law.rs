@@ -6,7 +6,7 @@ use crate::prediction::experience::{Curves, Temper};
 
 /// The law of one attempt's completion. Times are in seconds from now.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Law {
+pub(crate) struct CompletionLaw {
     /// The completion time if nothing interferes; for a suspended attempt, counted from its
     /// resumption.
     pub(crate) end_s: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Law {
 
 /// The state of the host on which an attempt runs, or would run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct AttemptHost {
     /// The time since its host came up.
     pub(crate) up_s: f64,
     /// The time since its owner came or went.
@@ -30,9 +30,9 @@ pub(crate) struct Place {
     pub(crate) temper: Temper,
 }
 
-impl Law {
+impl CompletionLaw {
     /// Returns the law of an attempt that needs `left_s` more on its host, suspensions not counted.
-    pub(crate) fn of(left_s: f64, place: Place, curves: &Curves) -> Self {
+    pub(crate) fn of(left_s: f64, place: AttemptHost, curves: &Curves) -> Self {
         let alive = curves
             .failure
             .survival_times(place.up_s, left_s, place.temper.failure);

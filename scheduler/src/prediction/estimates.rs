@@ -46,12 +46,12 @@ pub struct Estimator {
 /// All remembered sources of estimates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimates {
-    sources: Heard<Estimator, Source>,
+    sources: Heard<Estimator, EstimateSource>,
 }
 
 /// The finished tasks of one source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Source {
+pub struct EstimateSource {
     /// Ratios and works (in seconds on a host of speed 1) of the latest tasks, oldest first; the
     /// ratio is `None` without an estimate.
     latest: VecDeque<(Option<f32>, f32)>,
@@ -79,7 +79,7 @@ pub struct Quality {
 
 impl Estimates {
     /// Returns a source, if it is remembered.
-    pub fn source(&self, of: &Estimator) -> Option<&Source> {
+    pub fn source(&self, of: &Estimator) -> Option<&EstimateSource> {
         self.sources.get(of)
     }
 
@@ -97,7 +97,7 @@ impl Estimates {
     }
 }
 
-impl Source {
+impl EstimateSource {
     fn observe(&mut self, estimate: Option<Span>, work: Span) {
         if self.latest.len() == REMEMBERED
             && let Some((ratio, work_s)) = self.latest.pop_front()
@@ -222,8 +222,8 @@ mod tests {
         Span::from_secs_f64(secs)
     }
 
-    fn known(ratios: &[f64]) -> Source {
-        let mut source = Source::default();
+    fn known(ratios: &[f64]) -> EstimateSource {
+        let mut source = EstimateSource::default();
         for ratio in ratios {
             source.observe(Some(s(100.0)), s(100.0 * ratio));
         }
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn an_estimate_is_taken_as_it_is_until_tasks_say_otherwise() {
-        let source = Source::default();
+        let source = EstimateSource::default();
         assert_eq!(source.corrected(Some(s(50.0))), Some(s(50.0)));
         assert_eq!(source.corrected(None), None);
         let half = known(&[0.5; 10]);
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn without_an_estimate_most_tasks_of_the_source_took_less() {
-        let mut source = Source::default();
+        let mut source = EstimateSource::default();
         for work in 1..=101 {
             source.observe(None, s(f64::from(work)));
         }

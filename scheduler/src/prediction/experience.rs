@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::prediction::estimates::Estimates;
 pub use crate::prediction::prices::{JobKind, Prices};
 use crate::prediction::runs::Runs;
-use crate::prediction::survival::{Curve, LifeTable, Tabulated};
-use crate::prediction::widths::{Waits, Widths};
+use crate::prediction::survival::{Curve, LifeTable, TabulatedSurvival};
+use crate::prediction::widths::{WaitErrors, WidthRuns};
 
 /// The availability of one host over the time that it has been known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -80,9 +80,9 @@ pub struct Experience {
     /// The run times of tasks, by user and program.
     pub runs: Runs,
     /// The run times of gangs at each width, by user and program.
-    pub widths: Widths,
+    pub widths: WidthRuns,
     /// The errors of predicted waits for hosts.
-    pub waits: Waits,
+    pub waits: WaitErrors,
     /// The number of times that each user dropped the rest of a disclosed job, and of those that
     /// there was a rest to drop or to go on with.
     pub drops: BTreeMap<String, (u32, u32)>,
@@ -106,8 +106,8 @@ impl Default for Experience {
             errors: Errors::default(),
             estimates: Estimates::default(),
             runs: Runs::default(),
-            widths: Widths::default(),
-            waits: Waits::default(),
+            widths: WidthRuns::default(),
+            waits: WaitErrors::default(),
             drops: BTreeMap::new(),
             shares: BTreeMap::new(),
         }
@@ -170,7 +170,7 @@ impl Common {
 pub(crate) struct Curves {
     pub(crate) failure: Curve,
     pub(crate) suspension: Curve,
-    pub(crate) resumption: Tabulated,
+    pub(crate) resumption: TabulatedSurvival,
     pub(crate) mean_suspension_s: f64,
     /// The factor by which suspensions lengthen run times.
     pub(crate) stretch: f64,
@@ -178,7 +178,7 @@ pub(crate) struct Curves {
 
 /// The stage of a job for predictions: its beginning, middle or end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Stage {
+pub enum JobStage {
     /// Fewer than half of its tasks are done.
     Early,
     /// Fewer than nine tenths of its tasks are done.
@@ -187,13 +187,13 @@ pub enum Stage {
     Late,
 }
 
-impl Stage {
+impl JobStage {
     /// Returns the stage of a job of which this part of the tasks is done.
     pub fn of(part: f64) -> Self {
         match part {
-            _ if part < 0.5 => Stage::Early,
-            _ if part < 0.9 => Stage::Middle,
-            _ => Stage::Late,
+            _ if part < 0.5 => JobStage::Early,
+            _ if part < 0.9 => JobStage::Middle,
+            _ => JobStage::Late,
         }
     }
 }
@@ -202,7 +202,7 @@ impl Stage {
 /// and stage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
-    by_kind: BTreeMap<(String, Stage), Vec<f32>>,
+    by_kind: BTreeMap<(String, JobStage), Vec<f32>>,
 }
 
 /// The number of remembered predictions of a kind.
@@ -210,7 +210,7 @@ const REMEMBERED: usize = 400;
 
 impl Errors {
     /// Returns the errors of this policy and stage.
-    pub fn of(&self, policy: &str, stage: Stage) -> &[f32] {
+    pub fn of(&self, policy: &str, stage: JobStage) -> &[f32] {
         // A lookup by reference would need a key type of its own; there are few kinds.
         let found = self
             .by_kind
@@ -220,7 +220,7 @@ impl Errors {
     }
 
     /// Notes a prediction of `predicted_s` seconds left that turned out to be `was_s`.
-    pub(crate) fn note(&mut self, policy: &str, stage: Stage, predicted_s: f64, was_s: f64) {
+    pub(crate) fn note(&mut self, policy: &str, stage: JobStage, predicted_s: f64, was_s: f64) {
         let errors = self.by_kind.entry((policy.to_owned(), stage)).or_default();
         if errors.len() == REMEMBERED {
             errors.remove(0);

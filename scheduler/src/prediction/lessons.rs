@@ -1,7 +1,9 @@
 //! The limits of the next attempts, learned from runs. The dynamic programmes live in
 //! `reservation`; the runs of each user and program in `runs`.
 
-use crate::prediction::reservation::{Grid, Learned, Run, Sequence, limit_after, optimal};
+use crate::prediction::reservation::{
+    LearnedLaw, ObservedRun, RunTimeGrid, Sequence, limit_after, optimal,
+};
 use crate::prediction::runs::note;
 
 /// The number of runs from which on there are limits.
@@ -18,12 +20,12 @@ const ADAPTIVE_POINTS: usize = 46;
 /// Run times of similar tasks, in seconds on a host of speed 1, and the limits learned from them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lessons {
-    runs: Vec<Run>,
+    runs: Vec<ObservedRun>,
     seen: u64,
     learned_at: u64,
     zeta: f64,
     /// The law of the next runs; `sequence` holds the limits that are optimal for it.
-    law: Option<Learned>,
+    law: Option<LearnedLaw>,
     sequence: Option<Sequence>,
 }
 
@@ -43,7 +45,7 @@ pub struct LearnedLimits {
 
 impl Lessons {
     /// Learns from these runs, oldest first, with small work at the rate `zeta`.
-    pub(crate) fn of(runs: &[Run], zeta: f64) -> Self {
+    pub(crate) fn of(runs: &[ObservedRun], zeta: f64) -> Self {
         let mut lessons = Lessons {
             runs: runs.to_vec(),
             seen: runs.len() as u64,
@@ -55,7 +57,7 @@ impl Lessons {
 
     /// Notes a run, done or killed, of a task of which an earlier attempt had been killed after
     /// `killed_s` (0 where none was).
-    pub(crate) fn observe(&mut self, run: Run, killed_s: f64, zeta: f64) {
+    pub(crate) fn observe(&mut self, run: ObservedRun, killed_s: f64, zeta: f64) {
         note(&mut self.runs, KEPT, run, killed_s);
         self.seen += 1;
         let due = (2 * self.learned_at).clamp(FIRST_RUNS, self.learned_at.max(FIRST_RUNS) + FRESH);
@@ -68,9 +70,9 @@ impl Lessons {
         if (self.runs.len() as u64) < FIRST_RUNS {
             return;
         }
-        if let Some(law) = Learned::expected(&self.runs) {
+        if let Some(law) = LearnedLaw::expected(&self.runs) {
             let points = if zeta > 0.0 { ADAPTIVE_POINTS } else { POINTS };
-            self.sequence = Some(optimal(&Grid::of(&law, points), zeta));
+            self.sequence = Some(optimal(&RunTimeGrid::of(&law, points), zeta));
             self.learned_at = self.seen;
             self.zeta = zeta;
             self.law = Some(law);
@@ -78,7 +80,7 @@ impl Lessons {
     }
 
     /// Returns the law of the next runs; `None` while too few are known.
-    pub(crate) fn law(&self) -> Option<&Learned> {
+    pub(crate) fn law(&self) -> Option<&LearnedLaw> {
         self.law.as_ref()
     }
 
@@ -117,7 +119,7 @@ mod tests {
     fn taught(runs: &[f64]) -> Lessons {
         let mut lessons = Lessons::default();
         runs.iter()
-            .for_each(|run| lessons.observe(Run::done(*run), 0.0, 0.0));
+            .for_each(|run| lessons.observe(ObservedRun::done(*run), 0.0, 0.0));
         lessons
     }
 
@@ -136,14 +138,16 @@ mod tests {
     fn what_was_learned_is_looked_at_again_when_there_is_more() {
         let mut lessons = taught(&[10.0; 5]);
         let before = lessons.limit_s(0.0).unwrap();
-        (0..400).for_each(|_| lessons.observe(Run::done(100.0), 0.0, 0.0));
+        (0..400).for_each(|_| lessons.observe(ObservedRun::done(100.0), 0.0, 0.0));
         assert!(before < 20.0 && lessons.limit_s(0.0).unwrap() >= 99.0);
         assert!(lessons.runs.len() <= KEPT);
     }
 
     #[test]
     fn past_runs_teach_at_once_what_they_would_have_taught_one_by_one() {
-        let runs: Vec<Run> = [10.0, 11.0, 12.0, 60.0, 11.5].map(Run::done).to_vec();
+        let runs: Vec<ObservedRun> = [10.0, 11.0, 12.0, 60.0, 11.5]
+            .map(ObservedRun::done)
+            .to_vec();
         assert_eq!(
             Lessons::of(&runs, 0.0).limit_s(0.0),
             taught(&[10.0, 11.0, 12.0, 60.0, 11.5]).limit_s(0.0)

@@ -28,7 +28,7 @@ pub fn makespan(tasks: u64, hosts: u64, work_s: f64, rate: f64, start_cost: Span
 
 /// A slot that will complete tasks one after the other. Times in seconds from now.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Server {
+pub(crate) struct PredictedSlot {
     /// The time until it is free.
     pub(crate) free_s: f64,
     /// The run time of a task there.
@@ -37,7 +37,7 @@ pub(crate) struct Server {
 
 /// Returns the earliest time, in seconds from now, by which these servers complete `tasks` tasks;
 /// infinite without servers. `least_s` is a known lower bound that shortens the search.
-pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 {
+pub(crate) fn completion_s(servers: &[PredictedSlot], tasks: u64, least_s: f64) -> f64 {
     // This is called often: it has no division, and no conversion to integers of more than 32 bits.
     let rates: Vec<_> = servers
         .iter()
@@ -141,11 +141,11 @@ mod tests {
     #[test]
     fn servers_complete_tasks_one_after_the_other() {
         let servers = [
-            Server {
+            PredictedSlot {
                 free_s: 0.0,
                 task_s: 10.0,
             },
-            Server {
+            PredictedSlot {
                 free_s: 5.0,
                 task_s: 20.0,
             },
@@ -163,12 +163,12 @@ mod tests {
 
     #[test]
     fn what_can_never_be_completed_takes_for_ever_and_not_the_search_for_it() {
-        let endless = Server {
+        let endless = PredictedSlot {
             free_s: 0.0,
             task_s: f64::INFINITY,
         };
         assert_eq!(completion_s(&[endless], 1, 0.0), f64::INFINITY);
-        let servers = [Server {
+        let servers = [PredictedSlot {
             free_s: 0.0,
             task_s: 1e-6,
         }; 3];

@@ -13,11 +13,11 @@ mod sequence;
 mod windows;
 
 pub use adaptive::adaptive_time_optimal;
-pub use gain::{Candidate, Gap, Window, fill, fill_while, gain, gain_while};
-pub use grid::Grid;
-pub use law::{BadLaw, Family, Law, RunTimes};
+pub use gain::{GapCandidate, ProcessorGap, Window, fill, fill_while, gain, gain_while};
+pub use grid::RunTimeGrid;
+pub use law::{BadLaw, Family, NamedLaw, RunTimes};
 pub(crate) use learned::product_limit;
-pub use learned::{Learned, Run};
+pub use learned::{LearnedLaw, ObservedRun};
 pub use parse::LAWS;
 pub use sequence::{Sequence, cost_under, limit_after, time_optimal};
 pub use windows::{Outlook, Windows, hour_of_week};
@@ -25,7 +25,7 @@ pub use windows::{Outlook, Windows, hour_of_week};
 /// Returns the sequence of the least expected time until a task is done. Without small work (`zeta`
 /// 0) it comes from the plain programme, else from the one with a stream of small work that arrives
 /// at `zeta` times the processors' rate (0 up to but not 1).
-pub fn optimal(grid: &Grid, zeta: f64) -> Sequence {
+pub fn optimal(grid: &RunTimeGrid, zeta: f64) -> Sequence {
     if zeta > 0.0 {
         adaptive_time_optimal(grid, zeta)
     } else {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::collections::heard::Heard;
 use crate::prediction::estimates::Estimator;
-use crate::prediction::reservation::Run;
+use crate::prediction::reservation::ObservedRun;
 
 /// The number of runs kept of each user and program, the newest ones; `SOURCES` is the number of
 /// these.
@@ -15,12 +15,12 @@ const SOURCES: usize = 1_000;
 /// The runs of all users and programs, as work in seconds on a host of speed 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Runs {
-    sources: Heard<Estimator, Vec<Run>>,
+    sources: Heard<Estimator, Vec<ObservedRun>>,
 }
 
 impl Runs {
     /// Returns the latest runs of a user and program, oldest first.
-    pub fn of(&self, of: &Estimator) -> &[Run] {
+    pub fn of(&self, of: &Estimator) -> &[ObservedRun] {
         self.sources.get(of).map_or(&[], Vec::as_slice)
     }
 
@@ -31,7 +31,7 @@ impl Runs {
 
     /// Notes a run, done or killed, of a task of which an earlier attempt had been killed after
     /// `killed_s` (0 where none was); it replaces that earlier run.
-    pub(crate) fn observe(&mut self, of: &Estimator, run: Run, killed_s: f64) {
+    pub(crate) fn observe(&mut self, of: &Estimator, run: ObservedRun, killed_s: f64) {
         self.sources
             .hear(of, SOURCES, |runs| note(runs, KEPT, run, killed_s));
     }
@@ -39,8 +39,8 @@ impl Runs {
 
 /// Adds a run to at most `most`, each task's only once: it replaces the run that was killed after
 /// `killed_s`, which is of the same task or of an indistinguishable one.
-pub(crate) fn note(runs: &mut Vec<Run>, most: usize, run: Run, killed_s: f64) {
-    let same = |known: &Run| !known.done && known.time == killed_s;
+pub(crate) fn note(runs: &mut Vec<ObservedRun>, most: usize, run: ObservedRun, killed_s: f64) {
+    let same = |known: &ObservedRun| !known.done && known.time == killed_s;
     let before = if killed_s > 0.0 {
         runs.iter().rposition(same)
     } else {
@@ -69,24 +69,32 @@ mod tests {
     fn a_task_that_was_killed_and_then_done_is_one_run() {
         let mut runs = Runs::default();
         let ada = whose("ada");
-        runs.observe(&ada, Run::done(3.0), 0.0);
-        runs.observe(&ada, Run::cut(5.0), 0.0);
-        runs.observe(&ada, Run::cut(9.0), 5.0);
-        assert_eq!(runs.of(&ada), [Run::done(3.0), Run::cut(9.0)]);
-        runs.observe(&ada, Run::done(12.0), 9.0);
-        assert_eq!(runs.of(&ada), [Run::done(3.0), Run::done(12.0)]);
+        runs.observe(&ada, ObservedRun::done(3.0), 0.0);
+        runs.observe(&ada, ObservedRun::cut(5.0), 0.0);
+        runs.observe(&ada, ObservedRun::cut(9.0), 5.0);
+        assert_eq!(
+            runs.of(&ada),
+            [ObservedRun::done(3.0), ObservedRun::cut(9.0)]
+        );
+        runs.observe(&ada, ObservedRun::done(12.0), 9.0);
+        assert_eq!(
+            runs.of(&ada),
+            [ObservedRun::done(3.0), ObservedRun::done(12.0)]
+        );
         assert_eq!(runs.of(&whose("bob")), []);
     }
 
     #[test]
     fn the_newest_runs_are_kept_and_who_was_not_heard_of_for_longest_goes() {
         let mut runs = Runs::default();
-        (0..300).for_each(|run| runs.observe(&whose("ada"), Run::done(f64::from(run)), 0.0));
+        (0..300)
+            .for_each(|run| runs.observe(&whose("ada"), ObservedRun::done(f64::from(run)), 0.0));
         assert_eq!(
             (runs.of(&whose("ada")).len(), runs.of(&whose("ada"))[0]),
-            (KEPT, Run::done(100.0))
+            (KEPT, ObservedRun::done(100.0))
         );
-        (0..SOURCES).for_each(|user| runs.observe(&whose(&user.to_string()), Run::done(1.0), 0.0));
+        (0..SOURCES)
+            .for_each(|user| runs.observe(&whose(&user.to_string()), ObservedRun::done(1.0), 0.0));
         assert_eq!(runs.of(&whose("ada")), []);
         assert_eq!(runs.sources.len(), SOURCES);
     }

@@ -125,8 +125,8 @@ impl Curve {
     }
 
     /// Tabulates the survival from age 0.
-    pub(crate) fn tabulated(&self) -> Tabulated {
-        Tabulated {
+    pub(crate) fn tabulated(&self) -> TabulatedSurvival {
+        TabulatedSurvival {
             alive: self.hazard.iter().map(|hazard| (-hazard).exp()).collect(),
             last_rate: self.last_rate,
         }
@@ -135,13 +135,13 @@ impl Curve {
 
 /// A survival function from age 0, tabulated for frequent use with an accuracy of three digits.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tabulated {
+pub(crate) struct TabulatedSurvival {
     alive: Vec<f64>,
     /// The rate beyond the last entry.
     last_rate: f64,
 }
 
-impl Tabulated {
+impl TabulatedSurvival {
     /// Returns the mean life from age 0, in seconds.
     pub(crate) fn mean_s(&self) -> f64 {
         let first = self.alive[0];

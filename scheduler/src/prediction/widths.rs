@@ -16,11 +16,11 @@ const SOURCES: usize = 1_000;
 
 /// Runs on several hosts at once: the number of hosts, and the seconds as on hosts of speed 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Widths {
+pub struct WidthRuns {
     sources: Heard<Estimator, VecDeque<(u32, f32)>>,
 }
 
-impl Widths {
+impl WidthRuns {
     /// Returns the latest runs of a user and program, oldest first.
     pub fn of(&self, of: &Estimator) -> Vec<(u32, f64)> {
         let runs = self.sources.get(of).into_iter().flatten();
@@ -52,14 +52,14 @@ pub(crate) fn of_ranks(of: &Estimator, ranks: u32) -> Estimator {
 
 /// The errors of predicted waits for hosts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Waits {
+pub struct WaitErrors {
     /// Their bias.
     pub bias: Bias,
     /// The spread of the outcomes around them.
     pub margin: Margin,
 }
 
-impl Waits {
+impl WaitErrors {
     /// Notes that a wait predicted as `predicted_s` took `came_s` seconds; predictions of 0 are
     /// left out.
     pub(crate) fn observe(&mut self, predicted_s: f64, came_s: f64) {
@@ -80,7 +80,7 @@ mod tests {
             user: "ada".into(),
             program: "solve".into(),
         };
-        let mut widths = Widths::default();
+        let mut widths = WidthRuns::default();
         (1..=60).for_each(|run| widths.observe(&ada, 4, f64::from(run)));
         widths.observe(&ada, 0, 1.0);
         widths.observe(&ada, 4, f64::NAN);

@@ -1,7 +1,7 @@
 //! The [`Event`]s, everything that can happen to the scheduler. Closed: nothing else can influence
 //! a decision.
 
-use common::attempt::{Held, Outcome};
+use common::attempt::{HeldAttempt, Outcome};
 use common::host::{Loan, Offers, OwnerState, Status};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, Speed, Time};
@@ -35,7 +35,7 @@ pub enum Event {
         /// The bag to schedule.
         bag: Box<Bag>,
         /// The job's progress before the restart.
-        progress: Box<Progress>,
+        progress: Box<RestoredProgress>,
     },
     /// A user cancels these tasks of a job (none given: all).
     JobCancelled {
@@ -106,7 +106,7 @@ pub enum Event {
         /// Its present status.
         status: Status,
         /// All attempts it holds. Those on the scheduler's books that are not listed are lost.
-        held: Vec<Held>,
+        held: Vec<HeldAttempt>,
     },
     /// A heartbeat.
     HostHeard {
@@ -116,14 +116,14 @@ pub enum Event {
         status: Status,
         /// All attempts it holds. Unlike in `HostJoined`, an attempt assigned a moment ago may
         /// still be on its way.
-        held: Vec<Held>,
+        held: Vec<HeldAttempt>,
     },
     /// Attempts whose phase changed.
     AttemptsMoved {
         /// The host that holds them.
         host: HostId,
         /// The attempts with their new phases.
-        held: Vec<Held>,
+        held: Vec<HeldAttempt>,
     },
     /// The owner came or went.
     OwnerChanged {
@@ -309,7 +309,7 @@ pub(crate) struct Victim {
 
 /// The progress of a restored job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct RestoredProgress {
     /// Tasks that finished.
     pub finished: IdSet,
     /// Tasks that failed.

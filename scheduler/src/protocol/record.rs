@@ -10,16 +10,16 @@ use crate::{Effect, Event, Settings};
 /// The first bytes of a recording.
 pub const MAGIC: &[u8; 18] = b"deskgrid record 1\n";
 
-/// An entry for reading. The one for writing is [`Written`], which has the same bytes.
+/// An entry for reading. The one for writing is [`WrittenEntry`], which has the same bytes.
 #[derive(Debug, Deserialize)]
-enum Entry {
+enum RecordEntry {
     Begun(Settings, Incarnation),
     Event(Time, Box<Event>),
     Effects(Vec<Effect>),
 }
 
 #[derive(Serialize)]
-enum Written<'a> {
+enum WrittenEntry<'a> {
     Begun(&'a Settings, Incarnation),
     Event(Time, &'a Event),
     Effects(&'a [Effect]),
@@ -27,7 +27,7 @@ enum Written<'a> {
 
 /// The life of one scheduler.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct SchedulerLife {
     /// The settings it was made with.
     pub settings: Settings,
     /// The incarnation that its attempts carried.
@@ -75,7 +75,7 @@ pub fn begin(
     incarnation: Incarnation,
     out: &mut Vec<u8>,
 ) -> Result<(), BadEntry> {
-    journal::append(&Written::Begun(settings, incarnation), out)
+    journal::append(&WrittenEntry::Begun(settings, incarnation), out)
 }
 
 /// Appends an event, before it is given to the scheduler.
@@ -83,7 +83,7 @@ pub fn begin(
 /// # Errors
 /// If it cannot be encoded.
 pub fn event(at: Time, event: &Event, out: &mut Vec<u8>) -> Result<(), BadEntry> {
-    journal::append(&Written::Event(at, event), out)
+    journal::append(&WrittenEntry::Event(at, event), out)
 }
 
 /// Appends the effects of the last event.
@@ -91,7 +91,7 @@ pub fn event(at: Time, event: &Event, out: &mut Vec<u8>) -> Result<(), BadEntry>
 /// # Errors
 /// If it cannot be encoded.
 pub fn effects(effects: &[Effect], out: &mut Vec<u8>) -> Result<(), BadEntry> {
-    journal::append(&Written::Effects(effects), out)
+    journal::append(&WrittenEntry::Effects(effects), out)
 }
 
 /// Reads the runs in a recording. An entry that breaks off at the end is left out: its writer was
@@ -99,12 +99,12 @@ pub fn effects(effects: &[Effect], out: &mut Vec<u8>) -> Result<(), BadEntry> {
 ///
 /// # Errors
 /// If the bytes are not a recording, or are damaged.
-pub fn read(bytes: &[u8]) -> Result<Vec<Run>, BadRecord> {
+pub fn read(bytes: &[u8]) -> Result<Vec<SchedulerLife>, BadRecord> {
     if !bytes.starts_with(MAGIC) {
         return Err(BadRecord::NotOne);
     }
 
-    let mut runs = Vec::<Run>::new();
+    let mut runs = Vec::<SchedulerLife>::new();
     let mut pending = None;
     let mut at = MAGIC.len();
 
@@ -112,16 +112,16 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Run>, BadRecord> {
         journal::first(&bytes[at..]).map_err(|why| BadRecord::Broken { at, why })?
     {
         match (entry, runs.last_mut()) {
-            (Entry::Begun(settings, incarnation), _) => {
-                runs.push(Run {
+            (RecordEntry::Begun(settings, incarnation), _) => {
+                runs.push(SchedulerLife {
                     settings,
                     incarnation,
                     steps: Vec::new(),
                 });
                 pending = None;
             }
-            (Entry::Event(at, event), Some(_)) => pending = Some((at, *event)),
-            (Entry::Effects(effects), Some(run)) => {
+            (RecordEntry::Event(at, event), Some(_)) => pending = Some((at, *event)),
+            (RecordEntry::Effects(effects), Some(run)) => {
                 run.steps.extend(
                     pending
                         .take()

@@ -7,11 +7,11 @@ use common::{HostId, JobId, Span, Time};
 
 use crate::protocol::effect::StartReason;
 use crate::state::host::{Host, Hosts, Liveness, Presence};
-use crate::state::job::{Job, Record};
+use crate::state::job::{Job, TaskRecord};
 
 /// The least number of failures of a job in a row that can blame a host.
 const ROW: u32 = 3;
-/// A host is blamed (`Bar::Blamed`) if its row of failures has at most this probability on the
+/// A host is blamed (`Exclusion::Blamed`) if its row of failures has at most this probability on the
 /// other hosts.
 const CHANCE: f64 = 0.01;
 /// A task that this many attempts could not start fails.
@@ -45,7 +45,7 @@ struct Tally {
 
 /// The reason why a host gets no more tasks of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Bar {
+pub(crate) enum Exclusion {
     /// The number of attempts that failed here in a row, and of those that succeeded elsewhere.
     Blamed(u32, u64),
     /// The number of attempts that failed here in a row; attempts elsewhere are still to show
@@ -127,7 +127,7 @@ impl Job {
     }
 
     /// Returns the reason why this host gets no more of the job, if it does not.
-    pub(crate) fn bar(&self, host: HostId) -> Option<Bar> {
+    pub(crate) fn bar(&self, host: HostId) -> Option<Exclusion> {
         let blame = &self.blame;
         if !blame.suspects.contains(&host) {
             return None;
@@ -138,14 +138,14 @@ impl Job {
         let succeeded = blame.succeeded - tally.succeeded;
 
         if succeeded == 0 {
-            let live = |record: &Record| {
+            let live = |record: &TaskRecord| {
                 record
                     .live
                     .iter()
                     .any(|copy| copy.host != host && copy.hold_up.is_none())
             };
             let undecided = failed == 0 && self.records.values().any(live);
-            return undecided.then_some(Bar::Undecided(tally.row));
+            return undecided.then_some(Exclusion::Undecided(tally.row));
         }
 
         let likely = (failed + 1) as f64 / (failed + succeeded + 2) as f64;
@@ -153,7 +153,7 @@ impl Job {
 
         // A host that has run many tasks of the job has had as many chances for such a row.
         let chance = likely.powi(row) * (1 + tally.succeeded) as f64;
-        (chance <= CHANCE).then_some(Bar::Blamed(tally.row, succeeded))
+        (chance <= CHANCE).then_some(Exclusion::Blamed(tally.row, succeeded))
     }
 
     /// Whether a task of the job is kept from this host, since it failed there and another host is
@@ -175,7 +175,7 @@ impl Job {
 
     /// Whether a host on which this task has not failed could run it: now, or with `known` at some
     /// time.
-    fn another(&self, record: &Record, hosts: &Hosts, known: bool) -> bool {
+    fn another(&self, record: &TaskRecord, hosts: &Hosts, known: bool) -> bool {
         hosts.table.values().any(|host| {
             let there = if known {
                 host.may_come_back()
@@ -185,7 +185,7 @@ impl Job {
             there
                 && !record.failed_on.iter().any(|(on, _)| *on == host.id)
                 && self.rules.needs.missing(host.offers).is_none()
-                && !matches!(self.bar(host.id), Some(Bar::Blamed(..)))
+                && !matches!(self.bar(host.id), Some(Exclusion::Blamed(..)))
         })
     }
 
@@ -223,7 +223,7 @@ impl Job {
     }
 }
 
-impl Record {
+impl TaskRecord {
     /// Notes that an attempt failed on this host, or could not even be started there.
     pub(crate) fn failed_on(&mut self, host: HostId, unstarted: bool) {
         self.unstarted += u32::from(unstarted);

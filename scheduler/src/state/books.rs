@@ -6,15 +6,15 @@ use std::cmp::Ordering;
 use common::AttemptId;
 
 use crate::collections::few::Few;
-use crate::state::host::Load;
+use crate::state::host::HostAttempt;
 
-/// Live attempts with each one's `Load`, in the order of their ids.
+/// Live attempts with each one's `HostAttempt`, in the order of their ids.
 #[derive(Debug, Default)]
-pub(crate) struct Books {
-    entries: Few<(AttemptId, Load)>,
+pub(crate) struct HostAttempts {
+    entries: Few<(AttemptId, HostAttempt)>,
 }
 
-impl Books {
+impl HostAttempts {
     /// Returns the index of an attempt (`Ok`), or the one where it belongs (`Err`).
     fn find(&self, attempt: &AttemptId) -> Result<usize, usize> {
         let mut low = 0;
@@ -44,13 +44,13 @@ impl Books {
         self.entries.len()
     }
 
-    pub(crate) fn get(&self, attempt: &AttemptId) -> Option<&Load> {
+    pub(crate) fn get(&self, attempt: &AttemptId) -> Option<&HostAttempt> {
         self.entries
             .get(self.find(attempt).ok()?)
             .map(|(_, load)| load)
     }
 
-    pub(crate) fn at_mut(&mut self, attempt: &AttemptId) -> Option<&mut Load> {
+    pub(crate) fn at_mut(&mut self, attempt: &AttemptId) -> Option<&mut HostAttempt> {
         let at = self.find(attempt).ok()?;
         self.entries.at_mut(at).map(|(_, load)| load)
     }
@@ -60,7 +60,7 @@ impl Books {
     }
 
     /// Adds an attempt, or replaces its load.
-    pub(crate) fn insert(&mut self, attempt: AttemptId, load: Load) {
+    pub(crate) fn insert(&mut self, attempt: AttemptId, load: HostAttempt) {
         match self.find(&attempt) {
             Ok(at) => {
                 if let Some(entry) = self.entries.at_mut(at) {
@@ -71,12 +71,12 @@ impl Books {
         }
     }
 
-    pub(crate) fn remove(&mut self, attempt: &AttemptId) -> Option<Load> {
+    pub(crate) fn remove(&mut self, attempt: &AttemptId) -> Option<HostAttempt> {
         let at = self.find(attempt).ok()?;
         self.entries.remove(at).map(|(_, load)| load)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AttemptId, &Load)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AttemptId, &HostAttempt)> {
         self.entries.iter().map(|(attempt, load)| (attempt, load))
     }
 
@@ -94,10 +94,10 @@ mod tests {
 
     use super::*;
 
-    fn load(ran: u64) -> Load {
-        Load {
+    fn load(ran: u64) -> HostAttempt {
+        HostAttempt {
             ran: Span(ran),
-            ..Load::assigned(Time(0), false, 0)
+            ..HostAttempt::assigned(Time(0), false, 0)
         }
     }
 
@@ -106,7 +106,7 @@ mod tests {
         fn they_do_what_an_ordered_map_does(
             steps in proptest::collection::vec((any::<bool>(), 1..4_u32, 1..8_u32, any::<u8>()), 0..60)
         ) {
-            let mut books = Books::default();
+            let mut books = HostAttempts::default();
             let mut model = BTreeMap::new();
             for (add, job, index, ran) in steps {
                 let attempt = AttemptId { task: TaskId::new(JobId(job), index), number: 1, incarnation: Incarnation(1) };

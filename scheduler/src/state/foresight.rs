@@ -6,10 +6,10 @@ use std::cell::{OnceCell, RefCell};
 use common::attempt::Phase;
 use common::{Span, Time};
 
-use crate::prediction::completion_law::{Law, Place};
-use crate::prediction::experience::{Common, Curves, Experience, Stage, Temper};
+use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
+use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper};
 use crate::prediction::malleable::Lives;
-use crate::state::host::{Host, Liveness, Load};
+use crate::state::host::{Host, HostAttempt, Liveness};
 use crate::state::job::Job;
 use crate::state::promise::Promise;
 use crate::state::settings::Settings;
@@ -66,7 +66,7 @@ impl Default for Foresight {
 
 /// The run time of a job's tasks, in seconds on a host of speed 1.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Work {
+pub(crate) struct WorkPerTask {
     /// The mean.
     pub(crate) mean_s: f64,
     /// The longest that was seen, or estimated where none was seen.
@@ -147,7 +147,7 @@ impl Foresight {
             let was_s = now.since(made).secs();
             self.experience
                 .errors
-                .note(job.policy.name, Stage::Early, predicted_s, was_s);
+                .note(job.policy.name, JobStage::Early, predicted_s, was_s);
             return;
         }
 
@@ -182,9 +182,9 @@ impl Foresight {
         experience.experience
     }
 
-    /// Returns the `Place` of an attempt on this host: the state that decides how it runs there.
-    pub(crate) fn place(host: &Host, now: Time) -> Place {
-        Place {
+    /// Returns the `AttemptHost` of an attempt on this host: the state that decides how it runs there.
+    pub(crate) fn place(host: &Host, now: Time) -> AttemptHost {
+        AttemptHost {
             up_s: age_s(host.up_since, now),
             owner_s: age_s(host.owner_since, now),
             suspended: !host.owner.lets_run(),
@@ -211,7 +211,7 @@ impl Foresight {
     pub(crate) fn done(
         &self,
         host: &Host,
-        load: &Load,
+        load: &HostAttempt,
         work_s: f64,
         start_cost: Span,
         now: Time,
@@ -226,7 +226,7 @@ impl Foresight {
     }
 
     /// The same as `done` for a host that does the part `rate` of the task in a second.
-    fn done_at(rate: f64, host: &Host, load: &Load, start_cost: Span, now: Time) -> f64 {
+    fn done_at(rate: f64, host: &Host, load: &HostAttempt, start_cost: Span, now: Time) -> f64 {
         let (since, done) = match (load.noted, load.progress) {
             (Some(noted), Some(progress)) if load.phase.executing() => (noted, f64::from(progress)),
             (Some(noted), None) if load.phase.executing() => {
@@ -248,7 +248,7 @@ impl Foresight {
     pub(crate) fn saved(
         &self,
         host: &Host,
-        load: &Load,
+        load: &HostAttempt,
         job: &Job,
         settings: &Settings,
         now: Time,
@@ -267,8 +267,8 @@ impl Foresight {
     pub(crate) fn expected_s(
         &self,
         host: &Host,
-        load: &Load,
-        work: Work,
+        load: &HostAttempt,
+        work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> f64 {
@@ -285,21 +285,21 @@ impl Foresight {
         }
     }
 
-    /// Returns the `Law` of a live attempt's completion time.
+    /// Returns the `CompletionLaw` of a live attempt's completion time.
     pub(crate) fn law(
         &self,
         host: &Host,
-        load: &Load,
-        work: Work,
+        load: &HostAttempt,
+        work: WorkPerTask,
         start_cost: Span,
         now: Time,
-    ) -> Law {
+    ) -> CompletionLaw {
         let left_s = self.left_s(host, load, work, start_cost, now);
-        let place = Place {
+        let place = AttemptHost {
             suspended: host.holds_still(load.phase),
             ..Self::place(host, now)
         };
-        let mut law = Law::of(left_s, place, self.curves());
+        let mut law = CompletionLaw::of(left_s, place, self.curves());
         if host.liveness != Liveness::Alive {
             law.alive *= SILENT;
         }
@@ -312,8 +312,8 @@ impl Foresight {
     pub(crate) fn left_s(
         &self,
         host: &Host,
-        load: &Load,
-        work: Work,
+        load: &HostAttempt,
+        work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> f64 {
@@ -341,7 +341,7 @@ impl Foresight {
 
 /// Returns the seconds that an attempt has run beyond `longest_s`, the longest run seen, on its
 /// host: it is expected to run for at least as long again.
-fn beyond_s(host: &Host, load: &Load, longest_s: f64, now: Time) -> f64 {
+fn beyond_s(host: &Host, load: &HostAttempt, longest_s: f64, now: Time) -> f64 {
     let running = load.phase.executing() && !host.holds_still(load.phase);
     let since_s = load
         .noted
@@ -352,7 +352,7 @@ fn beyond_s(host: &Host, load: &Load, longest_s: f64, now: Time) -> f64 {
 
 /// Returns the seconds that a task still needs whose reported progress is far behind that of its
 /// kind: its own pace decides, and never makes it faster than its kind.
-fn own_left_s(load: &Load, full_s: f64, now: Time) -> Option<f64> {
+fn own_left_s(load: &HostAttempt, full_s: f64, now: Time) -> Option<f64> {
     let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else {
         return None;
     };

@@ -16,10 +16,10 @@ use crate::prediction::experience::{Habit, Temper, TrackRecord};
 use crate::prediction::reservation::Windows;
 use crate::protocol::effect::{CopyReason, Effect};
 use crate::state::blame::Trouble;
-use crate::state::books::Books;
+use crate::state::books::HostAttempts;
 use crate::state::fleet::Fleet;
-use crate::state::owner_hours::Lent;
-use crate::state::preemptible::Standing;
+use crate::state::owner_hours::HostLoan;
+use crate::state::preemptible::PreemptibleAttempts;
 use crate::state::ready::ReadyHosts;
 
 /// A host. The fields that each event touches come first and lie together: with thousands of hosts,
@@ -53,7 +53,7 @@ pub(crate) struct Host {
     /// The time at which its connection was lost; `None` while connected, or if it never was.
     pub(crate) parted: Option<Time>,
     /// Its live attempts; `frozen` counts those of them that are frozen and take no slot.
-    pub(crate) books: Books,
+    pub(crate) books: HostAttempts,
     pub(crate) frozen: u32,
     /// Slots reserved for gangs.
     pub(crate) reserved: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Host {
     /// The time at which its silence is checked next.
     check: Option<Time>,
     /// The next check of its `backlog`, while it holds more attempts than slots.
-    pub(crate) watch: Option<Watch>,
+    pub(crate) watch: Option<BacklogCheck>,
     /// Attempts that were lost with it, in this incarnation.
     pub(crate) lost: u64,
     pub(crate) since: Time,
@@ -91,7 +91,7 @@ pub(crate) struct Host {
     /// The law of its idle windows' lengths, where known.
     pub(crate) windows: Option<Box<Windows>>,
     /// The time until which its owner lends it, where known.
-    pub(crate) lent: Option<Lent>,
+    pub(crate) lent: Option<HostLoan>,
     /// `party` is one host of its owner, the same for all of them; `valid` is how many of its
     /// results in a row agreed with others'.
     pub(crate) party: HostId,
@@ -117,7 +117,7 @@ pub(crate) enum Presence {
 
 /// The next check of a host's backlog.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watch {
+pub(crate) struct BacklogCheck {
     /// The time of the next check.
     pub(crate) at: Time,
     /// The host's `delivered` at the last check.
@@ -136,7 +136,7 @@ pub(crate) enum Liveness {
 
 /// A live attempt, as its host sees it; the task's side is `LiveCopy`.
 #[derive(Debug, Clone)]
-pub(crate) struct Load {
+pub(crate) struct HostAttempt {
     pub(crate) phase: Phase,
     pub(crate) ran: Span,
     pub(crate) progress: Option<f32>,
@@ -160,7 +160,7 @@ pub(crate) struct Load {
     pub(crate) seen: u32,
 }
 
-impl Load {
+impl HostAttempt {
     /// The load of an attempt just assigned to a host whose last list had the number `beat`.
     pub(crate) fn assigned(now: Time, duplicate: bool, beat: u32) -> Self {
         Self {
@@ -212,7 +212,7 @@ impl Host {
             watch: None,
             delivered: 0,
             beat: 0,
-            books: Books::default(),
+            books: HostAttempts::default(),
             reserved: 0,
             frozen: 0,
             state: HostState::Suspect,
@@ -289,7 +289,7 @@ impl Host {
     }
 
     /// Returns when the work that would be lost with a live attempt began, as far as known.
-    pub(crate) fn began(&self, load: &Load, start_cost: Span) -> Time {
+    pub(crate) fn began(&self, load: &HostAttempt, start_cost: Span) -> Time {
         match load.noted {
             Some(noted) if load.phase.executing() => noted - load.ran,
             _ => load.assigned + start_cost,
@@ -297,7 +297,7 @@ impl Host {
     }
 
     /// Removes a live attempt from `books`.
-    fn remove(&mut self, attempt: &AttemptId) -> Option<Load> {
+    fn remove(&mut self, attempt: &AttemptId) -> Option<HostAttempt> {
         let load = self.books.remove(attempt)?;
         self.frozen -= u32::from(load.frozen);
         Some(load)
@@ -318,7 +318,7 @@ impl Host {
     /// Returns the attempts beyond its slots that have not begun, the latest ones: those that it
     /// can return while its slots are taken.
     pub(crate) fn backlog(&self) -> Vec<AttemptId> {
-        let idle = |load: &Load| matches!(load.phase, Phase::Queued | Phase::Staging);
+        let idle = |load: &HostAttempt| matches!(load.phase, Phase::Queued | Phase::Staging);
         let mut idle: Vec<_> = self
             .books
             .iter()
@@ -384,8 +384,8 @@ pub(crate) struct Hosts {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) ready: ReadyHosts,
-    /// Running attempts that may be preempted, see `Standing`.
-    pub(crate) standing: Standing,
+    /// Running attempts that may be preempted, see `PreemptibleAttempts`.
+    pub(crate) standing: PreemptibleAttempts,
     /// Ready hosts that hold frozen attempts.
     pub(crate) thawable: BTreeSet<HostId>,
     /// The next check of each host's silence.
@@ -482,7 +482,7 @@ impl Index {
     /// Schedules the check of the host's backlog for `at`, in place of the one planned before;
     /// `quiet` checks in a row found nothing delivered.
     pub(crate) fn watch_backlog(&mut self, host: &mut Host, at: Option<Time>, quiet: u32) {
-        let watch = at.map(|at| Watch {
+        let watch = at.map(|at| BacklogCheck {
             at,
             delivered: host.delivered,
             quiet,
@@ -602,7 +602,7 @@ impl Hosts {
         attempt: AttemptId,
         success: bool,
         now: Time,
-    ) -> Option<(Load, Speed)> {
+    ) -> Option<(HostAttempt, Speed)> {
         let host = self.table.at_mut(&id)?;
         let load = host.remove(&attempt)?;
         self.index.standing.remove(attempt);
@@ -630,7 +630,12 @@ impl Hosts {
     }
 
     /// Removes a live attempt from the host's `books`.
-    pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
+    pub(crate) fn take(
+        &mut self,
+        id: HostId,
+        attempt: AttemptId,
+        now: Time,
+    ) -> Option<HostAttempt> {
         let host = self.table.at_mut(&id)?;
         let load = host.remove(&attempt)?;
         self.index.standing.remove(attempt);
@@ -641,7 +646,7 @@ impl Hosts {
 
 /// Returns the work that an attempt has done so far if it runs at its host's speed, in seconds on a
 /// host of speed 1.
-pub(crate) fn elapsed_s(host: &Host, load: &Load, start_cost: Span, now: Time) -> f64 {
+pub(crate) fn elapsed_s(host: &Host, load: &HostAttempt, start_cost: Span, now: Time) -> f64 {
     let ran_s = match load.noted {
         Some(noted) if load.phase.executing() => {
             let since = if host.holds_still(load.phase) {

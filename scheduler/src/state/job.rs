@@ -13,22 +13,22 @@ use crate::collections::dense::Dense;
 use crate::collections::few::Few;
 use crate::collections::gathered::Gathered;
 use crate::policy::ordering::Rank;
-use crate::policy::plan::Plan;
-use crate::policy::replication::{Class, Replicated, Urgency};
-use crate::policy::{Limits, Policy};
-use crate::prediction::experience::Stage;
+use crate::policy::plan::JobPlan;
+use crate::policy::replication::{CopyPurpose, Replicated, Urgency};
+use crate::policy::{LimitSource, Policy};
+use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
 use crate::prediction::pace::Pace;
-use crate::prediction::reservation::Run;
+use crate::prediction::reservation::ObservedRun;
 use crate::protocol::effect::{CopyReason, EndReason, StartReason};
 use crate::protocol::event::Tried;
 use crate::state::blame::Blame;
-use crate::state::foresight::Work;
+use crate::state::foresight::WorkPerTask;
 use crate::state::gang::Gang;
 use crate::state::host::{Host, Hosts};
 use crate::state::promise::{Promise, Slack};
-use crate::state::question::Question;
-use crate::state::queue::Sums;
+use crate::state::question::OpenVotes;
+use crate::state::queue::QueueSums;
 use crate::state::scene::Scene;
 use crate::state::settings::Settings;
 use crate::state::shares::Shares;
@@ -55,10 +55,10 @@ pub(crate) struct Job {
     total: u64,
     /// Waiting tasks that have had no attempt.
     pub(crate) fresh: IdSet,
-    /// Waiting tasks that have had attempts; each has a `Record`.
+    /// Waiting tasks that have had attempts; each has a `TaskRecord`.
     pub(crate) requeued: IdSet,
     /// Tried tasks that are not settled: they wait in `requeued`, or have live attempts.
-    pub(crate) records: Dense<u32, Record>,
+    pub(crate) records: Dense<u32, TaskRecord>,
     /// The number of tasks whose live attempts are all suspended.
     suspended: u64,
     /// Copies that the policy would start if it had a free slot.
@@ -66,8 +66,8 @@ pub(crate) struct Job {
     /// The times at which running attempts are to be copied if their tasks are not done, with task
     /// indices and attempt numbers.
     pub(crate) timeouts: BTreeSet<(Time, u32, u32)>,
-    /// The state of its policy, see `Plan`.
-    pub(crate) plan: Plan,
+    /// The state of its policy, see `JobPlan`.
+    pub(crate) plan: JobPlan,
     pub(crate) finished: Gathered,
     pub(crate) failed: IdSet,
     pub(crate) cancelled: IdSet,
@@ -106,7 +106,7 @@ pub(crate) struct Job {
 
 /// A tried, unsettled task; its index is the key in `records`.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct TaskRecord {
     /// The highest attempt number used.
     pub(crate) attempts: u32,
     /// Attempts up to this number may have ended without being remembered.
@@ -136,8 +136,8 @@ pub(crate) struct Record {
     killed: u32,
     /// The speed of the host to which its primary attempt was last assigned.
     pub(crate) primary_speed: Option<Speed>,
-    /// The votes on its results, if its job has a quorum, as a `Question`.
-    pub(crate) question: Option<Box<Question>>,
+    /// The votes on its results, if its job has a quorum, as a `OpenVotes`.
+    pub(crate) question: Option<Box<OpenVotes>>,
 }
 
 /// A live attempt as seen by its task; the host's side is [`Load`](crate::state::host::Load).
@@ -165,8 +165,8 @@ pub(crate) struct EndedCopy {
     pub(crate) returned: bool,
 }
 
-impl Record {
-    /// Creates the `Record` of a task that had attempts up to this number before a restart, all of
+impl TaskRecord {
+    /// Creates the `TaskRecord` of a task that had attempts up to this number before a restart, all of
     /// them over.
     pub(crate) fn reborn(attempts: u32, failed: bool) -> Self {
         Self {
@@ -269,7 +269,7 @@ impl Job {
             suspended: 0,
             wishes: Wishes::default(),
             timeouts: BTreeSet::new(),
-            plan: Plan::default(),
+            plan: JobPlan::default(),
             finished: Gathered::default(),
             failed: IdSet::new(),
             cancelled: IdSet::new(),
@@ -296,8 +296,8 @@ impl Job {
     /// Returns the longest time that a new attempt at this task may run on this host.
     pub(crate) fn limit(&self, index: u32, host: &Host) -> Option<Span> {
         let reserves = match self.policy.limits {
-            Limits::Learned(_) => self.reserves(),
-            Limits::Windowed { killing } => {
+            LimitSource::Learned(_) => self.reserves(),
+            LimitSource::Windowed { killing } => {
                 killing && (host.windows.is_some() || host.lent.is_some())
             }
             _ => true,
@@ -327,18 +327,23 @@ impl Job {
 
     /// Returns the observation of the task's run time that the end of an attempt on a host of this
     /// speed gives, if any.
-    pub(crate) fn run(&self, outcome: &Outcome, ran: Span, speed: Speed) -> Option<Run> {
+    pub(crate) fn run(&self, outcome: &Outcome, ran: Span, speed: Speed) -> Option<ObservedRun> {
         match outcome {
             _ if self.rules.checkpoint => None,
-            Outcome::Succeeded => Some(Run::done(ran.secs() * speed.factor())),
-            Outcome::TimedOut(limit) => Some(Run::cut(limit.secs() * speed.factor())),
+            Outcome::Succeeded => Some(ObservedRun::done(ran.secs() * speed.factor())),
+            Outcome::TimedOut(limit) => Some(ObservedRun::cut(limit.secs() * speed.factor())),
             _ => None,
         }
     }
 
     /// Learns from the end of an attempt: it took `run.time`, or was killed then by a learned
     /// limit. `small_work` gives the present rate of small work.
-    pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: impl FnOnce() -> f64) {
+    pub(crate) fn learn(
+        &mut self,
+        attempt: AttemptId,
+        run: ObservedRun,
+        small_work: impl FnOnce() -> f64,
+    ) {
         let answer = self.policy.limits;
         let index = attempt.task.index;
         if answer.learns() {
@@ -387,7 +392,7 @@ impl Job {
         self.suspended > 0
     }
 
-    /// Returns the number of unsettled tasks: `fresh` ones and those with a `Record`.
+    /// Returns the number of unsettled tasks: `fresh` ones and those with a `TaskRecord`.
     pub(crate) fn unsettled(&self) -> u64 {
         self.fresh.len() + self.records.len() as u64
     }
@@ -460,13 +465,13 @@ impl Job {
             .map(|(_, state)| state)
     }
 
-    /// Takes the next waiting task; makes its `Record` if needed.
+    /// Takes the next waiting task; makes its `TaskRecord` if needed.
     pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
         if let Some(index) = self.requeued.pop_first() {
             let why = self
                 .records
                 .get(&index)
-                .map_or(StartReason::First, Record::start_reason);
+                .map_or(StartReason::First, TaskRecord::start_reason);
             return Some((index, why));
         }
         self.pop_waiting_fresh()
@@ -475,7 +480,7 @@ impl Job {
     /// Takes the next task of `fresh`.
     pub(crate) fn pop_waiting_fresh(&mut self) -> Option<(u32, StartReason)> {
         let index = self.fresh.pop_first()?;
-        self.records.insert(index, Record::default());
+        self.records.insert(index, TaskRecord::default());
         Some((index, StartReason::First))
     }
 
@@ -484,13 +489,13 @@ impl Job {
         self.requeued.iter().chain(self.stack.sorted(&self.fresh))
     }
 
-    /// Takes this task out of `requeued` or `fresh`; makes its `Record` if needed.
+    /// Takes this task out of `requeued` or `fresh`; makes its `TaskRecord` if needed.
     pub(crate) fn take_waiting(&mut self, index: u32) -> Option<StartReason> {
         if self.requeued.remove(index) {
             return Some(
                 self.records
                     .get(&index)
-                    .map_or(StartReason::First, Record::start_reason),
+                    .map_or(StartReason::First, TaskRecord::start_reason),
             );
         }
 
@@ -499,7 +504,7 @@ impl Job {
         }
 
         self.stack.advance(&self.fresh);
-        self.records.insert(index, Record::default());
+        self.records.insert(index, TaskRecord::default());
         Some(StartReason::First)
     }
 
@@ -592,9 +597,9 @@ impl Job {
                     why,
                 };
                 let class = if why == CopyReason::Suspect {
-                    Class::Unheard
+                    CopyPurpose::Unheard
                 } else {
-                    Class::Duplicate
+                    CopyPurpose::Duplicate
                 };
 
                 self.wishes.remove(index);
@@ -613,7 +618,7 @@ impl Job {
     }
 
     /// Removes a task that is about to be settled from every list of unsettled ones.
-    pub(crate) fn close(&mut self, index: u32) -> Option<Record> {
+    pub(crate) fn close(&mut self, index: u32) -> Option<TaskRecord> {
         let record = self.records.remove(&index)?;
         if record.live.is_empty() {
             self.requeued.remove(index);
@@ -654,9 +659,9 @@ impl Job {
         self.pace.longest_work_s().or(estimate).or(usual_s)
     }
 
-    /// The `Work` of its tasks if one takes `mean_s` on average.
-    pub(crate) fn takes(&self, mean_s: f64) -> Work {
-        Work {
+    /// The `WorkPerTask` of its tasks if one takes `mean_s` on average.
+    pub(crate) fn takes(&self, mean_s: f64) -> WorkPerTask {
+        WorkPerTask {
             mean_s,
             longest_s: self.longest_s().unwrap_or(mean_s).max(mean_s),
         }
@@ -668,9 +673,9 @@ impl Job {
         self.stack.estimate(index).map_or(0.0, Span::secs)
     }
 
-    /// Returns its `Stage`, by the part of its tasks that finished.
-    pub(crate) fn stage(&self) -> Stage {
-        Stage::of(self.finished.len() as f64 / self.total.max(1) as f64)
+    /// Returns its `JobStage`, by the part of its tasks that finished.
+    pub(crate) fn stage(&self) -> JobStage {
+        JobStage::of(self.finished.len() as f64 / self.total.max(1) as f64)
     }
 
     /// Returns the mean part of a waiting task that is left to do.
@@ -681,7 +686,7 @@ impl Job {
         let saved = |index| {
             self.records
                 .get(&index)
-                .map_or(0.0, |record: &Record| record.saved)
+                .map_or(0.0, |record: &TaskRecord| record.saved)
         };
         let saved: f64 = self.requeued.iter().map(saved).sum();
         (1.0 - saved / self.waiting() as f64).max(0.01)
@@ -733,7 +738,7 @@ impl Job {
 
     /// Adds a wish for a copy of each task that has only one live attempt.
     pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
-        let single = |record: &Record| {
+        let single = |record: &TaskRecord| {
             record
                 .live
                 .first()
@@ -749,7 +754,7 @@ impl Job {
             self.want_copy(
                 index,
                 number,
-                Class::Duplicate,
+                CopyPurpose::Duplicate,
                 CopyReason::Spare,
                 max_copies,
             );
@@ -783,13 +788,13 @@ impl Job {
         {
             self.timeouts.pop_first();
             let live =
-                |record: &&Record| record.live.iter().any(|copy| copy.attempt.number == number);
+                |record: &&TaskRecord| record.live.iter().any(|copy| copy.attempt.number == number);
 
             if self.records.get(&index).filter(live).is_some() {
                 self.want_copy(
                     index,
                     number,
-                    Class::Duplicate,
+                    CopyPurpose::Duplicate,
                     CopyReason::TimedOut,
                     max_copies,
                 );
@@ -802,7 +807,7 @@ impl Job {
         &mut self,
         index: u32,
         of: u32,
-        class: Class,
+        class: CopyPurpose,
         why: CopyReason,
         max_copies: u32,
     ) {
@@ -834,7 +839,7 @@ impl Job {
     }
 }
 
-impl Record {
+impl TaskRecord {
     /// Whether a result of it is being compared.
     pub(crate) fn compares(&self) -> bool {
         self.question
@@ -885,8 +890,8 @@ pub(crate) struct Lines {
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
     /// The recent `Use` of each user.
     pub(crate) shares: Shares,
-    /// The cached `Sums` of the work ahead in a long queue.
-    pub(crate) sums: RefCell<Option<Sums>>,
+    /// The cached `QueueSums` of the work ahead in a long queue.
+    pub(crate) sums: RefCell<Option<QueueSums>>,
 }
 
 impl Lines {

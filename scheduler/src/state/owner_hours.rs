@@ -13,7 +13,7 @@ use crate::state::scheduler::Scheduler;
 
 /// The loan of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Lent {
+pub(crate) struct HostLoan {
     pub(crate) until: Time,
     /// The time from which it is lent again.
     pub(crate) again: Time,
@@ -37,7 +37,7 @@ impl Scheduler {
                  left,
                  again,
                  longest,
-             }| Lent {
+             }| HostLoan {
                 until: now + left,
                 again: now + again.max(left),
                 longest: longest.max(left),
@@ -58,7 +58,7 @@ impl Scheduler {
 
 impl Host {
     /// Returns `lent`, if its end is still to come.
-    pub(crate) fn loan(&self, now: Time) -> Option<Lent> {
+    pub(crate) fn loan(&self, now: Time) -> Option<HostLoan> {
         self.lent.filter(|lent| lent.until > now)
     }
 
@@ -73,7 +73,7 @@ impl Job {
     /// ends, though it would be in the longest loan. A task with checkpoints goes on elsewhere, and
     /// one that is too long for every loan gains nothing by waiting.
     pub(crate) fn too_long_for(&self, host: &Host, now: Time, start_cost: Span) -> Option<TooLong> {
-        let Lent { until, longest, .. } = host.loan(now)?;
+        let HostLoan { until, longest, .. } = host.loan(now)?;
         let usual_s = self
             .task_work_s()
             .or(self.usual_s)

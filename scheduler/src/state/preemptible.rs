@@ -14,44 +14,44 @@ use crate::state::scheduler::Scheduler;
 /// An attempt of a job. The last one goes first: the one begun last, and among equals the one with
 /// the highest index. An attempt with a checkpoint loses nothing, and counts as begun at
 /// [`NOTHING_LOST`].
-type Entry = (Time, u32, AttemptId, HostId);
+type PreemptibleKey = (Time, u32, AttemptId, HostId);
 /// The preemption order of jobs, by the first attempt of each: its begin, its needlessness, its
 /// place and its index.
-type Order = (Time, u64, u64, u32, Reverse<AttemptId>);
+type PreemptionOrder = (Time, u64, u64, u32, Reverse<AttemptId>);
 /// The same where both jobs keep their state: the lowest priority first.
 type Claimed = (Reverse<i32>, u64, u64, u32, Reverse<AttemptId>);
 
 /// An attempt that may be preempted.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct PreemptibleAttempt {
     began: Time,
     host: HostId,
     /// Whether its host takes work, so that another attempt could get its slot.
     open: bool,
 }
 
-/// The attempts that may be preempted, by job and in `Order`.
+/// The attempts that may be preempted, by job and in `PreemptionOrder`.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
-    places: BTreeMap<AttemptId, Place>,
-    jobs: BTreeMap<JobId, BTreeSet<Entry>>,
+pub(crate) struct PreemptibleAttempts {
+    places: BTreeMap<AttemptId, PreemptibleAttempt>,
+    jobs: BTreeMap<JobId, BTreeSet<PreemptibleKey>>,
     /// Jobs whose first attempt may have changed.
     stale: BTreeSet<JobId>,
-    first: BTreeMap<JobId, (Order, Option<(Batchactive, Claimed)>)>,
-    best: BTreeSet<(Order, JobId)>,
+    first: BTreeMap<JobId, (PreemptionOrder, Option<(Batchactive, Claimed)>)>,
+    best: BTreeSet<(PreemptionOrder, JobId)>,
     kept: BTreeMap<Batchactive, BTreeSet<(Claimed, JobId)>>,
 }
 
 /// After all times: the begin of an attempt whose preemption loses no work.
 pub(crate) const NOTHING_LOST: Time = Time(u64::MAX);
 
-impl Standing {
+impl PreemptibleAttempts {
     /// Adds an attempt that began at this time, on a host that takes work.
     pub(crate) fn insert(&mut self, attempt: AttemptId, host: HostId, began: Time) {
         self.remove(attempt);
         self.places.insert(
             attempt,
-            Place {
+            PreemptibleAttempt {
                 began,
                 host,
                 open: true,
@@ -73,7 +73,8 @@ impl Standing {
         };
         if place.began != NOTHING_LOST && place.began != began {
             self.put(attempt, false);
-            self.places.insert(attempt, Place { began, ..place });
+            self.places
+                .insert(attempt, PreemptibleAttempt { began, ..place });
             self.put(attempt, place.open);
         }
     }
@@ -91,7 +92,7 @@ impl Standing {
     }
 
     fn put(&mut self, attempt: AttemptId, there: bool) {
-        let Some(Place { began, host, .. }) = self.places.get(&attempt) else {
+        let Some(PreemptibleAttempt { began, host, .. }) = self.places.get(&attempt) else {
             return;
         };
         let id = attempt.task.job;
@@ -150,7 +151,7 @@ impl Standing {
             .map(|(_, _, attempt, _)| *attempt)
     }
 
-    /// Returns the first attempt of each job, by `Order`.
+    /// Returns the first attempt of each job, by `PreemptionOrder`.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.best
             .iter()
@@ -186,7 +187,7 @@ impl Standing {
 
     /// Returns the attempt of a job that goes first, if tasks before the index `next` were passed
     /// over.
-    fn first_of(&self, job: JobId, next: u32) -> Option<Entry> {
+    fn first_of(&self, job: JobId, next: u32) -> Option<PreemptibleKey> {
         let all = self.jobs.get(&job)?;
         let last = *all.last()?;
         let none = AttemptId {

@@ -44,7 +44,7 @@ impl Ahead {
 /// The sums of a long queue at a time: each rank with the sum of its [`Class`] up to and including
 /// it.
 #[derive(Debug)]
-pub(crate) struct Sums {
+pub(crate) struct QueueSums {
     at: Time,
     places: Vec<(Rank, Ahead)>,
     totals: BTreeMap<Class, Ahead>,
@@ -68,7 +68,7 @@ impl Jobs {
             .ahead_of(place)
     }
 
-    fn sums(&self, now: Time) -> Sums {
+    fn sums(&self, now: Time) -> QueueSums {
         let mut places = Vec::with_capacity(self.lines.waiting.len());
         let mut totals: BTreeMap<Class, Ahead> = BTreeMap::new();
         for rank in &self.lines.waiting {
@@ -76,7 +76,7 @@ impl Jobs {
             self.pass(*rank, total);
             places.push((*rank, *total));
         }
-        Sums {
+        QueueSums {
             at: now,
             places,
             totals,
@@ -97,7 +97,7 @@ impl Jobs {
     }
 }
 
-impl Sums {
+impl QueueSums {
     fn ahead_of(&self, place: Rank) -> Ahead {
         let (unpromised, disclosed, _) = place.class();
         let before = self.places.partition_point(|(rank, _)| *rank < place);

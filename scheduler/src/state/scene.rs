@@ -3,7 +3,7 @@
 use common::job::Needs;
 use common::{HostId, Span, Speed, Time};
 
-use crate::policy::placement::{Past, View};
+use crate::policy::placement::{HostPast, PlacementView};
 use crate::state::host::{Host, Hosts};
 use crate::state::job::Job;
 use crate::state::settings::Settings;
@@ -58,7 +58,7 @@ impl Scene<'_> {
     }
 }
 
-impl View for Scene<'_> {
+impl PlacementView for Scene<'_> {
     fn now(&self) -> Time {
         self.now
     }
@@ -113,9 +113,9 @@ impl View for Scene<'_> {
         ready.filter(|(_, id)| self.does(*id))
     }
 
-    fn past(&self, host: HostId) -> Option<Past> {
+    fn past(&self, host: HostId) -> Option<HostPast> {
         let host = self.hosts.table.get(&host)?;
-        Some(Past {
+        Some(HostPast {
             speed: host.speed,
             free_slots: host.free_slots(),
             record: host.record,

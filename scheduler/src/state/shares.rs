@@ -48,14 +48,14 @@ impl Default for Sharing {
 pub(crate) struct Shares {
     sharing: Option<Sharing>,
     numbers: BTreeMap<String, u32>,
-    users: Vec<User>,
+    users: Vec<UserShare>,
     /// The time of the event that is being handled.
     pub(crate) now: Time,
 }
 
 /// A user's recent use.
 #[derive(Debug)]
-struct User {
+struct UserShare {
     name: String,
     weight: f64,
     most: Option<u32>,
@@ -67,7 +67,7 @@ struct User {
 
 /// A user's recent use, as returned by [`Shares::of`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Use {
+pub(crate) struct RecentUse {
     /// The recent average number of slots.
     pub(crate) average: f64,
     /// The number of running tasks.
@@ -116,7 +116,7 @@ impl Shares {
             .get(name)
             .copied()
             .or(sharing.most_running_each);
-        let user = User {
+        let user = UserShare {
             name: name.to_owned(),
             weight,
             most,
@@ -143,11 +143,11 @@ impl Shares {
     }
 
     /// Returns a user's recent use.
-    pub(crate) fn of(&self, number: u32) -> Option<Use> {
+    pub(crate) fn of(&self, number: u32) -> Option<RecentUse> {
         let user = self.users.get(number as usize)?;
         let average = user.average_at(self.now, self.half_life());
         let claim = (average + user.running as f64) / user.weight;
-        Some(Use {
+        Some(RecentUse {
             average,
             running: user.running,
             weight: user.weight,
@@ -196,7 +196,7 @@ impl Shares {
 /// Averages below this are not kept over a restart.
 const LEAST_KEPT: f64 = 0.001;
 
-impl User {
+impl UserShare {
     fn average_at(&self, now: Time, half_life: Span) -> f64 {
         let running = self.running as f64;
         let half_lives = now.since(self.at).secs() / half_life.secs().max(1e-3);
@@ -206,12 +206,12 @@ impl User {
 
 /// The state of a walk along a queue: the last rank passed, of each class and user.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ShareWalk {
     latest: Option<Rank>,
     last: BTreeMap<(bool, bool, u32), Rank>,
 }
 
-impl Asked {
+impl ShareWalk {
     /// Notes that this job is done with on this walk.
     pub(crate) fn pass(&mut self, rank: Rank) {
         self.latest = Some(rank);
@@ -240,7 +240,7 @@ fn firsts(line: &BTreeSet<Rank>, from: (bool, bool, u32)) -> impl Iterator<Item 
 impl Lines {
     /// Returns the next job of this queue whose turn it is, not passed yet and of a user who may
     /// run more tasks.
-    pub(crate) fn next_turn(&self, line: &BTreeSet<Rank>, asked: &Asked) -> Option<Rank> {
+    pub(crate) fn next_turn(&self, line: &BTreeSet<Rank>, asked: &ShareWalk) -> Option<Rank> {
         if !self.shares.on() {
             return after(line, asked.latest);
         }
@@ -345,7 +345,7 @@ impl Jobs {
         }
 
         let (unpromised, disclosed, user) = job.rank.class();
-        let ahead: Vec<Use> = firsts(&self.lines.waiting, (unpromised, disclosed, 0))
+        let ahead: Vec<RecentUse> = firsts(&self.lines.waiting, (unpromised, disclosed, 0))
             .map(Rank::class)
             .take_while(|class| (class.0, class.1) == (unpromised, disclosed))
             .filter(|class| class.2 != user)

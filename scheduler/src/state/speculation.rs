@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use common::{AttemptId, IdSet, JobId, Span};
 
-use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
+use crate::policy::ordering::{Batchactive, Disclosed, Rank, RequestedOrder};
 use crate::state::host::Host;
 use crate::state::job::Job;
-use crate::state::preemptible::{NOTHING_LOST, Standing};
+use crate::state::preemptible::{NOTHING_LOST, PreemptibleAttempts};
 
 /// The run time taken for a task of which nothing is known.
 const UNKNOWN: Span = Span::from_secs(60);
@@ -80,7 +80,7 @@ pub(crate) struct Speculation {
 
 /// A task and the keys of its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct TaskTurn {
     pub(crate) index: u32,
     /// Whether nobody has requested it.
     pub(crate) disclosed: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Turn {
 
 impl Speculation {
     pub(crate) fn new(answer: Batchactive, ids: &IdSet, arrival: u64, sized: bool) -> Self {
-        let sized = (sized && answer.requested == Requested::Srpt).then(BTreeSet::new);
+        let sized = (sized && answer.requested == RequestedOrder::Srpt).then(BTreeSet::new);
         Self {
             answer,
             dropped: false,
@@ -172,14 +172,14 @@ impl Speculation {
     }
 
     /// Returns the turn of a task among its kind; the smallest goes first.
-    pub(crate) fn turn(&self, index: u32, left: Span) -> Turn {
+    pub(crate) fn turn(&self, index: u32, left: Span) -> TaskTurn {
         if self.urgent(index) {
-            let key = if self.answer.requested == Requested::Srpt {
+            let key = if self.answer.requested == RequestedOrder::Srpt {
                 left.0
             } else {
                 0
             };
-            return Turn {
+            return TaskTurn {
                 index,
                 disclosed: false,
                 key,
@@ -191,7 +191,7 @@ impl Speculation {
             Disclosed::Need { later } => self.needlessness(index, f64::from(later) / 100.0),
             _ => 0,
         };
-        Turn {
+        TaskTurn {
             index,
             disclosed: true,
             key,
@@ -221,7 +221,7 @@ impl Speculation {
         fresh: &IdSet,
         tried: &IdSet,
         work: impl Fn(u32) -> Span,
-    ) -> Option<Turn> {
+    ) -> Option<TaskTurn> {
         let again = tried.iter().filter(|index| self.urgent(*index));
         let again = again.map(|index| self.turn(index, self.work_left(index, &work)));
         let again = again.min_by_key(|turn| (turn.key, turn.place, turn.index));
@@ -338,7 +338,7 @@ impl Job {
     }
 
     /// Returns the next waiting task, where requested and disclosed ones are told apart.
-    pub(crate) fn turn(&mut self) -> Option<Turn> {
+    pub(crate) fn turn(&mut self) -> Option<TaskTurn> {
         let mut speculation = self.speculation.take()?;
         let first = speculation.first(&self.fresh, &self.requeued, |index| self.work(index));
         self.speculation = Some(speculation);
@@ -442,7 +442,7 @@ impl Job {
         attempt: AttemptId,
         host: &Host,
         start_cost: Span,
-        standing: &mut Standing,
+        standing: &mut PreemptibleAttempts,
     ) {
         let urgent = |speculation: &Speculation| speculation.urgent(attempt.task.index);
         let Some(load) = host

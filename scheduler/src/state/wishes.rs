@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::policy::replication::{Class, Urgency};
+use crate::policy::replication::{CopyPurpose, Urgency};
 use crate::protocol::effect::CopyReason;
 
 /// Wishes for copies, at most one for each task.
@@ -46,7 +46,7 @@ impl Wishes {
     }
 
     /// Returns all wishes, the most urgent first.
-    pub(crate) fn all(&self) -> Vec<(u32, Class, Wish)> {
+    pub(crate) fn all(&self) -> Vec<(u32, CopyPurpose, Wish)> {
         let of = |(urgency, task): &(Urgency, u32)| {
             Some((*task, urgency.class, self.by_task.get(task)?.1))
         };
@@ -58,15 +58,15 @@ impl Wishes {
         let (urgency, task) = self
             .ranked
             .first()
-            .filter(|(urgency, _)| urgency.class == Class::Primary)?;
+            .filter(|(urgency, _)| urgency.class == CopyPurpose::Primary)?;
         let (_, wish) = self.by_task.get(task).filter(|(of, _)| of == urgency)?;
         Some((*task, *wish))
     }
 
-    /// Returns the wishes for copies of attempts on silent hosts (`Class::Unheard`).
+    /// Returns the wishes for copies of attempts on silent hosts (`CopyPurpose::Unheard`).
     pub(crate) fn unheard(&self) -> Vec<(u32, Wish)> {
         let from = self.ranked.range((Urgency::LEAST_UNHEARD, 0)..);
-        let unheard = from.take_while(|(urgency, _)| urgency.class == Class::Unheard);
+        let unheard = from.take_while(|(urgency, _)| urgency.class == CopyPurpose::Unheard);
         unheard
             .filter_map(|(_, task)| Some((*task, self.of(*task)?)))
             .collect()
@@ -81,7 +81,7 @@ impl Wishes {
     pub(crate) fn primaries(&self) -> u64 {
         self.ranked
             .iter()
-            .take_while(|(urgency, _)| urgency.class == Class::Primary)
+            .take_while(|(urgency, _)| urgency.class == CopyPurpose::Primary)
             .count() as u64
     }
 

@@ -11,7 +11,7 @@ use crate::gang::width_choice::WidthOffer;
 use crate::policy::ordering::Rank;
 use crate::protocol::effect::CopyReason;
 use crate::state::host::{Host, Presence};
-use crate::state::job::{Job, Record, waiting};
+use crate::state::job::{Job, TaskRecord, waiting};
 use crate::state::owner_hours::TooLong;
 use crate::state::scheduler::Scheduler;
 
@@ -121,7 +121,7 @@ impl Scheduler {
     /// reason.
     fn held_up(&self, job: &Job) -> Vec<HeldUp> {
         let mut found: Vec<HeldUp> = Vec::new();
-        let held_up = |record: &Record| {
+        let held_up = |record: &TaskRecord| {
             let copy = record.live.iter().last()?;
             let why = copy
                 .hold_up

@@ -10,10 +10,10 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
 use crate::prediction::estimates::Estimates;
 use crate::prediction::experience::Experience;
-use crate::prediction::predict::{Prediction, Server, completion_s, spread};
-use crate::state::foresight::Work;
+use crate::prediction::predict::{PredictedSlot, Prediction, completion_s, spread};
+use crate::state::foresight::WorkPerTask;
 use crate::state::host::{Host, Liveness, Presence};
-use crate::state::job::{Job, Record};
+use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
 
 /// A host as known to the scheduler.
@@ -144,7 +144,7 @@ impl Scheduler {
         records.flat_map(|record| self.live(record))
     }
 
-    fn live<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = LiveAttempt> + 'a {
+    fn live<'a>(&'a self, record: &'a TaskRecord) -> impl Iterator<Item = LiveAttempt> + 'a {
         record.live.iter().filter_map(|copy| {
             let load = self.hosts.table.get(&copy.host)?.books.get(&copy.attempt)?;
             let attempt = copy.attempt;
@@ -280,7 +280,7 @@ impl Scheduler {
     /// Returns the seconds until a begun task should be done where it is, by the first of its
     /// attempts; infinite where that cannot be predicted, since their hosts are silent, or paused
     /// by their owners.
-    fn task_end_s(&self, record: &Record, work: Work, now: Time) -> f64 {
+    fn task_end_s(&self, record: &TaskRecord, work: WorkPerTask, now: Time) -> f64 {
         let ends = record.live.iter().filter_map(|copy| {
             let host = self
                 .hosts
@@ -308,7 +308,7 @@ impl Scheduler {
             let job = self.jobs.table.get(&id);
             let mean_s = job.and_then(Job::task_work_s).unwrap_or(work_s);
             job.map_or(
-                Work {
+                WorkPerTask {
                     mean_s,
                     longest_s: mean_s,
                 },
@@ -334,7 +334,10 @@ impl Scheduler {
             );
 
             let free = std::iter::repeat_n(0.0, host.free_slots());
-            servers.extend(busy.chain(free).map(|free_s| Server { free_s, task_s }));
+            servers.extend(
+                busy.chain(free)
+                    .map(|free_s| PredictedSlot { free_s, task_s }),
+            );
         }
 
         if servers.is_empty() {

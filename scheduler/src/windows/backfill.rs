@@ -16,7 +16,7 @@ use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 use crate::handlers::dispatch::Starter;
 use crate::policy::ordering::Rank;
 use crate::prediction::lessons::FIRST_RUNS;
-use crate::prediction::reservation::{self, Candidate, Learned, RunTimes};
+use crate::prediction::reservation::{self, GapCandidate, LearnedLaw, RunTimes};
 use crate::protocol::effect::{Effect, Gap, StartReason};
 use crate::state::host::Host;
 use crate::state::host::elapsed_s;
@@ -36,7 +36,7 @@ const EARLY: f64 = 0.02;
 
 /// A free slot, with the time at which it ends.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct WindowSlot {
     host: HostId,
     until: Time,
     kept_for: Option<JobId>,
@@ -76,7 +76,7 @@ impl Scheduler {
     }
 
     /// Returns the slots that are free for a limited time.
-    fn gaps(&self) -> Vec<Slot> {
+    fn gaps(&self) -> Vec<WindowSlot> {
         let now = self.now;
         let holding = self.jobs.gangs.iter().filter_map(|id| {
             let held = self.jobs.table.get(id)?.gang.as_ref()?.holdout?;
@@ -84,7 +84,7 @@ impl Scheduler {
         });
         let first = holding.min();
         let kept = first.into_iter().flat_map(|(until, id)| {
-            self.jobs.kept.iter().map(move |host| Slot {
+            self.jobs.kept.iter().map(move |host| WindowSlot {
                 host: *host,
                 until,
                 kept_for: Some(id),
@@ -98,7 +98,7 @@ impl Scheduler {
             .by_since()
             .filter_map(|id| self.hosts.table.get(&id));
         let lent = ready.filter(|host| host.lent.is_some()).flat_map(|host| {
-            let slot = host.lent_until(now).map(|until| Slot {
+            let slot = host.lent_until(now).map(|until| WindowSlot {
                 host: host.id,
                 until,
                 kept_for: None,
@@ -114,7 +114,7 @@ impl Scheduler {
 
     /// Returns the waiting task that makes the most of a free slot, if any does; among equals the
     /// next one.
-    fn filler(&self, host: &Host, slot: &Slot) -> Option<Filler> {
+    fn filler(&self, host: &Host, slot: &WindowSlot) -> Option<Filler> {
         let now = self.now;
         let start_cost = self.settings.start_cost;
         let until = host
@@ -151,7 +151,7 @@ impl Scheduler {
         let laws = jobs
             .into_iter()
             .filter_map(|job| Some((job, self.law(job)?)));
-        let laws: Vec<(&Job, Cow<'_, Learned>)> = laws.collect();
+        let laws: Vec<(&Job, Cow<'_, LearnedLaw>)> = laws.collect();
         let mut fillers = Vec::new();
         let mut candidates = Vec::new();
 
@@ -165,7 +165,7 @@ impl Scheduler {
                         index,
                         done: Some(done),
                     });
-                    candidates.push(Candidate {
+                    candidates.push(GapCandidate {
                         law: law.as_ref(),
                         failed,
                         processors: 1.0,
@@ -175,7 +175,7 @@ impl Scheduler {
         }
 
         let (at, _) = reservation::fill(
-            reservation::Gap {
+            reservation::ProcessorGap {
                 length,
                 processors: 1.0,
             },
@@ -186,7 +186,7 @@ impl Scheduler {
 
     /// Returns the law of the run times of a job's tasks, in seconds on a host of speed 1, where
     /// enough runs are known.
-    fn law<'a>(&'a self, job: &'a Job) -> Option<Cow<'a, Learned>> {
+    fn law<'a>(&'a self, job: &'a Job) -> Option<Cow<'a, LearnedLaw>> {
         if let Some(law) = job.lessons.law() {
             return Some(Cow::Borrowed(law));
         }
@@ -195,13 +195,13 @@ impl Scheduler {
             .experience
             .runs
             .of(&job.stack.terms.estimator);
-        Learned::expected(runs)
+        LearnedLaw::expected(runs)
             .filter(|_| runs.len() as u64 >= FIRST_RUNS)
             .map(Cow::Owned)
     }
 
-    fn fill(&mut self, slot: Slot, filler: &Filler, fx: &mut Vec<Effect>) {
-        let Slot {
+    fn fill(&mut self, slot: WindowSlot, filler: &Filler, fx: &mut Vec<Effect>) {
+        let WindowSlot {
             host,
             until,
             kept_for,
@@ -366,7 +366,7 @@ impl Scheduler {
 }
 
 /// Returns the probability that a run that takes longer than `failed` is done by `length`.
-fn done_by(length: f64, law: &Learned, failed: f64) -> f64 {
+fn done_by(length: f64, law: &LearnedLaw, failed: f64) -> f64 {
     let before = law.cdf(failed);
     let left = 1.0 - law.cdf(failed);
     if left > 0.0 {

@@ -6,7 +6,7 @@
 use common::{HostId, JobId, Span, Time};
 
 use crate::policy::admission::Reckoning;
-use crate::prediction::reservation::{Learned, Outlook, RunTimes, Window, Windows};
+use crate::prediction::reservation::{LearnedLaw, Outlook, RunTimes, Window, Windows};
 use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
@@ -99,7 +99,7 @@ impl Job {
 
     /// Returns the task that is expected to make the most of a window; among equals the first.
     fn best(&self, tasks: &[u32], absence: &Absence, speed: f64) -> Option<u32> {
-        let law: &Learned = self.lessons.law()?;
+        let law: &LearnedLaw = self.lessons.law()?;
         let window = Window::new(
             &|work_s| absence.lasts(work_s / speed),
             law.support().1,

@@ -386,9 +386,9 @@ impl Grid {
     }
 }
 
-fn held(attempt: AttemptId) -> common::attempt::Held {
+fn held(attempt: AttemptId) -> common::attempt::HeldAttempt {
     let phase = common::attempt::Phase::Running;
-    common::attempt::Held {
+    common::attempt::HeldAttempt {
         attempt,
         phase,
         ran: Span::ZERO,

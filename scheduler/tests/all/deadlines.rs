@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 use proptest::prelude::*;
@@ -628,7 +628,7 @@ fn what_was_killed_says_how_good_its_users_estimates_are() {
         .experience()
         .estimates
         .source(&of)
-        .map(scheduler::estimates::Source::quality);
+        .map(scheduler::estimates::EstimateSource::quality);
     assert_eq!(
         quality.map(|quality| (quality.tasks, quality.ratio)),
         Some((3, Some((3.0, 3.0, 3.0))))
@@ -767,7 +767,7 @@ fn what_runs_is_as_old_after_a_restart_as_before() {
     world.now = world.now + s(60);
     world.restart();
 
-    let held = Held {
+    let held = HeldAttempt {
         attempt,
         phase: Phase::Running,
         ran: s(60),

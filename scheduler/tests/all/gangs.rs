@@ -6,7 +6,7 @@ use common::job::Rules;
 use common::view::JobState;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Ranks, Span, TaskId};
 use scheduler::effect::EndReason;
-use scheduler::event::{Bag, Progress, Tried};
+use scheduler::event::{Bag, RestoredProgress, Tried};
 use scheduler::{Effect, Event, Scheduler, Settings};
 
 use super::office::{Office, exactly};
@@ -39,10 +39,10 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
         ranks: Some(Ranks::new(1, Some(3))),
         ..Bag::new(Ranks::tasks(2), rules)
     };
-    let progress = Progress {
+    let progress = RestoredProgress {
         tried: vec![live(0), live(1)],
         attempts: 2,
-        ..Progress::default()
+        ..RestoredProgress::default()
     };
 
     o.jobs = 1;
@@ -110,14 +110,14 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
         ranks: Some(exactly(2)),
         ..Bag::new(Ranks::tasks(2), rules)
     };
-    let progress = Progress {
+    let progress = RestoredProgress {
         finished: IdSet::from_range(0, 0),
         tried: vec![live],
         attempts: 2,
         done_on: vec![HostId(1)],
-        ..Progress::default()
+        ..RestoredProgress::default()
     };
-    let restored = |progress: &Progress| {
+    let restored = |progress: &RestoredProgress| {
         let mut o = Office::of(0);
         o.jobs = 1;
         o.send(Event::JobRestored {
@@ -167,7 +167,7 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
     let other = o.bag(1, |_| ());
     assert_eq!(o.places(other).len(), 1);
 
-    let mut o = restored(&Progress {
+    let mut o = restored(&RestoredProgress {
         tried: Vec::new(),
         ..progress
     });

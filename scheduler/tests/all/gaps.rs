@@ -6,7 +6,7 @@ use common::host::{Loan, Offers};
 use common::view::TaskState;
 use common::{AttemptId, HostId, JobId, Span};
 use scheduler::effect::{EndReason, Gap, Refused, StartReason};
-use scheduler::policy::width::Choice;
+use scheduler::policy::width::WidthChoice;
 use scheduler::{Effect, Event};
 
 use super::learned::{known_of, windows};
@@ -331,7 +331,10 @@ fn kept() -> (Office, JobId, JobId) {
         .expect("it waits")
         .offer
         .expect("it waits");
-    assert!(matches!(offer.choice, Some(Choice::Hold(_))), "{offer:?}");
+    assert!(
+        matches!(offer.choice, Some(WidthChoice::Hold(_))),
+        "{offer:?}"
+    );
     (o, teacher, job)
 }
 

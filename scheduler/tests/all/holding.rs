@@ -1,7 +1,7 @@
 //! Who makes room is frozen where its host can hold it, and goes on when there is a slot again; and
 //! what becomes of disclosed work when its results are gone, or nobody has room for more of them.
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::view::{HostState, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
 use scheduler::{Effect, Event, Scheduler, Settings};
@@ -121,7 +121,7 @@ fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
     let list = world
         .held(host)
         .into_iter()
-        .map(|held| Held {
+        .map(|held| HeldAttempt {
             phase: phase(held.attempt),
             ..held
         })
@@ -332,7 +332,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
             disclosed: true,
             ..scheduler::event::Bag::new(IdSet::from_range(1, 1), rules)
         };
-        let progress = scheduler::event::Progress {
+        let progress = scheduler::event::RestoredProgress {
             tried: vec![tried.clone()],
             attempts: 1,
             ..Default::default()
@@ -349,7 +349,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
         let mut effects = Vec::new();
         scheduler.step(now, restored(), &mut effects);
 
-        let held = vec![common::attempt::Held {
+        let held = vec![common::attempt::HeldAttempt {
             attempt,
             phase,
             ran: s(1),

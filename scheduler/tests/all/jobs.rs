@@ -1,6 +1,6 @@
 //! Jobs: let in, settled, cancelled, retried, forgotten.
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::OwnerState;
 use common::job::Rules;
 use common::view::{JobState, TaskState};
@@ -323,7 +323,7 @@ fn restored(lost: bool) -> (World, AttemptId) {
         ended: (!lost).then_some((attempt, host)).into_iter().collect(),
         outlived: Vec::new(),
     };
-    let progress = Box::new(scheduler::event::Progress {
+    let progress = Box::new(scheduler::event::RestoredProgress {
         tried: vec![tried],
         attempts: 1,
         ..Default::default()
@@ -378,7 +378,7 @@ fn a_host_goes_on_with_what_was_lost_before_a_restart_and_not_with_what_was_told
         (false, Phase::Ended, true),
     ] {
         let (mut w, attempt) = restored(lost);
-        let held = vec![Held {
+        let held = vec![HeldAttempt {
             attempt,
             phase,
             ran: Span::from_secs(1),
@@ -437,7 +437,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
         ],
         outlived: vec![(HostId(9), Span(u64::MAX))],
     };
-    let progress = scheduler::event::Progress {
+    let progress = scheduler::event::RestoredProgress {
         finished: IdSet::from_range(2, 9),
         failed: IdSet::from_range(2, 3),
         tried: vec![tried.clone(), tried],

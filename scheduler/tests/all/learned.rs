@@ -4,7 +4,7 @@ use common::attempt::Outcome;
 use common::view::{JobState, TaskState};
 use common::{HostId, JobId, Span};
 use scheduler::effect::{Offer, Refused, StartReason};
-use scheduler::event::{Progress, Tried};
+use scheduler::event::{RestoredProgress, Tried};
 use scheduler::reservation::Windows;
 use scheduler::{Effect, Event, LearnedLimits};
 
@@ -223,10 +223,10 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
         ended: Vec::new(),
         outlived: vec![(host, told[0])],
     };
-    let progress = Box::new(Progress {
+    let progress = Box::new(RestoredProgress {
         tried: vec![tried],
         attempts: 1,
-        ..Progress::default()
+        ..RestoredProgress::default()
     });
 
     let mut effects = Vec::new();

@@ -3,9 +3,11 @@
 //! (`tests/vectors/downey.json`) were computed by independent programs.
 
 use proptest::prelude::*;
-use scheduler::malleable::{Bias, Lifetime, Lives, Machine, Malleable, Speedup, UniformLog, Unit};
-use scheduler::policy::width::{Choice, Holdout, Question, Soonest, Width};
-use scheduler::reservation::Run;
+use scheduler::malleable::{
+    Bias, HostHolder, Lifetime, Lives, MachineState, Malleable, Speedup, UniformLog,
+};
+use scheduler::policy::width::{Holdout, Soonest, Width, WidthChoice, WidthQuestion};
+use scheduler::reservation::ObservedRun;
 use serde_json::Value;
 
 use crate::known::{Chance, list, number};
@@ -22,8 +24,8 @@ fn near(found: f64, expected: f64, what: &dyn std::fmt::Debug) {
     );
 }
 
-fn units<'a>(case: &Value, law: &'a UniformLog) -> Vec<Unit<'a>> {
-    let unit = |unit: &Value| Unit {
+fn units<'a>(case: &Value, law: &'a UniformLog) -> Vec<HostHolder<'a>> {
+    let unit = |unit: &Value| HostHolder {
         hosts: number(&unit[1]) as u32,
         age_s: number(&unit[0]),
         law,
@@ -50,7 +52,7 @@ fn every_known_speedup_comes_out() {
 fn every_known_prediction_comes_out() {
     for case in list(&vectors(), "predict") {
         let law = UniformLog::new(number(&case["b0"]), number(&case["b1"])).expect("a law");
-        let machine = Machine::new(0, units(case, &law));
+        let machine = MachineState::new(0, units(case, &law));
         let need = number(&case["need"]) as u32;
         let found = machine.wait(need);
         assert_eq!(
@@ -71,7 +73,7 @@ fn every_known_prediction_comes_out() {
         }
 
         // With some hosts free already, as many more are needed.
-        let partly = Machine::new(5, units(case, &law)).wait(need + 5);
+        let partly = MachineState::new(5, units(case, &law)).wait(need + 5);
         near(
             partly.used_s.unwrap_or(-1.0),
             found.used_s.unwrap_or(-1.0),
@@ -85,7 +87,7 @@ fn every_known_decision_comes_out() {
     let law = UniformLog::between(2.0, 12.0).expect("a law");
     for case in list(&vectors(), "decisions") {
         let free = number(&case["free"]) as u32;
-        let machine = Machine::new(free, units(case, &law));
+        let machine = MachineState::new(free, units(case, &law));
         let job = malleable(
             number(&case["L"]),
             number(&case["A"]),
@@ -105,8 +107,8 @@ fn every_known_decision_comes_out() {
     }
 }
 
-fn question<'a>(job: &'a Malleable, free: u32, bias: &'a Bias) -> Question<'a> {
-    Question {
+fn question<'a>(job: &'a Malleable, free: u32, bias: &'a Bias) -> WidthQuestion<'a> {
+    WidthQuestion {
         job,
         least: 1,
         most: job.most(),
@@ -119,16 +121,16 @@ fn question<'a>(job: &'a Malleable, free: u32, bias: &'a Bias) -> Question<'a> {
 }
 
 /// Eight hosts held since ten minutes, by work of e^2 to e^12 seconds.
-fn busy(law: &UniformLog) -> Machine<'_> {
-    Machine::new(
+fn busy(law: &UniformLog) -> MachineState<'_> {
+    MachineState::new(
         4,
         vec![
-            Unit {
+            HostHolder {
                 hosts: 8,
                 age_s: 600.0,
                 law,
             },
-            Unit {
+            HostHolder {
                 hosts: 8,
                 age_s: 20.0,
                 law,
@@ -137,15 +139,15 @@ fn busy(law: &UniformLog) -> Machine<'_> {
     )
 }
 
-fn decide(width: Width, question: &Question<'_>) -> Choice {
+fn decide(width: Width, question: &WidthQuestion<'_>) -> WidthChoice {
     let law = UniformLog::between(2.0, 12.0).expect("a law");
     width
         .choose(question, &|least, most| busy(&law).waits_s(least, most))
         .expect("there is a way")
 }
 
-fn held(choice: Choice) -> Holdout {
-    let Choice::Hold(held) = choice else {
+fn held(choice: WidthChoice) -> Holdout {
+    let WidthChoice::Hold(held) = choice else {
         panic!("{choice:?}")
     };
     held
@@ -157,24 +159,27 @@ fn long_work_holds_out_and_short_work_does_not() {
     let short = malleable(200.0, 12.0, 0.0);
     let long = malleable(100_000.0, 12.0, 0.0);
     let plain = Width::Soonest(Soonest::PLAIN);
-    assert_eq!(decide(plain, &question(&short, 4, &bias)), Choice::Start(4));
+    assert_eq!(
+        decide(plain, &question(&short, 4, &bias)),
+        WidthChoice::Start(4)
+    );
 
     let first = held(decide(plain, &question(&long, 4, &bias)));
     assert_eq!((first.hosts, first.since_s), (12, 1_000.0));
     assert_eq!(first.until_s, 1_000.0 + first.expected_s);
     assert_eq!(
         decide(Width::Average, &question(&long, 4, &bias)),
-        Choice::Start(4)
+        WidthChoice::Start(4)
     );
     assert_eq!(
         decide(plain, &question(&long, 64, &bias)),
-        Choice::Start(12)
+        WidthChoice::Start(12)
     );
 
     // Who holds out starts when that many are free, and on more if it is not locked in.
     let mut later = question(&long, 10, &bias);
     later.held = Some(Holdout { hosts: 9, ..first });
-    assert_eq!(decide(plain, &later), Choice::Start(10));
+    assert_eq!(decide(plain, &later), WidthChoice::Start(10));
     assert_eq!(
         decide(
             Width::Soonest(Soonest {
@@ -183,7 +188,7 @@ fn long_work_holds_out_and_short_work_does_not() {
             }),
             &later
         ),
-        Choice::Start(9)
+        WidthChoice::Start(9)
     );
 }
 
@@ -209,7 +214,7 @@ fn whoever_waits_behind_or_fears_risk_shortens_the_wait() {
 
     assert_eq!(
         decide(risk(saved + 0.01), &question(&job, 4, &bias)),
-        Choice::Start(4)
+        WidthChoice::Start(4)
     );
 
     let priced = Width::Soonest(Soonest {
@@ -221,11 +226,11 @@ fn whoever_waits_behind_or_fears_risk_shortens_the_wait() {
         plain.hosts
     );
 
-    let crowded = Question {
+    let crowded = WidthQuestion {
         behind: 50,
         ..question(&job, 4, &bias)
     };
-    assert_eq!(decide(priced, &crowded), Choice::Start(4));
+    assert_eq!(decide(priced, &crowded), WidthChoice::Start(4));
 }
 
 #[test]
@@ -239,21 +244,21 @@ fn patience_lasts_for_a_part_of_what_it_may_save() {
         (12, 1_000.0 + 0.2 * (300.0 - 100.0))
     );
 
-    let still = Question {
+    let still = WidthQuestion {
         held: Some(first),
         now_s: 1_039.0,
         ..question(&job, 5, &bias)
     };
-    assert_eq!(decide(patient, &still), Choice::Hold(first));
+    assert_eq!(decide(patient, &still), WidthChoice::Hold(first));
     assert_eq!(
         decide(
             patient,
-            &Question {
+            &WidthQuestion {
                 now_s: 1_040.0,
                 ..still
             }
         ),
-        Choice::Start(5)
+        WidthChoice::Start(5)
     );
 }
 
@@ -267,13 +272,13 @@ fn nobody_starts_on_fewer_hosts_than_the_least() {
         Width::Patient { k: 0.2 },
         Width::Soonest(Soonest::PLAIN),
     ] {
-        let asked = Question {
+        let asked = WidthQuestion {
             least: 6,
             ..question(&job, 4, &bias)
         };
         assert!(held(decide(width, &asked)).hosts >= 6, "{width:?}");
 
-        let never = Question {
+        let never = WidthQuestion {
             least: 21,
             most: 30,
             ..question(&job, 4, &bias)
@@ -319,9 +324,9 @@ fn parameters_of_the_rows_are_read_and_bad_ones_refused() {
 fn lifetimes_are_learned_by_program_and_from_all_where_little_is_known() {
     let mut lives = Lives::default();
     let median = |law: &dyn Lifetime| {
-        Machine::new(
+        MachineState::new(
             0,
-            vec![Unit {
+            vec![HostHolder {
                 hosts: 1,
                 age_s: 0.0,
                 law,
@@ -333,8 +338,8 @@ fn lifetimes_are_learned_by_program_and_from_all_where_little_is_known() {
     assert_eq!(median(&lives.pooled()), median(&UniformLog::PATIENT));
 
     for number in 0..200 {
-        lives.observe("short", Run::done(50.0 + f64::from(number % 20)));
-        lives.observe("long", Run::done(5_000.0 + f64::from(number % 20)));
+        lives.observe("short", ObservedRun::done(50.0 + f64::from(number % 20)));
+        lives.observe("long", ObservedRun::done(5_000.0 + f64::from(number % 20)));
     }
 
     let pooled = lives.pooled();
@@ -364,24 +369,24 @@ fn lifetimes_are_learned_by_program_and_from_all_where_little_is_known() {
 fn hosts_that_leave_and_come_back_are_reckoned_with() {
     let law = UniformLog::between(2.0, 12.0).expect("a law");
     // Two hosts are away: they come back as work ends.
-    let away = |age_s| Unit {
+    let away = |age_s| HostHolder {
         hosts: 1,
         age_s,
         law: &law,
     };
-    let coming = Machine::new(1, vec![away(600.0), away(600.0)]);
+    let coming = MachineState::new(1, vec![away(600.0), away(600.0)]);
     let wait = coming.wait(2);
     assert_eq!(wait.benefactors, 2);
     assert!(
         wait.used_s.expect("one comes back")
-            < Machine::new(1, vec![away(600.0)])
+            < MachineState::new(1, vec![away(600.0)])
                 .wait(2)
                 .mean_s
                 .expect("it may")
     );
 
     // Where hosts leave again, it takes longer to have two together, or for ever.
-    let leaving = Machine::new(1, vec![away(600.0), away(600.0)]).leaving(&law);
+    let leaving = MachineState::new(1, vec![away(600.0), away(600.0)]).leaving(&law);
     assert!(
         leaving
             .wait(2)
@@ -397,12 +402,12 @@ fn hosts_that_leave_and_come_back_are_reckoned_with() {
 fn quantiles_are_those_of_the_waits_that_come() {
     let law = UniformLog::between(2.0, 12.0).expect("a law");
     let running = [(60.0, 3), (600.0, 5), (3_600.0, 2), (9.0, 1), (40.0, 4)];
-    let units = running.iter().map(|(age_s, hosts)| Unit {
+    let units = running.iter().map(|(age_s, hosts)| HostHolder {
         hosts: *hosts,
         age_s: *age_s,
         law: &law,
     });
-    let machine = Machine::new(2, units.collect());
+    let machine = MachineState::new(2, units.collect());
     let mut chance = Chance(7);
     let mut waits: Vec<f64> = (0..20_000)
         .map(|_| {
@@ -461,8 +466,8 @@ proptest! {
         ends in (0.0..4.0_f64, 8.0..14.0_f64),
     ) {
         let law = UniformLog::between(ends.0, ends.1).expect("a law");
-        let units: Vec<Unit<'_>> = jobs.iter().map(|(age_s, hosts)| Unit { hosts: *hosts, age_s: *age_s, law: &law }).collect();
-        let machine = Machine::new(free, units.clone());
+        let units: Vec<HostHolder<'_>> = jobs.iter().map(|(age_s, hosts)| HostHolder { hosts: *hosts, age_s: *age_s, law: &law }).collect();
+        let machine = MachineState::new(free, units.clone());
 
         let all = machine.waits_s(1, machine.hosts() + 2);
         for (hosts, found) in (1..).zip(&all) {
@@ -490,8 +495,8 @@ proptest! {
         const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
         let law = UniformLog::between(ends.0, ends.1).expect("a law");
         let ages = ages.iter().filter(|age_s| law.ended(**age_s, 1.0) < 1.0);
-        let units: Vec<Unit<'_>> = ages.map(|age_s| Unit { hosts: 1, age_s: *age_s, law: &law }).collect();
-        let machine = Machine::new(free, units);
+        let units: Vec<HostHolder<'_>> = ages.map(|age_s| HostHolder { hosts: 1, age_s: *age_s, law: &law }).collect();
+        let machine = MachineState::new(free, units);
         let all = machine.quantiles_s(PARTS);
         prop_assert_eq!(all.len() as u32, machine.hosts() - free);
 
@@ -511,7 +516,7 @@ proptest! {
     ) {
         let mut lives = Lives::default();
         for (time, done) in runs {
-            lives.observe("p", Run { time, done });
+            lives.observe("p", ObservedRun { time, done });
         }
 
         let law = lives.law(&lives.pooled(), "p", &running);

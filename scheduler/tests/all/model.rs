@@ -11,13 +11,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{Offers, OwnerState, Status};
 use common::job::Rules;
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
-use scheduler::event::{Bag, Progress, Terms, Tried};
+use scheduler::event::{Bag, RestoredProgress, Terms, Tried};
 use scheduler::policy::Ordering;
 use scheduler::{Effect, Event, Scheduler, Settings};
 
@@ -245,7 +245,7 @@ impl Model {
             job.long |= ran.secs() >= 10.0;
         }
 
-        let mut listed: &[Held] = self.listed(event);
+        let mut listed: &[HeldAttempt] = self.listed(event);
         let mut verdicts = Vec::new();
         for (at, effect) in effects.iter().enumerate() {
             // Losses come first; what else a host's list brings about is seen once attempts are
@@ -529,7 +529,7 @@ impl Model {
         }
     }
 
-    fn listed<'a>(&self, event: &'a Event) -> &'a [Held] {
+    fn listed<'a>(&self, event: &'a Event) -> &'a [HeldAttempt] {
         match event {
             Event::HostJoined { held, .. } | Event::AttemptsMoved { held, .. } => held,
             Event::HostHeard { held, host, .. }
@@ -543,7 +543,13 @@ impl Model {
 
     /// Attempts that were given up and that their host still holds may have been taken back, and
     /// may have made room since.
-    fn adopt(&mut self, listed: &[Held], event: &Event, effects: &[Effect], scheduler: &Scheduler) {
+    fn adopt(
+        &mut self,
+        listed: &[HeldAttempt],
+        event: &Event,
+        effects: &[Effect],
+        scheduler: &Scheduler,
+    ) {
         let Some(id) = speaker(event) else { return };
         let Some(books) = scheduler.host(id).map(|host| host.attempts) else {
             return;
@@ -715,7 +721,8 @@ impl Model {
                     "live effects: {attempt} executes, but is not live on {host}"
                 );
                 // A list may name it twice, with another phase the second time.
-                let executes = |held: &Held| held.attempt == *attempt && held.phase.executing();
+                let executes =
+                    |held: &HeldAttempt| held.attempt == *attempt && held.phase.executing();
                 assert!(self.listed(event).iter().any(executes), "{host} says so");
             }
             Effect::Ended { host, attempt, why } => {
@@ -1230,7 +1237,7 @@ impl Model {
                 }
             };
 
-            let progress = Progress {
+            let progress = RestoredProgress {
                 finished: set(&job.finished),
                 failed: set(&job.failed),
                 cancelled: set(&job.cancelled),
@@ -1238,7 +1245,7 @@ impl Model {
                 attempts: job.started,
                 duplicates: job.duplicates,
                 requested: set(&job.all.difference(&job.unrequested).copied().collect()),
-                ..Progress::default()
+                ..RestoredProgress::default()
             };
 
             Event::JobRestored {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::OwnerState;
 use common::job::Rules;
 use common::view::JobState;
@@ -188,9 +188,9 @@ impl Office {
         })
     }
 
-    pub(crate) fn list(&self, host: HostId) -> Vec<Held> {
+    pub(crate) fn list(&self, host: HostId) -> Vec<HeldAttempt> {
         let held = self.held.get(&host).into_iter().flatten();
-        held.map(|(attempt, phase)| Held {
+        held.map(|(attempt, phase)| HeldAttempt {
             attempt: *attempt,
             phase: *phase,
             ran: Span::ZERO,

@@ -1,6 +1,6 @@
 //! Which task goes where: placement, copies, prefetch.
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::YieldReason;
 use common::view::TaskState;
 use common::{HostId, Span};
@@ -320,7 +320,7 @@ fn what_was_taken_back_does_not_go_on_but_its_result_counts() {
     w.pass(s(2));
     assert_eq!(w.books(host), [running]);
 
-    let held = |attempt, phase| Held {
+    let held = |attempt, phase| HeldAttempt {
         attempt,
         phase,
         ran: Span::ZERO,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{Offers, OwnerState, YieldReason};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId};
@@ -128,13 +128,13 @@ impl Fleet {
         self.workers.entry(host).or_default()
     }
 
-    fn list(&self, host: HostId) -> Vec<Held> {
+    fn list(&self, host: HostId) -> Vec<HeldAttempt> {
         let held = self
             .workers
             .get(&host)
             .into_iter()
             .flat_map(|worker| &worker.held);
-        held.map(|(attempt, phase)| Held {
+        held.map(|(attempt, phase)| HeldAttempt {
             attempt: *attempt,
             phase: *phase,
             ran: s(1),
@@ -319,7 +319,7 @@ impl Fleet {
                 } else {
                     Phase::Running
                 };
-                let listed = |attempt| Held {
+                let listed = |attempt| HeldAttempt {
                     attempt,
                     phase,
                     ran: Span::ZERO,

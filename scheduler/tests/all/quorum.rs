@@ -10,7 +10,7 @@ use common::view::{JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use proptest::prelude::*;
 use scheduler::effect::{CopyReason, Judgement, Settled, StartReason};
-use scheduler::event::{Bag, Progress, Tried};
+use scheduler::event::{Bag, RestoredProgress, Tried};
 use scheduler::policy::trust::TRUSTED_FROM;
 use scheduler::{Effect, Event, Scheduler, Settings};
 
@@ -460,7 +460,7 @@ fn results_from_before_a_restart_are_compared_anew() {
             outlived,
         }
     };
-    let progress = Progress {
+    let progress = RestoredProgress {
         finished: IdSet::from_range(1, 1),
         tried: vec![tried(2, 2), tried(3, 1)],
         results: vec![
@@ -470,7 +470,7 @@ fn results_from_before_a_restart_are_compared_anew() {
         ],
         alone: vec![(of(1, 1), HostId(1))],
         attempts: 4,
-        ..Progress::default()
+        ..RestoredProgress::default()
     };
 
     let mut scheduler = Scheduler::new(Settings::default(), Incarnation(2));

@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use scheduler::reservation::{
-    Candidate, Gap, Grid, Law, Learned, Run, RunTimes, Windows, adaptive_time_optimal, fill,
-    fill_while, gain, gain_while, hour_of_week, optimal, time_optimal,
+    GapCandidate, LearnedLaw, NamedLaw, ObservedRun, ProcessorGap, RunTimeGrid, RunTimes, Windows,
+    adaptive_time_optimal, fill, fill_while, gain, gain_while, hour_of_week, optimal, time_optimal,
 };
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn points(value: &Value) -> Vec<usize> {
 }
 
 /// The law that the known answers call so: `tnorm mu=8 sigma=2 [0,20]`.
-fn law(name: &str) -> Law {
+fn law(name: &str) -> NamedLaw {
     let (head, support) = name.split_once('[').expect("a support");
     let support = support.split(']').next().unwrap_or_default();
     let mut words = head.split_whitespace();
@@ -68,7 +68,7 @@ fn every_known_sequence_has_its_known_cost() {
     for case in list(&vectors(), "sequences") {
         let law = law(case["dist"].as_str().expect("a law"));
         let zeta = number(&case["zeta"]);
-        let grid = Grid::of(&law, number(&case["n"]) as usize);
+        let grid = RunTimeGrid::of(&law, number(&case["n"]) as usize);
         let found = optimal(&grid, zeta);
         near(found.cost, number(&case["E"]), case);
         near(
@@ -84,7 +84,7 @@ fn every_known_sequence_has_its_known_cost() {
 fn small_cases_have_the_cost_that_trying_every_sequence_found() {
     for case in list(&vectors(), "small_brute_force") {
         let law = law(case["dist"].as_str().expect("a law"));
-        let grid = Grid::of(&law, number(&case["n"]) as usize);
+        let grid = RunTimeGrid::of(&law, number(&case["n"]) as usize);
         for (part, known) in grid.parts().iter().zip(numbers(&case["f"])) {
             assert!((part - known).abs() < 1e-9, "{part} for {known}: {case}");
         }
@@ -100,7 +100,7 @@ fn small_cases_have_the_cost_that_trying_every_sequence_found() {
 fn given_sequences_cost_what_theorem_1_says() {
     let law = law("tnorm mu=8 sigma=2 [0,20]");
     for case in list(&vectors(), "theorem1_values") {
-        let grid = Grid::of(&law, number(&case["n"]) as usize);
+        let grid = RunTimeGrid::of(&law, number(&case["n"]) as usize);
         near(
             grid.cost(number(&case["zeta"]), &points(&case["idx"])),
             number(&case["E"]),
@@ -109,7 +109,7 @@ fn given_sequences_cost_what_theorem_1_says() {
     }
 
     let exact = &vectors()["exact_small_case"];
-    let grid = Grid::new(0.0, 1.0, vec![0.0, 0.25, 0.25, 0.25, 0.25]);
+    let grid = RunTimeGrid::new(0.0, 1.0, vec![0.0, 0.25, 0.25, 0.25, 0.25]);
     for case in list(exact, "values") {
         near(
             grid.cost(number(&case["zeta"]), &points(&case["idx"])),
@@ -122,7 +122,7 @@ fn given_sequences_cost_what_theorem_1_says() {
 #[test]
 fn table_1_comes_out_to_its_printed_digits() {
     let law = law("tnorm mu=8 sigma=2 [0,20]");
-    let plain = time_optimal(&Grid::of(&law, 200));
+    let plain = time_optimal(&RunTimeGrid::of(&law, 200));
     let printed = |limits: &[f64], places: usize| -> Vec<String> {
         // The paper cuts digits off, it does not round.
         let cut = |limit: &f64| {
@@ -139,7 +139,12 @@ fn table_1_comes_out_to_its_printed_digits() {
     );
     assert!((plain.cost - 11.937_460_987).abs() < 1e-9, "{}", plain.cost);
 
-    let adaptive = |zeta| printed(&adaptive_time_optimal(&Grid::of(&law, 46), zeta).limits, 2);
+    let adaptive = |zeta| {
+        printed(
+            &adaptive_time_optimal(&RunTimeGrid::of(&law, 46), zeta).limits,
+            2,
+        )
+    };
     assert_eq!(adaptive(0.1), ["10.86", "13.91", "18.69", "20.00"]);
     assert_eq!(adaptive(0.5), ["13.04", "20.00"]);
     assert_eq!(adaptive(0.9), ["17.39", "20.00"]);
@@ -148,9 +153,12 @@ fn table_1_comes_out_to_its_printed_digits() {
 #[test]
 fn runs_that_were_seen_give_the_known_limits() {
     for case in list(&vectors(), "empirical") {
-        let runs: Vec<Run> = numbers(&case["runs"]).into_iter().map(Run::done).collect();
-        let grid = Grid::of(
-            &Learned::observed(&runs).expect("there are runs"),
+        let runs: Vec<ObservedRun> = numbers(&case["runs"])
+            .into_iter()
+            .map(ObservedRun::done)
+            .collect();
+        let grid = RunTimeGrid::of(
+            &LearnedLaw::observed(&runs).expect("there are runs"),
             number(&case["n"]) as usize,
         );
         let found = optimal(&grid, number(&case["zeta"]));
@@ -165,12 +173,12 @@ fn runs_that_were_seen_give_the_known_limits() {
 fn gaps_have_their_known_gain() {
     for case in list(&vectors(), "gap_gain") {
         let law = law(case["dist"].as_str().expect("a law"));
-        let candidate = Candidate {
+        let candidate = GapCandidate {
             law: &law,
             failed: number(&case["low"]),
             processors: number(&case["p"]),
         };
-        let gap = Gap {
+        let gap = ProcessorGap {
             length: number(&case["gap"]),
             processors: number(&case["q"]),
         };
@@ -190,12 +198,12 @@ fn gaps_have_their_known_gain() {
 fn a_gap_goes_to_who_makes_the_most_of_it() {
     let short = law("uniform [0,10]");
     let long = law("uniform [5,10]");
-    let one = |law, processors| Candidate {
+    let one = |law, processors| GapCandidate {
         law,
         failed: 0.0,
         processors,
     };
-    let gap = Gap {
+    let gap = ProcessorGap {
         length: 4.0,
         processors: 10.0,
     };
@@ -217,7 +225,7 @@ fn a_gap_goes_to_who_makes_the_most_of_it() {
     );
 
     // Who failed at 3 already has less chance to be done by 4.
-    let failed = Candidate {
+    let failed = GapCandidate {
         failed: 3.0,
         ..one(&short, 10.0)
     };
@@ -226,8 +234,8 @@ fn a_gap_goes_to_who_makes_the_most_of_it() {
 }
 
 /// G as the sum of which its integral is the limit.
-fn in_small_steps(gap: Gap, candidate: &Candidate<'_, Law>) -> f64 {
-    let Candidate {
+fn in_small_steps(gap: ProcessorGap, candidate: &GapCandidate<'_, NamedLaw>) -> f64 {
+    let GapCandidate {
         law,
         failed,
         processors,
@@ -251,18 +259,18 @@ proptest! {
         (length, processors) in (0.5..14.0_f64, 1_u8..12),
         who in prop::collection::vec((0.0..8.0_f64, 0.5..6.0_f64, 0.0..10.0_f64, 1_u8..12, any::<bool>()), 1..6),
     ) {
-        let law = |(low, width, _, _, even): &(f64, f64, f64, u8, bool)| -> Law {
+        let law = |(low, width, _, _, even): &(f64, f64, f64, u8, bool)| -> NamedLaw {
             let high = low + width;
             let mean = low + width / 3.0;
             let text = if *even { format!("uniform:{low},{high}") } else { format!("truncnorm:{low},{high},{mean},1") };
             text.parse().expect("a law")
         };
-        let laws: Vec<Law> = who.iter().map(law).collect();
-        let gap = Gap { length, processors: f64::from(processors) };
+        let laws: Vec<NamedLaw> = who.iter().map(law).collect();
+        let gap = ProcessorGap { length, processors: f64::from(processors) };
         let of = |(law, (_, _, failed, processors, _)): (_, &(f64, f64, f64, u8, bool))| {
-            Candidate { law, failed: *failed, processors: f64::from(*processors) }
+            GapCandidate { law, failed: *failed, processors: f64::from(*processors) }
         };
-        let candidates: Vec<Candidate<'_, Law>> = laws.iter().zip(&who).map(of).collect();
+        let candidates: Vec<GapCandidate<'_, NamedLaw>> = laws.iter().zip(&who).map(of).collect();
         let gains: Vec<f64> = candidates.iter().map(|candidate| in_small_steps(gap, candidate)).collect();
         for (candidate, slowly) in candidates.iter().zip(&gains) {
             prop_assert!((gain(gap, candidate) - slowly).abs() < 1e-3, "{} and {slowly}", gain(gap, candidate));
@@ -281,13 +289,13 @@ proptest! {
         ends in prop::collection::vec((1_u8..=16, 0.05..1.0_f64), 1..6),
         (low, failed) in (0.0..12.0_f64, 0.0..15.0_f64),
     ) {
-        let law: Law = format!("uniform:{low},16").parse().expect("a law");
+        let law: NamedLaw = format!("uniform:{low},16").parse().expect("a law");
         let all: f64 = ends.iter().map(|(_, weight)| weight).sum();
         let open = |time: f64| -> f64 {
             ends.iter().filter(|(end, _)| time <= f64::from(*end)).map(|(_, weight)| weight / all).sum()
         };
-        let candidate = Candidate { law: &law, failed, processors: 1.0 };
-        let use_of = |end: f64| gain(Gap { length: end, processors: 1.0 }, &candidate) * end;
+        let candidate = GapCandidate { law: &law, failed, processors: 1.0 };
+        let use_of = |end: f64| gain(ProcessorGap { length: end, processors: 1.0 }, &candidate) * end;
         let useful: f64 = ends.iter().map(|(end, weight)| weight * use_of(f64::from(*end))).sum();
 
         let length: f64 = ends.iter().map(|(end, weight)| weight * f64::from(*end)).sum();
@@ -297,7 +305,7 @@ proptest! {
 }
 
 /// The expected cost by its definition: the mean over all run times of what this one costs.
-fn by_definition(grid: &Grid, zeta: f64, points: &[usize]) -> f64 {
+fn by_definition(grid: &RunTimeGrid, zeta: f64, points: &[usize]) -> f64 {
     let cost = |run: usize| {
         let time = grid.time(run);
         let mut spent = 0.0;
@@ -342,7 +350,7 @@ proptest! {
         prop_assume!(weights.last().is_some_and(|weight| *weight > 0.0));
         let all: f64 = weights.iter().sum();
         let parts = std::iter::once(0.0).chain(weights.iter().map(|weight| weight / all));
-        let grid = Grid::new(low, step, parts.collect());
+        let grid = RunTimeGrid::new(low, step, parts.collect());
         let found = optimal(&grid, zeta);
         prop_assert_eq!(found.points.last(), Some(&grid.last()));
 
@@ -381,8 +389,8 @@ proptest! {
             _ => format!("uniform:{from},{to}"),
         };
 
-        let Ok(law) = text.parse::<Law>() else { return Ok(()) };
-        prop_assert_eq!(law.to_string().parse::<Law>(), Ok(law));
+        let Ok(law) = text.parse::<NamedLaw>() else { return Ok(()) };
+        prop_assert_eq!(law.to_string().parse::<NamedLaw>(), Ok(law));
 
         let mut last = 0.0;
         for step in 0..=40 {
@@ -404,8 +412,8 @@ proptest! {
     fn learned_laws_are_laws(
         runs in prop::collection::vec((0.0..100.0_f64, any::<bool>()), 1..30),
     ) {
-        let runs: Vec<Run> = runs.into_iter().map(|(time, done)| Run { time, done }).collect();
-        for law in [Learned::observed(&runs), Learned::expected(&runs)].into_iter().flatten() {
+        let runs: Vec<ObservedRun> = runs.into_iter().map(|(time, done)| ObservedRun { time, done }).collect();
+        for law in [LearnedLaw::observed(&runs), LearnedLaw::expected(&runs)].into_iter().flatten() {
             let (low, high) = law.support();
             prop_assert_eq!((low, law.cdf(-1.0), law.cdf(high)), (0.0, 0.0, 1.0));
             let mut last = 0.0;
@@ -416,7 +424,7 @@ proptest! {
             }
             let mean = (0..1_000).map(|i| law.quantile((f64::from(i) + 0.5) / 1_000.0)).sum::<f64>() / 1_000.0;
             prop_assert!((law.mean() - mean).abs() < 0.01 * high, "{} and {mean}: {law:?}", law.mean());
-            let found = time_optimal(&Grid::of(&law, 60));
+            let found = time_optimal(&RunTimeGrid::of(&law, 60));
             prop_assert!(found.cost.is_finite() && found.limits.windows(2).all(|pair| pair[0] < pair[1]));
         }
     }
@@ -424,8 +432,8 @@ proptest! {
 
 #[test]
 fn without_runs_that_were_cut_off_the_estimate_is_the_share_of_runs() {
-    let runs = [4.0, 1.0, 3.0, 3.0].map(Run::done);
-    let law = Learned::observed(&runs).expect("there are runs");
+    let runs = [4.0, 1.0, 3.0, 3.0].map(ObservedRun::done);
+    let law = LearnedLaw::observed(&runs).expect("there are runs");
     assert_eq!(
         [0.5, 1.0, 2.9, 3.0, 4.0].map(|time| law.cdf(time)),
         [0.0, 0.25, 0.25, 0.75, 1.0]
@@ -436,15 +444,20 @@ fn without_runs_that_were_cut_off_the_estimate_is_the_share_of_runs() {
 #[test]
 fn a_run_that_was_cut_off_counts_among_those_that_take_longer() {
     // Kaplan and Meier: at 1 one of four, at 3 one of the two that were still watched.
-    let runs = [Run::done(1.0), Run::cut(2.0), Run::done(3.0), Run::cut(5.0)];
-    let law = Learned::observed(&runs).expect("there are runs");
+    let runs = [
+        ObservedRun::done(1.0),
+        ObservedRun::cut(2.0),
+        ObservedRun::done(3.0),
+        ObservedRun::cut(5.0),
+    ];
+    let law = LearnedLaw::observed(&runs).expect("there are runs");
     assert_eq!([1.0, 2.5].map(|time| law.cdf(time)), [0.25, 0.25]);
     assert!((law.cdf(3.0) - 0.625).abs() < 1e-12);
     // What the longest run does not tell lies beyond it.
-    let next = Learned::expected(&runs).expect("there are runs");
+    let next = LearnedLaw::expected(&runs).expect("there are runs");
     assert!(next.support().1 > 5.0 && next.cdf(5.0) < 1.0);
-    assert_eq!(Learned::observed(&[]), None);
-    assert_eq!(Learned::expected(&[Run::done(0.0)]), None);
+    assert_eq!(LearnedLaw::observed(&[]), None);
+    assert_eq!(LearnedLaw::expected(&[ObservedRun::done(0.0)]), None);
 }
 
 #[test]
@@ -458,16 +471,16 @@ fn a_few_runs_buy_most_of_the_optimum() {
     ];
     for (k, least) in [(5, 0.86), (10, 0.91), (20, 0.94), (50, 0.96), (200, 0.97)] {
         for name in laws {
-            let law: Law = name.parse().expect("a law");
-            let best = time_optimal(&Grid::of(&law, 200)).cost;
+            let law: NamedLaw = name.parse().expect("a law");
+            let best = time_optimal(&RunTimeGrid::of(&law, 200)).cost;
             let mut chance = Chance(k);
             let trials = 100;
             let efficiency = |_| {
-                let runs: Vec<Run> = (0..k)
-                    .map(|_| Run::done(law.quantile(chance.unit())))
+                let runs: Vec<ObservedRun> = (0..k)
+                    .map(|_| ObservedRun::done(law.quantile(chance.unit())))
                     .collect();
-                let learned = Learned::expected(&runs).expect("there are runs");
-                best / time_optimal(&Grid::of(&learned, 200)).cost_under(&law)
+                let learned = LearnedLaw::expected(&runs).expect("there are runs");
+                best / time_optimal(&RunTimeGrid::of(&learned, 200)).cost_under(&law)
             };
             let mean = (0..trials).map(efficiency).sum::<f64>() / f64::from(trials);
             assert!(mean >= least, "{name} from {k} runs: {mean:.3}");
@@ -478,9 +491,9 @@ fn a_few_runs_buy_most_of_the_optimum() {
 #[test]
 fn runs_that_all_took_the_same_teach_a_limit_just_above() {
     for count in [1, 5, 50] {
-        let runs = vec![Run::done(7.0); count];
-        let law = Learned::expected(&runs).expect("there are runs");
-        let first = time_optimal(&Grid::of(&law, 200)).limits[0];
+        let runs = vec![ObservedRun::done(7.0); count];
+        let law = LearnedLaw::expected(&runs).expect("there are runs");
+        let first = time_optimal(&RunTimeGrid::of(&law, 200)).limits[0];
         let most = if count == 1 { 10.5 } else { 7.1 };
         assert!(
             (7.0 - 1e-9..=most).contains(&first),
@@ -534,14 +547,14 @@ fn windows_end_when_they_used_to_end() {
 #[test]
 fn a_window_is_filled_with_what_it_used_to_last_for() {
     let windows = nights();
-    let law = |hours: (f64, f64)| -> Law {
+    let law = |hours: (f64, f64)| -> NamedLaw {
         format!("uniform:{},{}", hours.0 * HOUR_S, hours.1 * HOUR_S)
             .parse()
             .expect("a law")
     };
     let short = law((1.0, 2.0));
     let long = law((8.0, 10.0));
-    let candidates = [&short, &long].map(|law| Candidate {
+    let candidates = [&short, &long].map(|law| GapCandidate {
         law,
         failed: 0.0,
         processors: 1.0,
@@ -562,7 +575,7 @@ fn a_window_is_filled_with_what_it_used_to_last_for() {
     assert_eq!(chosen(6.0, 12.0), Some(0));
 
     // Who needs more than there is has no gain at all.
-    let wide = [Candidate {
+    let wide = [GapCandidate {
         processors: 2.0,
         ..candidates[0]
     }];
@@ -580,7 +593,7 @@ fn the_week_begins_on_monday() {
 
 #[test]
 fn laws_that_make_no_sense_are_refused_with_the_reason() {
-    let refused = |text: &str| text.parse::<Law>().expect_err(text).to_string();
+    let refused = |text: &str| text.parse::<NamedLaw>().expect_err(text).to_string();
     for (text, words) in [
         ("normal:0,20,8,2", "no law `normal`"),
         ("truncnorm:0,20,8", "takes 4 numbers"),
@@ -598,7 +611,7 @@ fn laws_that_make_no_sense_are_refused_with_the_reason() {
 
 #[test]
 fn limits_double_beyond_what_was_learned() {
-    let found = time_optimal(&Grid::new(0.0, 2.0, vec![0.0, 0.5, 0.5]));
+    let found = time_optimal(&RunTimeGrid::new(0.0, 2.0, vec![0.0, 0.5, 0.5]));
     let last = *found.limits.last().expect("there is one");
     let known = found.limits.len() as u32;
     assert_eq!(

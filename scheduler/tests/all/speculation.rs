@@ -410,7 +410,7 @@ fn a_preempted_attempt_is_not_taken_back() {
     request(&mut world, job, [2]);
 
     let mut held = world.held(host);
-    held.push(common::attempt::Held {
+    held.push(common::attempt::HeldAttempt {
         attempt: victim,
         phase: Phase::Running,
         ran: s(1),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::view::JobState;
 use common::{AttemptId, HostId, JobId, Span, Time};
 use proptest::prelude::*;
@@ -317,7 +317,7 @@ proptest! {
                     w.ends(host, attempt, Outcome::Succeeded, takes);
                 } else {
                     let progress = None;
-                    let held = vec![Held { attempt, phase: Phase::Running, ran, frozen_for: Span::ZERO, progress }];
+                    let held = vec![HeldAttempt { attempt, phase: Phase::Running, ran, frozen_for: Span::ZERO, progress }];
                     w.send(Event::AttemptsMoved { host, held });
                 }
             }

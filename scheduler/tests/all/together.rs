@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use scheduler::effect::EndReason;
 use scheduler::event::Bag;
-use scheduler::policy::width::Choice;
+use scheduler::policy::width::WidthChoice;
 use scheduler::{Effect, Event};
 
 use super::office::{Office, begun, exactly};
@@ -348,7 +348,7 @@ fn short_tasks_pass_who_waits_if_they_are_done_in_time() {
             .offer
             .unwrap()
             .choice,
-        Some(Choice::Hold(_))
+        Some(WidthChoice::Hold(_))
     ));
 
     let long = o.bag(1, |rules| rules.estimate = Some(s(50_000)));
@@ -495,7 +495,7 @@ fn a_job_holds_out_for_more_hosts_when_that_should_end_it_sooner() {
     // An hour on one host, a quarter of that on four.
     let job = o.submit(known(1, 4, 3_600, 4.0), "PRED");
     let offer = o.scheduler.together(job, o.now).unwrap().offer.unwrap();
-    let Some(Choice::Hold(held)) = offer.choice else {
+    let Some(WidthChoice::Hold(held)) = offer.choice else {
         panic!("{offer:?}")
     };
 
@@ -548,7 +548,7 @@ fn what_runs_teach_is_what_the_next_one_reckons_with() {
     let offer = o.scheduler.width_offered(&bag, o.now).unwrap();
     let scaling = offer.scaling.expect("four runs teach something");
 
-    assert_eq!((offer.runs, offer.choice), (4, Some(Choice::Start(4))));
+    assert_eq!((offer.runs, offer.choice), (4, Some(WidthChoice::Start(4))));
     for (hosts, seconds) in [(1, 400.0), (2, 200.0), (4, 100.0)] {
         let run_s = scaling.run_s(hosts);
         assert!((run_s / seconds).ln().abs() < 0.1, "{run_s} s on {hosts}");

@@ -1,7 +1,7 @@
 //! The door through which tests speak to the scheduler: hosts, jobs and time. Every step is
 //! recorded, and checked against the model.
 
-use common::attempt::{Held, Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{Offers, OwnerState, YieldReason};
 use common::job::{Needs, Rules};
 use common::view::{HostState, JobState, TaskState};
@@ -140,7 +140,7 @@ impl World {
         self.scheduler.host(host).expect("the host is there").state
     }
 
-    pub(crate) fn heard(&mut self, host: HostId, held: Vec<Held>) -> Vec<Effect> {
+    pub(crate) fn heard(&mut self, host: HostId, held: Vec<HeldAttempt>) -> Vec<Effect> {
         let owner = self
             .scheduler
             .host(host)
@@ -159,14 +159,14 @@ impl World {
     }
 
     /// What the host would list.
-    pub(crate) fn held(&self, host: HostId) -> Vec<Held> {
+    pub(crate) fn held(&self, host: HostId) -> Vec<HeldAttempt> {
         let live = |attempt: AttemptId| {
             let live = self.scheduler.task_attempts(attempt.task);
             let live = live
                 .into_iter()
                 .find(|live| live.attempt == attempt)
                 .expect("on the books of its task too");
-            Held {
+            HeldAttempt {
                 attempt,
                 phase: live.phase,
                 ran: live.ran,
@@ -182,7 +182,7 @@ impl World {
         let held = self
             .held(host)
             .into_iter()
-            .map(|held| Held { phase, ..held })
+            .map(|held| HeldAttempt { phase, ..held })
             .collect();
         self.send(Event::AttemptsMoved { host, held })
     }
@@ -365,7 +365,7 @@ pub(crate) struct HostDraft<'a> {
     slots: u32,
     speed: f64,
     owner: OwnerState,
-    held: Vec<Held>,
+    held: Vec<HeldAttempt>,
 }
 
 impl HostDraft<'_> {
@@ -398,7 +398,7 @@ impl HostDraft<'_> {
     }
 
     pub(crate) fn holding(mut self, attempt: AttemptId, phase: Phase) -> Self {
-        self.held.push(Held {
+        self.held.push(HeldAttempt {
             attempt,
             phase,
             ran: s(1),

@@ -5,7 +5,7 @@ use common::host::Loan;
 use common::{Span, Time};
 use scheduler::reservation::Windows;
 
-use crate::availability::stream::Stream;
+use crate::availability::stream::RandomStream;
 
 const MINUTE_S: f64 = 60.0;
 const HOUR_S: f64 = 3_600.0;
@@ -28,7 +28,7 @@ pub enum Owners {
 
 /// The absences of one host's owner as (from, to) in seconds, sorted and disjoint.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Course {
+pub(super) struct OwnerWeek {
     away: Vec<(f64, f64)>,
     announced: bool,
 }
@@ -36,7 +36,7 @@ pub(super) struct Course {
 impl Owners {
     /// Draws the time at which the bag comes: any time of a working day of the fifth week, or for
     /// `Owners::Hours` any time of one of its nights.
-    pub(super) fn start(self, stream: &mut Stream) -> Time {
+    pub(super) fn start(self, stream: &mut RandomStream) -> Time {
         let monday_s = f64::from(FIRST_MONDAY + PAST) * DAY_S;
         let night_s = (4.0 * stream.unit()).floor() * DAY_S + stream.between(19.0, 30.0) * HOUR_S;
         let at_s = if self == Owners::Hours {
@@ -48,8 +48,8 @@ impl Owners {
     }
 
     /// Draws the absences of one host's owner in this run.
-    pub(super) fn course(self, seed: u64, run: u32, host: usize) -> Course {
-        let mut stream = Stream::new("absent-owners", seed, run, host);
+    pub(super) fn course(self, seed: u64, run: u32, host: usize) -> OwnerWeek {
+        let mut stream = RandomStream::new("absent-owners", seed, run, host);
         let mut present = Vec::new();
 
         // Owners with hours differ by at most an hour, and keep the same hours every day.
@@ -100,7 +100,7 @@ impl Owners {
         let ends = present.iter().map(|(from, _)| *from).chain([end_s]);
         let away = begins.zip(ends).filter(|(from, to)| from < to).collect();
 
-        Course {
+        OwnerWeek {
             away,
             announced: self == Owners::Hours,
         }
@@ -112,7 +112,7 @@ fn sit(
     present: &mut Vec<(f64, f64)>,
     (from_s, to_s): (f64, f64),
     (sits, breaks): (f64, f64),
-    stream: &mut Stream,
+    stream: &mut RandomStream,
 ) {
     let mut at_s = from_s;
     while at_s < to_s {
@@ -126,7 +126,7 @@ fn time(seconds: f64) -> Time {
     Time(Span::from_secs_f64(seconds).0)
 }
 
-impl Course {
+impl OwnerWeek {
     /// Whether the owner is away, and the time since which that is so.
     pub(super) fn at(&self, now: Time) -> (bool, Time) {
         let begun = self.away.partition_point(|(from, _)| time(*from) <= now);

@@ -1,7 +1,7 @@
 //! Draws one host's day from the model.
 
-use super::parameters::Parameters;
-use super::stream::Stream;
+use super::parameters::ModelParameters;
+use super::stream::RandomStream;
 use super::{DAY_ENDS_S, down, up};
 use crate::trace::Segment;
 
@@ -16,25 +16,25 @@ const FIRST_HOUR: f64 = 5.0;
 const STEP_S: f64 = 600.0;
 
 /// The random streams and properties that determine a host's day.
-pub(super) struct Course<'m> {
-    model: &'m Parameters,
+pub(super) struct HostDay<'m> {
+    model: &'m ModelParameters,
     /// The stream for failures and returns.
-    power: Stream,
+    power: RandomStream,
     /// The stream for the owner's use of the processor.
-    owner: Stream,
+    owner: RandomStream,
     /// The factor of its long intervals against other hosts'.
     scale: f64,
 }
 
-impl<'m> Course<'m> {
-    pub(super) fn new(model: &'m Parameters, seed: u64, day: u32, host: usize) -> Self {
-        let lasting = Stream::new("host", seed, 0, host).lognormal(1.0, model.host_sigma);
-        let mut power = Stream::new("power", seed, day, host);
+impl<'m> HostDay<'m> {
+    pub(super) fn new(model: &'m ModelParameters, seed: u64, day: u32, host: usize) -> Self {
+        let lasting = RandomStream::new("host", seed, 0, host).lognormal(1.0, model.host_sigma);
+        let mut power = RandomStream::new("power", seed, day, host);
         let scale = lasting * power.lognormal(1.0, model.host_day_sigma);
-        Course {
+        HostDay {
             model,
             power,
-            owner: Stream::new("owner", seed, day, host),
+            owner: RandomStream::new("owner", seed, day, host),
             scale,
         }
     }

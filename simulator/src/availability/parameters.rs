@@ -1,11 +1,11 @@
-//! The parameters of the availability models ([`Parameters`]).
+//! The parameters of the availability models ([`ModelParameters`]).
 
-use super::stream::Stream;
+use super::stream::RandomStream;
 
 /// The parameters of a model. Times are in seconds; a sigma is the standard deviation of a
 /// logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Parameters {
+pub(super) struct ModelParameters {
     /// A number that is mixed into the seed of callers.
     pub(super) seed: u64,
     /// The probability that an availability interval is a short one.
@@ -71,7 +71,7 @@ impl Rhythm {
 /// (section 3.3), how well one day's intervals predict the next day's (section 4), how even the
 /// power is (section 5.2). The paper does not state the rest, which follows an independent model
 /// with the same aim.
-pub(super) const DEFAULT: Parameters = Parameters {
+pub(super) const DEFAULT: ModelParameters = ModelParameters {
     seed: 0,
     short_share: 0.52,
     short_mean_s: 230.0,
@@ -100,14 +100,14 @@ pub(super) const DEFAULT: Parameters = Parameters {
 };
 
 /// The calibrated model with other hosts and days.
-pub(super) const OTHER_SEED: Parameters = Parameters {
+pub(super) const OTHER_SEED: ModelParameters = ModelParameters {
     seed: 0x6f74_6865_7273_6565,
     ..DEFAULT
 };
 
 /// A model of equal hosts whose hazard does not depend on how long they have been up, so that an
 /// interval's age predicts nothing.
-pub(super) const MEMORYLESS: Parameters = Parameters {
+pub(super) const MEMORYLESS: ModelParameters = ModelParameters {
     short_share: 0.0,
     long_shape: 1.0,
     long_scale_s: 7_600.0,
@@ -120,7 +120,7 @@ pub(super) const MEMORYLESS: Parameters = Parameters {
 
 /// A model in which owners suspend tasks four times as often and for longer, a quarter of the time;
 /// three times as often they load the processor.
-pub(super) const HEAVY_SUSPENSION: Parameters = Parameters {
+pub(super) const HEAVY_SUSPENSION: ModelParameters = ModelParameters {
     spell: (300.0, 1.1),
     suspension: (225.0, 1.1),
     partial: (0.57, 0.18),
@@ -129,14 +129,14 @@ pub(super) const HEAVY_SUSPENSION: Parameters = Parameters {
 
 /// A model in which hosts go down more than three times as often: every second task of 35 minutes
 /// fails.
-pub(super) const HEAVY_FAILURE: Parameters = Parameters {
+pub(super) const HEAVY_FAILURE: ModelParameters = ModelParameters {
     short_mean_s: 70.0,
     long_scale_s: 5_700.0,
     ..DEFAULT
 };
 
 /// A model of the night: hardly any owner, rare failures.
-pub(super) const QUIET: Parameters = Parameters {
+pub(super) const QUIET: ModelParameters = ModelParameters {
     short_share: 0.35,
     long_scale_s: 39_000.0,
     active_share: 0.1,
@@ -144,14 +144,14 @@ pub(super) const QUIET: Parameters = Parameters {
     ..DEFAULT
 };
 
-impl Parameters {
+impl ModelParameters {
     /// Draws the factor of this day's intervals against other days'.
-    pub(super) fn day_spread(&self, shared: &mut Stream) -> f64 {
+    pub(super) fn day_spread(&self, shared: &mut RandomStream) -> f64 {
         shared.lognormal(1.0, self.day_sigma)
     }
 
     /// Draws the share of the hosts that are off this day.
-    pub(super) fn off_today(&self, shared: &mut Stream) -> f64 {
+    pub(super) fn off_today(&self, shared: &mut RandomStream) -> f64 {
         let logit =
             (self.off_share / (1.0 - self.off_share)).ln() + self.off_sigma * shared.normal();
         (1.0 + (-logit).exp()).recip()

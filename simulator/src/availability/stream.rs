@@ -1,13 +1,13 @@
-//! Named streams of random numbers ([`Stream`]). Each question about each host and day has its own
+//! Named streams of random numbers ([`RandomStream`]). Each question about each host and day has its own
 //! stream, so that the answer does not depend on other draws, and days can be made in any order.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// A stream of random numbers.
-pub struct Stream(ChaCha8Rng);
+pub struct RandomStream(ChaCha8Rng);
 
-impl Stream {
+impl RandomStream {
     /// Creates the stream `name` (the first sixteen bytes count) of this seed, for this day and
     /// host.
     pub fn new(name: &str, seed: u64, day: u32, host: usize) -> Self {
@@ -18,7 +18,7 @@ impl Stream {
         for (byte, letter) in key[16..].iter_mut().zip(name.bytes()) {
             *byte = letter;
         }
-        Stream(ChaCha8Rng::from_seed(key))
+        RandomStream(ChaCha8Rng::from_seed(key))
     }
 
     /// Draws uniformly from the numbers strictly between 0 and 1.

@@ -1,13 +1,13 @@
-//! The calendar of free processors over time ([`Calendar`]).
+//! The calendar of free processors over time ([`FreeProcessors`]).
 
 /// The number of free processors as a step function of time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Calendar {
+pub struct FreeProcessors {
     /// The steps as (time, free processors), in rising order of time; the last one has no end.
     steps: Vec<(f64, i64)>,
 }
 
-impl Calendar {
+impl FreeProcessors {
     /// Creates a calendar with all processors free from `from` on.
     pub fn new(from: f64, processors: u32) -> Self {
         Self {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_earliest_start_is_the_first_hole_that_is_wide_and_long_enough() {
-        let mut calendar = Calendar::new(0.0, 10);
+        let mut calendar = FreeProcessors::new(0.0, 10);
         calendar.take(0.0, 4.0, 8);
         calendar.take(6.0, 9.0, 5);
         assert_eq!(calendar.earliest(0.0, 2, 100.0), Some(0.0));
@@ -104,12 +104,12 @@ mod tests {
 
     #[test]
     fn what_is_taken_and_given_back_leaves_no_mark() {
-        let mut calendar = Calendar::new(0.0, 10);
+        let mut calendar = FreeProcessors::new(0.0, 10);
         calendar.take(1.0, 5.0, 3);
         calendar.take(2.0, 7.0, 4);
         calendar.give_back(1.0, 5.0, 3);
         calendar.give_back(2.0, 7.0, 4);
-        assert_eq!(calendar, Calendar::new(0.0, 10));
+        assert_eq!(calendar, FreeProcessors::new(0.0, 10));
         calendar.take(1.0, 5.0, 3);
         calendar.forget(3.0);
 

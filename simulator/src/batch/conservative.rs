@@ -1,8 +1,8 @@
 //! First come, first served, with conservative backfilling: every job has a reservation from its
 //! arrival on, which is only ever moved to an earlier time.
 
-use super::calendar::Calendar;
-use super::job::{Job, Outcome, Stay};
+use super::calendar::FreeProcessors;
+use super::job::{BatchJob, BatchOutcome, JobStay};
 
 #[derive(Clone, Copy)]
 struct Reservation {
@@ -10,35 +10,35 @@ struct Reservation {
     job: usize,
 }
 
-struct World<'a> {
-    jobs: &'a [Job],
+struct ConservativeWorld<'a> {
+    jobs: &'a [BatchJob],
     now: f64,
-    calendar: Calendar,
+    calendar: FreeProcessors,
     /// The reservations of the waiting jobs, by start.
     reserved: Vec<Reservation>,
     /// The running jobs, each with the end of its request.
-    running: Vec<(Stay, f64)>,
+    running: Vec<(JobStay, f64)>,
     killed: Vec<u32>,
-    outcome: Outcome,
+    outcome: BatchOutcome,
 }
 
 /// Runs these jobs on `processors` processors and returns the outcome. A job that is killed at its
 /// limit is submitted again, with a new reservation.
-pub fn conservative(jobs: &[Job], processors: u32) -> Outcome {
+pub fn conservative(jobs: &[BatchJob], processors: u32) -> BatchOutcome {
     let mut arrivals: Vec<usize> = (0..jobs.len())
         .filter(|job| jobs[*job].processors <= processors)
         .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
 
     let mut arrivals = arrivals.into_iter().peekable();
-    let mut world = World {
+    let mut world = ConservativeWorld {
         jobs,
         now: 0.0,
-        calendar: Calendar::new(0.0, processors),
+        calendar: FreeProcessors::new(0.0, processors),
         reserved: Vec::new(),
         running: Vec::new(),
         killed: vec![0; jobs.len()],
-        outcome: Outcome::new(jobs.len()),
+        outcome: BatchOutcome::new(jobs.len()),
     };
     loop {
         let end = world
@@ -69,7 +69,7 @@ pub fn conservative(jobs: &[Job], processors: u32) -> Outcome {
     }
 }
 
-impl World<'_> {
+impl ConservativeWorld<'_> {
     fn limit(&self, job: usize) -> f64 {
         self.jobs[job].limit(self.killed[job])
     }
@@ -143,7 +143,7 @@ impl World<'_> {
             let limit = self.limit(job);
             let processors = self.jobs[job].processors;
             let run = self.jobs[job].run;
-            let stay = Stay {
+            let stay = JobStay {
                 job,
                 from: now,
                 to: now + run.min(limit),

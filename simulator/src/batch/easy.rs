@@ -1,43 +1,43 @@
 //! First come, first served, with EASY backfilling: only the head of the queue has a reservation,
 //! and other jobs may pass it if they do not delay it.
 
-use super::job::{Job, Outcome, Stay};
+use super::job::{BatchJob, BatchOutcome, JobStay};
 
-struct Running {
-    stay: Stay,
+struct RunningJob {
+    stay: JobStay,
     /// The end of its request.
     until: f64,
 }
 
-struct World<'a> {
-    jobs: &'a [Job],
+struct EasyWorld<'a> {
+    jobs: &'a [BatchJob],
     now: f64,
     free: u32,
     /// The waiting jobs, in their order.
     queue: Vec<usize>,
-    running: Vec<Running>,
+    running: Vec<RunningJob>,
     /// The number of kills of each job.
     killed: Vec<u32>,
-    outcome: Outcome,
+    outcome: BatchOutcome,
 }
 
 /// Runs these jobs on `processors` processors and returns the outcome. A job that is killed at its
 /// limit is submitted again, at the queue's end.
-pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
+pub fn easy(jobs: &[BatchJob], processors: u32) -> BatchOutcome {
     let mut arrivals: Vec<usize> = (0..jobs.len())
         .filter(|job| jobs[*job].processors <= processors)
         .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
 
     let mut arrivals = arrivals.into_iter().peekable();
-    let mut world = World {
+    let mut world = EasyWorld {
         jobs,
         now: 0.0,
         free: processors,
         queue: Vec::new(),
         running: Vec::new(),
         killed: vec![0; jobs.len()],
-        outcome: Outcome::new(jobs.len()),
+        outcome: BatchOutcome::new(jobs.len()),
     };
     loop {
         let end = world
@@ -62,7 +62,7 @@ pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
     }
 }
 
-impl World<'_> {
+impl EasyWorld<'_> {
     /// Ends the stays that end now.
     fn end(&mut self) {
         let now = self.now;
@@ -72,7 +72,7 @@ impl World<'_> {
         self.running = still;
         over.sort_by_key(|running| running.stay.job);
 
-        for Running { stay, .. } in over {
+        for RunningJob { stay, .. } in over {
             self.free += stay.processors;
             self.outcome.left(stay);
             if !stay.done {
@@ -105,7 +105,7 @@ impl World<'_> {
 
         while at < self.queue.len() && self.free > 0 {
             let job = self.queue[at];
-            let Job { processors, .. } = self.jobs[job];
+            let BatchJob { processors, .. } = self.jobs[job];
             let over = self.now + self.jobs[job].limit(self.killed[job]) > shadow;
             if processors > self.free || (over && processors > spare) {
                 at += 1;
@@ -143,20 +143,20 @@ impl World<'_> {
     }
 
     fn run(&mut self, job: usize) {
-        let Job {
+        let BatchJob {
             processors, run, ..
         } = self.jobs[job];
         let limit = self.jobs[job].limit(self.killed[job]);
         self.free -= processors;
 
-        let stay = Stay {
+        let stay = JobStay {
             job,
             from: self.now,
             to: self.now + run.min(limit),
             processors,
             done: run <= limit,
         };
-        self.running.push(Running {
+        self.running.push(RunningJob {
             stay,
             until: self.now + limit,
         });

@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 
-use scheduler::malleable::{Bias, Lifetime, Machine, Malleable, Pending, Unit};
-use scheduler::policy::width::{Choice, Holdout, Question, Width};
+use scheduler::malleable::{Bias, HostHolder, Lifetime, MachineState, Malleable, Pending};
+use scheduler::policy::width::{Holdout, Width, WidthChoice, WidthQuestion};
 
 /// A job that arrives.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Arrival {
 
 /// The sources for the times at which processors will be free.
 #[derive(Clone, Copy)]
-pub enum Waits<'a> {
+pub enum WaitSource<'a> {
     /// The predictors, with this law of lifetimes.
     Predicted(&'a (dyn Lifetime + Sync)),
     /// The truth, which only a simulator knows: no job passes the head, so it follows from the
@@ -32,12 +32,12 @@ pub struct Ruled<'a> {
     /// The rule for the number of processors that the head of the queue holds out for.
     pub width: Width,
     /// The source for the time at which they will be free.
-    pub waits: Waits<'a>,
+    pub waits: WaitSource<'a>,
 }
 
 /// The stay of a job on its processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Kept {
+pub struct ElasticStay {
     /// The place of the job among all.
     pub job: usize,
     /// The start of the stay, in seconds.
@@ -52,7 +52,7 @@ pub struct Kept {
 
 /// A prediction for which a job held out, with the outcome.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Told {
+pub struct HoldOut {
     /// The corrected prediction, in seconds.
     pub expected_s: f64,
     /// The prediction before correction, in seconds.
@@ -70,7 +70,7 @@ pub struct Elastic<'a> {
     now_s: f64,
     free: u32,
     queue: VecDeque<usize>,
-    running: Vec<Kept>,
+    running: Vec<ElasticStay>,
     /// The number of free processors when the head first decided. `held` is what it holds out for,
     /// `pending` holds the predictions that are not yet judged.
     offered: Option<u32>,
@@ -104,8 +104,8 @@ impl<'a> Elastic<'a> {
         ruled: &Ruled<'_>,
         bias: &mut Bias,
         deciding: &mut dyn FnMut(&Elastic<'a>),
-        told: &mut dyn FnMut(Told),
-    ) -> Vec<Kept> {
+        told: &mut dyn FnMut(HoldOut),
+    ) -> Vec<ElasticStay> {
         let mut kept = Vec::with_capacity(self.arrivals.len());
         while self.advance() {
             while self.free > 0 && !self.queue.is_empty() {
@@ -116,8 +116,8 @@ impl<'a> Elastic<'a> {
 
                 self.judge(bias);
                 match self.choose(ruled, bias) {
-                    Some(Choice::Start(hosts)) => kept.extend(self.start(hosts)),
-                    Some(Choice::Hold(held)) => {
+                    Some(WidthChoice::Start(hosts)) => kept.extend(self.start(hosts)),
+                    Some(WidthChoice::Hold(held)) => {
                         self.hold(held, told);
                         break;
                     }
@@ -131,15 +131,15 @@ impl<'a> Elastic<'a> {
 
     /// The stay that the head, which is about to decide, would have if it alone followed this rule;
     /// `None` if it would never start.
-    pub fn what_if(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<Kept> {
+    pub fn what_if(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<ElasticStay> {
         let mut fork = self.clone();
         let mut bias = *bias;
         loop {
             if fork.free > 0 {
                 fork.judge(&mut bias);
                 match fork.choose(ruled, &bias)? {
-                    Choice::Start(hosts) => return fork.start(hosts),
-                    Choice::Hold(held) => fork.hold(held, &mut |_| ()),
+                    WidthChoice::Start(hosts) => return fork.start(hosts),
+                    WidthChoice::Hold(held) => fork.hold(held, &mut |_| ()),
                 }
             }
             if !fork.advance() {
@@ -204,9 +204,9 @@ impl<'a> Elastic<'a> {
             .for_each(|(predicted_s, came_s)| bias.observe(predicted_s, came_s));
     }
 
-    fn choose(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<Choice> {
+    fn choose(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<WidthChoice> {
         let job = &self.arrivals[*self.queue.front()?].job;
-        let asked = Question {
+        let asked = WidthQuestion {
             job,
             least: 1,
             most: job.most().min(self.processors),
@@ -217,17 +217,17 @@ impl<'a> Elastic<'a> {
             bias,
         };
         match ruled.waits {
-            Waits::Known => ruled
+            WaitSource::Known => ruled
                 .width
                 .choose(&asked, &|least, most| self.known_s(least, most)),
-            Waits::Predicted(law) => {
+            WaitSource::Predicted(law) => {
                 let units = self.running.iter();
-                let units = units.map(|kept| Unit {
+                let units = units.map(|kept| HostHolder {
                     hosts: kept.hosts,
                     age_s: self.now_s - kept.from_s,
                     law,
                 });
-                let machine = Machine::new(self.free, units.collect());
+                let machine = MachineState::new(self.free, units.collect());
                 ruled
                     .width
                     .choose(&asked, &|least, most| machine.waits_s(least, most))
@@ -238,7 +238,7 @@ impl<'a> Elastic<'a> {
     /// The time in seconds until each number of processors from `least` to `most` is free, if the
     /// head waits for them.
     fn known_s(&self, least: u32, most: u32) -> Vec<Option<f64>> {
-        let mut ends: Vec<&Kept> = self.running.iter().collect();
+        let mut ends: Vec<&ElasticStay> = self.running.iter().collect();
         ends.sort_by(|a, b| a.to_s.total_cmp(&b.to_s).then(a.job.cmp(&b.job)));
 
         let mut ends = ends.into_iter();
@@ -255,7 +255,7 @@ impl<'a> Elastic<'a> {
         (least..=most).map(&mut one).collect()
     }
 
-    fn hold(&mut self, held: Holdout, told: &mut dyn FnMut(Told)) {
+    fn hold(&mut self, held: Holdout, told: &mut dyn FnMut(HoldOut)) {
         if self.pending.told(held.hosts, held.predicted_s, self.now_s)
             && let Some(came_s) = self
                 .known_s(held.hosts, held.hosts)
@@ -263,7 +263,7 @@ impl<'a> Elastic<'a> {
                 .copied()
                 .flatten()
         {
-            told(Told {
+            told(HoldOut {
                 expected_s: held.expected_s,
                 predicted_s: held.predicted_s,
                 came_s,
@@ -273,11 +273,11 @@ impl<'a> Elastic<'a> {
         self.held = Some(held);
     }
 
-    fn start(&mut self, hosts: u32) -> Option<Kept> {
+    fn start(&mut self, hosts: u32) -> Option<ElasticStay> {
         let job = self.queue.pop_front()?;
         let to_s = self.now_s + self.arrivals[job].job.run_s(hosts);
         let offered = self.offered.take().unwrap_or(self.free);
-        let kept = Kept {
+        let kept = ElasticStay {
             job,
             from_s: self.now_s,
             to_s,
@@ -318,7 +318,7 @@ mod tests {
 
     const OPTIMAL: Ruled<'_> = Ruled {
         width: Width::Soonest(Soonest::PLAIN),
-        waits: Waits::Known,
+        waits: WaitSource::Known,
     };
 
     #[test]
@@ -341,7 +341,7 @@ mod tests {
             stays(
                 &jobs,
                 Ruled {
-                    waits: Waits::Predicted(&law),
+                    waits: WaitSource::Predicted(&law),
                     ..OPTIMAL
                 }
             ),

@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use scheduler::malleable::{Accuracy, Learned, Lives, Margin, Unit, Waiting, Within, starts_s};
-use scheduler::reservation::Run;
+use scheduler::malleable::{
+    Accuracy, HostHolder, LearnedLives, Lives, Margin, WaitingJob, Within, starts_s,
+};
+use scheduler::reservation::ObservedRun;
 
-use super::swf::{Log, Record};
+use super::swf::{SwfJob, SwfLog};
 
 /// The number of processors of a log whose head does not state it.
 const PROCESSORS: u32 = 100;
@@ -23,7 +25,7 @@ const QUEUE: usize = 64;
 
 /// The quality of one way to predict.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Way {
+pub struct MethodQuality {
     /// The name: "deskgrid", "last 10 waits" or "all waits".
     pub name: &'static str,
     /// The accuracy of the corrected prediction.
@@ -38,7 +40,7 @@ pub struct Way {
     pub pairs: Vec<(f64, f64)>,
 }
 
-impl Way {
+impl MethodQuality {
     /// Computes the quality from `pairs` of predicted and true waits, of which `held` lay within
     /// intervals of widths `widths_s`; all in seconds. `None` without pairs.
     pub fn of(
@@ -66,7 +68,7 @@ impl Way {
 
 /// The results of [`foretell`] for a log.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Foretold {
+pub struct ForetoldLog {
     /// The number of jobs that only taught.
     pub taught: usize,
     /// The number of jobs that were judged after them.
@@ -74,12 +76,12 @@ pub struct Foretold {
     /// The machine's processors.
     pub processors: u32,
     /// The predictor, the average of the last waits, and the average of all.
-    pub ways: Vec<Way>,
+    pub ways: Vec<MethodQuality>,
 }
 
 /// A job of the log.
 #[derive(Debug, Clone, Copy)]
-struct One {
+struct LoggedJob {
     submit_s: f64,
     start_s: f64,
     end_s: f64,
@@ -88,8 +90,8 @@ struct One {
     user: u64,
 }
 
-impl One {
-    fn of(record: &Record, processors: u32) -> Option<Self> {
+impl LoggedJob {
+    fn of(record: &SwfJob, processors: u32) -> Option<Self> {
         let wait_s = record.wait_s?;
         let run_s = record.run_s.filter(|run_s| *run_s > 0.0)?;
         let hosts = record
@@ -103,7 +105,7 @@ impl One {
             .unwrap_or(f64::INFINITY);
         let user = record.user.unwrap_or(u64::MAX);
 
-        Some(One {
+        Some(LoggedJob {
             submit_s: record.submit_s,
             start_s,
             end_s: start_s + run_s,
@@ -116,17 +118,17 @@ impl One {
 
 /// Predicts every wait of a log, in its order, from what had ended by then. The first half of the
 /// jobs only teaches, the second half is judged.
-pub fn foretell(log: &Log) -> Foretold {
+pub fn foretell(log: &SwfLog) -> ForetoldLog {
     let processors = log.processors.unwrap_or(PROCESSORS);
-    let mut jobs: Vec<One> = log
+    let mut jobs: Vec<LoggedJob> = log
         .records
         .iter()
-        .filter_map(|record| One::of(record, processors))
+        .filter_map(|record| LoggedJob::of(record, processors))
         .collect();
     jobs.sort_by(|a, b| a.submit_s.total_cmp(&b.submit_s));
 
-    let mut known = Known::new(&jobs, processors);
-    let mut ways = ["deskgrid", "last 10 waits", "all waits"].map(Kept::new);
+    let mut known = KnownNow::new(&jobs, processors);
+    let mut ways = ["deskgrid", "last 10 waits", "all waits"].map(LearningPredictor::new);
     let taught = jobs.len() / 2;
 
     for (number, job) in jobs.iter().enumerate() {
@@ -148,11 +150,14 @@ pub fn foretell(log: &Log) -> Foretold {
     }
 
     let judged = jobs.len() - taught;
-    Foretold {
+    ForetoldLog {
         taught,
         judged,
         processors,
-        ways: ways.into_iter().filter_map(Kept::close).collect(),
+        ways: ways
+            .into_iter()
+            .filter_map(LearningPredictor::close)
+            .collect(),
     }
 }
 
@@ -162,7 +167,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// One way to predict, with the errors that it learned from.
-struct Kept {
+struct LearningPredictor {
     name: &'static str,
     margin: Margin,
     /// The predictions before correction, by job.
@@ -172,12 +177,12 @@ struct Kept {
     widths_s: Vec<f64>,
 }
 
-impl Kept {
+impl LearningPredictor {
     fn new(name: &'static str) -> Self {
         let raw_s = BTreeMap::new();
         let pairs = Vec::new();
         let widths_s = Vec::new();
-        Kept {
+        LearningPredictor {
             name,
             margin: Margin::default(),
             raw_s,
@@ -213,20 +218,20 @@ impl Kept {
         }
     }
 
-    fn close(self) -> Option<Way> {
-        Way::of(self.name, self.pairs, self.held, self.widths_s)
+    fn close(self) -> Option<MethodQuality> {
+        MethodQuality::of(self.name, self.pairs, self.held, self.widths_s)
     }
 }
 
 /// The knowledge at a time.
-struct Known<'a> {
-    jobs: &'a [One],
+struct KnownNow<'a> {
+    jobs: &'a [LoggedJob],
     processors: u32,
     lives: Lives,
-    pooled: Learned,
+    pooled: LearnedLives,
     pooled_at: u64,
     /// The laws of users, until one of their runs ends.
-    users: BTreeMap<u64, Learned>,
+    users: BTreeMap<u64, LearnedLives>,
     /// The waiting jobs, in their order; `running` holds the running ones. Each is given by its
     /// place among all.
     queue: VecDeque<usize>,
@@ -236,8 +241,8 @@ struct Known<'a> {
     count: f64,
 }
 
-impl<'a> Known<'a> {
-    fn new(jobs: &'a [One], processors: u32) -> Self {
+impl<'a> KnownNow<'a> {
+    fn new(jobs: &'a [LoggedJob], processors: u32) -> Self {
         let lives = Lives::default();
         let last = VecDeque::new();
         let pooled = lives.pooled();
@@ -245,7 +250,7 @@ impl<'a> Known<'a> {
         let running = Vec::new();
         let users = BTreeMap::new();
 
-        Known {
+        KnownNow {
             jobs,
             processors,
             lives,
@@ -261,7 +266,7 @@ impl<'a> Known<'a> {
     }
 
     /// Learns everything that started and ended by `now_s`.
-    fn until(&mut self, now_s: f64, ways: &mut [Kept]) {
+    fn until(&mut self, now_s: f64, ways: &mut [LearningPredictor]) {
         let (started, waiting): (Vec<usize>, Vec<usize>) = self
             .queue
             .iter()
@@ -285,14 +290,14 @@ impl<'a> Known<'a> {
             .partition(|job| self.jobs[**job].end_s <= now_s);
         self.running = running;
         for job in ended {
-            let One {
+            let LoggedJob {
                 start_s,
                 end_s,
                 user,
                 ..
             } = self.jobs[job];
             self.lives
-                .observe(&user.to_string(), Run::done(end_s - start_s));
+                .observe(&user.to_string(), ObservedRun::done(end_s - start_s));
             self.users.remove(&user);
         }
 
@@ -331,7 +336,7 @@ impl<'a> Known<'a> {
         }
 
         let within = |job: &usize| {
-            let One { limit_s, user, .. } = self.jobs[*job];
+            let LoggedJob { limit_s, user, .. } = self.jobs[*job];
             Some(Within {
                 law: self.users.get(&user)?,
                 limit_s,
@@ -346,18 +351,18 @@ impl<'a> Known<'a> {
             .iter()
             .filter_map(|job| Some((*job, within(job)?)))
             .collect();
-        let units: Vec<Unit<'_>> = running
+        let units: Vec<HostHolder<'_>> = running
             .iter()
-            .map(|(job, law)| Unit {
+            .map(|(job, law)| HostHolder {
                 hosts: self.jobs[*job].hosts,
                 age_s: now_s - self.jobs[*job].start_s,
                 law,
             })
             .collect();
 
-        let queue: Vec<Waiting<'_>> = waiting
+        let queue: Vec<WaitingJob<'_>> = waiting
             .iter()
-            .map(|(job, law)| Waiting {
+            .map(|(job, law)| WaitingJob {
                 hosts: self.jobs[*job].hosts,
                 law,
             })
@@ -376,14 +381,14 @@ mod tests {
 
     /// A machine of ten processors on which every job takes all of them for about a minute, one
     /// after the other.
-    fn log(count: u32) -> Log {
+    fn log(count: u32) -> SwfLog {
         let mut free_s: f64 = 0.0;
         let record = |job: u32| {
             let submit_s = f64::from(job) * 61.0 - f64::from(job % 7) * 13.0;
             let start_s = free_s.max(submit_s);
             let run_s = 55.0 + f64::from(job * 7 % 11);
             free_s = start_s + run_s;
-            Record {
+            SwfJob {
                 job: u64::from(job),
                 submit_s,
                 wait_s: Some(start_s - submit_s),
@@ -396,7 +401,7 @@ mod tests {
                 executable: None,
             }
         };
-        Log {
+        SwfLog {
             processors: Some(10),
             records: (1..=count).map(record).collect(),
         }
@@ -413,7 +418,7 @@ mod tests {
         let [ours, last, all] = &found.ways[..] else {
             panic!("three ways")
         };
-        let error_s = |way: &Way| way.accuracy.median_error_s;
+        let error_s = |way: &MethodQuality| way.accuracy.median_error_s;
         assert!(
             error_s(ours) < 0.5 * error_s(last).min(error_s(all)),
             "{found:?}"

@@ -1,15 +1,15 @@
-//! The jobs that are submitted to the machine ([`Job`]), and the outcome of a run ([`Outcome`]).
+//! The jobs that are submitted to the machine ([`BatchJob`]), and the outcome of a run ([`BatchOutcome`]).
 
 use std::sync::Arc;
 
 use scheduler::reservation::limit_after;
 
-use super::table::Tabulated;
+use super::table::TabulatedLaw;
 
 /// A job that holds its processors together from its start to its end. Times are in one unit, the
 /// same for all.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct BatchJob {
     /// The time of submission.
     pub submit: f64,
     /// The number of processors it needs.
@@ -19,10 +19,10 @@ pub struct Job {
     /// The requested times: the first, and one after each kill. Beyond the last, requests double.
     pub limits: Arc<[f64]>,
     /// The law of its run time, if one is known.
-    pub law: Option<Arc<Tabulated>>,
+    pub law: Option<Arc<TabulatedLaw>>,
 }
 
-impl Job {
+impl BatchJob {
     /// The requested time after `killed` kills.
     pub fn limit(&self, killed: u32) -> f64 {
         limit_after(&self.limits, killed)
@@ -31,7 +31,7 @@ impl Job {
 
 /// A stay of a job on its processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stay {
+pub struct JobStay {
     /// The place of the job among all.
     pub job: usize,
     /// The start of the stay.
@@ -46,14 +46,14 @@ pub struct Stay {
 
 /// The outcome of all jobs, as `conservative`, `easy` and `rounds` return it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Outcome {
+pub struct BatchOutcome {
     /// The time at which each job was done; NaN for one that needs more processors than there are.
     pub ends: Vec<f64>,
     /// Every stay, by its end.
-    pub stays: Vec<Stay>,
+    pub stays: Vec<JobStay>,
 }
 
-impl Outcome {
+impl BatchOutcome {
     pub(super) fn new(jobs: usize) -> Self {
         Self {
             ends: vec![f64::NAN; jobs],
@@ -61,7 +61,7 @@ impl Outcome {
         }
     }
 
-    pub(super) fn left(&mut self, stay: Stay) {
+    pub(super) fn left(&mut self, stay: JobStay) {
         if stay.done {
             self.ends[stay.job] = stay.to;
         }
@@ -80,7 +80,7 @@ impl Outcome {
 
     /// The share of the processors' time, until the last job was done, that went into the stays in
     /// which jobs were done.
-    pub fn utilisation(&self, jobs: &[Job], processors: u32) -> f64 {
+    pub fn utilisation(&self, jobs: &[BatchJob], processors: u32) -> f64 {
         let work: f64 = jobs
             .iter()
             .map(|job| f64::from(job.processors) * job.run)
@@ -89,7 +89,7 @@ impl Outcome {
     }
 
     /// The mean time from submission to end.
-    pub fn response(&self, jobs: &[Job]) -> f64 {
+    pub fn response(&self, jobs: &[BatchJob]) -> f64 {
         let flows = jobs
             .iter()
             .zip(&self.ends)
@@ -99,7 +99,7 @@ impl Outcome {
 
     /// The mean bounded slowdown: the time from submission to end divided by the run time, where
     /// runs below `bound` count as that long, and no slowdown is below 1.
-    pub fn bounded_slowdown(&self, jobs: &[Job], bound: f64) -> f64 {
+    pub fn bounded_slowdown(&self, jobs: &[BatchJob], bound: f64) -> f64 {
         let slowdowns = jobs
             .iter()
             .zip(&self.ends)

@@ -3,11 +3,11 @@
 //! returns in the next round. The unused rest of a request is a gap, which other jobs may backfill.
 //! In `conservative`, by contrast, all requests move up when a job ends early.
 
-use scheduler::reservation::{self, Candidate, Gap};
+use scheduler::reservation::{self, GapCandidate, ProcessorGap};
 
-use super::calendar::Calendar;
-use super::job::{Job, Outcome, Stay};
-use super::table::Tabulated;
+use super::calendar::FreeProcessors;
+use super::job::{BatchJob, BatchOutcome, JobStay};
+use super::table::TabulatedLaw;
 
 /// The ways to backfill gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub enum Backfill {
 }
 
 /// A request of this round that has not begun.
-struct Planned {
+struct PlannedRequest {
     start: f64,
     job: usize,
 }
 
-struct Running {
-    stay: Stay,
+struct RunningRequest {
+    stay: JobStay,
     /// The end of its use of the processors.
     until: f64,
     speculative: bool,
@@ -36,7 +36,7 @@ struct Running {
 
 /// The facts known about a job.
 #[derive(Clone, Default)]
-struct Past {
+struct JobFacts {
     killed: u32,
     /// A time that its run time exceeds.
     failed: f64,
@@ -44,28 +44,28 @@ struct Past {
     trying: bool,
 }
 
-struct World<'a> {
-    jobs: &'a [Job],
+struct RoundsWorld<'a> {
+    jobs: &'a [BatchJob],
     processors: u32,
     backfill: Backfill,
     now: f64,
-    planned: Vec<Planned>,
-    running: Vec<Running>,
+    planned: Vec<PlannedRequest>,
+    running: Vec<RunningRequest>,
     /// The jobs to be planned in the next round.
     waiting: Vec<usize>,
-    past: Vec<Past>,
-    outcome: Outcome,
+    past: Vec<JobFacts>,
+    outcome: BatchOutcome,
 }
 
 /// Runs these jobs on `processors` processors and returns the outcome.
-pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
+pub fn rounds(jobs: &[BatchJob], processors: u32, backfill: Backfill) -> BatchOutcome {
     let mut arrivals: Vec<usize> = (0..jobs.len())
         .filter(|job| jobs[*job].processors <= processors)
         .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
 
     let mut arrivals = arrivals.into_iter().peekable();
-    let mut world = World {
+    let mut world = RoundsWorld {
         jobs,
         processors,
         backfill,
@@ -73,8 +73,8 @@ pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
         planned: Vec::new(),
         running: Vec::new(),
         waiting: Vec::new(),
-        past: vec![Past::default(); jobs.len()],
-        outcome: Outcome::new(jobs.len()),
+        past: vec![JobFacts::default(); jobs.len()],
+        outcome: BatchOutcome::new(jobs.len()),
     };
 
     loop {
@@ -107,7 +107,7 @@ pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
     }
 }
 
-impl World<'_> {
+impl RoundsWorld<'_> {
     fn limit(&self, job: usize) -> f64 {
         self.jobs[job].limit(self.past[job].killed)
     }
@@ -129,13 +129,13 @@ impl World<'_> {
     fn plan(&mut self) {
         let mut all = std::mem::take(&mut self.waiting);
         self.largest_first(&mut all);
-        let mut calendar = Calendar::new(self.now, self.processors);
+        let mut calendar = FreeProcessors::new(self.now, self.processors);
         for job in all {
             let limit = self.limit(job);
             let processors = self.jobs[job].processors;
             if let Some(start) = calendar.earliest(self.now, processors, limit) {
                 calendar.take(start, start + limit, processors);
-                self.planned.push(Planned { start, job });
+                self.planned.push(PlannedRequest { start, job });
             }
         }
     }
@@ -148,7 +148,7 @@ impl World<'_> {
             .partition(|running| running.stay.to <= now);
         self.running = still;
         over.sort_by_key(|running| running.stay.job);
-        for Running {
+        for RunningRequest {
             stay, speculative, ..
         } in over
         {
@@ -180,7 +180,7 @@ impl World<'_> {
             .into_iter()
             .partition(|planned| planned.start <= now);
         self.planned = later;
-        for Planned { job, .. } in due {
+        for PlannedRequest { job, .. } in due {
             self.run(job);
         }
     }
@@ -207,14 +207,14 @@ impl World<'_> {
     }
 
     fn occupy(&mut self, job: usize, to: f64, until: f64, done: bool) {
-        let stay = Stay {
+        let stay = JobStay {
             job,
             from: self.now,
             to,
             processors: self.jobs[job].processors,
             done,
         };
-        self.running.push(Running {
+        self.running.push(RunningRequest {
             stay,
             until,
             speculative: self.past[job].trying,
@@ -272,20 +272,20 @@ impl World<'_> {
         }
 
         let known = |job: &usize| Some((*job, self.jobs[*job].law.as_deref()?));
-        let known: Vec<(usize, &Tabulated)> = who.iter().filter_map(known).collect();
-        let mut candidates: Vec<Candidate<'_, Tabulated>> = Vec::with_capacity(known.len());
+        let known: Vec<(usize, &TabulatedLaw)> = who.iter().filter_map(known).collect();
+        let mut candidates: Vec<GapCandidate<'_, TabulatedLaw>> = Vec::with_capacity(known.len());
 
         for (job, law) in &known {
             let failed = self.past[*job].failed;
             let processors = f64::from(self.jobs[*job].processors);
-            candidates.push(Candidate {
+            candidates.push(GapCandidate {
                 law,
                 failed,
                 processors,
             });
         }
 
-        let gap = Gap {
+        let gap = ProcessorGap {
             length,
             processors: f64::from(free),
         };
@@ -299,9 +299,9 @@ mod tests {
 
     use super::*;
 
-    fn job(processors: u32, run: f64, limits: &[f64]) -> Job {
-        let law = Tabulated::new("uniform:0,10".parse().unwrap());
-        Job {
+    fn job(processors: u32, run: f64, limits: &[f64]) -> BatchJob {
+        let law = TabulatedLaw::new("uniform:0,10".parse().unwrap());
+        BatchJob {
             submit: 0.0,
             processors,
             run,
@@ -372,14 +372,14 @@ mod tests {
 
     #[test]
     fn who_arrives_in_a_round_waits_for_its_end_unless_a_gap_fits() {
-        let late = Job {
+        let late = BatchJob {
             submit: 2.0,
             ..job(4, 1.0, &[2.0])
         };
         let jobs = [job(8, 6.0, &[8.0]), late];
         assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [6.0, 7.0]);
 
-        let narrow = Job {
+        let narrow = BatchJob {
             processors: 2,
             ..jobs[1].clone()
         };
@@ -388,7 +388,7 @@ mod tests {
             [6.0, 3.0]
         );
 
-        let alone = [Job {
+        let alone = [BatchJob {
             submit: 3.0,
             ..jobs[1].clone()
         }];

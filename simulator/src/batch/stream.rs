@@ -1,7 +1,7 @@
 //! A stream of small work that flows through the processors which jobs leave idle: work that can be
 //! divided at will, as in section 3 of the paper.
 
-use super::job::Outcome;
+use super::job::BatchOutcome;
 
 /// The outcome of the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Filled {
 
 /// Computes the stream's outcome if small work arrives from 0 on at `rate`, in processors kept
 /// busy; it must be less than `processors`.
-pub fn filled(outcome: &Outcome, processors: u32, rate: f64) -> Filled {
+pub fn filled(outcome: &BatchOutcome, processors: u32, rate: f64) -> Filled {
     let mut changes: Vec<(f64, f64)> = Vec::new();
     for stay in &outcome.stays {
         changes.push((stay.from, -f64::from(stay.processors)));
@@ -75,21 +75,21 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Stay;
+    use super::super::JobStay;
     use super::*;
 
     #[test]
     fn small_work_waits_while_a_job_has_the_machine_and_is_done_afterwards() {
         // The whole machine for 4; half of it arrives meanwhile; then as much again arrives while
         // that is worked off.
-        let stay = Stay {
+        let stay = JobStay {
             job: 0,
             from: 0.0,
             to: 4.0,
             processors: 10,
             done: true,
         };
-        let outcome = Outcome {
+        let outcome = BatchOutcome {
             ends: vec![4.0],
             stays: vec![stay],
         };

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::job::Job;
+use super::job::BatchJob;
 use crate::trace::{Flaw, TraceError};
 
 /// The fields of a line; further ones are ignored.
@@ -33,7 +33,7 @@ const FIELDS: [&str; 18] = [
 /// A job of a log: one line of the file. Times are in seconds; values that the log does not know
 /// are `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Record {
+pub struct SwfJob {
     /// The job's number.
     pub job: u64,
     /// The time of submission, from the log's start.
@@ -58,14 +58,14 @@ pub struct Record {
 
 /// A log.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Log {
+pub struct SwfLog {
     /// The machine's processors, if the log's head states them.
     pub processors: Option<u32>,
     /// The jobs, in the log's order.
-    pub records: Vec<Record>,
+    pub records: Vec<SwfJob>,
 }
 
-impl Log {
+impl SwfLog {
     /// Reads a log.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Log {
             file: file.to_owned(),
             source,
         })?;
-        let mut log = Log::default();
+        let mut log = SwfLog::default();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if let Some(comment) = line.strip_prefix(';') {
@@ -109,8 +109,8 @@ impl Log {
     /// The jobs for a machine of `processors` processors: those that ran, and requested no more
     /// processors than it has. A job's request is its estimate, or its run time if it has none;
     /// runs end at their estimates.
-    pub fn jobs(&self, processors: u32) -> Vec<Job> {
-        let one = |record: &Record| {
+    pub fn jobs(&self, processors: u32) -> Vec<BatchJob> {
+        let one = |record: &SwfJob| {
             let run = record.run_s.filter(|run| *run > 0.0)?;
             let wanted = record
                 .requested
@@ -122,7 +122,7 @@ impl Log {
                 .unwrap_or(run);
             let limits = Arc::from([estimate]);
 
-            Some(Job {
+            Some(BatchJob {
                 submit: record.submit_s,
                 processors: wanted,
                 run: run.min(estimate),
@@ -134,7 +134,7 @@ impl Log {
     }
 }
 
-fn record(line: &str) -> Result<Record, Flaw> {
+fn record(line: &str) -> Result<SwfJob, Flaw> {
     let fields: Vec<&str> = line.split_whitespace().take(FIELDS.len()).collect();
     if fields.len() < FIELDS.len() {
         return Err(Flaw::Short {
@@ -171,7 +171,7 @@ fn record(line: &str) -> Result<Record, Flaw> {
         number => Ok(number.map(|number| number as u32)),
     };
 
-    Ok(Record {
+    Ok(SwfJob {
         job: sure(0)? as u64,
         submit_s: sure(1)?,
         wait_s: known(2),

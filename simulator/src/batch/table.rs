@@ -1,22 +1,22 @@
-//! A law of run times in a table, for frequent evaluation ([`Tabulated`]).
+//! A law of run times in a table, for frequent evaluation ([`TabulatedLaw`]).
 
-use scheduler::reservation::{Law, RunTimes};
+use scheduler::reservation::{NamedLaw, RunTimes};
 
 /// The number of steps of the table.
 const STEPS: u32 = 4_096;
 
 /// A tabulated law: probabilities to about six digits; quantiles come from the law itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tabulated {
-    law: Law,
+pub struct TabulatedLaw {
+    law: NamedLaw,
     /// The entry of each step: the probability of a shorter or equal run, and the integral of time
     /// times density up to there.
     entries: Vec<(f64, f64)>,
 }
 
-impl Tabulated {
+impl TabulatedLaw {
     /// Tabulates this law.
-    pub fn new(law: Law) -> Self {
+    pub fn new(law: NamedLaw) -> Self {
         let (low, high) = law.support();
         let at = |step: u32| low + (high - low) * f64::from(step) / f64::from(STEPS);
         let mut entries = Vec::with_capacity(STEPS as usize + 1);
@@ -32,7 +32,7 @@ impl Tabulated {
     }
 
     /// The law itself.
-    pub fn law(&self) -> &Law {
+    pub fn law(&self) -> &NamedLaw {
         &self.law
     }
 
@@ -45,7 +45,7 @@ impl Tabulated {
     }
 }
 
-impl RunTimes for Tabulated {
+impl RunTimes for TabulatedLaw {
     fn support(&self) -> (f64, f64) {
         self.law.support()
     }
@@ -74,8 +74,8 @@ mod tests {
             "pareto:1,20,2.1",
             "exponential:0,16,1",
         ] {
-            let law: Law = name.parse().unwrap();
-            let table = Tabulated::new(law);
+            let law: NamedLaw = name.parse().unwrap();
+            let table = TabulatedLaw::new(law);
             for time in [0.3, 1.7, 5.0, 8.8, 19.0] {
                 assert!(
                     (table.cdf(time) - law.cdf(time)).abs() < 1e-5,

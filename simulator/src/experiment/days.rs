@@ -1,12 +1,12 @@
 //! Sources of days for experiments: [`Generated`] from a platform and an availability model, or
 //! [`Recorded`], one trace that is used for every day.
 
-use super::grid::{Contender, GridError, Job, Source, SourceError};
+use super::grid::{Contender, DaySource, GridError, JobSize, SourceError};
 use super::history::Knowledge;
 use crate::availability::Model;
 use crate::platform::Platform;
 use crate::trace::Trace;
-use crate::world::World;
+use crate::world::PreparedTrace;
 
 /// The number of hosts of each platform of Kondo et al. 2004 (section 3.2).
 pub const HOSTS: usize = 220;
@@ -52,7 +52,7 @@ impl Generated {
     pub fn knowledge(
         &self,
         days: u32,
-        jobs: &[Job],
+        jobs: &[JobSize],
         contenders: &[Contender],
         threads: usize,
     ) -> Result<Knowledge, GridError> {
@@ -64,16 +64,16 @@ impl Generated {
         let day = |day| {
             Ok((
                 day,
-                World::new(&self.day(day).map_err(|why| named(day, why))?),
+                PreparedTrace::new(&self.day(day).map_err(|why| named(day, why))?),
             ))
         };
-        let days: Vec<(u32, World)> = (1..=days).map(day).collect::<Result<_, _>>()?;
+        let days: Vec<(u32, PreparedTrace)> = (1..=days).map(day).collect::<Result<_, _>>()?;
 
         Knowledge::gained(&days, jobs, contenders, self.seed, threads)
     }
 }
 
-impl Source for Generated {
+impl DaySource for Generated {
     fn day(&self, day: u32) -> Result<Trace, SourceError> {
         let segments = self.model.day(self.seed, day, self.clocks_mhz.len());
         Ok(Trace::from_parts(self.clocks_mhz.clone(), segments))
@@ -84,7 +84,7 @@ impl Source for Generated {
 #[derive(Debug, Clone)]
 pub struct Recorded(pub Trace);
 
-impl Source for Recorded {
+impl DaySource for Recorded {
     fn day(&self, _: u32) -> Result<Trace, SourceError> {
         Ok(self.0.clone())
     }

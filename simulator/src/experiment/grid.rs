@@ -1,4 +1,4 @@
-//! A comparison ([`Grid`]): sites, jobs, policies and days, and the running of it on several
+//! A comparison ([`PolicyGrid`]): sites, jobs, policies and days, and the running of it on several
 //! threads. Every run is a function of the grid and of its own place in it, so the rows are the
 //! same on any number of threads.
 
@@ -12,7 +12,7 @@ use super::history::{Knowledge, track_records};
 use super::threads::in_parallel;
 use crate::oracle::Oracle;
 use crate::trace::Trace;
-use crate::world::{Foretold, Run, RunError, Simulator, World};
+use crate::world::{MakespanPrediction, PreparedTrace, Run, RunError, Simulator};
 
 /// The cost of starting a task, in seconds (Kondo et al. 2004, section 3.1).
 const START_COST_S: f64 = 40.0;
@@ -21,17 +21,17 @@ const START_COST_S: f64 = 40.0;
 pub(super) const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
 
 /// The sizes of jobs in Kondo et al. 2004, section 3.3.
-pub const KONDO_JOBS: [Job; 9] = {
+pub const KONDO_JOBS: [JobSize; 9] = {
     let tasks = [100, 200, 400];
     let minutes = [5.0, 15.0, 35.0];
-    let mut jobs = [Job {
+    let mut jobs = [JobSize {
         tasks: 0,
         work_s: 0.0,
     }; 9];
 
     let mut at = 0;
     while at < 9 {
-        jobs[at] = Job {
+        jobs[at] = JobSize {
             tasks: tasks[at / 3],
             work_s: minutes[at % 3] * 60.0,
         };
@@ -43,7 +43,7 @@ pub const KONDO_JOBS: [Job; 9] = {
 
 /// The size of a job.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Job {
+pub struct JobSize {
     /// The number of tasks.
     pub tasks: u32,
     /// The work of each task, in seconds on a dedicated host of speed 1.
@@ -73,7 +73,7 @@ impl Contender {
 }
 
 /// A source of a site's days.
-pub trait Source: Sync {
+pub trait DaySource: Sync {
     /// Returns the trace of this day.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ pub trait Source: Sync {
 #[error("{0}")]
 pub struct SourceError(pub String);
 
-impl<F: Fn(u32) -> Result<Trace, SourceError> + Sync> Source for F {
+impl<F: Fn(u32) -> Result<Trace, SourceError> + Sync> DaySource for F {
     fn day(&self, day: u32) -> Result<Trace, SourceError> {
         self(day)
     }
@@ -99,22 +99,22 @@ pub struct Site<'a> {
     /// The name of the availability model or of the trace.
     pub model: String,
     /// The days on which jobs run there.
-    pub source: &'a dyn Source,
+    pub source: &'a dyn DaySource,
     /// The knowledge of schedulers from earlier days, if any.
     pub knowledge: Option<&'a Knowledge>,
 }
 
 /// The sites, jobs, contenders and days that are compared.
-pub struct Grid<'a> {
+pub struct PolicyGrid<'a> {
     /// The sites with their hosts.
     pub sites: Vec<Site<'a>>,
     /// The sizes of jobs.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobSize>,
     /// The policies.
     pub contenders: Vec<Contender>,
     /// The days with the starts of jobs.
     pub days: Vec<Day>,
-    /// Whether rows contain the scheduler's predictions ([`Row::foretold`]).
+    /// Whether rows contain the scheduler's predictions ([`RunRow::foretold`]).
     pub foretell: bool,
     /// The seed of everything random.
     pub seed: u64,
@@ -131,14 +131,14 @@ pub struct Day {
     pub starts_s: Vec<f64>,
 }
 
-/// The results of one run; a row of [`Grid::rows`].
+/// The results of one run; a row of [`PolicyGrid::rows`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Row {
-    /// The place of its site in [`Grid::sites`].
+pub struct RunRow {
+    /// The place of its site in [`PolicyGrid::sites`].
     pub site: usize,
-    /// The place of its job in [`Grid::jobs`].
+    /// The place of its job in [`PolicyGrid::jobs`].
     pub job: usize,
-    /// The place of its contender in [`Grid::contenders`].
+    /// The place of its contender in [`PolicyGrid::contenders`].
     pub contender: usize,
     /// The day.
     pub day: u32,
@@ -156,7 +156,7 @@ pub struct Row {
     /// `None` without an eve.
     pub predicted_s: Option<f64>,
     /// The scheduler's predictions during the run (see [`crate::world::Outcome::foretold`]).
-    pub foretold: [Option<Foretold>; 3],
+    pub foretold: [Option<MakespanPrediction>; 3],
     /// The number of attempts started.
     pub launches: u32,
     /// The number of attempts that were started while another attempt of their task was live.
@@ -167,7 +167,7 @@ pub struct Row {
     pub wasted_cpu_s: f64,
 }
 
-impl Row {
+impl RunRow {
     /// The makespan divided by the least possible one; `None` if either is unknown.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.makespan_s? / self.optimal_s?)
@@ -212,12 +212,12 @@ struct Portion<'a> {
     day: &'a Day,
 }
 
-impl Grid<'_> {
+impl PolicyGrid<'_> {
     /// Runs everything and returns the rows by site, day, start, job and contender.
     ///
     /// # Errors
     /// If a trace cannot be had, or a policy does not exist.
-    pub fn rows(&self) -> Result<Vec<Row>, GridError> {
+    pub fn rows(&self) -> Result<Vec<RunRow>, GridError> {
         let days = self.days.iter();
         let of_site = |site| days.clone().map(move |day| Portion { site, day });
         let portions: Vec<Portion<'_>> = (0..self.sites.len()).flat_map(of_site).collect();
@@ -236,7 +236,7 @@ impl Grid<'_> {
         &self,
         simulator: &mut Simulator,
         portion: &Portion<'_>,
-    ) -> Result<Vec<Row>, GridError> {
+    ) -> Result<Vec<RunRow>, GridError> {
         let site = &self.sites[portion.site];
         let day = portion.day.day;
         let trace = self.trace(site, day)?;
@@ -244,8 +244,8 @@ impl Grid<'_> {
             .checked_sub(1)
             .map(|eve| self.trace(site, eve))
             .transpose()?;
-        let records = eve.map(|eve| track_records(&World::new(&eve)));
-        let world = World::new(&trace);
+        let records = eve.map(|eve| track_records(&PreparedTrace::new(&eve)));
+        let world = PreparedTrace::new(&trace);
 
         let rate = records.as_deref().and_then(mean_rate);
         let watches: Vec<bool> = self
@@ -272,7 +272,7 @@ impl Grid<'_> {
                         ..Run::new(start_s, size.tasks, size.work_s, &who.policy)
                     };
 
-                    let place = Row {
+                    let place = RunRow {
                         site: portion.site,
                         job,
                         contender,
@@ -335,7 +335,7 @@ fn mean_rate(records: &[Option<TrackRecord>]) -> Option<f64> {
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
-fn predicted(world: &World, start_s: f64, job: Job, rate: f64) -> Option<f64> {
+fn predicted(world: &PreparedTrace, start_s: f64, job: JobSize, rate: f64) -> Option<f64> {
     let ready = world.ready_hosts(start_s) as u64;
     let cost = Span::from_secs_f64(START_COST_S);
     makespan(u64::from(job.tasks), ready, job.work_s, rate, cost).map(Span::secs)
@@ -349,12 +349,12 @@ pub(super) fn reports(policy: &str) -> bool {
 /// Runs one cell; a contender without a policy is the optimum itself.
 fn one(
     simulator: &mut Simulator,
-    world: &World,
+    world: &PreparedTrace,
     run: &Run<'_>,
-    place: Row,
-) -> Result<Row, GridError> {
+    place: RunRow,
+) -> Result<RunRow, GridError> {
     if run.policy.is_empty() {
-        return Ok(Row {
+        return Ok(RunRow {
             makespan_s: place.optimal_s,
             ..place
         });
@@ -366,7 +366,7 @@ fn one(
     };
     let outcome = simulator.run(world, run).map_err(failed)?;
 
-    Ok(Row {
+    Ok(RunRow {
         makespan_s: outcome.makespan_s,
         foretold: outcome.foretold,
         launches: outcome.launches,

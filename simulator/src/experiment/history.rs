@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use scheduler::Experience;
 use scheduler::experience::TrackRecord;
 
-use super::grid::{Contender, Day, GridError, Job, STARTS_S, reports};
+use super::grid::{Contender, Day, GridError, JobSize, STARTS_S, reports};
 use super::threads::in_parallel;
-use crate::world::{Run, Simulator, World};
+use crate::world::{PreparedTrace, Run, Simulator};
 
 /// Business hours from 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of
 /// four hours.
@@ -17,7 +17,7 @@ pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
 /// The track record of each host in a day's business hours (Kondo et al. 2004, section 4: the work
 /// of a mean availability interval "using the previous weekday's trace"). Intervals that reach
 /// beyond those hours count with their part in them; nothing is known of a host that was not up.
-pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
+pub fn track_records(day: &PreparedTrace) -> Vec<Option<TrackRecord>> {
     let (from_s, to_s) = BUSINESS_HOURS_S;
     let record = |host| {
         let mut work_s = 0.0;
@@ -40,7 +40,7 @@ pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
 }
 
 /// The experience of a scheduler that watched these days' business hours, one after the other.
-pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a World>) -> Experience {
+pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a PreparedTrace>) -> Experience {
     let (mut simulator, (from_s, to_s)) = (Simulator::default(), BUSINESS_HOURS_S);
     let learn =
         |before: Option<Experience>, day| Some(simulator.watch(day, from_s, to_s, before.as_ref()));
@@ -68,8 +68,8 @@ impl Knowledge {
     /// # Errors
     /// If the scheduler refuses a job.
     pub(super) fn gained(
-        days: &[(u32, World)],
-        jobs: &[Job],
+        days: &[(u32, PreparedTrace)],
+        jobs: &[JobSize],
         contenders: &[Contender],
         seed: u64,
         threads: usize,
@@ -106,7 +106,7 @@ const ROUNDS: usize = 3;
 /// already known.
 fn practise(
     mut known: Experience,
-    (days, jobs): (&[(u32, World)], &[Job]),
+    (days, jobs): (&[(u32, PreparedTrace)], &[JobSize]),
     who: &Contender,
     seed: u64,
 ) -> Result<Experience, GridError> {

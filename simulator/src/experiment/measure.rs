@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::grid::{Grid, Row};
-use super::stats::{Interval, bootstrap, geometric_mean};
+use super::grid::{PolicyGrid, RunRow};
+use super::stats::{ConfidenceInterval, bootstrap, geometric_mean};
 
 /// The results of one contender on one site with one job, over all days and starts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
+pub struct Measurement {
     /// The place of the site in the grid.
     pub site: usize,
     /// The place of the job in the grid.
@@ -16,7 +16,7 @@ pub struct Reading {
     pub contender: usize,
     /// The mean makespan divided by the mean optimal makespan (Kondo et al. 2004, section 4:
     /// "normalized to the mean optimal").
-    pub ratio: Figure,
+    pub ratio: MeasuredNumber,
     /// The mean makespan, in seconds; an unfinished run counts with the time until its trace ended.
     pub makespan_s: f64,
     /// The mean optimal makespan, in seconds.
@@ -33,11 +33,11 @@ pub struct Reading {
 
 /// A number with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figure {
+pub struct MeasuredNumber {
     /// The measured number; NaN if nothing was measured.
     pub value: f64,
     /// The interval in which it would lie on other days; `None` with fewer than two days.
-    pub ci: Option<Interval>,
+    pub ci: Option<ConfidenceInterval>,
 }
 
 /// The results of one contender on one site (or on all of them), over all jobs.
@@ -48,7 +48,7 @@ pub struct Summary {
     /// The place of the contender in the grid.
     pub contender: usize,
     /// The geometric mean of the jobs' ratios.
-    pub geo: Figure,
+    pub geo: MeasuredNumber,
     /// The largest ratio of a job.
     pub worst: f64,
     /// The mean of the jobs' replicas.
@@ -63,18 +63,18 @@ pub struct Summary {
 
 /// The sums of one cell on one day.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct CellSums {
     makespan_s: f64,
     optimal_s: f64,
 }
 
 /// The sums of one cell, day by day in the grid's order.
-type Days = Vec<Sums>;
+type Days = Vec<CellSums>;
 
 /// Summarizes rows: returns the readings of every cell, by site, contender and job, and the
 /// summaries of every contender, by site; those of all sites together come last.
-pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) {
-    let mut cells: BTreeMap<(usize, usize, usize), Vec<&Row>> = BTreeMap::new();
+pub fn summarize(grid: &PolicyGrid<'_>, rows: &[RunRow]) -> (Vec<Measurement>, Vec<Summary>) {
+    let mut cells: BTreeMap<(usize, usize, usize), Vec<&RunRow>> = BTreeMap::new();
     for row in rows {
         cells
             .entry((row.site, row.contender, row.job))
@@ -86,7 +86,7 @@ pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) 
         .iter()
         .map(|(place, rows)| (*place, sums(grid, rows)))
         .collect();
-    let readings: Vec<Reading> = cells
+    let readings: Vec<Measurement> = cells
         .iter()
         .map(|(place, rows)| reading(grid, *place, rows, &days[place]))
         .collect();
@@ -101,8 +101,8 @@ pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) 
     (readings, summaries)
 }
 
-fn sums(grid: &Grid<'_>, rows: &[&Row]) -> Days {
-    let mut days = vec![Sums::default(); grid.days.len()];
+fn sums(grid: &PolicyGrid<'_>, rows: &[&RunRow]) -> Days {
+    let mut days = vec![CellSums::default(); grid.days.len()];
     for row in rows {
         let Some(day) = grid.days.iter().position(|day| day.day == row.day) else {
             continue;
@@ -114,13 +114,13 @@ fn sums(grid: &Grid<'_>, rows: &[&Row]) -> Days {
 }
 
 /// The makespan that counts: an unfinished run took at least until the trace's end.
-fn counted(row: &Row) -> f64 {
+fn counted(row: &RunRow) -> f64 {
     row.makespan_s.unwrap_or(row.horizon_s)
 }
 
 /// The mean makespan divided by the mean optimum, over days that were drawn `drawn` times each.
 fn ratio(days: &Days, drawn: &[u32]) -> Option<f64> {
-    let mut sum = Sums::default();
+    let mut sum = CellSums::default();
     for (day, times) in days.iter().zip(drawn) {
         sum.makespan_s += day.makespan_s * f64::from(*times);
         sum.optimal_s += day.optimal_s * f64::from(*times);
@@ -128,22 +128,27 @@ fn ratio(days: &Days, drawn: &[u32]) -> Option<f64> {
     (sum.optimal_s > 0.0).then(|| sum.makespan_s / sum.optimal_s)
 }
 
-fn figure(grid: &Grid<'_>, statistic: impl Fn(&[u32]) -> Option<f64>) -> Figure {
+fn figure(grid: &PolicyGrid<'_>, statistic: impl Fn(&[u32]) -> Option<f64>) -> MeasuredNumber {
     let value = statistic(&vec![1; grid.days.len()]).unwrap_or(f64::NAN);
-    Figure {
+    MeasuredNumber {
         value,
         ci: bootstrap(grid.seed, grid.days.len(), statistic),
     }
 }
 
-fn reading(grid: &Grid<'_>, place: (usize, usize, usize), rows: &[&Row], days: &Days) -> Reading {
+fn reading(
+    grid: &PolicyGrid<'_>,
+    place: (usize, usize, usize),
+    rows: &[&RunRow],
+    days: &Days,
+) -> Measurement {
     let (site, contender, job) = place;
-    let mean = |of: &dyn Fn(&Row) -> f64| {
+    let mean = |of: &dyn Fn(&RunRow) -> f64| {
         rows.iter().map(|row| of(row)).sum::<f64>() / rows.len().max(1) as f64
     };
     let cpu_s = mean(&|row| row.cpu_s);
 
-    Reading {
+    Measurement {
         site,
         job,
         contender,
@@ -162,14 +167,14 @@ fn reading(grid: &Grid<'_>, place: (usize, usize, usize), rows: &[&Row], days: &
 }
 
 fn summary(
-    grid: &Grid<'_>,
+    grid: &PolicyGrid<'_>,
     site: Option<usize>,
     contender: usize,
-    readings: &[Reading],
+    readings: &[Measurement],
     days: &BTreeMap<(usize, usize, usize), Days>,
 ) -> Option<Summary> {
     let wanted = |at: usize| site.is_none_or(|site| site == at);
-    let cells: Vec<&Reading> = readings
+    let cells: Vec<&Measurement> = readings
         .iter()
         .filter(|reading| reading.contender == contender && wanted(reading.site))
         .collect();
@@ -182,14 +187,14 @@ fn summary(
         let ratios: Option<Vec<f64>> = own.iter().map(|days| ratio(days, drawn)).collect();
         geometric_mean(ratios?)
     };
-    let most = |of: &dyn Fn(&Reading) -> f64| {
+    let most = |of: &dyn Fn(&Measurement) -> f64| {
         cells
             .iter()
             .map(|cell| of(cell))
             .fold(f64::NEG_INFINITY, f64::max)
     };
 
-    let mean = |of: &dyn Fn(&Reading) -> f64| {
+    let mean = |of: &dyn Fn(&Measurement) -> f64| {
         cells.iter().map(|cell| of(cell)).sum::<f64>() / cells.len() as f64
     };
     (!cells.is_empty()).then(|| Summary {

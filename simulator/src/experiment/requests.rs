@@ -1,13 +1,15 @@
-//! Jobs with random run times, and the ways in which users request time for them ([`Asking`]). The
+//! Jobs with random run times, and the ways in which users request time for them ([`RequestRule`]). The
 //! jobs of a run are the same for every way of asking. The machine lives in `batch`.
 
 use std::sync::Arc;
 
-use scheduler::reservation::{Grid, Law, Learned, Run, RunTimes, optimal, time_optimal};
+use scheduler::reservation::{
+    LearnedLaw, NamedLaw, ObservedRun, RunTimeGrid, RunTimes, optimal, time_optimal,
+};
 
 use super::threads::in_parallel;
-use crate::availability::stream::Stream;
-use crate::batch::{Job, Tabulated};
+use crate::availability::stream::RandomStream;
+use crate::batch::{BatchJob, TabulatedLaw};
 
 /// Points of the grid for sequences without small work (as of the paper's Table 1).
 pub const TIME_POINTS: usize = 200;
@@ -16,7 +18,7 @@ pub const ADAPTIVE_POINTS: usize = 46;
 
 /// The ways in which a user chooses the requested time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Asking {
+pub enum RequestRule {
     /// The longest possible time: classical HPC.
     Longest,
     /// The longest of this many random past runs, and after that the longest possible time:
@@ -32,7 +34,7 @@ pub enum Asking {
 
 /// The distributions of the jobs' numbers of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Widths {
+pub enum WidthLaw {
     /// All processors.
     Full,
     /// Half of the processors.
@@ -45,20 +47,20 @@ pub enum Widths {
 
 /// A number of jobs of the same kind.
 #[derive(Debug, Clone)]
-pub struct Kind {
+pub struct JobGroup {
     /// The law of their run times.
-    pub law: Arc<Tabulated>,
+    pub law: Arc<TabulatedLaw>,
     /// The distribution of their numbers of processors.
-    pub widths: Widths,
+    pub widths: WidthLaw,
     /// The number of jobs.
     pub count: usize,
 }
 
-impl Kind {
+impl JobGroup {
     /// Creates `count` jobs of this law.
-    pub fn new(law: Law, widths: Widths, count: usize) -> Self {
-        Kind {
-            law: Arc::new(Tabulated::new(law)),
+    pub fn new(law: NamedLaw, widths: WidthLaw, count: usize) -> Self {
+        JobGroup {
+            law: Arc::new(TabulatedLaw::new(law)),
             widths,
             count,
         }
@@ -67,9 +69,9 @@ impl Kind {
 
 /// Jobs of some kinds on a machine, drawn anew for each run.
 #[derive(Debug, Clone)]
-pub struct Draw<'a> {
+pub struct JobDraw<'a> {
     /// The kinds of jobs.
-    pub kinds: &'a [Kind],
+    pub kinds: &'a [JobGroup],
     /// The machine's processors.
     pub processors: u32,
     /// The length of the interval in which they are submitted, at random times; 0 if all come at
@@ -87,19 +89,20 @@ enum Requests {
 }
 
 impl Requests {
-    fn of(asking: Asking, law: &Law) -> Self {
+    fn of(asking: RequestRule, law: &NamedLaw) -> Self {
         let longest = law.support().1;
-        let sequence = |points, zeta| Arc::from(optimal(&Grid::of(law, points), zeta).limits);
+        let sequence =
+            |points, zeta| Arc::from(optimal(&RunTimeGrid::of(law, points), zeta).limits);
         match asking {
-            Asking::Longest => Requests::Same(Arc::from([longest])),
-            Asking::TimeOptimal => Requests::Same(sequence(TIME_POINTS, 0.0)),
-            Asking::Adaptive(zeta) => Requests::Same(sequence(ADAPTIVE_POINTS, zeta)),
-            Asking::Recent(runs) => Requests::Recent(runs),
-            Asking::Learned(runs) => Requests::Learned(runs),
+            RequestRule::Longest => Requests::Same(Arc::from([longest])),
+            RequestRule::TimeOptimal => Requests::Same(sequence(TIME_POINTS, 0.0)),
+            RequestRule::Adaptive(zeta) => Requests::Same(sequence(ADAPTIVE_POINTS, zeta)),
+            RequestRule::Recent(runs) => Requests::Recent(runs),
+            RequestRule::Learned(runs) => Requests::Learned(runs),
         }
     }
 
-    fn limits(&self, law: &Law, stream: &mut Stream) -> Arc<[f64]> {
+    fn limits(&self, law: &NamedLaw, stream: &mut RandomStream) -> Arc<[f64]> {
         let longest = law.support().1;
         match self {
             Requests::Same(limits) => limits.clone(),
@@ -115,31 +118,31 @@ impl Requests {
 }
 
 /// The sequence of requests that `runs` random runs of this law teach.
-pub fn learned(law: &Law, runs: u32, stream: &mut Stream) -> Vec<f64> {
-    let seen: Vec<Run> = (0..runs)
-        .map(|_| Run::done(law.quantile(stream.unit())))
+pub fn learned(law: &NamedLaw, runs: u32, stream: &mut RandomStream) -> Vec<f64> {
+    let seen: Vec<ObservedRun> = (0..runs)
+        .map(|_| ObservedRun::done(law.quantile(stream.unit())))
         .collect();
-    let sequence =
-        Learned::expected(&seen).map(|learned| time_optimal(&Grid::of(&learned, TIME_POINTS)));
+    let sequence = LearnedLaw::expected(&seen)
+        .map(|learned| time_optimal(&RunTimeGrid::of(&learned, TIME_POINTS)));
     sequence.map_or_else(|| vec![law.support().1], |sequence| sequence.limits)
 }
 
-impl Draw<'_> {
+impl JobDraw<'_> {
     /// The jobs of a run, with requests chosen by `asking`. Run times, widths and times of
     /// submission do not depend on that.
-    pub fn jobs(&self, asking: Asking, run: usize) -> Vec<Job> {
+    pub fn jobs(&self, asking: RequestRule, run: usize) -> Vec<BatchJob> {
         let run = u32::try_from(run).unwrap_or(u32::MAX);
         let mut jobs = Vec::new();
-        for Kind { law, widths, count } in self.kinds {
+        for JobGroup { law, widths, count } in self.kinds {
             let requests = Requests::of(asking, law.law());
             for _ in 0..*count {
-                let mut stream = Stream::new("batch job", self.seed, run, jobs.len());
+                let mut stream = RandomStream::new("batch job", self.seed, run, jobs.len());
                 let time = law.quantile(stream.unit());
                 let processors = self.width(*widths, &mut stream);
                 let submit = self.within * stream.unit();
-                let mut past = Stream::new("batch past", self.seed, run, jobs.len());
+                let mut past = RandomStream::new("batch past", self.seed, run, jobs.len());
                 let limits = requests.limits(law.law(), &mut past);
-                jobs.push(Job {
+                jobs.push(BatchJob {
                     submit,
                     processors,
                     run: time,
@@ -152,15 +155,18 @@ impl Draw<'_> {
         jobs
     }
 
-    fn width(&self, widths: Widths, stream: &mut Stream) -> u32 {
+    fn width(&self, widths: WidthLaw, stream: &mut RandomStream) -> u32 {
         let all = f64::from(self.processors);
         let share = stream.unit();
-        let of = |name: &str| name.parse::<Law>().map_or(0.5, |law| law.quantile(share));
+        let of = |name: &str| {
+            name.parse::<NamedLaw>()
+                .map_or(0.5, |law| law.quantile(share))
+        };
         let part = match widths {
-            Widths::Full => 1.0,
-            Widths::Half => 0.5,
-            Widths::Normal => of("truncnorm:0,1,0.5,0.3"),
-            Widths::Beta => of("beta:0,1,2,2"),
+            WidthLaw::Full => 1.0,
+            WidthLaw::Half => 0.5,
+            WidthLaw::Normal => of("truncnorm:0,1,0.5,0.3"),
+            WidthLaw::Beta => of("beta:0,1,2,2"),
         };
         (part * all).round().clamp(1.0, all) as u32
     }
@@ -173,14 +179,14 @@ pub fn each_run<T: Send>(threads: usize, runs: usize, work: impl Fn(usize) -> T 
 
 /// A mean over runs with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Mean {
+pub struct RunMean {
     /// The mean.
     pub value: f64,
     /// Half of the width of the 95 % interval.
     pub half: f64,
 }
 
-impl Mean {
+impl RunMean {
     /// Computes the mean of these values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().collect();
@@ -191,7 +197,7 @@ impl Mean {
             .map(|other| (other - value).powi(2))
             .sum::<f64>()
             / (count - 1.0).max(1.0);
-        Mean {
+        RunMean {
             value,
             half: 1.96 * (variance / count).sqrt(),
         }
@@ -204,12 +210,12 @@ mod tests {
 
     #[test]
     fn who_asks_does_not_change_what_is_asked_for() {
-        let kinds = [Kind::new(
+        let kinds = [JobGroup::new(
             "exponential:0,16,1".parse().unwrap(),
-            Widths::Beta,
+            WidthLaw::Beta,
             5,
         )];
-        let draw = Draw {
+        let draw = JobDraw {
             kinds: &kinds,
             processors: 100,
             within: 10.0,
@@ -221,8 +227,8 @@ mod tests {
                 .map(|job| (job.submit, job.processors, job.run))
                 .collect()
         };
-        assert_eq!(bare(Asking::Longest), bare(Asking::Recent(10)));
-        assert_eq!(bare(Asking::Longest), bare(Asking::TimeOptimal));
+        assert_eq!(bare(RequestRule::Longest), bare(RequestRule::Recent(10)));
+        assert_eq!(bare(RequestRule::Longest), bare(RequestRule::TimeOptimal));
 
         let limits = |asking| {
             draw.jobs(asking, 1)
@@ -231,12 +237,12 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert!(
-            limits(Asking::Longest)
+            limits(RequestRule::Longest)
                 .iter()
                 .all(|limits| *limits == [16.0])
         );
         assert!(
-            limits(Asking::Recent(10))
+            limits(RequestRule::Recent(10))
                 .iter()
                 .all(|limits| limits.len() == 2 && limits[0] < limits[1])
         );

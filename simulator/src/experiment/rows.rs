@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Grid, Job, Row, Summary};
+use super::{JobSize, PolicyGrid, RunRow, Summary};
 use crate::figure::{field, number};
 
 /// The names behind the places in a row.
@@ -13,14 +13,14 @@ pub struct Named<'a> {
     /// The site's availability model.
     pub model: &'a str,
     /// The job's size.
-    pub job: Job,
+    pub job: JobSize,
     /// The label of the contender.
     pub policy: &'a str,
 }
 
 impl<'a> Named<'a> {
     /// Looks up the names of these places of a grid.
-    pub fn of(grid: &'a Grid<'_>, site: usize, job: usize, contender: usize) -> Self {
+    pub fn of(grid: &'a PolicyGrid<'_>, site: usize, job: usize, contender: usize) -> Self {
         Named {
             platform: &grid.sites[site].platform,
             model: &grid.sites[site].model,
@@ -31,7 +31,7 @@ impl<'a> Named<'a> {
 }
 
 /// The CSV of all runs, one on a line.
-pub fn rows_csv(grid: &Grid<'_>, rows: &[Row]) -> String {
+pub fn rows_csv(grid: &PolicyGrid<'_>, rows: &[RunRow]) -> String {
     let mut out = String::from(
         "platform,model,day,start_s,tasks,task_s,policy,makespan_s,optimal_s,ratio,launches,replicas,cpu_s,wasted_cpu_s\n",
     );
@@ -68,7 +68,7 @@ pub fn rows_csv(grid: &Grid<'_>, rows: &[Row]) -> String {
 }
 
 /// The CSV of all summaries: every contender on a line, for each site and for all together.
-pub fn summary_csv(grid: &Grid<'_>, summaries: &[Summary]) -> String {
+pub fn summary_csv(grid: &PolicyGrid<'_>, summaries: &[Summary]) -> String {
     let mut out = String::from(
         "platform,model,policy,geo_ratio,geo_ratio_low,geo_ratio_high,worst_ratio,mean_replicas,max_replicas,cpu_waste,\
          unfinished\n",

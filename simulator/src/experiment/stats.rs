@@ -8,7 +8,7 @@ const RESAMPLES: usize = 1_000;
 
 /// A 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// The lower end; 2.5 % lie below.
     pub low: f64,
     /// The upper end; 2.5 % lie above.
@@ -36,7 +36,7 @@ pub(super) fn bootstrap(
     seed: u64,
     groups: usize,
     statistic: impl Fn(&[u32]) -> Option<f64>,
-) -> Option<Interval> {
+) -> Option<ConfidenceInterval> {
     if groups < 2 {
         return None;
     }
@@ -60,7 +60,7 @@ pub(super) fn bootstrap(
             .copied()
     };
 
-    Some(Interval {
+    Some(ConfidenceInterval {
         low: at(0.025)?,
         high: at(0.975)?,
     })

@@ -1,10 +1,10 @@
-//! Laws of clock rates ([`Law`]), in MHz, and the tables behind them.
+//! Laws of clock rates ([`ClockLaw`]), in MHz, and the tables behind them.
 
-use crate::availability::stream::Stream;
+use crate::availability::stream::RandomStream;
 
 /// The distribution of clock rates over a platform's hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Law {
+pub(super) enum ClockLaw {
     /// Shares of the hosts, each spread evenly over a range.
     Strata(&'static [Stratum]),
     /// Like `Strata`, then moved and stretched to a mean and a standard deviation within bounds.
@@ -25,7 +25,7 @@ type Stratum = (f64, f64, f64);
 
 /// The law of SDSC. Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 5.1). Many
 /// slow hosts and a tail of fast ones.
-pub(super) const SDSC: Law = Law::Fitted {
+pub(super) const SDSC: ClockLaw = ClockLaw::Fitted {
     strata: &[
         (0.12, 330.0, 450.0),
         (0.20, 450.0, 700.0),
@@ -40,7 +40,7 @@ pub(super) const SDSC: Law = Law::Fitted {
 };
 
 /// The law of the hosts that computed for the search for Mersenne primes.
-pub(super) const INTERNET_2004: Law = Law::Strata(&[
+pub(super) const INTERNET_2004: ClockLaw = ClockLaw::Strata(&[
     (0.05, 25.0, 100.0),
     (0.07, 100.0, 233.0),
     (0.13, 233.0, 400.0),
@@ -52,12 +52,13 @@ pub(super) const INTERNET_2004: Law = Law::Strata(&[
 ]);
 
 /// The law of two labs together, each with few kinds of hosts.
-pub(super) const LRI_WISC: Law = Law::Seen(&[(600.0, 83.0), (900.0, 122.0), (1_800.0, 15.0)]);
+pub(super) const LRI_WISC: ClockLaw =
+    ClockLaw::Seen(&[(600.0, 83.0), (900.0, 122.0), (1_800.0, 15.0)]);
 
 /// Clocks of hosts of Einstein@Home, 2016, with how many hosts have each. Chosen among the public
 /// statistics of volunteers' hosts because SETI@home's still count hosts of the nineties, and
 /// LHC@home's are of far fewer hosts.
-pub(super) const INTERNET_2016: Law = Law::Seen(&[
+pub(super) const INTERNET_2016: ClockLaw = ClockLaw::Seen(&[
     (1300.0, 45.0),
     (1330.0, 25.0),
     (1400.0, 48.0),
@@ -110,7 +111,7 @@ pub(super) const INTERNET_2016: Law = Law::Seen(&[
 ]);
 
 /// Fifty desktops of a university's lab, about 2010.
-pub(super) const LAB: Law = Law::Seen(&[
+pub(super) const LAB: ClockLaw = ClockLaw::Seen(&[
     (1_800.0, 10.0),
     (1_860.0, 1.0),
     (2_200.0, 3.0),
@@ -119,14 +120,14 @@ pub(super) const LAB: Law = Law::Seen(&[
     (3_000.0, 16.0),
 ]);
 
-impl Law {
+impl ClockLaw {
     /// The clock rates of `hosts` hosts in ascending order: one from each of as many equal shares
     /// of the law.
-    pub(super) fn sorted(&self, stream: &mut Stream, hosts: usize) -> Vec<f64> {
+    pub(super) fn sorted(&self, stream: &mut RandomStream, hosts: usize) -> Vec<f64> {
         let mut shares = (0..hosts).map(|host| (host as f64 + stream.unit()) / hosts as f64);
         match *self {
-            Law::Strata(strata) => shares.map(|share| in_strata(strata, share)).collect(),
-            Law::Fitted {
+            ClockLaw::Strata(strata) => shares.map(|share| in_strata(strata, share)).collect(),
+            ClockLaw::Fitted {
                 strata,
                 mean,
                 sd,
@@ -136,8 +137,8 @@ impl Law {
                 fit(&mut clocks, mean, sd, bounds);
                 clocks
             }
-            Law::Seen(seen) => shares.map(|share| in_table(seen, share)).collect(),
-            Law::Normal { mean, sd } => {
+            ClockLaw::Seen(seen) => shares.map(|share| in_table(seen, share)).collect(),
+            ClockLaw::Normal { mean, sd } => {
                 let _ = shares.by_ref().count();
                 let mut clocks: Vec<_> = (0..hosts).map(|_| mean + sd * stream.normal()).collect();
                 clocks.sort_by(f64::total_cmp);

@@ -47,7 +47,7 @@ pub fn calibration(model: &Model, seed: u64, days: u32) -> Calibration {
     let clocks_mhz = Platform::named("sdsc")
         .map(|platform| platform.clocks_mhz(seed, HOSTS))
         .unwrap_or_default();
-    let mut sums = Sums::default();
+    let mut sums = DaySums::default();
     for day in 0..days {
         sums.add(&model.trace(seed, day, clocks_mhz.clone()));
     }
@@ -60,8 +60,8 @@ pub fn calibration(model: &Model, seed: u64, days: u32) -> Calibration {
 
 /// Sums over days.
 #[derive(Default)]
-struct Sums {
-    failures: [failure::Count; 4],
+struct DaySums {
+    failures: [failure::FailureCount; 4],
     power: Vec<f64>,
     ready: Vec<f64>,
     /// The mean work, in reference seconds, and the mean length of an availability interval, in
@@ -76,7 +76,7 @@ struct Sums {
     optimal_s: Vec<f64>,
 }
 
-impl Sums {
+impl DaySums {
     fn add(&mut self, trace: &Trace) {
         for (count, task_s) in self.failures.iter_mut().zip(TASK_SIZES_S) {
             count.add(trace, WINDOW, f64::from(task_s));
@@ -131,7 +131,7 @@ impl Sums {
             ours,
         };
 
-        let percent = |count: failure::Count| count.share().map(|share| 100.0 * share);
+        let percent = |count: failure::FailureCount| count.share().map(|share| 100.0 * share);
         let mean = |values: &[f64]| {
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };

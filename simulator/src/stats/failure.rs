@@ -11,12 +11,12 @@ const MOST_STARTS: f64 = 2_000.0;
 
 /// The number of tasks that were tried, and of those that failed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Count {
+pub(super) struct FailureCount {
     tried: u64,
     failed: u64,
 }
 
-impl Count {
+impl FailureCount {
     /// Tries a task of `task_s` seconds at every step of the window, on every host that could take
     /// it then. Tasks that are cut off by the trace's end do not count.
     pub(super) fn add(&mut self, trace: &Trace, (from_s, to_s): (f64, f64), task_s: f64) {

@@ -30,7 +30,7 @@ pub struct Hour {
 
 /// Sums over the same hour of all days, in seconds.
 #[derive(Default, Clone, Copy)]
-struct Sums {
+struct HourSums {
     known_s: f64,
     up_s: f64,
     cpu_s: f64,
@@ -41,7 +41,7 @@ struct Sums {
 /// Computes the statistics of all hours of the day.
 pub(super) fn by_hour(trace: &Trace) -> Vec<Hour> {
     let first_s = (trace.origin_s.rem_euclid(DAY_S as i64)) as f64;
-    let mut sums = [Sums::default(); 24];
+    let mut sums = [HourSums::default(); 24];
     for host in &trace.hosts {
         for (segment, note) in host.noted() {
             let cpu = if segment.ready() { segment.cpu } else { 0.0 };
@@ -71,7 +71,7 @@ pub(super) fn by_hour(trace: &Trace) -> Vec<Hour> {
         .collect()
 }
 
-fn told(hour: u8, sums: &Sums, powers: &[f64]) -> Hour {
+fn told(hour: u8, sums: &HourSums, powers: &[f64]) -> Hour {
     let part = |of: f64, all: f64| (all > 0.0).then(|| of / all);
     Hour {
         hour,

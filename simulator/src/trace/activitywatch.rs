@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::draft::{Draft, Stretch, finish};
+use super::draft::{Draft, TimeInterval, finish};
 use super::moment::Moment;
 use super::{Flaw, Note, Trace, TraceError};
 
@@ -31,7 +31,7 @@ struct Bucket {
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct WatchedEvent {
     timestamp: String,
     duration: f64,
     data: Data,
@@ -107,7 +107,7 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
             .and_then(|text| text.as_str())
             .unwrap_or(id)
             .to_owned();
-        let event: Event = serde_json::from_value(value)
+        let event: WatchedEvent = serde_json::from_value(value)
             .map_err(|error| (mark.clone(), Flaw::Json(error.to_string())))?;
         events.push(
             read(&event)
@@ -133,7 +133,7 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
             owner_active: Some(active),
             reason,
         };
-        let stretch = Stretch {
+        let stretch = TimeInterval {
             start,
             end,
             up: true,
@@ -147,7 +147,7 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
 }
 
 /// The start of an event, its length in seconds, and whether somebody was there.
-fn read(event: &Event) -> Result<(Moment, f64, bool), Flaw> {
+fn read(event: &WatchedEvent) -> Result<(Moment, f64, bool), Flaw> {
     let start = Moment::parse_iso(&event.timestamp)
         .ok_or_else(|| Flaw::NotADate(event.timestamp.clone()))?;
     if event.duration < 0.0 {

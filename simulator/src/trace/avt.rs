@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::draft::{Draft, Stretch, finish};
+use super::draft::{Draft, TimeInterval, finish};
 use super::moment::{Moment, absolute};
 use super::{Flaw, Note, Trace, TraceError, TracedHost};
 
@@ -134,7 +134,7 @@ fn host(line: &str) -> Result<Draft, Flaw> {
     for pair in times.chunks_exact(2) {
         let start = Moment::parse("up", pair[0])?;
         let end = Moment::parse("down", pair[1])?;
-        host.push(Stretch {
+        host.push(TimeInterval {
             start,
             end,
             up: true,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::draft::{Draft, Stretch, finish};
+use super::draft::{Draft, TimeInterval, finish};
 use super::moment::Moment;
 use super::{Flaw, Note, Trace, TraceError};
 
@@ -94,9 +94,9 @@ fn read(file: &Path) -> Result<Draft, TraceError> {
         file: file.to_owned(),
         source,
     })?;
-    let mut log = Log {
+    let mut log = BoincLog {
         draft: Draft::new(name(file)),
-        state: State::Unknown,
+        state: BoincState::Unknown,
         since: None,
     };
     for (n, line) in text
@@ -116,21 +116,21 @@ fn read(file: &Path) -> Result<Draft, TraceError> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum BoincState {
     Unknown,
     Off,
     Suspended,
     Computing,
 }
 
-struct Log {
+struct BoincLog {
     draft: Draft,
-    state: State,
+    state: BoincState,
     /// The time of the last event.
     since: Option<Moment>,
 }
 
-impl Log {
+impl BoincLog {
     fn take(&mut self, line: &str) -> Result<(), Flaw> {
         let mut words = line.split_whitespace();
         let at = Moment::parse("the time", words.next().unwrap_or_default())?;
@@ -148,15 +148,15 @@ impl Log {
 
         let next = match (event, self.state) {
             // The client ended without writing `power_off`.
-            ("power_on", State::Suspended | State::Computing) => {
-                self.state = State::Unknown;
-                State::Suspended
+            ("power_on", BoincState::Suspended | BoincState::Computing) => {
+                self.state = BoincState::Unknown;
+                BoincState::Suspended
             }
-            ("power_on", _) | ("proc_stop", State::Suspended | State::Computing) => {
-                State::Suspended
+            ("power_on", _) | ("proc_stop", BoincState::Suspended | BoincState::Computing) => {
+                BoincState::Suspended
             }
-            ("power_off", _) => State::Off,
-            ("proc_start", State::Suspended | State::Computing) => State::Computing,
+            ("power_off", _) => BoincState::Off,
+            ("proc_start", BoincState::Suspended | BoincState::Computing) => BoincState::Computing,
             // Nothing is known before the first `power_on`, and nothing runs after `power_off`.
             ("proc_start" | "proc_stop", state) => state,
             (
@@ -166,7 +166,7 @@ impl Log {
             (other, _) => return Err(Flaw::UnknownEvent(other.to_owned())),
         };
 
-        if let (Some(start), false) = (self.since, self.state == State::Unknown) {
+        if let (Some(start), false) = (self.since, self.state == BoincState::Unknown) {
             self.stretch(start, at)?;
         }
 
@@ -181,14 +181,14 @@ impl Log {
             return Ok(());
         }
 
-        let up = self.state != State::Off;
-        let cpu = if self.state == State::Computing {
+        let up = self.state != BoincState::Off;
+        let cpu = if self.state == BoincState::Computing {
             1.0
         } else {
             0.0
         };
 
-        let reason = (self.state == State::Suspended).then(|| Arc::from(SUSPENDED));
+        let reason = (self.state == BoincState::Suspended).then(|| Arc::from(SUSPENDED));
         match self.draft.stretches.last_mut() {
             Some(last)
                 if (last.up, last.cpu == cpu) == (up, true) && last.end.order(&start).is_eq() =>
@@ -196,7 +196,7 @@ impl Log {
                 last.end = end;
                 Ok(())
             }
-            _ => self.draft.push(Stretch {
+            _ => self.draft.push(TimeInterval {
                 start,
                 end,
                 up,

@@ -11,7 +11,7 @@ pub(super) const UNKNOWN_CLOCK_MHZ: f64 = common::units::REFERENCE_MHZ;
 
 /// An interval of absolute time.
 #[derive(Debug, Clone)]
-pub(super) struct Stretch {
+pub(super) struct TimeInterval {
     pub(super) start: Moment,
     pub(super) end: Moment,
     pub(super) up: bool,
@@ -24,7 +24,7 @@ pub(super) struct Stretch {
 pub(super) struct Draft {
     pub(super) name: String,
     pub(super) clock_mhz: f64,
-    pub(super) stretches: Vec<Stretch>,
+    pub(super) stretches: Vec<TimeInterval>,
 }
 
 impl Draft {
@@ -38,7 +38,7 @@ impl Draft {
 
     /// Adds a stretch that begins where the last one ends, or later. Its length may be zero: some
     /// formats record restarts that way.
-    pub(super) fn push(&mut self, stretch: Stretch) -> Result<(), Flaw> {
+    pub(super) fn push(&mut self, stretch: TimeInterval) -> Result<(), Flaw> {
         let start_s = stretch.start.since(0);
         let end_s = stretch.end.since(0);
         if stretch.end.order(&stretch.start).is_lt() {
@@ -92,7 +92,7 @@ pub(super) fn finish(drafts: Vec<Draft>) -> Trace {
     };
 
     let host = |draft: Draft| {
-        let segment = |s: &Stretch| {
+        let segment = |s: &TimeInterval| {
             let start_s = s.start.since(origin_s);
             let end_s = s.end.since(origin_s);
             Segment {

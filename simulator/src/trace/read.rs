@@ -17,7 +17,7 @@ impl Trace {
     /// If a file cannot be read, or has invalid contents; the error then names the line.
     pub fn read(dir: &Path) -> Result<Self, TraceError> {
         let (mut hosts, lines) = read_hosts(dir, "hosts.csv")?;
-        let file = Table::open(dir, "availability.csv", SEGMENT_COLUMNS)?;
+        let file = CsvTable::open(dir, "availability.csv", SEGMENT_COLUMNS)?;
         for row in file.rows() {
             let (line, fields) = row?;
             add_segment(&mut hosts, &lines, fields).map_err(|flaw| file.flawed(line, flaw))?;
@@ -51,7 +51,7 @@ pub fn read_clocks_mhz(file: &Path) -> Result<Vec<f64>, TraceError> {
 }
 
 /// The place of a host in the trace, and its line in `hosts.csv`.
-struct Place {
+struct HostLine {
     at: usize,
     line: usize,
 }
@@ -59,15 +59,15 @@ struct Place {
 fn read_hosts(
     dir: &Path,
     name: &str,
-) -> Result<(Vec<TracedHost>, BTreeMap<String, Place>), TraceError> {
-    let file = Table::open(dir, name, HOST_COLUMNS)?;
+) -> Result<(Vec<TracedHost>, BTreeMap<String, HostLine>), TraceError> {
+    let file = CsvTable::open(dir, name, HOST_COLUMNS)?;
     let mut hosts = Vec::new();
-    let mut places = BTreeMap::<String, Place>::new();
+    let mut places = BTreeMap::<String, HostLine>::new();
 
     for row in file.rows() {
         let (line, [name, clock]) = row?;
         let host = host(name, clock).map_err(|flaw| file.flawed(line, flaw))?;
-        if let Some(Place { line: before, .. }) = places.get(name) {
+        if let Some(HostLine { line: before, .. }) = places.get(name) {
             return Err(file.flawed(
                 line,
                 Flaw::HostTwice {
@@ -79,7 +79,7 @@ fn read_hosts(
 
         places.insert(
             host.name.clone(),
-            Place {
+            HostLine {
                 at: hosts.len(),
                 line,
             },
@@ -112,7 +112,7 @@ fn host(name: &str, clock: &str) -> Result<TracedHost, Flaw> {
 
 fn add_segment(
     hosts: &mut [TracedHost],
-    places: &BTreeMap<String, Place>,
+    places: &BTreeMap<String, HostLine>,
     fields: [&str; 5],
 ) -> Result<(), Flaw> {
     let [name, start, end, up, cpu] = fields;
@@ -180,14 +180,14 @@ fn time(column: &'static str, text: &str) -> Result<f64, Flaw> {
 }
 
 /// A file of lines with named columns, of which `N` are read.
-struct Table<const N: usize> {
+struct CsvTable<const N: usize> {
     file: PathBuf,
     text: String,
     columns: [usize; N],
     width: usize,
 }
 
-impl<const N: usize> Table<N> {
+impl<const N: usize> CsvTable<N> {
     fn open(dir: &Path, name: &str, wanted: [&'static str; N]) -> Result<Self, TraceError> {
         let file = dir.join(name);
         let text = match fs::read_to_string(&file) {
@@ -201,7 +201,7 @@ impl<const N: usize> Table<N> {
             .trim_start_matches('\u{feff}');
 
         match columns(header, wanted) {
-            Ok((columns, width)) => Ok(Table {
+            Ok((columns, width)) => Ok(CsvTable {
                 file,
                 text,
                 columns,

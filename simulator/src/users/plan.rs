@@ -1,4 +1,4 @@
-//! The behaviour of users ([`Plan`]): the sets that they disclose, the run time of each task, their
+//! The behaviour of users ([`UserPlan`]): the sets that they disclose, the run time of each task, their
 //! think times, and when they drop the rest of a set.
 
 use common::Span;
@@ -7,7 +7,7 @@ use super::Which;
 
 /// The behaviour of users. It does not depend on when results come, so that policies can be
 /// compared on the same users.
-pub trait Plan {
+pub trait UserPlan {
     /// The number of users.
     fn users(&self) -> usize;
     /// The number of tasks in a user's set; `None` once the user stops.
@@ -31,7 +31,7 @@ pub struct Script {
     pub drop_after: Vec<Vec<usize>>,
 }
 
-impl Plan for Script {
+impl UserPlan for Script {
     fn users(&self) -> usize {
         self.sets.len()
     }
@@ -58,7 +58,7 @@ impl Plan for Script {
 
 /// A point of the paper's parameters (Table 2). Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Parameters {
+pub struct StudyPoint {
     /// The number of users.
     pub users: usize,
     /// The largest probability with which a user drops the rest of a set after a result.
@@ -76,14 +76,14 @@ pub struct Parameters {
 #[derive(Debug, Clone)]
 pub struct Random {
     seed: u64,
-    parameters: Parameters,
+    parameters: StudyPoint,
     /// The probability to drop the rest of a set, and the number of tasks in a set, by user.
     users: Vec<(f64, usize)>,
 }
 
 /// The quantities that are drawn; each has its own random numbers in `unit`.
 #[derive(Clone, Copy)]
-enum Draw {
+enum DrawnQuantity {
     Change = 1,
     Size,
     Service,
@@ -93,16 +93,17 @@ enum Draw {
 
 impl Random {
     /// Draws the users of this seed.
-    pub fn new(seed: u64, parameters: Parameters) -> Self {
+    pub fn new(seed: u64, parameters: StudyPoint) -> Self {
         let of = |user: usize| {
             let which = Which {
                 user,
                 set: 0,
                 task: 0,
             };
-            let change = unit(seed, Draw::Change, which) * parameters.change_max;
-            let size =
-                (unit(seed, Draw::Size, which) * f64::from(parameters.tasks_max)) as usize + 1;
+            let change = unit(seed, DrawnQuantity::Change, which) * parameters.change_max;
+            let size = (unit(seed, DrawnQuantity::Size, which) * f64::from(parameters.tasks_max))
+                as usize
+                + 1;
             (change, size.min(parameters.tasks_max.max(1) as usize))
         };
         Self {
@@ -112,12 +113,12 @@ impl Random {
         }
     }
 
-    fn exponential(&self, draw: Draw, which: Which, mean_s: f64) -> Span {
+    fn exponential(&self, draw: DrawnQuantity, which: Which, mean_s: f64) -> Span {
         Span::from_secs_f64(-mean_s * unit(self.seed, draw, which).ln())
     }
 }
 
-impl Plan for Random {
+impl UserPlan for Random {
     fn users(&self) -> usize {
         self.users.len()
     }
@@ -127,20 +128,20 @@ impl Plan for Random {
     }
 
     fn takes(&self, which: Which) -> Span {
-        self.exponential(Draw::Service, which, self.parameters.service_s)
+        self.exponential(DrawnQuantity::Service, which, self.parameters.service_s)
     }
 
     fn thinks(&self, which: Which) -> Span {
-        self.exponential(Draw::Think, which, self.parameters.think_s)
+        self.exponential(DrawnQuantity::Think, which, self.parameters.think_s)
     }
 
     fn drops(&self, which: Which) -> bool {
-        unit(self.seed, Draw::Drop, which) < self.users[which.user].0
+        unit(self.seed, DrawnQuantity::Drop, which) < self.users[which.user].0
     }
 }
 
 /// A random number strictly between 0 and 1 that depends on the arguments only.
-fn unit(seed: u64, draw: Draw, Which { user, set, task }: Which) -> f64 {
+fn unit(seed: u64, draw: DrawnQuantity, Which { user, set, task }: Which) -> f64 {
     let words = [draw as u64, user as u64, set as u64, task as u64];
     let mixed = words
         .iter()

@@ -1,4 +1,4 @@
-//! The requests of users in a run ([`Ask`]): submitting a job, requesting results of disclosed
+//! The requests of users in a run ([`UserRequest`]): submitting a job, requesting results of disclosed
 //! tasks, and dropping the tasks that nobody has requested.
 
 use common::job::Rules;
@@ -9,7 +9,7 @@ use scheduler::malleable::{Malleable, Speedup};
 
 /// A job of a run, described as in [`super::Run`], which holds the first one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Job<'a> {
+pub struct RunJob<'a> {
     /// The number of its tasks; ignored for a gang (see `ranks`).
     pub tasks: u32,
     /// The work of each task, in seconds on a dedicated host of speed 1; for a gang, the work of
@@ -29,33 +29,33 @@ pub struct Job<'a> {
 
 /// A request that a user makes while a run goes on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask<'a> {
+pub struct UserRequest<'a> {
     /// The time of the request, in seconds since the trace's start.
     pub at_s: f64,
     /// The kind of request.
-    pub what: What<'a>,
+    pub what: UserRequestKind<'a>,
 }
 
 /// The kinds of request. Jobs are counted from 1 in the order in which they come; job 1 is that of
 /// the `Run`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What<'a> {
+pub enum UserRequestKind<'a> {
     /// Submits another job.
-    Submit(Job<'a>),
+    Submit(RunJob<'a>),
     /// Requests these tasks of a disclosed job, or all of its tasks with `None`.
     Request(u32, Option<IdSet>),
     /// Cancels the tasks of a job that were not requested.
     Drop(u32),
 }
 
-impl Ask<'_> {
+impl UserRequest<'_> {
     /// Whether it submits a gang.
     pub(super) fn brings_ranks(&self) -> bool {
-        matches!(&self.what, What::Submit(job) if job.ranks.is_some())
+        matches!(&self.what, UserRequestKind::Submit(job) if job.ranks.is_some())
     }
 }
 
-impl Job<'_> {
+impl RunJob<'_> {
     /// The index of its first task: 0 for a gang, whose ranks are counted from 0, and 1 otherwise.
     pub(super) fn first_index(&self) -> u32 {
         u32::from(self.ranks.is_none())

@@ -1,4 +1,4 @@
-//! A trace prepared for many runs ([`World`]): integer times, running sums of the processor time
+//! A trace prepared for many runs ([`PreparedTrace`]): integer times, running sums of the processor time
 //! that each host could give, and every change of every host in one list. No run changes any of it.
 
 use common::host::{OwnerState, Status, YieldReason};
@@ -15,8 +15,8 @@ pub(crate) const LEAST_CPU: f64 = 0.01;
 
 /// The hosts of a trace, prepared for simulation. Made once and used by any number of runs.
 #[derive(Debug, Clone, Default)]
-pub struct World {
-    pub(super) courses: Vec<Course>,
+pub struct PreparedTrace {
+    pub(super) courses: Vec<HostCourse>,
     /// Every change of a host, sorted by time, then host.
     pub(super) changes: Vec<Change>,
     end: Time,
@@ -24,7 +24,7 @@ pub struct World {
 
 /// An interval between two failures of a host.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
+pub struct UpInterval {
     /// The beginning, in seconds since the trace's start.
     pub start_s: f64,
     /// The end, in seconds since the trace's start.
@@ -33,7 +33,7 @@ pub struct Interval {
     pub work_s: f64,
 }
 
-/// The beginning of a host's next [`Stretch`]. Copies the fields that most readers need, which
+/// The beginning of a host's next [`SteadyInterval`]. Copies the fields that most readers need, which
 /// saves them an access to the stretch in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Change {
@@ -49,9 +49,9 @@ pub(super) struct Change {
 /// One host over the whole trace. Its stretches cover everything from time 0; after the last one
 /// the host is down.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Course {
+pub(super) struct HostCourse {
     pub(super) speed: Speed,
-    pub(super) stretches: Vec<Stretch>,
+    pub(super) stretches: Vec<SteadyInterval>,
     /// The start of each stretch, kept close together because `index` searches it.
     starts: Vec<Time>,
     /// The habits of the host and its owner up to the start of each stretch.
@@ -60,7 +60,7 @@ pub(super) struct Course {
 
 /// An interval in which a host does not change.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Stretch {
+pub(super) struct SteadyInterval {
     pub(super) start: Time,
     /// The start of the next stretch; `Time(u64::MAX)` for the last one.
     pub(super) end: Time,
@@ -79,7 +79,7 @@ pub(super) struct Stretch {
     pub(super) down_at: Time,
 }
 
-impl World {
+impl PreparedTrace {
     /// Prepares the world of a trace. Times are rounded to microseconds; a host is down in the gaps
     /// between its segments.
     pub fn new(trace: &Trace) -> Self {
@@ -87,14 +87,14 @@ impl World {
             let speed = Speed::new(host.clock_mhz / REFERENCE_MHZ).unwrap_or(Speed::REFERENCE);
             let stretches = stretches(&host.segments);
             let starts = stretches.iter().map(|stretch| stretch.start).collect();
-            Course {
+            HostCourse {
                 speed,
                 starts,
                 pasts: pasts(&stretches),
                 stretches,
             }
         };
-        let courses: Vec<Course> = trace.hosts.iter().map(course).collect();
+        let courses: Vec<HostCourse> = trace.hosts.iter().map(course).collect();
         let mut changes = Vec::new();
 
         for (host, course) in (0..).zip(&courses) {
@@ -117,7 +117,7 @@ impl World {
         changes.sort_unstable();
         let ends = courses.iter().filter_map(|course| course.stretches.last());
         let end = ends.map(|last| last.start).max().unwrap_or_default();
-        World {
+        PreparedTrace {
             courses,
             changes,
             end,
@@ -158,7 +158,7 @@ impl World {
         host: usize,
         from_s: f64,
         to_s: f64,
-    ) -> impl Iterator<Item = Interval> + '_ {
+    ) -> impl Iterator<Item = UpInterval> + '_ {
         let time = |s: f64| Time(Span::from_secs_f64(s).0);
         let from = time(from_s);
         let to = time(to_s);
@@ -174,7 +174,7 @@ impl World {
             .map(|(start, end)| {
                 let work_s = (course.at(end).cpu_s(end) - course.at(start).cpu_s(start))
                     * course.speed.factor();
-                Interval {
+                UpInterval {
                     start_s: start.secs(),
                     end_s: end.secs(),
                     work_s,
@@ -189,7 +189,7 @@ impl World {
 
 /// Converts a host's segments to stretches: times become integers, consecutive equal segments are
 /// merged, and the host is down in gaps and after the last segment.
-fn stretches(segments: &[Segment]) -> Vec<Stretch> {
+fn stretches(segments: &[Segment]) -> Vec<SteadyInterval> {
     let mut plain: Vec<(Time, bool, f64)> = vec![(Time(0), false, 0.0)];
     let mut until = Time(0);
     let mut push = |start: Time, up: bool, cpu: f64| {
@@ -220,7 +220,7 @@ fn stretches(segments: &[Segment]) -> Vec<Stretch> {
     }
 
     push(until, false, 0.0);
-    // Keeps the trace's end even where the host was down before it: `World::end` needs it.
+    // Keeps the trace's end even where the host was down before it: `PreparedTrace::end` needs it.
     if plain.last().is_some_and(|last| last.0 < until) {
         plain.push((until, false, 0.0));
     }
@@ -229,12 +229,12 @@ fn stretches(segments: &[Segment]) -> Vec<Stretch> {
 }
 
 /// Adds to each stretch the sums up to its start, and the ends and failures that follow it.
-fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
-    let mut out: Vec<Stretch> = Vec::with_capacity(plain.len());
+fn summed(plain: &[(Time, bool, f64)]) -> Vec<SteadyInterval> {
+    let mut out: Vec<SteadyInterval> = Vec::with_capacity(plain.len());
     for &(start, up, cpu) in plain {
         let usable = if up && cpu >= LEAST_CPU { cpu } else { 0.0 };
         let before = out.last();
-        let stretch = Stretch {
+        let stretch = SteadyInterval {
             start,
             end: Time(u64::MAX),
             up,
@@ -265,7 +265,7 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
 }
 
 /// Counts the habits of a host and its owner up to the start of each stretch.
-fn pasts(stretches: &[Stretch]) -> Vec<Habit> {
+fn pasts(stretches: &[SteadyInterval]) -> Vec<Habit> {
     let mut past = Habit::default();
     let mut pasts = vec![past];
     for (stretch, next) in stretches.iter().zip(&stretches[1..]) {
@@ -283,7 +283,7 @@ fn pasts(stretches: &[Stretch]) -> Vec<Habit> {
     pasts
 }
 
-impl Course {
+impl HostCourse {
     /// The index of the stretch that contains `at`.
     pub(super) fn index(&self, at: Time) -> usize {
         self.starts
@@ -291,12 +291,12 @@ impl Course {
             .saturating_sub(1)
     }
 
-    pub(super) fn at(&self, at: Time) -> &Stretch {
+    pub(super) fn at(&self, at: Time) -> &SteadyInterval {
         &self.stretches[self.index(at)]
     }
 
     /// The stretch that contains `at`, searched from the index `hint` on.
-    pub(super) fn at_after(&self, hint: usize, at: Time) -> &Stretch {
+    pub(super) fn at_after(&self, hint: usize, at: Time) -> &SteadyInterval {
         let later = self.stretches[hint + 1..]
             .iter()
             .take_while(|stretch| stretch.start <= at);
@@ -332,7 +332,7 @@ impl Course {
     }
 }
 
-impl Stretch {
+impl SteadyInterval {
     /// Whether a task can compute in it.
     pub(super) fn ready(&self) -> bool {
         self.usable > 0.0

@@ -1,13 +1,13 @@
 //! The state of each host and each attempt in a run: the truth, and the part of it that the
 //! scheduler was told.
 
-use common::attempt::{Held, Phase};
+use common::attempt::{HeldAttempt, Phase};
 use common::host::YieldReason;
 use common::{AttemptId, Span, Speed, Time};
 use smallvec::SmallVec;
 
-use super::course::{Course, Stretch};
-use super::outcome::Fate;
+use super::course::{HostCourse, SteadyInterval};
+use super::outcome::AttemptFate;
 use crate::kernel::NEVER;
 
 /// Indices into the run's list of attempts. For most hosts they fit inline in the [`Host`], which
@@ -21,7 +21,7 @@ pub(super) struct Host {
     pub(super) stretch: u32,
     /// The stretch in which an attempt last started here, with its index. The copy saves an access
     /// to the course in memory.
-    pub(super) near: Option<(u32, Stretch)>,
+    pub(super) near: Option<(u32, SteadyInterval)>,
     pub(super) speed: Speed,
     /// Its attempts, as indices into the run's list. Includes attempts that the scheduler has
     /// stopped but the host has not heard of.
@@ -54,7 +54,7 @@ impl Host {
     };
 
     /// Resets it to a host without attempts, at the time `at` of its course.
-    pub(super) fn reset(&mut self, course: &Course, at: Time) {
+    pub(super) fn reset(&mut self, course: &HostCourse, at: Time) {
         let mut held = std::mem::take(&mut self.held);
         held.clear();
         *self = Host {
@@ -77,7 +77,7 @@ impl Host {
         self.busy_since + Span(now.since(self.busy_since).0 / every * every)
     }
 
-    pub(super) fn has_news(&self, stretch: &Stretch) -> bool {
+    pub(super) fn has_news(&self, stretch: &SteadyInterval) -> bool {
         self.told != (stretch.ready(), stretch.cpu)
     }
 }
@@ -105,16 +105,16 @@ pub(super) struct Attempt {
     pub(super) report_every: Option<Span>,
     pub(super) replica: bool,
     /// Whether it may compute while its host can.
-    pub(super) pace: Pace,
+    pub(super) pace: ComputeState,
     /// Whether the scheduler has stopped it; its host may not know yet.
     pub(super) stopped: bool,
     /// The way it ended, and the time.
-    pub(super) end: Option<(Fate, Time)>,
+    pub(super) end: Option<(AttemptFate, Time)>,
 }
 
 /// The states of an attempt with regard to computing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
+pub(super) enum ComputeState {
     /// Computes, from the attempt's time `from` on.
     Free,
     /// A rank that is ready at this time and waits for `Effect::Begin`.
@@ -126,24 +126,26 @@ pub(super) enum Pace {
 
 impl Attempt {
     /// Processor seconds that it has had by `now`, a time in `stretch` of its host.
-    pub(super) fn cpu_s(&self, stretch: &Stretch, now: Time) -> f64 {
+    pub(super) fn cpu_s(&self, stretch: &SteadyInterval, now: Time) -> f64 {
         match self.pace {
-            Pace::Still(_) => self.from_cpu_s,
-            Pace::Free if now > self.from => (stretch.cpu_s(now) - self.from_cpu_s).max(0.0),
+            ComputeState::Still(_) => self.from_cpu_s,
+            ComputeState::Free if now > self.from => {
+                (stretch.cpu_s(now) - self.from_cpu_s).max(0.0)
+            }
             _ => 0.0,
         }
     }
 
     /// The part of the task that is done by `now`, from 0 to 1.
-    pub(super) fn done(&self, stretch: &Stretch, now: Time) -> f64 {
+    pub(super) fn done(&self, stretch: &SteadyInterval, now: Time) -> f64 {
         (self.part + self.part_per_s * self.cpu_s(stretch, now)).min(1.0)
     }
 
     /// The time for which it has run by `now`, without suspensions.
-    pub(super) fn ran(&self, stretch: &Stretch, now: Time) -> Span {
+    pub(super) fn ran(&self, stretch: &SteadyInterval, now: Time) -> Span {
         match self.pace {
-            Pace::Still(_) => self.from_ran,
-            Pace::Free if now > self.from => {
+            ComputeState::Still(_) => self.from_ran,
+            ComputeState::Free if now > self.from => {
                 Span(stretch.ran(now).0.saturating_sub(self.from_ran.0))
             }
             _ => Span::ZERO,
@@ -151,24 +153,24 @@ impl Attempt {
     }
 
     /// The report of it that its host sends to the scheduler.
-    pub(super) fn held(&self, stretch: &Stretch, now: Time) -> Held {
+    pub(super) fn held(&self, stretch: &SteadyInterval, now: Time) -> HeldAttempt {
         let phase = match (self.pace, stretch.ready()) {
-            (Pace::Still(_), _) => Phase::Held,
-            (Pace::Waits(ready), _) if now >= ready => Phase::Ready,
-            (Pace::Waits(_), _) => Phase::Staging,
-            (Pace::Free, _) if now < self.from => Phase::Staging,
-            (Pace::Free, true) => Phase::Running,
-            (Pace::Free, false) => Phase::Suspended(YieldReason::InUse),
+            (ComputeState::Still(_), _) => Phase::Held,
+            (ComputeState::Waits(ready), _) if now >= ready => Phase::Ready,
+            (ComputeState::Waits(_), _) => Phase::Staging,
+            (ComputeState::Free, _) if now < self.from => Phase::Staging,
+            (ComputeState::Free, true) => Phase::Running,
+            (ComputeState::Free, false) => Phase::Suspended(YieldReason::InUse),
         };
 
-        let frozen_for = if let Pace::Still(since) = self.pace {
+        let frozen_for = if let ComputeState::Still(since) = self.pace {
             now.since(since)
         } else {
             Span::ZERO
         };
 
         let progress = Some(self.done(stretch, now) as f32);
-        Held {
+        HeldAttempt {
             attempt: self.id,
             phase,
             ran: self.ran(stretch, now),

@@ -5,7 +5,7 @@ use scheduler::effect::Refused;
 
 /// The results of a run. Times are seconds since the job was submitted.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The time at which the last task was done; `None` if that was not before the horizon.
     pub makespan_s: Option<f64>,
     /// The time at which each task was done, in order of time.
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub settled_s: Vec<Option<f64>>,
     /// The predictions made when the job was submitted, when half of its tasks were done, and when
     /// nine tenths were, if `Run::foretell` is set.
-    pub foretold: [Option<Foretold>; 3],
+    pub foretold: [Option<MakespanPrediction>; 3],
     /// The scheduler's experience at the end, from this run and from before, if `Run::learn` is
     /// set.
     pub learned: Option<Box<Experience>>,
@@ -37,14 +37,14 @@ pub struct Outcome {
 
 /// A prediction of the makespan.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Foretold {
+pub struct MakespanPrediction {
     /// The time at which it was made.
     pub at_s: f64,
     /// The predicted makespan.
     pub makespan_s: f64,
     /// The lower end of its interval of 80 %.
     pub low_s: f64,
-    /// The upper end of its interval of 80 %; see [`Foretold::low_s`].
+    /// The upper end of its interval of 80 %; see [`MakespanPrediction::low_s`].
     pub high_s: f64,
 }
 
@@ -66,7 +66,7 @@ pub struct AttemptStory {
     /// The time at which it ended on its host, whether the scheduler knew or not.
     pub ended_s: f64,
     /// The way in which the attempt ended.
-    pub fate: Fate,
+    pub fate: AttemptFate,
     /// Whether another attempt of the task was live when it began.
     pub replica: bool,
 }
@@ -90,7 +90,7 @@ pub struct Standstill {
 
 /// The ways an attempt can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum AttemptFate {
     /// The attempt delivered the result of its task.
     Delivered,
     /// The attempt was done after another one had delivered the task.
@@ -106,7 +106,7 @@ pub enum Fate {
     Unended,
 }
 
-/// The reasons why a run has no [`Outcome`].
+/// The reasons why a run has no [`RunOutcome`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// The scheduler refused the job.

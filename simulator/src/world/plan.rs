@@ -1,4 +1,4 @@
-//! The planned events of a run ([`What`]), packed for the agenda ([`Packed`]).
+//! The planned events of a run ([`WorldEvent`]), packed for the agenda ([`Packed`]).
 
 use common::Time;
 
@@ -10,7 +10,7 @@ const NUMBERS: u32 = 1 << 31;
 /// The kinds of planned event, in their order at one instant. One that no longer fits is skipped
 /// when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum WorldEvent {
     /// This attempt, on this host, has done its work.
     Done(u32, u32),
     /// This attempt enters a phase that its host reports at once.
@@ -21,35 +21,35 @@ pub(super) enum What {
     Beat(u32),
 }
 
-/// A [`What`] with its time as one integer, since there are many and they are compared often: from
+/// A [`WorldEvent`] with its time as one integer, since there are many and they are compared often: from
 /// the highest bit on, the time, the kind, and the numbers of the attempt or host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Packed(u128);
 
 impl Planned for Packed {
-    type Due = What;
+    type Due = WorldEvent;
 
-    fn new(at: Time, what: What) -> Self {
+    fn new(at: Time, what: WorldEvent) -> Self {
         let (kind, first, second) = match what {
-            What::Done(attempt, host) => (0, attempt, host),
-            What::Moved(attempt) => (1, attempt, 0),
-            What::Missed(host) => (2, host, 0),
-            What::Beat(host) => (3, host, 0),
+            WorldEvent::Done(attempt, host) => (0, attempt, host),
+            WorldEvent::Moved(attempt) => (1, attempt, 0),
+            WorldEvent::Missed(host) => (2, host, 0),
+            WorldEvent::Beat(host) => (3, host, 0),
         };
         debug_assert!(first < NUMBERS && second < NUMBERS);
         let what = kind << 62 | u64::from(first) << 31 | u64::from(second);
         Packed(u128::from(at.0) << 64 | u128::from(what))
     }
 
-    fn open(self) -> (Time, What) {
+    fn open(self) -> (Time, WorldEvent) {
         let what = self.0 as u64;
         let first = (what >> 31) as u32 & (NUMBERS - 1);
         let second = what as u32 & (NUMBERS - 1);
         let what = match what >> 62 {
-            0 => What::Done(first, second),
-            1 => What::Moved(first),
-            2 => What::Missed(first),
-            _ => What::Beat(first),
+            0 => WorldEvent::Done(first, second),
+            1 => WorldEvent::Moved(first),
+            2 => WorldEvent::Missed(first),
+            _ => WorldEvent::Beat(first),
         };
         (Time((self.0 >> 64) as u64), what)
     }
@@ -62,16 +62,16 @@ mod tests {
     #[test]
     fn ends_come_before_news_before_missed_heartbeats_before_heartbeats_each_by_number() {
         let sorted = [
-            What::Done(1, NUMBERS - 1),
-            What::Done(2, 0),
-            What::Moved(0),
-            What::Missed(0),
-            What::Missed(NUMBERS - 1),
-            What::Beat(7),
+            WorldEvent::Done(1, NUMBERS - 1),
+            WorldEvent::Done(2, 0),
+            WorldEvent::Moved(0),
+            WorldEvent::Missed(0),
+            WorldEvent::Missed(NUMBERS - 1),
+            WorldEvent::Beat(7),
         ];
         let packed = sorted.map(|what| Packed::new(Time(9), what));
         assert!(packed.is_sorted());
         assert_eq!(packed.map(Packed::open), sorted.map(|what| (Time(9), what)));
-        assert!(Packed::new(Time(8), What::Beat(7)) < packed[0]);
+        assert!(Packed::new(Time(8), WorldEvent::Beat(7)) < packed[0]);
     }
 }

@@ -4,7 +4,7 @@ use common::{Ranks, Span};
 use scheduler::experience::TrackRecord;
 use scheduler::{Experience, Settings};
 
-use super::ask::{Ask, Job};
+use super::ask::{RunJob, UserRequest};
 use crate::kernel::without_heartbeats;
 
 /// One job on one world from one instant on, with the requests of users that follow it.
@@ -27,7 +27,7 @@ pub struct Run<'a> {
     /// unlimited.
     pub ranks: Option<Ranks>,
     /// The requests of users after the job is submitted, in the order of time.
-    pub asks: &'a [Ask<'a>],
+    pub asks: &'a [UserRequest<'a>],
     /// The number of frozen attempts that a host can hold beside those in its slots (default 0).
     pub frozen: u32,
     /// The number of slots of a host; each slot has the host's speed (default 1).
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
     }
 
     /// The job with which it begins.
-    pub(super) fn job(&self) -> Job<'a> {
+    pub(super) fn job(&self) -> RunJob<'a> {
         let Run {
             tasks,
             work_s,
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
             ..
         } = *self;
 
-        Job {
+        RunJob {
             tasks,
             work_s,
             policy,
@@ -127,6 +127,6 @@ impl<'a> Run<'a> {
     /// Whether attempts may be frozen or be ranks that wait for each other. Hosts then report each
     /// change of phase at once.
     pub(super) fn tells_phases(&self) -> bool {
-        self.frozen > 0 || self.ranks.is_some() || self.asks.iter().any(Ask::brings_ranks)
+        self.frozen > 0 || self.ranks.is_some() || self.asks.iter().any(UserRequest::brings_ranks)
     }
 }

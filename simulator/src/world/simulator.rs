@@ -6,7 +6,7 @@
 //! users; and last the scheduler's own timer. The trace fixes most of the future, so it is known
 //! when an attempt starts when it will be done and which heartbeats will have news.
 
-use common::attempt::{Held, Outcome as Ending, Phase};
+use common::attempt::{HeldAttempt, Outcome as Ending, Phase};
 use common::host::Offers;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
@@ -15,13 +15,13 @@ use scheduler::effect::{EndReason, Refused, Settled};
 use scheduler::experience::Habit;
 use scheduler::{Event, Experience};
 
-use super::ask::{self, Job};
-use super::course::{Change, Stretch, World, owner};
-use super::host::{Attempt, Host, Pace};
-use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
-use super::plan::{Packed, What};
+use super::ask::{self, RunJob};
+use super::course::{Change, PreparedTrace, SteadyInterval, owner};
+use super::host::{Attempt, ComputeState, Host};
+use super::outcome::{AttemptFate, AttemptStory, MakespanPrediction, RunError, RunOutcome};
+use super::plan::{Packed, WorldEvent};
 use super::run::Run;
-use crate::Record;
+use crate::Recording;
 use crate::kernel::{self, Given, Kernel, NEVER, Observer, World as _};
 
 /// The job with which a run begins.
@@ -35,8 +35,8 @@ pub struct Simulator {
     pub(super) attempts: Vec<Attempt>,
     /// Indices of `attempts` that have ended, to be reused.
     free: Vec<u32>,
-    jobs: Vec<Bag>,
-    tasks: Vec<Task>,
+    jobs: Vec<JobState>,
+    tasks: Vec<TaskState>,
     /// The scheduler's number of each host, by place in the trace. `places` is the inverse.
     numbers: Vec<u32>,
     pub(super) places: Vec<u32>,
@@ -44,7 +44,7 @@ pub struct Simulator {
 
 /// The state of a job in a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bag {
+pub(super) struct JobState {
     /// The index of its first task in `Simulator::tasks`; `first_index` is that task's own index.
     place: u32,
     first_index: u32,
@@ -57,7 +57,7 @@ pub(super) struct Bag {
 
 /// The state of a task in a run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Task {
+pub(super) struct TaskState {
     /// The number of its attempts that the scheduler counts as live.
     live: u32,
     done: bool,
@@ -70,7 +70,7 @@ impl Simulator {
     ///
     /// # Errors
     /// If the scheduler refuses the job.
-    pub fn run(&mut self, world: &World, run: &Run<'_>) -> Result<Outcome, RunError> {
+    pub fn run(&mut self, world: &PreparedTrace, run: &Run<'_>) -> Result<RunOutcome, RunError> {
         self.run_watched(world, run, &mut ())
     }
 
@@ -80,11 +80,11 @@ impl Simulator {
     /// If the scheduler refuses the job.
     pub fn run_watched<O: Observer>(
         &mut self,
-        world: &World,
+        world: &PreparedTrace,
         run: &Run<'_>,
         observer: &mut O,
-    ) -> Result<Outcome, RunError> {
-        let mut live = Live::new(self, world, run, observer);
+    ) -> Result<RunOutcome, RunError> {
+        let mut live = RunState::new(self, world, run, observer);
         live.begin();
         live.submit();
         live.go_on();
@@ -95,7 +95,7 @@ impl Simulator {
     /// from `from_s` to `to_s` in seconds since the trace's start, and returns its experience.
     pub fn watch(
         &mut self,
-        world: &World,
+        world: &PreparedTrace,
         from_s: f64,
         to_s: f64,
         before: Option<&Experience>,
@@ -107,7 +107,7 @@ impl Simulator {
             ..Run::new(from_s, 0, 1.0, "")
         };
         let mut nobody = ();
-        let mut live = Live::new(self, world, &run, &mut nobody);
+        let mut live = RunState::new(self, world, &run, &mut nobody);
         live.begin();
         live.go_on();
 
@@ -118,8 +118,12 @@ impl Simulator {
     ///
     /// # Errors
     /// If the scheduler refuses the job.
-    pub fn record(&mut self, world: &World, run: &Run<'_>) -> Result<(Outcome, Record), RunError> {
-        let mut record = Record {
+    pub fn record(
+        &mut self,
+        world: &PreparedTrace,
+        run: &Run<'_>,
+    ) -> Result<(RunOutcome, Recording), RunError> {
+        let mut record = Recording {
             settings: run.settings(),
             incarnation: Incarnation(1),
             events: Vec::new(),
@@ -129,7 +133,7 @@ impl Simulator {
     }
 
     /// Clears the state of the last run and numbers the hosts.
-    fn reset(&mut self, world: &World, run: &Run<'_>, start: Time) {
+    fn reset(&mut self, world: &PreparedTrace, run: &Run<'_>, start: Time) {
         self.attempts.clear();
         self.free.clear();
         self.jobs.clear();
@@ -152,17 +156,17 @@ impl Simulator {
     }
 
     /// The job of an attempt.
-    pub(super) fn job(&self, attempt: AttemptId) -> &Bag {
+    pub(super) fn job(&self, attempt: AttemptId) -> &JobState {
         &self.jobs[attempt.task.job.0 as usize - 1]
     }
 
     /// The task with this id.
-    fn task_of(&self, id: TaskId) -> &Task {
+    fn task_of(&self, id: TaskId) -> &TaskState {
         &self.tasks[self.task_at(id)]
     }
 
     /// The task with this id, for changes.
-    pub(super) fn task(&mut self, id: TaskId) -> &mut Task {
+    pub(super) fn task(&mut self, id: TaskId) -> &mut TaskState {
         let at = self.task_at(id);
         &mut self.tasks[at]
     }
@@ -183,37 +187,37 @@ fn shuffle(numbers: &mut [u32], seed: u64) {
 }
 
 /// The state of a run in progress.
-pub(super) struct Live<'a, 'r, O> {
+pub(super) struct RunState<'a, 'r, O> {
     pub(super) kernel: Kernel<'a, Packed, O>,
-    pub(super) world: &'a World,
+    pub(super) world: &'a PreparedTrace,
     pub(super) run: &'a Run<'r>,
     pub(super) sim: &'a mut Simulator,
     pub(super) start: Time,
-    /// The index of the next change in `World::changes`.
+    /// The index of the next change in `PreparedTrace::changes`.
     change: usize,
     /// The index of the next request in `Run::asks`.
     ask: usize,
     /// The number of jobs that are not settled.
     open: usize,
     pub(super) tells_phases: bool,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RunOutcome,
     settled: bool,
     refused: Option<Refused>,
     /// Whether a task was settled in this step.
     news: bool,
 }
 
-impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
+impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
     fn new(
         sim: &'a mut Simulator,
-        world: &'a World,
+        world: &'a PreparedTrace,
         run: &'a Run<'r>,
         observer: &'a mut O,
     ) -> Self {
         let start = time(run.start_s);
         let horizon = run.horizon_s.map_or(world.end(), time).min(world.end());
         sim.reset(world, run, start);
-        Live {
+        RunState {
             kernel: Kernel::new(run.settings(), start, horizon, observer),
             world,
             run,
@@ -223,9 +227,9 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
             ask: 0,
             open: 0,
             tells_phases: run.tells_phases(),
-            outcome: Outcome {
+            outcome: RunOutcome {
                 completions_s: Vec::with_capacity(run.tasks as usize),
-                ..Outcome::default()
+                ..RunOutcome::default()
             },
             settled: false,
             refused: None,
@@ -289,14 +293,14 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 
     /// Submits a job to the scheduler and makes room for its tasks.
-    fn bring(&mut self, job: &Job<'_>) {
+    fn bring(&mut self, job: &RunJob<'_>) {
         let place = self.sim.tasks.len() as u32;
         let first_index = job.first_index();
         let checkpoint = job.checkpoint;
         let work_s = job.task_work_s(1);
         let ranks = job.ranks.is_some();
 
-        self.sim.jobs.push(Bag {
+        self.sim.jobs.push(JobState {
             place,
             first_index,
             work_s,
@@ -305,7 +309,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
         });
 
         let tasks = self.sim.tasks.len() + job.most_tasks(self.world.courses.len());
-        self.sim.tasks.resize(tasks, Task::default());
+        self.sim.tasks.resize(tasks, TaskState::default());
         self.outcome.settled_s.push(None);
         self.open += 1;
 
@@ -318,9 +322,9 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 
     /// The job with this id as it was submitted.
-    fn asked_job(&self, id: JobId) -> Option<Job<'r>> {
+    fn asked_job(&self, id: JobId) -> Option<RunJob<'r>> {
         let later = self.run.asks.iter().filter_map(|ask| match ask.what {
-            ask::What::Submit(job) => Some(job),
+            ask::UserRequestKind::Submit(job) => Some(job),
             _ => None,
         });
         std::iter::once(self.run.job())
@@ -329,16 +333,18 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 
     /// Carries out a request of a user.
-    fn on_ask(&mut self, what: &ask::What<'r>) {
+    fn on_ask(&mut self, what: &ask::UserRequestKind<'r>) {
         match what {
-            ask::What::Submit(job) => self.bring(job),
-            ask::What::Request(job, tasks) => {
+            ask::UserRequestKind::Submit(job) => self.bring(job),
+            ask::UserRequestKind::Request(job, tasks) => {
                 self.step(Event::TasksRequested {
                     job: JobId(*job),
                     tasks: tasks.clone(),
                 });
             }
-            ask::What::Drop(job) => self.step(Event::UnrequestedCancelled { job: JobId(*job) }),
+            ask::UserRequestKind::Drop(job) => {
+                self.step(Event::UnrequestedCancelled { job: JobId(*job) })
+            }
         }
         self.settled = self.is_settled();
     }
@@ -347,14 +353,14 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
         self.open == 0 && self.ask == self.run.asks.len() && !self.sim.jobs.is_empty()
     }
 
-    /// Stores a prediction of the makespan in `Outcome::foretold`, if the run asks for it.
+    /// Stores a prediction of the makespan in `RunOutcome::foretold`, if the run asks for it.
     fn foretell(&mut self, at: usize) {
         if !self.run.foretell {
             return;
         }
         let s = |time: Time| time.since(self.start).secs();
         let found = self.kernel.scheduler.predict(JOB, self.kernel.now);
-        self.outcome.foretold[at] = found.map(|found| Foretold {
+        self.outcome.foretold[at] = found.map(|found| MakespanPrediction {
             at_s: s(self.kernel.now),
             makespan_s: s(found.finish),
             low_s: s(found.low),
@@ -406,11 +412,11 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
 
         let mut held = std::mem::take(&mut host.held);
         for attempt in held.drain(..) {
-            self.finish(attempt, Fate::Lost);
+            self.finish(attempt, AttemptFate::Lost);
         }
 
         self.sim.hosts[place].held = held;
-        self.plan(at, What::Missed(place as u32));
+        self.plan(at, WorldEvent::Missed(place as u32));
     }
 
     /// Handles an owner who comes, goes, or leaves another share of the processor, on a host that
@@ -445,7 +451,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
         held.retain(|attempt| {
             let stopped = self.sim.attempts[*attempt as usize].stopped;
             if stopped {
-                self.finish(*attempt, Fate::Stopped);
+                self.finish(*attempt, AttemptFate::Stopped);
             }
             !stopped
         });
@@ -475,13 +481,20 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
         let stretch = self.stretch(place);
         let ran = attempt.ran(&stretch, self.kernel.now);
         let late = self.sim.task(id.task).done;
-        self.finish(number, if late { Fate::Late } else { Fate::Delivered });
+        self.finish(
+            number,
+            if late {
+                AttemptFate::Late
+            } else {
+                AttemptFate::Delivered
+            },
+        );
 
         let host = &mut self.sim.hosts[place];
         host.held.retain(|held| *held != number);
         if host.held.is_empty() && host.beat_at != NEVER && host.has_news(&stretch) {
             // The result takes the place of the heartbeat, so it also brings the heartbeat's news.
-            let done = Held {
+            let done = HeldAttempt {
                 attempt: id,
                 phase: Phase::Ended,
                 ran,
@@ -573,7 +586,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 
     /// Ends an attempt on its host: counts its processor time, and keeps the part that was shipped.
-    pub(super) fn finish(&mut self, number: u32, fate: Fate) {
+    pub(super) fn finish(&mut self, number: u32, fate: AttemptFate) {
         let now = self.kernel.now;
         let attempt = &self.sim.attempts[number as usize];
         let place = attempt.host as usize;
@@ -581,24 +594,24 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
         let id = attempt.id;
         let pace = attempt.pace;
 
-        if self.sim.job(id).checkpoint && fate != Fate::Delivered {
+        if self.sim.job(id).checkpoint && fate != AttemptFate::Delivered {
             let shipped = self.shipped(attempt);
             let part = &mut self.sim.task(id.task).part;
             *part = part.max(shipped);
         }
 
-        if let Pace::Still(since) = pace {
+        if let ComputeState::Still(since) = pace {
             self.stood_still(id, place, since);
         }
 
         self.outcome.cpu_s += cpu_s;
-        if fate != Fate::Delivered {
+        if fate != AttemptFate::Delivered {
             self.outcome.wasted_cpu_s += cpu_s;
         }
 
         self.sim.attempts[number as usize].end = Some((fate, now));
         // The slot in the list is not reused if the attempt appears in the story, or if a planned
-        // `What::Moved` may still name it.
+        // `UserRequestKind::Moved` may still name it.
         if !self.run.story && !self.tells_phases {
             self.sim.free.push(number);
         }
@@ -618,7 +631,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 
     /// Reports the host's status and attempts to the scheduler.
-    fn hear(&mut self, place: usize, held: Vec<Held>) {
+    fn hear(&mut self, place: usize, held: Vec<HeldAttempt>) {
         let stretch = self.stretch(place);
         self.sim.hosts[place].told = (stretch.ready(), stretch.cpu);
         self.step(Event::HostHeard {
@@ -642,11 +655,11 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
         let at = host.next_beat(self.kernel.now);
         if at < host.beat_at {
             host.beat_at = at;
-            self.plan(at, What::Beat(place as u32));
+            self.plan(at, WorldEvent::Beat(place as u32));
         }
     }
 
-    pub(super) fn plan(&mut self, at: Time, what: What) {
+    pub(super) fn plan(&mut self, at: Time, what: WorldEvent) {
         if at <= self.kernel.horizon {
             self.kernel.plan(at, what);
         }
@@ -670,7 +683,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
             .any(|at| self.sim.attempts[*at as usize].report_every.is_some())
     }
 
-    pub(super) fn stretch(&self, place: usize) -> Stretch {
+    pub(super) fn stretch(&self, place: usize) -> SteadyInterval {
         let host = &self.sim.hosts[place];
         match host.near {
             Some((number, stretch)) if number == host.stretch => stretch,
@@ -679,7 +692,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 
     /// The stretch of a host at `at`, which is not before now.
-    fn stretch_at(&self, place: usize, at: Time) -> Stretch {
+    fn stretch_at(&self, place: usize, at: Time) -> SteadyInterval {
         let stretch = self.stretch(place);
         if at < stretch.end {
             return stretch;
@@ -704,7 +717,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 
     /// Ends the attempts that still run, and returns the outcome.
-    fn end(mut self) -> Result<Outcome, RunError> {
+    fn end(mut self) -> Result<RunOutcome, RunError> {
         if let Some(why) = self.refused {
             return Err(RunError::Refused(why));
         }
@@ -723,9 +736,9 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
             self.finish(
                 number as u32,
                 if self.settled {
-                    Fate::Stopped
+                    AttemptFate::Stopped
                 } else {
-                    Fate::Unended
+                    AttemptFate::Unended
                 },
             );
         }
@@ -751,7 +764,9 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 
     fn tell(&self, attempt: &Attempt) -> AttemptStory {
-        let (fate, ended) = attempt.end.unwrap_or((Fate::Unended, self.kernel.now));
+        let (fate, ended) = attempt
+            .end
+            .unwrap_or((AttemptFate::Unended, self.kernel.now));
         AttemptStory {
             job: attempt.id.task.job.0,
             task: attempt.id.task.index,
@@ -766,7 +781,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 }
 
-impl<'a, O: Observer> kernel::World<'a, Packed, O> for Live<'a, '_, O> {
+impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
     /// So that no policy can stop the world's clock.
     const LEAST_TICK: Option<Span> = Some(Span::from_millis(1));
 
@@ -794,20 +809,20 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for Live<'a, '_, O> {
         }
     }
 
-    fn on_due(&mut self, at: Time, due: What) {
+    fn on_due(&mut self, at: Time, due: WorldEvent) {
         match due {
-            What::Done(attempt, _) => self.on_done(attempt, at),
-            What::Moved(attempt) => self.on_moved(attempt),
-            What::Beat(place) if self.sim.hosts[place as usize].beat_at == at => {
+            WorldEvent::Done(attempt, _) => self.on_done(attempt, at),
+            WorldEvent::Moved(attempt) => self.on_moved(attempt),
+            WorldEvent::Beat(place) if self.sim.hosts[place as usize].beat_at == at => {
                 self.on_beat(place as usize);
             }
-            What::Missed(place) if self.sim.hosts[place as usize].missed_at == at => {
+            WorldEvent::Missed(place) if self.sim.hosts[place as usize].missed_at == at => {
                 self.sim.hosts[place as usize].missed_at = NEVER;
                 self.step(Event::HostLeft {
                     host: self.id(place as usize),
                 });
             }
-            What::Beat(_) | What::Missed(_) => {}
+            WorldEvent::Beat(_) | WorldEvent::Missed(_) => {}
         }
     }
 
@@ -827,7 +842,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for Live<'a, '_, O> {
 
         let speed = host.speed;
         let part = self.safe_part(id);
-        let Bag {
+        let JobState {
             work_s,
             checkpoint,
             ranks,
@@ -865,18 +880,22 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for Live<'a, '_, O> {
             done_at: done_at.unwrap_or(NEVER),
             report_every,
             replica,
-            pace: if ranks { Pace::Waits(from) } else { Pace::Free },
+            pace: if ranks {
+                ComputeState::Waits(from)
+            } else {
+                ComputeState::Free
+            },
             stopped: false,
             end: None,
         });
         if !stretch.up {
-            self.finish(number, Fate::Lost);
+            self.finish(number, AttemptFate::Lost);
             return;
         }
 
         self.hold(place, number);
         if let Some(at) = done_at {
-            self.plan(at, What::Done(number, place as u32));
+            self.plan(at, WorldEvent::Done(number, place as u32));
         }
 
         if self.tells_phases {
@@ -887,7 +906,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for Live<'a, '_, O> {
                 } else {
                     from
                 },
-                What::Moved(number),
+                WorldEvent::Moved(number),
             );
         }
     }

@@ -5,13 +5,13 @@ use common::{AttemptId, HostId, Span};
 use scheduler::Event;
 
 use super::course::owner;
-use super::host::{Numbers, Pace};
-use super::outcome::{Fate, Standstill};
-use super::plan::What;
-use super::simulator::Live;
+use super::host::{ComputeState, Numbers};
+use super::outcome::{AttemptFate, Standstill};
+use super::plan::WorldEvent;
+use super::simulator::RunState;
 use crate::kernel::{NEVER, Observer, World as _};
 
-impl<O: Observer> Live<'_, '_, O> {
+impl<O: Observer> RunState<'_, '_, O> {
     /// Reports the phase of an attempt to the scheduler: its files are in place, it was told to
     /// begin, or it was frozen or thawed.
     pub(super) fn on_moved(&mut self, number: u32) {
@@ -22,7 +22,7 @@ impl<O: Observer> Live<'_, '_, O> {
 
         let place = attempt.host as usize;
         let stretch = self.stretch(place);
-        if matches!(attempt.pace, Pace::Waits(_)) && !stretch.ready() {
+        if matches!(attempt.pace, ComputeState::Waits(_)) && !stretch.ready() {
             return self.give_back(place);
         }
 
@@ -40,8 +40,12 @@ impl<O: Observer> Live<'_, '_, O> {
             return;
         }
 
-        let waits =
-            |number: &u32| matches!(self.sim.attempts[*number as usize].pace, Pace::Waits(_));
+        let waits = |number: &u32| {
+            matches!(
+                self.sim.attempts[*number as usize].pace,
+                ComputeState::Waits(_)
+            )
+        };
 
         let (back, held): (Numbers, Numbers) =
             self.sim.hosts[place].held.iter().copied().partition(waits);
@@ -55,7 +59,7 @@ impl<O: Observer> Live<'_, '_, O> {
             .map(|number| self.sim.attempts[*number as usize].id)
             .collect();
         back.into_iter()
-            .for_each(|number| self.finish(number, Fate::Returned));
+            .for_each(|number| self.finish(number, AttemptFate::Returned));
         self.on_fewer(place);
 
         let host = self.id(place);
@@ -74,7 +78,7 @@ impl<O: Observer> Live<'_, '_, O> {
             return;
         };
         let attempt = &mut self.sim.attempts[number as usize];
-        if matches!(attempt.pace, Pace::Waits(_)) {
+        if matches!(attempt.pace, ComputeState::Waits(_)) {
             attempt.from = self.kernel.now;
             attempt.from_cpu_s = 0.0;
             attempt.from_ran = Span::ZERO;
@@ -90,7 +94,7 @@ impl<O: Observer> Live<'_, '_, O> {
         let now = self.kernel.now;
         let stretch = self.stretch(place);
         let attempt = &mut self.sim.attempts[number as usize];
-        if attempt.pace != Pace::Free {
+        if attempt.pace != ComputeState::Free {
             return;
         }
 
@@ -101,7 +105,7 @@ impl<O: Observer> Live<'_, '_, O> {
         attempt.from_cpu_s = cpu_s;
         attempt.from_ran = ran;
         attempt.done_at = NEVER;
-        attempt.pace = Pace::Still(now);
+        attempt.pace = ComputeState::Still(now);
 
         if self.sim.job(id).checkpoint {
             // Its state is saved when it is frozen.
@@ -109,7 +113,7 @@ impl<O: Observer> Live<'_, '_, O> {
             *part = part.max(done);
         }
 
-        self.plan(now, What::Moved(number));
+        self.plan(now, WorldEvent::Moved(number));
     }
 
     /// Thaws an attempt that has a slot again.
@@ -117,7 +121,7 @@ impl<O: Observer> Live<'_, '_, O> {
         let Some((place, number)) = self.held_at(host, id) else {
             return;
         };
-        if let Pace::Still(since) = self.sim.attempts[number as usize].pace {
+        if let ComputeState::Still(since) = self.sim.attempts[number as usize].pace {
             self.stood_still(id, place, since);
             self.go_on_from(place, number);
         }
@@ -136,15 +140,15 @@ impl<O: Observer> Live<'_, '_, O> {
         attempt.from = attempt.from.min(now);
         attempt.from_cpu_s = stretch.cpu_s(now) - had_s;
         attempt.from_ran = Span(stretch.ran(now).0.saturating_sub(ran.0));
-        attempt.pace = Pace::Free;
+        attempt.pace = ComputeState::Free;
 
         let done_at = self.computed(place, now, left_s);
         self.sim.attempts[number as usize].done_at = done_at.unwrap_or(NEVER);
         if let Some(at) = done_at {
-            self.plan(at, What::Done(number, place as u32));
+            self.plan(at, WorldEvent::Done(number, place as u32));
         }
 
-        self.plan(now, What::Moved(number));
+        self.plan(now, WorldEvent::Moved(number));
     }
 
     /// Notes the interval in which an attempt was frozen, if the run keeps the story.

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use simulator::batch::{Backfill, Job, Log, Outcome, Tabulated, conservative, easy, rounds};
+use simulator::batch::{
+    Backfill, BatchJob, BatchOutcome, SwfLog, TabulatedLaw, conservative, easy, rounds,
+};
 use tempfile::TempDir;
 
-fn job(submit: f64, processors: u32, run: f64, estimate: f64) -> Job {
-    Job {
+fn job(submit: f64, processors: u32, run: f64, estimate: f64) -> BatchJob {
+    BatchJob {
         submit,
         processors,
         run,
@@ -18,7 +20,7 @@ fn job(submit: f64, processors: u32, run: f64, estimate: f64) -> Job {
     }
 }
 
-fn starts(outcome: &Outcome, jobs: usize) -> Vec<f64> {
+fn starts(outcome: &BatchOutcome, jobs: usize) -> Vec<f64> {
     let start = |job| {
         outcome
             .stays
@@ -66,7 +68,7 @@ fn conservative_backfilling_delays_nobody_and_moves_up_when_jobs_end_early() {
 
 #[test]
 fn who_is_killed_at_its_limit_comes_again_with_the_next() {
-    let twice = Job {
+    let twice = BatchJob {
         limits: Arc::from([2.0, 6.0]),
         ..job(0.0, 1, 3.0, 0.0)
     };
@@ -78,8 +80,8 @@ fn who_is_killed_at_its_limit_comes_again_with_the_next() {
     }
 }
 
-fn workload() -> impl Strategy<Value = Vec<Job>> {
-    let law = Some(Arc::new(Tabulated::new(
+fn workload() -> impl Strategy<Value = Vec<BatchJob>> {
+    let law = Some(Arc::new(TabulatedLaw::new(
         "uniform:0,12".parse().expect("a law"),
     )));
 
@@ -95,7 +97,7 @@ fn workload() -> impl Strategy<Value = Vec<Job>> {
             } else {
                 vec![run + more]
             };
-            Job {
+            BatchJob {
                 limits: Arc::from(limits),
                 law: law.clone(),
                 ..job(submit, processors, run, 0.0)
@@ -107,7 +109,7 @@ fn workload() -> impl Strategy<Value = Vec<Job>> {
 }
 
 /// The most processors in use at any time.
-fn most_used(outcome: &Outcome) -> u32 {
+fn most_used(outcome: &BatchOutcome) -> u32 {
     let at = |time: f64| {
         let there = outcome
             .stays
@@ -158,7 +160,7 @@ fn a_log_is_read_with_what_it_does_not_know_left_open() {
     let (_dir, file) = log(&format!(
         "{HEAD}\n{line}8 13 0 200 2 -1 -1 -1 100 -1 0 3 3 -1 2 -1 -1 -1\n"
     ));
-    let read = Log::read(&file).expect("a log");
+    let read = SwfLog::read(&file).expect("a log");
     assert_eq!((read.processors, read.records.len()), (Some(100), 2));
 
     let first = read.records[0];
@@ -190,7 +192,7 @@ fn a_log_is_read_with_what_it_does_not_know_left_open() {
 fn a_bad_log_is_refused_with_its_line_and_the_reason() {
     let refused = |text: &str| {
         let (_dir, file) = log(text);
-        Log::read(&file).expect_err(text).to_string()
+        SwfLog::read(&file).expect_err(text).to_string()
     };
     let fine = "1 0 0 10 1 -1 -1 1 10 -1 1 1 1 -1 1 -1 -1 -1\n";
     for (text, words) in [
@@ -219,11 +221,11 @@ fn a_bad_log_is_refused_with_its_line_and_the_reason() {
         );
     }
 
-    assert!(Log::read(Path::new("/nowhere/log.swf")).is_err());
+    assert!(SwfLog::read(Path::new("/nowhere/log.swf")).is_err());
 }
 
 /// The KTH-SP2 log, where it lies beside the project or where `DESKGRID_SHARED` says.
-fn kth() -> Option<Log> {
+fn kth() -> Option<SwfLog> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
     let shared = std::env::var_os("DESKGRID_SHARED").map_or_else(beside, PathBuf::from);
     let file = shared.join("data/swf/KTH-SP2_log.swf");
@@ -231,7 +233,7 @@ fn kth() -> Option<Log> {
         println!("SKIPPED: the KTH-SP2 log is not there: {}", file.display());
         return None;
     }
-    Some(Log::read(&file).expect("the log can be read"))
+    Some(SwfLog::read(&file).expect("the log can be read"))
 }
 
 #[test]

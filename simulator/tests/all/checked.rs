@@ -3,21 +3,21 @@
 
 use common::{Span, Speed, Time};
 use scheduler::estimates::Estimator;
-use scheduler::reservation::Law;
-use simulator::absences::{self, Case, Owners, Way};
-use simulator::bags::{self, Asked, Task, Wanted};
+use scheduler::reservation::NamedLaw;
+use simulator::absences::{self, Case, OwnerKnowledge, Owners};
+use simulator::bags::{self, BagTask, SubmittedBag, WantedResults};
+use simulator::experiment::DaySource;
 use simulator::experiment::Generated;
-use simulator::experiment::Source;
-use simulator::users::{self, Audience, Parameters, Random, Servers};
-use simulator::world::{Ask, Job, Run, Simulator, What, World};
+use simulator::users::{self, Audience, Random, Servers, StudyPoint};
+use simulator::world::{PreparedTrace, Run, RunJob, Simulator, UserRequest, UserRequestKind};
 
 use crate::observer::Checked;
 
 #[test]
 fn the_model_agrees_with_every_step_of_bags() {
     for policy in ["CALENDAR", "PROMISE", "PROMISE:limits=learned", "FCFS"] {
-        let asked: Vec<Asked> = (0..8)
-            .map(|bag: u64| Asked {
+        let asked: Vec<SubmittedBag> = (0..8)
+            .map(|bag: u64| SubmittedBag {
                 at: Time(Span::from_secs(20 * bag).0),
                 estimator: Estimator {
                     user: format!("user {}", bag % 3),
@@ -26,7 +26,7 @@ fn the_model_agrees_with_every_step_of_bags() {
                 policy: policy.to_owned(),
                 deadline: (policy != "FCFS").then(|| Span::from_secs(150 + 10 * bag)),
                 tasks: (1..=1 + bag % 5)
-                    .map(|task| Task {
+                    .map(|task| BagTask {
                         estimate: Span::from_secs(20 + 5 * task),
                         takes: Span::from_secs(15 + (7 * task + bag) % 25),
                     })
@@ -36,10 +36,10 @@ fn the_model_agrees_with_every_step_of_bags() {
 
         let mut checked = Checked::default();
         let speeds = [1.0, 0.7, 1.4].map(|speed| Speed::new(speed).expect("a speed"));
-        let told = bags::run_watched(&speeds, &asked, Wanted::default(), &mut checked);
+        let told = bags::run_watched(&speeds, &asked, WantedResults::default(), &mut checked);
         assert_eq!(
             told,
-            bags::run(&speeds, &asked, Wanted::default()),
+            bags::run(&speeds, &asked, WantedResults::default()),
             "{policy}"
         );
         checked.saw(30, 15);
@@ -56,7 +56,7 @@ fn the_model_agrees_with_every_step_of_users() {
         for (frozen, keep) in [(0, true), (1, true), (0, false)] {
             let plan = Random::new(
                 3,
-                Parameters {
+                StudyPoint {
                     users: 4,
                     change_max: 0.4,
                     tasks_max: 6,
@@ -81,7 +81,7 @@ fn the_model_agrees_with_every_step_of_users() {
 
 #[test]
 fn the_model_agrees_with_every_step_of_absences() {
-    let law: Law = "truncnorm:0,20,8,2".parse().expect("a law");
+    let law: NamedLaw = "truncnorm:0,20,8,2".parse().expect("a law");
     for owners in [Owners::Habits, Owners::Hours] {
         let case = Case {
             owners,
@@ -100,7 +100,7 @@ fn the_model_agrees_with_every_step_of_absences() {
             ("WINDOWS:limits=learned", false),
             ("PROMISE:limits=learned:windows=yes", true),
         ] {
-            let way = Way {
+            let way = OwnerKnowledge {
                 policy,
                 deadline,
                 told: true,
@@ -116,11 +116,11 @@ fn the_model_agrees_with_every_step_of_absences() {
 #[test]
 fn the_model_agrees_with_every_step_of_the_world_of_traces() {
     let source = Generated::named("sdsc", "default", 1, 12).expect("a platform and a model");
-    let world = World::new(&source.day(101).expect("generated days are there"));
+    let world = PreparedTrace::new(&source.day(101).expect("generated days are there"));
     let asks = [
-        Ask {
+        UserRequest {
             at_s: 15_000.0,
-            what: What::Submit(Job {
+            what: UserRequestKind::Submit(RunJob {
                 tasks: 20,
                 work_s: 300.0,
                 policy: "SRPTxFCFS",
@@ -130,9 +130,9 @@ fn the_model_agrees_with_every_step_of_the_world_of_traces() {
                 user: "another",
             }),
         },
-        Ask {
+        UserRequest {
             at_s: 16_000.0,
-            what: What::Request(2, None),
+            what: UserRequestKind::Request(2, None),
         },
     ];
 

@@ -3,7 +3,7 @@
 
 use common::Span;
 use simulator::replay;
-use simulator::world::{Fate, Outcome, Run, Simulator, World};
+use simulator::world::{AttemptFate, PreparedTrace, Run, RunOutcome, Simulator};
 
 use crate::grid::{always, shared_day, trace};
 
@@ -11,13 +11,13 @@ use crate::grid::{always, shared_day, trace};
 /// progress travels as a single-precision number.
 const CLOSE_S: f64 = 1e-4;
 
-fn run(world: &World, run: &Run<'_>) -> Outcome {
+fn run(world: &PreparedTrace, run: &Run<'_>) -> RunOutcome {
     Simulator::default()
         .run(world, run)
         .expect("the job is taken")
 }
 
-fn makespan(world: &World, asked: &Run<'_>) -> f64 {
+fn makespan(world: &PreparedTrace, asked: &Run<'_>) -> f64 {
     run(world, asked).makespan_s.expect("the job is finished")
 }
 
@@ -32,7 +32,7 @@ fn a_task_takes_its_start_cost_and_its_work_at_the_hosts_speed_and_share() {
         (3_000.0, 1.0, 190.0),
         (1_500.0, 0.5, 640.0),
     ] {
-        let world = World::new(&trace(&[(mhz, &[(0.0, 10_000.0, cpu)])]));
+        let world = PreparedTrace::new(&trace(&[(mhz, &[(0.0, 10_000.0, cpu)])]));
         close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), want);
         close(
             makespan(&world, &Run::new(77.25, 2, 300.0, "FCFS")),
@@ -43,7 +43,7 @@ fn a_task_takes_its_start_cost_and_its_work_at_the_hosts_speed_and_share() {
 
 #[test]
 fn a_suspended_task_goes_on_where_it_was() {
-    let world = World::new(&trace(&[(
+    let world = PreparedTrace::new(&trace(&[(
         1_500.0,
         &[
             (0.0, 100.0, 1.0),
@@ -55,7 +55,7 @@ fn a_suspended_task_goes_on_where_it_was() {
     // 60 s before the owner comes, 240 s after.
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 490.0);
     // Less than one part in a hundred is as good as nothing.
-    let world = World::new(&trace(&[(
+    let world = PreparedTrace::new(&trace(&[(
         1_500.0,
         &[
             (0.0, 100.0, 1.0),
@@ -68,7 +68,7 @@ fn a_suspended_task_goes_on_where_it_was() {
 
 #[test]
 fn the_start_cost_passes_while_the_owner_is_there() {
-    let world = World::new(&trace(&[(
+    let world = PreparedTrace::new(&trace(&[(
         1_500.0,
         &[(0.0, 20.0, 1.0), (20.0, 30.0, 0.0), (30.0, 10_000.0, 1.0)],
     )]));
@@ -78,7 +78,7 @@ fn the_start_cost_passes_while_the_owner_is_there() {
 #[test]
 fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
     let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
-    let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    let world = PreparedTrace::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
     let asked = Run {
         story: true,
         ..Run::new(0.0, 1, 300.0, "PRI-CR")
@@ -95,7 +95,10 @@ fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
         .iter()
         .map(|attempt| (attempt.host, attempt.number, attempt.fate))
         .collect();
-    assert_eq!(fates, [(0, 1, Fate::Lost), (1, 2, Fate::Delivered)]);
+    assert_eq!(
+        fates,
+        [(0, 1, AttemptFate::Lost), (1, 2, AttemptFate::Delivered)]
+    );
 
     // Heartbeats are counted from the attempt's start, not from the trace's.
     let later = Run {
@@ -108,7 +111,7 @@ fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
 #[test]
 fn a_host_that_is_back_before_its_heartbeat_says_at_once_that_it_has_nothing() {
     let fast: &[_] = &[(0.0, 70.0, 1.0), (70.0, 90.0, -1.0), (90.0, 10_000.0, 1.0)];
-    let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    let world = PreparedTrace::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
     close(
         makespan(&world, &Run::new(0.0, 1, 300.0, "PRI-CR")),
         90.0 + 190.0,
@@ -117,7 +120,7 @@ fn a_host_that_is_back_before_its_heartbeat_says_at_once_that_it_has_nothing() {
 
 #[test]
 fn a_host_that_comes_up_is_used_at_once() {
-    let world = World::new(&trace(&[(
+    let world = PreparedTrace::new(&trace(&[(
         1_500.0,
         &[(0.0, 1_000.0, -1.0), (1_000.0, 10_000.0, 1.0)],
     )]));
@@ -126,7 +129,7 @@ fn a_host_that_comes_up_is_used_at_once() {
 
 #[test]
 fn slots_compute_side_by_side() {
-    let world = World::new(&trace(&[(1_500.0, &always())]));
+    let world = PreparedTrace::new(&trace(&[(1_500.0, &always())]));
     close(
         makespan(
             &world,
@@ -144,7 +147,7 @@ fn a_stopped_copy_computes_on_until_its_host_reports() {
     // Both hosts have the only task at once. The first one gets a quarter of its processor and
     // would need 40 + 1,200 s; the second one is done at 340 s, and the first one hears of it at
     // 360 s.
-    let world = World::new(&trace(&[
+    let world = PreparedTrace::new(&trace(&[
         (1_500.0, &[(0.0, 10_000.0, 0.25)]),
         (1_500.0, &always()),
     ]));
@@ -165,7 +168,10 @@ fn a_stopped_copy_computes_on_until_its_host_reports() {
         .collect();
     assert_eq!(
         fates,
-        [(0, Fate::Stopped, false), (1, Fate::Delivered, true)]
+        [
+            (0, AttemptFate::Stopped, false),
+            (1, AttemptFate::Delivered, true)
+        ]
     );
     close(outcome.story[0].ended_s, 360.0);
     close(outcome.wasted_cpu_s, 320.0 * 0.25);
@@ -177,7 +183,7 @@ fn what_is_stopped_ends_at_a_heartbeat_of_its_host() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };
-    let world = World::new(&day);
+    let world = PreparedTrace::new(&day);
     let outcome = run(
         &world,
         &Run {
@@ -188,7 +194,7 @@ fn what_is_stopped_ends_at_a_heartbeat_of_its_host() {
     let stopped: Vec<_> = outcome
         .story
         .iter()
-        .filter(|attempt| attempt.fate == Fate::Stopped)
+        .filter(|attempt| attempt.fate == AttemptFate::Stopped)
         .collect();
     let regular = |attempt: &&&simulator::world::AttemptStory| {
         let beats = (attempt.ended_s - attempt.began_s) / 60.0;
@@ -207,7 +213,7 @@ fn what_is_stopped_ends_at_a_heartbeat_of_its_host() {
 #[test]
 fn a_checkpoint_is_what_was_done_at_the_last_heartbeat() {
     let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
-    let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    let world = PreparedTrace::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
     let asked = Run {
         checkpoint: true,
         ..Run::new(0.0, 1, 300.0, "PRI-CR")
@@ -234,7 +240,7 @@ fn what_cannot_be_finished_is_unfinished_and_no_hang() {
         .collect();
     for segments in [never, suspended, &flapping, &[]] {
         for policy in scheduler::catalogue() {
-            let world = World::new(&trace(&[(1_500.0, segments), (900.0, segments)]));
+            let world = PreparedTrace::new(&trace(&[(1_500.0, segments), (900.0, segments)]));
             let outcome = run(&world, &Run::new(0.0, 3, 300.0, policy.name));
             assert_eq!(
                 (outcome.makespan_s, outcome.completions_s.len()),
@@ -245,7 +251,7 @@ fn what_cannot_be_finished_is_unfinished_and_no_hang() {
         }
     }
 
-    let world = World::new(&trace(&[(1_500.0, &always())]));
+    let world = PreparedTrace::new(&trace(&[(1_500.0, &always())]));
     let early = Run {
         horizon_s: Some(339.0),
         ..Run::new(0.0, 1, 300.0, "FCFS")
@@ -257,7 +263,7 @@ fn what_cannot_be_finished_is_unfinished_and_no_hang() {
 
 #[test]
 fn a_job_that_the_scheduler_does_not_take_is_an_error() {
-    let world = World::new(&trace(&[(1_500.0, &always())]));
+    let world = PreparedTrace::new(&trace(&[(1_500.0, &always())]));
     let refused = Simulator::default().run(&world, &Run::new(0.0, 1, 300.0, "NO-SUCH-POLICY"));
     assert!(
         refused
@@ -278,7 +284,7 @@ fn the_same_run_has_the_same_outcome_whatever_ran_before_it() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };
-    let world = World::new(&day);
+    let world = PreparedTrace::new(&day);
     let mut used = Simulator::default();
 
     for policy in scheduler::catalogue() {
@@ -297,7 +303,7 @@ fn the_same_run_has_the_same_outcome_whatever_ran_before_it() {
 fn heartbeats_that_say_nothing_new_change_nothing() {
     for name in ["default-sdsc-0", "default-gimps-0"] {
         let Some(day) = shared_day(name) else { return };
-        let world = World::new(&day);
+        let world = PreparedTrace::new(&day);
         let mut simulator = Simulator::default();
 
         // One that asks for reports thinks again with each of them.
@@ -337,7 +343,7 @@ fn a_recorded_run_replays_with_the_same_effects() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };
-    let world = World::new(&day);
+    let world = PreparedTrace::new(&day);
     for policy in scheduler::catalogue() {
         let asked = Run::new(20_000.0, 120, 300.0, policy.name);
         let (outcome, record) = Simulator::default().record(&world, &asked).expect("taken");
@@ -369,7 +375,7 @@ fn deskgrid_copies_a_task_that_is_stuck_on_a_loaded_or_suspended_host() {
     let suspended: &[_] = &[(0.0, 400.0, 1.0), (400.0, 100_000.0, 0.0)];
     for stuck in [loaded, suspended] {
         // The other host is slower, so that it is not taken at first.
-        let world = World::new(&trace(&[(1_500.0, stuck), (1_200.0, &always())]));
+        let world = PreparedTrace::new(&trace(&[(1_500.0, stuck), (1_200.0, &always())]));
         let asked = Run {
             watch: true,
             ..Run::new(0.0, 1, 900.0, "deskgrid")

@@ -1,18 +1,18 @@
 //! Experiments: the same on any number of threads, and true to their rows.
 
 use simulator::experiment::{
-    Contender, Day, Generated, Grid, Job, Knowledge, Recorded, Row, Site, Source, Summary,
-    summarize,
+    Contender, Day, DaySource, Generated, JobSize, Knowledge, PolicyGrid, Recorded, RunRow, Site,
+    Summary, summarize,
 };
 
 use crate::grid::{Piece, always, trace};
 
-const SMALL: [Job; 2] = [
-    Job {
+const SMALL: [JobSize; 2] = [
+    JobSize {
         tasks: 12,
         work_s: 120.0,
     },
-    Job {
+    JobSize {
         tasks: 30,
         work_s: 300.0,
     },
@@ -40,7 +40,7 @@ fn contenders() -> Vec<Contender> {
     .into()
 }
 
-fn rows(seed: u64, threads: usize) -> (Vec<Row>, Vec<Summary>) {
+fn rows(seed: u64, threads: usize) -> (Vec<RunRow>, Vec<Summary>) {
     let sources: Vec<Generated> = ["sdsc", "gimps"]
         .map(|name| Generated::named(name, "default", seed, 30).expect("known names"))
         .to_vec();
@@ -56,10 +56,10 @@ fn rows(seed: u64, threads: usize) -> (Vec<Row>, Vec<Summary>) {
     let sites = parts.map(|(source, knowledge)| Site {
         platform: "hosts".into(),
         model: "default".into(),
-        source: source as &dyn Source,
+        source: source as &dyn DaySource,
         knowledge: Some(knowledge),
     });
-    let grid = Grid {
+    let grid = PolicyGrid {
         sites: sites.collect(),
         jobs: SMALL.to_vec(),
         contenders: contenders(),
@@ -94,7 +94,7 @@ fn no_policy_without_checkpoints_beats_the_optimum_on_generated_days() {
 }
 
 /// A grid of one trace, one start and one job.
-fn one_start(pieces: &[Piece], policies: &[&str]) -> (Vec<Row>, Vec<Summary>) {
+fn one_start(pieces: &[Piece], policies: &[&str]) -> (Vec<RunRow>, Vec<Summary>) {
     let source = Recorded(trace(&[(1_500.0, pieces), (3_000.0, pieces)]));
     let site = Site {
         platform: "two".into(),
@@ -102,9 +102,9 @@ fn one_start(pieces: &[Piece], policies: &[&str]) -> (Vec<Row>, Vec<Summary>) {
         source: &source,
         knowledge: None,
     };
-    let grid = Grid {
+    let grid = PolicyGrid {
         sites: vec![site],
-        jobs: vec![Job {
+        jobs: vec![JobSize {
             tasks: 2,
             work_s: 300.0,
         }],
@@ -162,9 +162,9 @@ fn a_policy_that_is_not_there_is_named() {
         source: &source,
         knowledge: None,
     };
-    let grid = Grid {
+    let grid = PolicyGrid {
         sites: vec![site],
-        jobs: vec![Job {
+        jobs: vec![JobSize {
             tasks: 1,
             work_s: 60.0,
         }],

@@ -5,14 +5,15 @@ use common::{IdSet, Ranks};
 use scheduler::Effect;
 use simulator::replay;
 use simulator::world::{
-    Ask, AttemptStory, Fate, Job, Outcome, Run, Simulator, Standstill, What, World,
+    AttemptFate, AttemptStory, PreparedTrace, Run, RunJob, RunOutcome, Simulator, Standstill,
+    UserRequest, UserRequestKind,
 };
 
 use crate::grid::{Piece, always, trace};
 
 const CLOSE_S: f64 = 1e-4;
 
-fn run(world: &World, run: &Run<'_>) -> Outcome {
+fn run(world: &PreparedTrace, run: &Run<'_>) -> RunOutcome {
     Simulator::default()
         .run(
             world,
@@ -29,8 +30,8 @@ fn close(found: f64, want: f64) {
     assert!((found - want).abs() < CLOSE_S, "{found} and not {want}");
 }
 
-fn hosts(pieces: &[&[Piece]]) -> World {
-    World::new(&trace(
+fn hosts(pieces: &[&[Piece]]) -> PreparedTrace {
+    PreparedTrace::new(&trace(
         &pieces
             .iter()
             .map(|pieces| (1_500.0, *pieces))
@@ -38,16 +39,16 @@ fn hosts(pieces: &[&[Piece]]) -> World {
     ))
 }
 
-fn request<'a>(at_s: f64, job: u32, tasks: impl IntoIterator<Item = u32>) -> Ask<'a> {
-    Ask {
+fn request<'a>(at_s: f64, job: u32, tasks: impl IntoIterator<Item = u32>) -> UserRequest<'a> {
+    UserRequest {
         at_s,
-        what: What::Request(job, Some(tasks.into_iter().collect())),
+        what: UserRequestKind::Request(job, Some(tasks.into_iter().collect())),
     }
 }
 
 /// Two disclosed tasks of five minutes, of which the second one is requested while the first one
 /// runs.
-fn overtaken<'a>(asks: &'a [Ask<'a>], frozen: u32) -> Run<'a> {
+fn overtaken<'a>(asks: &'a [UserRequest<'a>], frozen: u32) -> Run<'a> {
     Run {
         disclosed: true,
         asks,
@@ -110,7 +111,7 @@ fn one_request_ends_one_attempt_however_late_its_host_hears_of_it() {
     let fates = outcome
         .story
         .iter()
-        .filter(|attempt| attempt.fate == Fate::Stopped);
+        .filter(|attempt| attempt.fate == AttemptFate::Stopped);
     assert_eq!(fates.count(), 1, "{:?}", outcome.story);
 
     let sixth = outcome
@@ -151,9 +152,9 @@ fn a_standstill_lasts_while_the_owner_is_there_and_ends_with_its_host() {
 
 #[test]
 fn what_stands_still_and_is_needed_no_more_ends_so() {
-    let drop = Ask {
+    let drop = UserRequest {
         at_s: 200.0,
-        what: What::Drop(1),
+        what: UserRequestKind::Drop(1),
     };
     let world = hosts(&[&always()]);
     let asks = [request(140.0, 1, [2]), drop];
@@ -166,7 +167,7 @@ fn what_stands_still_and_is_needed_no_more_ends_so() {
         .iter()
         .find(|attempt| attempt.task == 1)
         .expect("it ran");
-    assert_eq!(first.fate, Fate::Stopped);
+    assert_eq!(first.fate, AttemptFate::Stopped);
     close(first.ended_s, 240.0);
 }
 
@@ -182,7 +183,7 @@ fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
 }
 
 /// Hosts that come and go, and whose owners do.
-fn restless(seed: u64, count: usize) -> World {
+fn restless(seed: u64, count: usize) -> PreparedTrace {
     let mut draw = draws(seed);
     let course = |draw: &mut dyn FnMut(u64) -> u64| -> Vec<Piece> {
         let mut at = 0.0;
@@ -198,7 +199,7 @@ fn restless(seed: u64, count: usize) -> World {
     };
     let courses: Vec<Vec<Piece>> = (0..count).map(|_| course(&mut draw)).collect();
 
-    World::new(&trace(
+    PreparedTrace::new(&trace(
         &courses
             .iter()
             .map(|pieces| (1_500.0, &pieces[..]))
@@ -206,8 +207,8 @@ fn restless(seed: u64, count: usize) -> World {
     ))
 }
 
-fn plain(tasks: u32, work_s: f64, policy: &'static str) -> Job<'static> {
-    Job {
+fn plain(tasks: u32, work_s: f64, policy: &'static str) -> RunJob<'static> {
+    RunJob {
         tasks,
         work_s,
         policy,
@@ -219,7 +220,7 @@ fn plain(tasks: u32, work_s: f64, policy: &'static str) -> Job<'static> {
 }
 
 /// Disclosed jobs, requests, needed jobs and jobs of ranks, at times of this seed.
-fn wishes(seed: u64) -> Vec<Ask<'static>> {
+fn wishes(seed: u64) -> Vec<UserRequest<'static>> {
     let mut draw = draws(seed ^ 0xA5A5);
     let mut asks = Vec::new();
     let mut at_s = 0.0;
@@ -230,7 +231,7 @@ fn wishes(seed: u64) -> Vec<Ask<'static>> {
         let what = match draw(4) {
             0 => {
                 jobs.push((number, 10));
-                Job {
+                RunJob {
                     disclosed: true,
                     checkpoint: draw(2) == 0,
                     ..plain(10, 200.0, "FCFSxNEED")
@@ -239,7 +240,7 @@ fn wishes(seed: u64) -> Vec<Ask<'static>> {
             1 => {
                 let least = 1 + draw(3) as u32;
                 let ranks = Ranks::new(least, Some(least + draw(2) as u32));
-                Job {
+                RunJob {
                     ranks: Some(ranks),
                     ..plain(0, 900.0, "AVG")
                 }
@@ -247,9 +248,9 @@ fn wishes(seed: u64) -> Vec<Ask<'static>> {
             _ => plain(1 + draw(3) as u32, 150.0, "FCFS"),
         };
 
-        asks.push(Ask {
+        asks.push(UserRequest {
             at_s,
-            what: What::Submit(what),
+            what: UserRequestKind::Submit(what),
         });
         for _ in 0..2 {
             at_s += draw(400) as f64;
@@ -258,14 +259,14 @@ fn wishes(seed: u64) -> Vec<Ask<'static>> {
         }
     }
 
-    asks.push(Ask {
+    asks.push(UserRequest {
         at_s: at_s + 500.0,
-        what: What::Drop(1),
+        what: UserRequestKind::Drop(1),
     });
     asks
 }
 
-fn busy<'a>(asks: &'a [Ask<'a>], frozen: u32, slots: u32) -> Run<'a> {
+fn busy<'a>(asks: &'a [UserRequest<'a>], frozen: u32, slots: u32) -> Run<'a> {
     Run {
         disclosed: true,
         asks,
@@ -495,10 +496,10 @@ fn no_rank_begins_before_the_last_one_is_ready() {
         .iter()
         .map(|rank| (rank.host, rank.fate, rank.computed_s))
         .collect();
-    let done = |host| (host, Fate::Delivered, Some(60.0));
+    let done = |host| (host, AttemptFate::Delivered, Some(60.0));
     assert_eq!(
         fates,
-        [(0, Fate::Returned, None), done(1), done(2), done(3)]
+        [(0, AttemptFate::Returned, None), done(1), done(2), done(3)]
     );
 }
 
@@ -506,9 +507,9 @@ fn no_rank_begins_before_the_last_one_is_ready() {
 fn hosts_of_ranks_are_held_until_the_last_one_is_done() {
     let half: &[Piece] = &[(0.0, 10_000.0, 0.5)];
     let world = hosts(&[&always(), half, &always()]);
-    let asks = [Ask {
+    let asks = [UserRequest {
         at_s: 1.0,
-        what: What::Submit(plain(3, 100.0, "FCFS")),
+        what: UserRequestKind::Submit(plain(3, 100.0, "FCFS")),
     }];
     let outcome = run(
         &world,
@@ -534,13 +535,13 @@ fn hosts_of_ranks_are_held_until_the_last_one_is_done() {
 #[test]
 fn ranks_get_the_hosts_of_what_nobody_waits_for_at_once_where_that_can_stand_still() {
     let world = hosts(&[&always(), &always(), &always(), &always()]);
-    let ranks = Job {
+    let ranks = RunJob {
         ranks: ranks(3, 3),
         ..plain(0, 900.0, "AVG")
     };
-    let asks = [Ask {
+    let asks = [UserRequest {
         at_s: 130.0,
-        what: What::Submit(ranks),
+        what: UserRequestKind::Submit(ranks),
     }];
     let disclosed = |frozen| Run {
         disclosed: true,
@@ -565,7 +566,7 @@ fn ranks_get_the_hosts_of_what_nobody_waits_for_at_once_where_that_can_stand_sti
     let stopped = outcome
         .story
         .iter()
-        .filter(|attempt| attempt.fate == Fate::Stopped)
+        .filter(|attempt| attempt.fate == AttemptFate::Stopped)
         .count();
     assert_eq!((stopped, outcome.launches), (3, 10));
 }
@@ -580,8 +581,8 @@ fn a_lost_rank_starts_elsewhere_and_disturbs_no_other() {
         .iter()
         .map(|rank| (rank.task, rank.host, rank.fate, rank.computed_s))
         .collect();
-    let done = |task, host, from| (task, host, Fate::Delivered, Some(from));
-    let lost = (0, 0, Fate::Lost, Some(40.0));
+    let done = |task, host, from| (task, host, AttemptFate::Delivered, Some(from));
+    let lost = (0, 0, AttemptFate::Lost, Some(40.0));
     assert_eq!(
         fates,
         [lost, done(1, 1, 40.0), done(2, 2, 40.0), done(0, 3, 160.0)]
@@ -613,7 +614,7 @@ fn in_restless_worlds_all_ranks_of_a_first_start_begin_at_one_time() {
         let outcome = run(&restless(seed, 6), &busy(&asks, 1, 1));
         for job in 1..=outcome.settled_s.len() as u32 {
             let mut jobs = asks.iter().filter_map(|ask| match &ask.what {
-                What::Submit(job) => Some(*job),
+                UserRequestKind::Submit(job) => Some(*job),
                 _ => None,
             });
             if job == 1

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::attempt::{Completion, Held, Outcome, Phase, Stream};
+use common::attempt::{Completion, HeldAttempt, Outcome, Phase, Stream};
 use common::host::{Confinement, HostFacts, OwnerState};
 use common::token::JoinToken;
 use common::wire::stream::Open;
@@ -282,7 +282,7 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
         network: false,
     };
 
-    let holds = |attempt| Held {
+    let holds = |attempt| HeldAttempt {
         attempt,
         phase: Phase::Running,
         ran: Span::ZERO,

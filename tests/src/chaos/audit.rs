@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::Held;
+use common::attempt::HeldAttempt;
 use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
 use common::{AttemptId, JobId, JobSpec, RequestId, TaskId};
 use link::Contents;
@@ -228,7 +228,7 @@ impl Audit {
         }
     }
 
-    fn on_hello(&mut self, worker: usize, held: &[Held]) -> Result<(), String> {
+    fn on_hello(&mut self, worker: usize, held: &[HeldAttempt]) -> Result<(), String> {
         let owed = self.owed.entry(worker).or_default();
         match owed
             .iter()

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::master::engine::{CoreReply, Engine, Letter, Peer, PeerAsk, Standing, UpkeepAsk};
-use ::master::{Config, Interval, StoreError};
+use ::master::engine::{CoreReply, Engine, Letter, Peer, PeerAsk, PeerStatus, UpkeepAsk};
+use ::master::{Config, ConfigDuration, StoreError};
 use common::content::BlobHash;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId, Span, Time};
@@ -70,7 +70,7 @@ pub(super) fn who(
     key_hash: [u8; 32],
 ) -> Result<Option<Peer>, StoreError> {
     Ok(match engine.look(PeerAsk::Authenticate(id, key_hash))? {
-        CoreReply::Standing(Standing::In(peer)) => Some(peer),
+        CoreReply::Standing(PeerStatus::In(peer)) => Some(peer),
         _ => None,
     })
 }
@@ -79,7 +79,7 @@ impl Node {
     /// A machine on which no master runs yet.
     pub(super) fn new(chance: &mut Chance) -> Self {
         disk::insert(DISK);
-        let interval = |s| Interval(Duration::from_secs(s));
+        let interval = |s| ConfigDuration(Duration::from_secs(s));
         let lease = chance.between(60, 300);
         let config = Config {
             heartbeat: interval(10),
@@ -642,7 +642,7 @@ mod tests {
             Time(TODAY),
             &config,
             (contents, &disk::Logs),
-            ::master::Laws::KEPT,
+            ::master::SafetyRules::KEPT,
         );
         let started = engine.is_ok();
 

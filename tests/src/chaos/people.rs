@@ -4,9 +4,9 @@
 
 use common::job::{CommandSpec, Rules, Work};
 use common::token::{JoinToken, Role};
-use common::wire::enrol::Wanted;
+use common::wire::enrol::WantedRole;
 use common::wire::{Refusal, RefusalCode};
-use common::{Asked, IdSet, JobId, JobSpec, Ranks, RequestId, Span, TaskSet, Time};
+use common::{IdSet, JobId, JobSpec, Ranks, RequestId, Span, SubmitOptions, TaskSet, Time};
 use master::engine::{
     CoreReply, JobAsk, Peer, PeerAsk, Redeemed, Redeeming, Submitting, TokenWish,
 };
@@ -58,7 +58,7 @@ impl Ask {
                 request,
                 user: "people".to_owned(),
                 spec: *spec,
-                asked: Asked::default(),
+                asked: SubmitOptions::default(),
                 disclosed,
                 dry_run: false,
             }))
@@ -89,7 +89,7 @@ impl Ask {
                 secret: token.secret,
                 name: "pc".to_owned(),
                 key_hash,
-                wanted: Wanted::Any,
+                wanted: WantedRole::Any,
                 expires: NEVER,
             })
             .into(),

@@ -6,7 +6,7 @@ use common::attempt::{Outcome, OutputFile, Stream};
 use common::wire::worker::Command;
 use common::{Content, Span, Time};
 use link::content::hash_bytes;
-use worker::engine::Ending;
+use worker::engine::AttemptEnding;
 
 use super::chance::Chance;
 
@@ -81,7 +81,7 @@ impl Task {
     }
 
     /// What it left, and how it ended.
-    pub(super) fn ending(&self, chance: &mut Chance, lies: bool) -> Ending {
+    pub(super) fn ending(&self, chance: &mut Chance, lies: bool) -> AttemptEnding {
         let kind = &self.argv[0];
         let nonce = &self.argv[1];
         let index = self.argv[2].parse().unwrap_or(0);
@@ -92,7 +92,7 @@ impl Task {
             _ => Outcome::Succeeded,
         };
 
-        let mut ending = Ending::bare(outcome);
+        let mut ending = AttemptEnding::bare(outcome);
         if ending.outcome.success() {
             (ending.stdout, ending.outputs) = result(kind, nonce, index);
             if lies {

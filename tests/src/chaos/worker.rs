@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::worker::engine::{
-    Action, Decision, Ending, Engine, Event, Input, Medium, Moment, Output, Request, Shelf, Spooled,
+    Action, AttemptEnding, Decision, Engine, EngineInput, EngineOutput, HostMoment, MachineEvent,
+    Medium, Shelf, SpoolRequest, Spooled,
 };
 use common::host::{Confinement, HostFacts, Status, YieldReason};
 use common::token::JoinToken;
@@ -158,8 +159,8 @@ impl Node {
         Time(now.max(self.asleep).0 - self.slept.0)
     }
 
-    fn moment(&self, now: Time) -> Moment {
-        Moment {
+    fn moment(&self, now: Time) -> HostMoment {
+        HostMoment {
             boot: Some(Uuid::from_u128(u128::from(self.boot))),
             at: now,
         }
@@ -275,7 +276,7 @@ impl World {
             format_args!("worker-{w}"),
             format_args!("starts with {spooled} completions"),
         );
-        self.tell_worker(w, Input::Happened(Event::Decided(owner)))?;
+        self.tell_worker(w, EngineInput::Happened(MachineEvent::Decided(owner)))?;
         self.dial(w);
 
         Ok(())
@@ -384,7 +385,7 @@ impl World {
         self.later(wait, What::Dial(w, run));
 
         if welcome {
-            self.tell_worker(w, Input::Down)
+            self.tell_worker(w, EngineInput::Down)
         } else {
             Ok(())
         }
@@ -467,10 +468,10 @@ impl World {
                 process.connection = Some((connection, true));
             }
             self.later(*heartbeat, What::Beat(w, run, connection, *heartbeat));
-            self.tell_worker(w, Input::Up)?;
+            self.tell_worker(w, EngineInput::Up)?;
         }
 
-        self.tell_worker(w, Input::Said(message))
+        self.tell_worker(w, EngineInput::Said(message))
     }
 
     /// It is time for a heartbeat.
@@ -488,7 +489,7 @@ impl World {
     }
 
     /// Gives the worker an input, and has done what comes of it.
-    pub(super) fn tell_worker(&mut self, w: usize, input: Input) -> Result<(), String> {
+    pub(super) fn tell_worker(&mut self, w: usize, input: EngineInput) -> Result<(), String> {
         let clock = self.workers[w].clock(self.now);
         let Some(process) = &mut self.workers[w].process else {
             return Ok(());
@@ -499,19 +500,19 @@ impl World {
         let mut finished = Vec::new();
         for output in outputs {
             match output {
-                Output::Act(action) => self.act(w, &action),
-                Output::Say(message) => {
+                EngineOutput::Act(action) => self.act(w, &action),
+                EngineOutput::Say(message) => {
                     if self.workers[w].welcome().is_some() {
                         self.say(w, &message);
                     }
                 }
-                Output::Keep(completion) => finished.push(completion),
-                Output::Deliver(deliveries) => self.deliver(w, deliveries),
-                Output::Forget(attempts) => {
+                EngineOutput::Keep(completion) => finished.push(completion),
+                EngineOutput::Deliver(deliveries) => self.deliver(w, deliveries),
+                EngineOutput::Forget(attempts) => {
                     self.keep(w, &mut finished);
-                    self.ask_spool(w, Request::Forget(attempts));
+                    self.ask_spool(w, SpoolRequest::Forget(attempts));
                 }
-                Output::Read(attempts) => self.ask_spool(w, Request::Read(attempts)),
+                EngineOutput::Read(attempts) => self.ask_spool(w, SpoolRequest::Read(attempts)),
             }
         }
 
@@ -524,7 +525,7 @@ impl World {
         if !finished.is_empty() {
             self.ask_spool(
                 w,
-                Request::Append {
+                SpoolRequest::Append {
                     completions: std::mem::take(finished),
                     more: false,
                 },
@@ -557,10 +558,10 @@ impl World {
         if let Some(process) = &mut self.workers[w].process {
             process.wakeup = None;
         }
-        self.tell_worker(w, Input::Happened(Event::Tick))
+        self.tell_worker(w, EngineInput::Happened(MachineEvent::Tick))
     }
 
-    fn ask_spool(&mut self, w: usize, request: Request) {
+    fn ask_spool(&mut self, w: usize, request: SpoolRequest) {
         let run = self.workers[w].run;
         let Some(process) = &mut self.workers[w].process else {
             return;
@@ -603,7 +604,7 @@ impl World {
             if let Spooled::Durable(deliveries) = &spooled {
                 self.audit.on_spooled(w, deliveries);
             }
-            self.tell_worker(w, Input::Spooled(spooled))?;
+            self.tell_worker(w, EngineInput::Spooled(spooled))?;
         }
 
         Ok(())
@@ -789,14 +790,14 @@ impl World {
         let event = match next {
             Next::Staged => {
                 self.audit.on_staged(id);
-                Event::Staged(id)
+                MachineEvent::Staged(id)
             }
             Next::NotStaged => {
                 process.tasks.remove(&id);
-                let ending = Ending::bare(common::Outcome::NotStarted(
+                let ending = AttemptEnding::bare(common::Outcome::NotStarted(
                     "its input is not to be had".to_owned(),
                 ));
-                Event::Ended(id, Box::new(ending))
+                MachineEvent::Ended(id, Box::new(ending))
             }
             Next::Exited => {
                 task.halt(now);
@@ -804,7 +805,7 @@ impl World {
                 let wait = Span::from_millis(self.chance.between(1, 200));
                 let plan = task.plan;
                 self.later(wait, What::Task(w, run, id, Next::Collected, plan));
-                Event::Exited(id)
+                MachineEvent::Exited(id)
             }
             Next::Collected => {
                 let lies = liar && self.chance.one_in(2);
@@ -821,15 +822,15 @@ impl World {
                     format_args!("worker-{w}"),
                     format_args!("ends {id}: {}", ending.outcome),
                 );
-                Event::Ended(id, Box::new(ending))
+                MachineEvent::Ended(id, Box::new(ending))
             }
             Next::Gone => {
                 process.tasks.remove(&id);
-                Event::Ended(id, Box::new(Ending::bare(common::Outcome::Stopped)))
+                MachineEvent::Ended(id, Box::new(AttemptEnding::bare(common::Outcome::Stopped)))
             }
         };
 
-        self.tell_worker(w, Input::Happened(event))
+        self.tell_worker(w, EngineInput::Happened(event))
     }
 
     /// The owner comes, goes, or wants something else.
@@ -840,7 +841,7 @@ impl World {
             format_args!("worker-{w}"),
             format_args!("its owner: {decision:?}"),
         );
-        self.tell_worker(w, Input::Happened(Event::Decided(decision)))
+        self.tell_worker(w, EngineInput::Happened(MachineEvent::Decided(decision)))
     }
 
     /// Its identity is gone, as when a disk is copied without it: it needs another.
@@ -891,10 +892,10 @@ impl World {
         };
 
         let (stdout, outputs) = super::tasks::result("compute", "lies", attempt.task.index);
-        let ending = Ending {
+        let ending = AttemptEnding {
             stdout,
             outputs,
-            ..Ending::bare(common::Outcome::Succeeded)
+            ..AttemptEnding::bare(common::Outcome::Succeeded)
         };
         let completion = common::Completion {
             attempt,
@@ -911,7 +912,7 @@ impl World {
             outputs: ending.outputs,
         };
 
-        let held = common::attempt::Held {
+        let held = common::attempt::HeldAttempt {
             attempt,
             phase: common::attempt::Phase::Suspended(YieldReason::InUse),
             ran: Span::from_secs(9_999),

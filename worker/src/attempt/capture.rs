@@ -26,7 +26,7 @@ const DROP_PIPE: usize = 1024 * 1024;
 
 /// One stream of one attempt.
 #[derive(Debug)]
-pub(super) struct Capture {
+pub(super) struct StreamCapture {
     pipe: Option<Output>,
     path: PathBuf,
     limit: u64,
@@ -38,7 +38,7 @@ pub(super) struct Capture {
     failed: Option<io::Error>,
 }
 
-impl Capture {
+impl StreamCapture {
     /// Makes the capture of `pipe` (`None`: an empty stream). It keeps up to `limit` bytes, in the
     /// file `path` if they are many.
     pub(super) fn new(pipe: Option<Output>, path: PathBuf, limit: u64) -> Self {
@@ -204,7 +204,7 @@ impl Capture {
     }
 }
 
-impl Drop for Capture {
+impl Drop for StreamCapture {
     fn drop(&mut self) {
         if self.file.is_some() {
             let _ = std::fs::remove_file(&self.path);
@@ -246,7 +246,7 @@ mod tests {
             write.write_all(&written).await?;
             write.flush().await
         });
-        let mut capture = Capture::new(Some(read), dir.path().join("out"), limit);
+        let mut capture = StreamCapture::new(Some(read), dir.path().join("out"), limit);
         tokio::time::timeout(Duration::from_secs(20), capture.pump())
             .await
             .unwrap();

@@ -25,10 +25,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 use walkdir::WalkDir;
 
 use super::Say;
-use crate::machine::Event;
+use crate::machine::MachineEvent;
 use crate::os;
 use crate::os::files::{self, FileId};
-use crate::spool::blobs::{Blobs, Hold};
+use crate::spool::blobs::{BlobHold, Blobs};
 pub(super) use restore::restore;
 
 /// The directory of a command's checkpoint, below its own directory; the variable
@@ -81,7 +81,7 @@ enum NoCopy {
 
 /// A file as seen in one pass over the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct SeenFile {
     path: PortablePath,
     id: FileId,
     size: u64,
@@ -90,14 +90,14 @@ struct Seen {
 
 /// A copy of a checkpoint, in the worker's own content store until this is dropped.
 struct Copy {
-    seen: Vec<Seen>,
+    seen: Vec<SeenFile>,
     blobs: Vec<BlobRef>,
     manifest: BlobRef,
-    _hold: Hold,
+    _hold: BlobHold,
 }
 
 /// Lists every file of the checkpoint in the attempt's directory `dir`, in order.
-fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
+fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<SeenFile>, NoCopy> {
     let root = dir.join(CHECKPOINT_DIR);
     match std::fs::symlink_metadata(&root) {
         Ok(meta) if meta.is_dir() => {}
@@ -114,7 +114,7 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
         }
     }
 
-    let mut seen: Vec<Seen> = Vec::new();
+    let mut seen: Vec<SeenFile> = Vec::new();
     let mut bytes = 0u64;
     for entry in WalkDir::new(&root).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(|error| why(&error.into()))?;
@@ -145,7 +145,7 @@ fn why(error: &io::Error) -> NoCopy {
     }
 }
 
-fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
+fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<SeenFile, String> {
     let name =
         os::slashed(relative).ok_or_else(|| format!("the name {relative:?} is not UTF-8"))?;
 
@@ -162,7 +162,7 @@ fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
         return Err(format!("`{path}` has a second name (a hard link)"));
     }
 
-    Ok(Seen {
+    Ok(SeenFile {
         path,
         id: files::id_of(meta),
         size: meta.len(),
@@ -175,7 +175,7 @@ fn copy(
     dir: &Path,
     bounds: Bounds,
     blobs: &Arc<Blobs>,
-    before: &[Seen],
+    before: &[SeenFile],
 ) -> Result<Option<Copy>, NoCopy> {
     for turn in 0..TRIES {
         if turn > 0 {
@@ -194,14 +194,14 @@ fn copy_once(
     dir: &Path,
     bounds: Bounds,
     blobs: &Arc<Blobs>,
-    before: &[Seen],
+    before: &[SeenFile],
 ) -> Result<Option<Copy>, NoCopy> {
     let seen = survey(dir, bounds)?;
     if seen.is_empty() || seen == before {
         return Ok(None);
     }
 
-    let mut hold = Hold::new(blobs);
+    let mut hold = BlobHold::new(blobs);
     let mut manifest = Manifest::default();
     for file in &seen {
         let relative = Path::new(CHECKPOINT_DIR).join(&file.path);
@@ -251,7 +251,7 @@ fn kept(error: &io::Error) -> NoCopy {
 
 /// An order to the task that saves checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum CheckpointOrder {
     /// The command is frozen: save once, and not again before it is thawed.
     Frozen,
     /// The command is thawed.
@@ -262,7 +262,7 @@ enum Order {
 
 /// The handle of a task that saves the checkpoints of a running attempt. Dropping it ends the task.
 pub(super) struct Keeper {
-    orders: UnboundedSender<Order>,
+    orders: UnboundedSender<CheckpointOrder>,
     task: JoinHandle<()>,
 }
 
@@ -298,18 +298,18 @@ impl Keeper {
 
     /// Reports that the command is frozen.
     pub(super) fn frozen(&self) {
-        let _ = self.orders.send(Order::Frozen);
+        let _ = self.orders.send(CheckpointOrder::Frozen);
     }
 
     /// Reports that the command is thawed.
     pub(super) fn thawed(&self) {
-        let _ = self.orders.send(Order::Thawed);
+        let _ = self.orders.send(CheckpointOrder::Thawed);
     }
 
     /// Saves for the last time, after the worker has ended the command. The state reaches the
     /// master only if that takes no longer than `LAST`.
     pub(super) async fn finish(mut self) {
-        let _ = self.orders.send(Order::Last);
+        let _ = self.orders.send(CheckpointOrder::Last);
         if tokio::time::timeout(LAST, &mut self.task).await.is_err() {
             tracing::warn!("the last state of an attempt did not reach the master in time");
         }
@@ -327,7 +327,7 @@ struct Saver {
     sequence: u32,
     /// The state sent to the master over the present connection. Over a later one it is sent again:
     /// the master may not have been told of it before, and then keeps the content only for a while.
-    shipped: Vec<Seen>,
+    shipped: Vec<SeenFile>,
     /// The state last reported to the master, and its number.
     told: Option<(u32, BlobRef)>,
     /// The last reported reason why there is no checkpoint.
@@ -337,7 +337,7 @@ struct Saver {
 }
 
 impl Saver {
-    async fn run(mut self, mut orders: UnboundedReceiver<Order>) {
+    async fn run(mut self, mut orders: UnboundedReceiver<CheckpointOrder>) {
         let every = self.setup.every;
         // The present connection does not count as a change.
         self.setup.master.borrow_and_update();
@@ -350,12 +350,12 @@ impl Saver {
             tokio::select! {
                 order = orders.recv() => match order {
                     None => return,
-                    Some(Order::Thawed) => {
+                    Some(CheckpointOrder::Thawed) => {
                         frozen = false;
                         continue;
                     }
-                    Some(Order::Frozen) => frozen = true,
-                    Some(Order::Last) => return self.save().await,
+                    Some(CheckpointOrder::Frozen) => frozen = true,
+                    Some(CheckpointOrder::Last) => return self.save().await,
                 },
                 _ = ticks.tick(), if !frozen => {}
                 changed = self.setup.master.changed(), if self.behind || !self.shipped.is_empty() => {
@@ -432,6 +432,10 @@ impl Saver {
 
     fn tell(&mut self, saving: Saving) {
         self.sequence += 1;
-        (self.setup.say)(Event::Saving(self.setup.attempt, self.sequence, saving));
+        (self.setup.say)(MachineEvent::Saving(
+            self.setup.attempt,
+            self.sequence,
+            saving,
+        ));
     }
 }

@@ -28,7 +28,7 @@ const ENTRY: usize = size_of::<content::BlobRef>() + 8;
 
 /// The expected outputs of an attempt.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedOutputs {
     patterns: Vec<String>,
     set: GlobSet,
 }
@@ -41,7 +41,7 @@ pub(super) struct Collected {
     pub problem: Option<Outcome>,
 }
 
-impl Wanted {
+impl ExpectedOutputs {
     /// Parses the patterns: `*` and `?` do not match a slash, `**` does.
     pub(super) fn new(patterns: Vec<String>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
@@ -103,7 +103,12 @@ impl Wanted {
     }
 
     /// Lists the files to collect.
-    fn survey(&self, dir: &Path, limit: u64, matched: &mut [bool]) -> Result<Vec<Found>, String> {
+    fn survey(
+        &self,
+        dir: &Path,
+        limit: u64,
+        matched: &mut [bool],
+    ) -> Result<Vec<FoundFile>, String> {
         let mut found = Vec::new();
         let mut links = BTreeMap::<FileId, u64>::new();
         for entry in WalkDir::new(dir).min_depth(1).sort_by_file_name() {
@@ -138,7 +143,7 @@ impl Wanted {
             }
 
             hits.into_iter().for_each(|at| matched[at] = true);
-            found.push(Found::check(relative, meta)?);
+            found.push(FoundFile::check(relative, meta)?);
         }
 
         check_together(&found, &links, limit)?;
@@ -148,11 +153,11 @@ impl Wanted {
 
 /// Checks the conditions on all files together.
 fn check_together(
-    found: &[Found],
+    found: &[FoundFile],
     links: &BTreeMap<FileId, u64>,
     limit: u64,
 ) -> Result<(), String> {
-    let foreign = |file: &&Found| {
+    let foreign = |file: &&FoundFile| {
         let here = links.get(&files::id_of(&file.meta)).copied().unwrap_or(1);
         here < files::names_of(&file.meta)
     };
@@ -192,12 +197,12 @@ fn check_together(
 
 /// A file to collect.
 #[derive(Debug)]
-struct Found {
+struct FoundFile {
     path: PortablePath,
     meta: Metadata,
 }
 
-impl Found {
+impl FoundFile {
     fn check(relative: &Path, meta: Metadata) -> Result<Self, String> {
         let Some(name) = os::slashed(relative) else {
             return Err(format!("the name {relative:?} is not UTF-8"));

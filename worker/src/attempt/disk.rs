@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::os::files::{self, Seen};
+use crate::os::files::{self, SeenEntry};
 
 /// The shortest and the longest pause before the next check.
 const SOONEST: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ impl DiskLimits {
             return None;
         }
 
-        let mut count = Count {
+        let mut count = DiskCount {
             limits: self,
             bytes: 0,
             files: 0,
@@ -64,21 +64,21 @@ impl DiskLimits {
 }
 
 /// The usage counted so far.
-struct Count {
+struct DiskCount {
     limits: DiskLimits,
     bytes: u64,
     files: u64,
     exceeded: Option<String>,
 }
 
-impl Count {
-    fn add(&mut self, seen: Seen) -> ControlFlow<()> {
+impl DiskCount {
+    fn add(&mut self, seen: SeenEntry) -> ControlFlow<()> {
         match seen {
-            Seen::Entry(bytes) => {
+            SeenEntry::Entry(bytes) => {
                 self.files += 1;
                 self.take(bytes);
             }
-            Seen::TooDeep => {
+            SeenEntry::TooDeep => {
                 self.exceeded =
                     Some("its directories lie deeper in each other than is looked".to_owned());
             }

@@ -1,18 +1,18 @@
 //! The state of a worker, as it reports it to its owner. Every value is plain and has its unit in
 //! its name; the names are stable.
 
-use common::attempt::Held;
+use common::attempt::HeldAttempt;
 use common::host::HostFacts;
 use common::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::owner::policy::{Decision, Policy, Watched};
+use crate::owner::policy::{Decision, OwnerPolicy, Watched};
 use crate::owner::sight::{Reading, Sight, Topic};
 
 /// The state of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct StatusReport {
     /// The host's name in its identity.
     pub host: String,
     /// The master's address.
@@ -87,7 +87,7 @@ pub struct AttemptReport {
 }
 
 /// The sources of a report.
-pub(crate) struct Shown<'a> {
+pub(crate) struct ReportSources<'a> {
     pub(crate) host: &'a str,
     pub(crate) master: &'a str,
     pub(crate) facts: &'a HostFacts,
@@ -95,17 +95,17 @@ pub(crate) struct Shown<'a> {
     pub(crate) connected: (bool, Time),
     /// The reason why it is not connected, if so.
     pub(crate) out: Option<&'a str>,
-    pub(crate) policy: &'a Policy,
+    pub(crate) policy: &'a OwnerPolicy,
     pub(crate) machine: &'a Machine,
 }
 
-impl Shown<'_> {
+impl ReportSources<'_> {
     /// Makes the report at this time.
-    pub(crate) fn report(&self, now: Time) -> Report {
+    pub(crate) fn report(&self, now: Time) -> StatusReport {
         let (since, decision) = self.policy.decided();
         let why = self.policy.why().into_iter();
         let sensors = self.policy.sensors().iter();
-        Report {
+        StatusReport {
             host: self.host.to_owned(),
             master: self.master.to_owned(),
             connected: self.connected.0,
@@ -139,7 +139,7 @@ fn word(decision: Decision) -> &'static str {
     }
 }
 
-fn attempt_report(held: &Held) -> AttemptReport {
+fn attempt_report(held: &HeldAttempt) -> AttemptReport {
     use common::attempt::Phase;
     let (phase, reason) = match held.phase {
         Phase::Queued => ("queued", None),

@@ -8,10 +8,10 @@ use common::{Span, Speed, Time};
 
 use super::*;
 use crate::machine::Machine;
-use crate::owner::policy::Policy;
-use crate::owner::rules::{Room, Rules};
+use crate::owner::policy::OwnerPolicy;
+use crate::owner::rules::{HostSize, OwnerRules};
 
-fn report() -> Report {
+fn report() -> StatusReport {
     let facts = HostFacts {
         name: "h".to_owned(),
         slots: 3,
@@ -25,17 +25,17 @@ fn report() -> Report {
         network: true,
     };
 
-    let room = Room {
+    let room = HostSize {
         slots: 3,
         cores: 3,
         memory: 0,
         memory_per_task: 0,
     };
-    let policy = Policy::new(Rules::dedicated(), &room, [], Time(0));
+    let policy = OwnerPolicy::new(OwnerRules::dedicated(), &room, [], Time(0));
     let machine = Machine::new(3, Span::ZERO, None, []);
     let connected = (false, Time(0));
 
-    Shown {
+    ReportSources {
         host: "h",
         master: "m:1",
         facts: &facts,
@@ -50,7 +50,7 @@ fn report() -> Report {
 /// Has something asked of a worker in `dir`; what came of that, and what the loop was told of its
 /// switch.
 async fn asked<T>(dir: &Path, asking: impl Future<Output = T>) -> (T, Vec<Option<Sight>>) {
-    let (tell, mut questions) = tokio::sync::mpsc::unbounded_channel::<Question>();
+    let (tell, mut questions) = tokio::sync::mpsc::unbounded_channel::<ControlQuestion>();
     serve(dir.to_owned(), tell).unwrap();
 
     let mut asking = pin!(asking);
@@ -84,7 +84,10 @@ async fn a_worker_however_far_from_the_root_is_asked_by_its_own_account_only() {
             .mode()
     };
     let (said, switches) = asked(&far, async {
-        (ask(&far, &Ask::Status).await.unwrap(), mode() & 0o777)
+        (
+            ask(&far, &ControlRequest::Status).await.unwrap(),
+            mode() & 0o777,
+        )
     })
     .await;
     assert_eq!((said.0, said.1, switches), (report(), 0o600, vec![None]));
@@ -105,7 +108,7 @@ async fn many_ask_at_once_and_another_directory_is_another_worker() {
     let other = tempfile::tempdir().unwrap();
     let at_once = async {
         let here = dir.path();
-        let status = Ask::Status;
+        let status = ControlRequest::Status;
         let [a, b, c] = [ask(here, &status), ask(here, &status), ask(here, &status)];
         (tokio::join!(a, b, c), ask(other.path(), &status).await)
     };
@@ -122,9 +125,11 @@ async fn a_pause_is_a_file_and_the_loop_is_told_of_it_before_it_answers() {
     let dir = tempfile::tempdir().unwrap();
     let until = Some("9998-01-01T00:00:00Z".to_owned());
     let turned = async {
-        ask(dir.path(), &Ask::Pause { until }).await.unwrap();
+        ask(dir.path(), &ControlRequest::Pause { until })
+            .await
+            .unwrap();
         let said = fs::read_to_string(dir.path().join(pause::PAUSE_FILE)).unwrap();
-        ask(dir.path(), &Ask::Resume).await.unwrap();
+        ask(dir.path(), &ControlRequest::Resume).await.unwrap();
         said
     };
     let (said, switches) = asked(dir.path(), turned).await;
@@ -177,7 +182,7 @@ async fn where_no_worker_runs_that_is_said_and_a_pause_is_made_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
     for dir in [dir.path(), &dir.path().join("never")] {
         assert!(matches!(
-            ask(dir, &Ask::Status).await,
+            ask(dir, &ControlRequest::Status).await,
             Err(ControlError::NotRunning(_))
         ));
     }
@@ -187,14 +192,20 @@ async fn where_no_worker_runs_that_is_said_and_a_pause_is_made_all_the_same() {
         // A socket that nobody listens to any more.
         drop(std::os::unix::net::UnixListener::bind(dir.path().join("control")).unwrap());
         assert!(matches!(
-            ask(dir.path(), &Ask::Status).await,
+            ask(dir.path(), &ControlRequest::Status).await,
             Err(ControlError::NotRunning(_))
         ));
     }
 
-    without(dir.path(), &Ask::Pause { until: None }).unwrap();
+    without(dir.path(), &ControlRequest::Pause { until: None }).unwrap();
     assert!(paused(dir.path()).is_some_and(|switch| Path::new(&switch).ends_with("pause")));
-    without(dir.path(), &Ask::Resume).unwrap();
+    without(dir.path(), &ControlRequest::Resume).unwrap();
     assert_eq!(paused(dir.path()), None);
-    assert!(without(&dir.path().join("never"), &Ask::Pause { until: None }).is_err());
+    assert!(
+        without(
+            &dir.path().join("never"),
+            &ControlRequest::Pause { until: None }
+        )
+        .is_err()
+    );
 }

@@ -4,7 +4,7 @@ use common::{Span, Time};
 
 /// The external cause of an attempt's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum EndCause {
     /// None (so far): it ends by itself.
     Open,
     /// It ran longer than this limit.
@@ -17,7 +17,7 @@ pub(super) enum Verdict {
 
 /// A command that runs, is frozen, or has just ended.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(super) struct RunningCommand {
     /// The number of the command among those that this worker started.
     pub number: u64,
     limit: Option<Span>,
@@ -28,12 +28,12 @@ pub(super) struct Run {
     frozen: bool,
     /// Whether the master holds it, to give its slot to another attempt.
     pub held: bool,
-    pub verdict: Verdict,
+    pub verdict: EndCause,
     /// The time at which a command that was asked to end is killed.
     pub kill_at: Option<Time>,
 }
 
-impl Run {
+impl RunningCommand {
     /// Makes the run of a command that starts now.
     pub(super) fn started(now: Time, number: u64, limit: Option<Span>) -> Self {
         let ran = Span::ZERO;
@@ -48,7 +48,7 @@ impl Run {
             since: Some(now),
             frozen,
             held,
-            verdict: Verdict::Open,
+            verdict: EndCause::Open,
             kill_at: None,
         }
     }
@@ -110,13 +110,13 @@ impl Run {
     /// Returns its limit, if it has run that long and no verdict was given before.
     pub(super) fn overrun(&self, now: Time) -> Option<Span> {
         self.limit
-            .filter(|limit| self.verdict == Verdict::Open && self.ran(now) >= *limit)
+            .filter(|limit| self.verdict == EndCause::Open && self.ran(now) >= *limit)
     }
 
     /// Returns the next time at which it must be acted on, if it goes on as it is and may be frozen
     /// for no longer than `patience`.
     pub(super) fn next_wakeup(&self, patience: Option<Span>) -> Option<Time> {
-        let since = self.since.filter(|_| self.verdict == Verdict::Open);
+        let since = self.since.filter(|_| self.verdict == EndCause::Open);
         let left = match self.frozen {
             true => patience.filter(|_| !self.held),
             false => self

@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    fn tell(&mut self, event: Event) -> Vec<Action> {
+    fn tell(&mut self, event: MachineEvent) -> Vec<Action> {
         let mut actions = Vec::new();
         self.machine.step(self.now, event, &mut actions);
         actions.iter().for_each(|action| self.on_action(action));
@@ -276,17 +276,20 @@ impl World {
         let work = range
             .map(|i| if noops { noop(i) } else { command(i, limit) })
             .collect();
-        self.tell(Event::Assigned(work));
+        self.tell(MachineEvent::Assigned(work));
     }
 
     fn end(&mut self, id: AttemptId) {
         if matches!(self.places.get(&id), Some(Place::Running { .. })) {
             self.places.insert(id, Place::Exited);
-            self.tell(Event::Exited(id));
+            self.tell(MachineEvent::Exited(id));
         }
         self.places.remove(&id);
         self.doomed.remove(&id);
-        self.tell(Event::Ended(id, Box::new(Ending::bare(Outcome::Succeeded))));
+        self.tell(MachineEvent::Ended(
+            id,
+            Box::new(AttemptEnding::bare(Outcome::Succeeded)),
+        ));
     }
 
     fn play(&mut self, op: &Op) {
@@ -304,7 +307,7 @@ impl World {
                     Some(id) if fails => self.end(id),
                     Some(id) => {
                         self.places.insert(id, Place::Staged);
-                        self.tell(Event::Staged(id));
+                        self.tell(MachineEvent::Staged(id));
                     }
                     None => {}
                 }
@@ -322,36 +325,36 @@ impl World {
                     self.pick(which, |_, place| place == Place::Running { frozen: false })
                 {
                     self.places.insert(id, Place::Exited);
-                    self.tell(Event::Exited(id));
+                    self.tell(MachineEvent::Exited(id));
                 }
             }
-            Op::Owner(decision) => drop(self.tell(Event::Decided(decision))),
+            Op::Owner(decision) => drop(self.tell(MachineEvent::Decided(decision))),
             Op::Stop(which) => self
                 .any(which)
                 .into_iter()
-                .for_each(|id| drop(self.tell(Event::Stop(vec![id])))),
+                .for_each(|id| drop(self.tell(MachineEvent::Stop(vec![id])))),
             Op::Yield(which) => self
                 .any(which)
                 .into_iter()
-                .for_each(|id| drop(self.tell(Event::Yield(vec![id])))),
+                .for_each(|id| drop(self.tell(MachineEvent::Yield(vec![id])))),
             Op::Hold(which, held) => {
                 self.released += usize::from(!held);
                 self.any(which)
                     .into_iter()
-                    .for_each(|id| drop(self.tell(Event::Hold(vec![id], held))));
+                    .for_each(|id| drop(self.tell(MachineEvent::Hold(vec![id], held))));
             }
             Op::Abandon(which) => self.abandon(which),
             Op::Acknowledge(which) => {
                 let ended: Vec<_> = self.machine.ended().iter().copied().collect();
                 if !ended.is_empty() {
-                    self.tell(Event::Acknowledged(vec![ended[which % ended.len()]]));
+                    self.tell(MachineEvent::Acknowledged(vec![ended[which % ended.len()]]));
                 }
             }
             Op::Pass(seconds) => {
                 self.now = self.now + Span::from_secs(seconds);
-                self.tell(Event::Tick);
+                self.tell(MachineEvent::Tick);
             }
-            Op::Shutdown => drop(self.tell(Event::Shutdown)),
+            Op::Shutdown => drop(self.tell(MachineEvent::Shutdown)),
         }
     }
 
@@ -368,14 +371,14 @@ impl World {
                 .running
                 .get(&id)
                 .or(self.machine.collecting.get(&id));
-            if run.is_some_and(|run| run.verdict == Verdict::Stopped) {
+            if run.is_some_and(|run| run.verdict == EndCause::Stopped) {
                 // It is still to say what it took.
-                self.tell(Event::Abandon(vec![id]));
+                self.tell(MachineEvent::Abandon(vec![id]));
                 return;
             }
 
             self.fates.entry(id).or_insert(Fate::Abandoned);
-            self.tell(Event::Abandon(vec![id]));
+            self.tell(MachineEvent::Abandon(vec![id]));
             assert!(
                 !self
                     .machine
@@ -388,13 +391,13 @@ impl World {
 
     /// Lets everything come to its end.
     fn settle(&mut self) {
-        self.tell(Event::Decided(Decision::Run));
+        self.tell(MachineEvent::Decided(Decision::Run));
         while !self.places.is_empty() {
             let ids: Vec<_> = self.places.keys().copied().collect();
             for id in ids {
                 if self.places.get(&id) == Some(&Place::Staging) && !self.doomed.contains(&id) {
                     self.places.insert(id, Place::Staged);
-                    self.tell(Event::Staged(id));
+                    self.tell(MachineEvent::Staged(id));
                 } else if self.places.get(&id) != Some(&Place::Staged) || self.doomed.contains(&id)
                 {
                     self.end(id);
@@ -500,7 +503,7 @@ fn running(limit: Option<Span>) -> World {
 #[test]
 fn a_noop_ends_at_once_without_a_slot() {
     let mut world = running(None);
-    let actions = world.tell(Event::Assigned(vec![]));
+    let actions = world.tell(MachineEvent::Assigned(vec![]));
     assert_eq!(actions, []);
     world.assign(3, None, true);
     assert_eq!(world.machine.ended().len(), 3);
@@ -528,9 +531,9 @@ fn suspensions_do_not_count_against_the_limit() {
     world.play(&Op::Pass(3));
     assert!(world.doomed.is_empty());
     world.now = world.now + Span::from_secs(1);
-    assert_eq!(world.tell(Event::Tick), [Action::Terminate(id(1))]);
+    assert_eq!(world.tell(MachineEvent::Tick), [Action::Terminate(id(1))]);
     world.now = world.now + GRACE;
-    assert_eq!(world.tell(Event::Tick), [Action::Kill(id(1))]);
+    assert_eq!(world.tell(MachineEvent::Tick), [Action::Kill(id(1))]);
     world.end(id(1));
 
     let done = &world.outcomes[&id(1)];
@@ -545,10 +548,10 @@ fn suspensions_do_not_count_against_the_limit() {
 fn a_stop_is_delivered_as_such_also_when_the_command_ends_well_after_it() {
     let mut world = running(None);
     assert_eq!(
-        world.tell(Event::Stop(vec![id(1)])),
+        world.tell(MachineEvent::Stop(vec![id(1)])),
         [Action::Terminate(id(1))]
     );
-    assert_eq!(world.tell(Event::Stop(vec![id(1)])), []);
+    assert_eq!(world.tell(MachineEvent::Stop(vec![id(1)])), []);
     world.end(id(1));
     assert_eq!(world.outcomes[&id(1)].outcome, Outcome::Stopped);
 }
@@ -557,13 +560,16 @@ fn a_stop_is_delivered_as_such_also_when_the_command_ends_well_after_it() {
 fn a_frozen_command_is_killed_where_it_would_be_asked() {
     let mut world = running(None);
     world.play(&Op::Owner(PAUSED));
-    assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Kill(id(1))]);
+    assert_eq!(
+        world.tell(MachineEvent::Stop(vec![id(1)])),
+        [Action::Kill(id(1))]
+    );
     // And one that was asked before the owner came is not waited for.
     let mut world = running(None);
     world.play(&Op::Stop(0));
     assert!(
         world
-            .tell(Event::Decided(PAUSED))
+            .tell(MachineEvent::Decided(PAUSED))
             .contains(&Action::Kill(id(1)))
     );
 }
@@ -573,7 +579,7 @@ fn the_owner_gets_the_backlog_off_the_host_at_once_and_is_reported_first() {
     let mut world = running(None);
     world.assign(4, None, false);
 
-    let actions = world.tell(Event::Decided(PAUSED));
+    let actions = world.tell(MachineEvent::Decided(PAUSED));
     let returned: Vec<_> = actions
         .iter()
         .filter(|a| matches!(a, Action::Return(ids, _) if ids.len() == 4))
@@ -597,13 +603,13 @@ fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
     let mut world = running(None);
     world.play(&Op::Pass(6));
 
-    let actions = world.tell(Event::Hold(vec![id(1)], true));
+    let actions = world.tell(MachineEvent::Hold(vec![id(1)], true));
     assert_eq!(actions[0], Action::Freeze(id(1)));
     assert!(
         matches!(&actions[1..], [Action::Report(held)] if held[0].phase == Phase::Held),
         "{actions:?}"
     );
-    assert_eq!(world.tell(Event::Hold(vec![id(1)], true)), []);
+    assert_eq!(world.tell(MachineEvent::Hold(vec![id(1)], true)), []);
     world.assign(1, None, false);
     world.play(&Op::Stage {
         which: 0,
@@ -614,29 +620,29 @@ fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
     world.play(&Op::Pass(50));
 
     // The owner comes and goes: what is held stays so.
-    let actions = world.tell(Event::Decided(PAUSED));
+    let actions = world.tell(MachineEvent::Decided(PAUSED));
     assert!(
         actions.contains(&Action::Freeze(id(2))) && !actions.contains(&Action::Freeze(id(1))),
         "{actions:?}"
     );
 
-    let actions = world.tell(Event::Decided(Decision::Run));
+    let actions = world.tell(MachineEvent::Decided(Decision::Run));
     assert!(
         actions.contains(&Action::Thaw(id(2))) && !actions.contains(&Action::Thaw(id(1))),
         "{actions:?}"
     );
 
     // Let go on while its slot is taken, it waits for that; also for the owner.
-    world.tell(Event::Decided(PAUSED));
+    world.tell(MachineEvent::Decided(PAUSED));
     world.released += 1;
     assert!(
         !world
-            .tell(Event::Hold(vec![id(1)], false))
+            .tell(MachineEvent::Hold(vec![id(1)], false))
             .contains(&Action::Thaw(id(1)))
     );
     assert!(
         world
-            .tell(Event::Decided(Decision::Run))
+            .tell(MachineEvent::Decided(Decision::Run))
             .contains(&Action::Thaw(id(1))),
         "it was started first"
     );
@@ -655,7 +661,7 @@ fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
 #[test]
 fn what_is_held_and_of_no_use_any_more_dies_beside_those_that_took_its_slot() {
     let mut world = running(None);
-    world.tell(Event::Hold(vec![id(1)], true));
+    world.tell(MachineEvent::Hold(vec![id(1)], true));
     world.assign(2, None, false);
     world.play(&Op::Stage {
         which: 0,
@@ -690,11 +696,13 @@ fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not
         which: 0,
         fails: false,
     });
-    world.tell(Event::Hold(vec![id(1)], true));
+    world.tell(MachineEvent::Hold(vec![id(1)], true));
     world.play(&Op::Pass(1_000));
     assert!(world.doomed.is_empty() && world.machine.next_wakeup().is_none());
 
-    let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
+    let actions = world.tell(MachineEvent::Decided(Decision::Evict(
+        YieldReason::LowMemory,
+    )));
     assert!(
         actions.contains(&Action::Save(id(1))) && actions.contains(&Action::Kill(id(1))),
         "{actions:?}"
@@ -703,19 +711,22 @@ fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not
     assert_eq!(world.fates[&id(1)], Fate::Returned);
 
     let mut world = running(None);
-    world.tell(Event::Hold(vec![id(1)], true));
-    assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Kill(id(1))]);
+    world.tell(MachineEvent::Hold(vec![id(1)], true));
+    assert_eq!(
+        world.tell(MachineEvent::Stop(vec![id(1)])),
+        [Action::Kill(id(1))]
+    );
 }
 
 #[test]
 fn who_gives_way_has_its_state_saved_and_says_what_it_took_whatever_the_master_says_later() {
     let mut world = running(None);
     assert_eq!(
-        world.tell(Event::Yield(vec![id(1)])),
+        world.tell(MachineEvent::Yield(vec![id(1)])),
         [Action::Save(id(1)), Action::Terminate(id(1))]
     );
-    assert_eq!(world.tell(Event::Yield(vec![id(1)])), []);
-    assert_eq!(world.tell(Event::Abandon(vec![id(1)])), []);
+    assert_eq!(world.tell(MachineEvent::Yield(vec![id(1)])), []);
+    assert_eq!(world.tell(MachineEvent::Abandon(vec![id(1)])), []);
     world.end(id(1));
     assert_eq!(world.outcomes[&id(1)].outcome, Outcome::Stopped);
 }
@@ -724,16 +735,16 @@ fn who_gives_way_has_its_state_saved_and_says_what_it_took_whatever_the_master_s
 fn what_is_given_back_after_it_had_begun_says_what_it_took() {
     let mut world = running(None);
     world.play(&Op::Pass(7));
-    world.tell(Event::Shutdown);
+    world.tell(MachineEvent::Shutdown);
     world.places.insert(id(1), Place::Exited);
-    world.tell(Event::Exited(id(1)));
+    world.tell(MachineEvent::Exited(id(1)));
     world.places.remove(&id(1));
 
-    let ending = Ending {
+    let ending = AttemptEnding {
         cpu: Span::from_secs(3),
-        ..Ending::bare(Outcome::Signalled(15))
+        ..AttemptEnding::bare(Outcome::Signalled(15))
     };
-    let actions = world.tell(Event::Ended(id(1), Box::new(ending)));
+    let actions = world.tell(MachineEvent::Ended(id(1), Box::new(ending)));
     let spent = Spent {
         attempt: id(1),
         ran: Span::from_secs(7),
@@ -747,7 +758,7 @@ fn what_is_given_back_after_it_had_begun_says_what_it_took() {
 fn a_start_is_reported_once_it_has_lasted_and_a_short_one_never() {
     let mut world = running(None);
     world.now = world.machine.next_wakeup().unwrap();
-    let actions = world.tell(Event::Tick);
+    let actions = world.tell(MachineEvent::Tick);
     assert!(
         matches!(&actions[..], [Action::Report(held)] if held[0].phase == Phase::Running),
         "{actions:?}"
@@ -755,14 +766,14 @@ fn a_start_is_reported_once_it_has_lasted_and_a_short_one_never() {
     let mut world = running(None);
     world.end(id(1));
     world.now = world.now + Span::from_secs(1);
-    assert_eq!(world.tell(Event::Tick), []);
+    assert_eq!(world.tell(MachineEvent::Tick), []);
 }
 
 #[test]
 fn a_shutdown_gives_everything_back_and_then_says_so() {
     let mut world = running(None);
     world.assign(2, None, false);
-    assert!(!world.tell(Event::Shutdown).contains(&Action::Left));
+    assert!(!world.tell(MachineEvent::Shutdown).contains(&Action::Left));
     world.settle();
     assert!(world.left);
     assert!(
@@ -776,7 +787,10 @@ fn a_shutdown_gives_everything_back_and_then_says_so() {
 fn an_assignment_said_twice_is_made_once() {
     let mut world = World::new(2);
     world.assign(1, None, false);
-    assert_eq!(world.tell(Event::Assigned(vec![command(1, None)])), []);
+    assert_eq!(
+        world.tell(MachineEvent::Assigned(vec![command(1, None)])),
+        []
+    );
     world.settle();
     assert_eq!(world.outcomes.len(), 1);
 }
@@ -785,7 +799,7 @@ fn an_assignment_said_twice_is_made_once() {
 fn what_starts_together_with_others_waits_for_the_word() {
     let mut world = World::new(2);
     world.assigned.insert(id(1));
-    world.tell(Event::AssignedTogether(vec![command(1, None)]));
+    world.tell(MachineEvent::AssignedTogether(vec![command(1, None)]));
     world.play(&Op::Stage {
         which: 0,
         fails: false,
@@ -803,7 +817,7 @@ fn what_starts_together_with_others_waits_for_the_word() {
 
     // Others pass it.
     world.assigned.insert(id(2));
-    world.tell(Event::Assigned(vec![command(2, None)]));
+    world.tell(MachineEvent::Assigned(vec![command(2, None)]));
     world.play(&Op::Stage {
         which: 0,
         fails: false,
@@ -814,13 +828,13 @@ fn what_starts_together_with_others_waits_for_the_word() {
     );
     assert!(
         world
-            .tell(Event::Begin(vec![id(1)]))
+            .tell(MachineEvent::Begin(vec![id(1)]))
             .contains(&Action::Start(id(1)))
     );
 
     // Said again, it is neither made again nor held back.
     assert_eq!(
-        world.tell(Event::AssignedTogether(vec![command(1, None)])),
+        world.tell(MachineEvent::AssignedTogether(vec![command(1, None)])),
         []
     );
     assert_eq!(
@@ -835,11 +849,11 @@ fn what_starts_together_with_others_waits_for_the_word() {
 fn what_waits_for_the_word_says_at_once_that_it_is_ready_and_goes_back_to_an_owner_who_returns() {
     let mut world = World::new(1);
     world.assigned.insert(id(1));
-    world.tell(Event::AssignedTogether(vec![command(1, None)]));
+    world.tell(MachineEvent::AssignedTogether(vec![command(1, None)]));
     world.places.insert(id(1), Place::Staged);
 
-    let told = world.tell(Event::Staged(id(1)));
-    let ready = Held {
+    let told = world.tell(MachineEvent::Staged(id(1)));
+    let ready = HeldAttempt {
         attempt: id(1),
         phase: Phase::Ready,
         ran: Span::ZERO,
@@ -847,10 +861,10 @@ fn what_waits_for_the_word_says_at_once_that_it_is_ready_and_goes_back_to_an_own
         progress: None,
     };
     assert_eq!(told, [Action::Report(vec![ready])]);
-    world.tell(Event::Decided(PAUSED));
+    world.tell(MachineEvent::Decided(PAUSED));
     assert_eq!(world.fates.get(&id(1)), Some(&Fate::Returned));
     assert_eq!(
-        world.tell(Event::Begin(vec![id(1)])),
+        world.tell(MachineEvent::Begin(vec![id(1)])),
         [],
         "the word comes too late"
     );
@@ -859,7 +873,7 @@ fn what_waits_for_the_word_says_at_once_that_it_is_ready_and_goes_back_to_an_own
 #[test]
 fn progress_is_listed_while_the_command_runs() {
     let mut world = running(None);
-    world.tell(Event::Progress(vec![(id(1), 0.5), (id(9), 0.1)]));
+    world.tell(MachineEvent::Progress(vec![(id(1), 0.5), (id(9), 0.1)]));
     world.now = world.now + Span::from_secs(2);
     let held = world.machine.held(world.now);
     assert_eq!(
@@ -880,14 +894,17 @@ fn the_host_reports_as_often_as_the_most_watched_attempt_wants_while_it_is_held(
         ..command(index, None)
     };
     let work = vec![watched(1, 30), watched(2, 5), command(3, None)];
-    assert_eq!(after(Event::Assigned(work)), Some(Span::from_secs(5)));
     assert_eq!(
-        after(Event::Stop(vec![id(2)])),
+        after(MachineEvent::Assigned(work)),
+        Some(Span::from_secs(5))
+    );
+    assert_eq!(
+        after(MachineEvent::Stop(vec![id(2)])),
         Some(Span::from_secs(30)),
         "what was stopped needs no watching"
     );
 
-    assert_eq!(after(Event::Abandon(vec![id(1)])), None);
+    assert_eq!(after(MachineEvent::Abandon(vec![id(1)])), None);
 }
 
 #[test]
@@ -895,12 +912,12 @@ fn the_owners_time_runs_from_coming_and_going_not_from_changes_of_mind() {
     let mut world = World::new(1);
     let later = |world: &mut World, s| world.now = world.now + Span::from_secs(s);
     later(&mut world, 9);
-    world.tell(Event::Decided(PAUSED));
+    world.tell(MachineEvent::Decided(PAUSED));
     later(&mut world, 4);
-    world.tell(Event::Decided(Decision::Freeze(YieldReason::InUse)));
+    world.tell(MachineEvent::Decided(Decision::Freeze(YieldReason::InUse)));
     later(&mut world, 3);
     assert_eq!(world.machine.owner_for(world.now), Span::from_secs(7));
-    world.tell(Event::Decided(Decision::Run));
+    world.tell(MachineEvent::Decided(Decision::Run));
     assert_eq!(world.machine.owner_for(world.now), Span::ZERO);
 }
 
@@ -908,7 +925,7 @@ fn the_owners_time_runs_from_coming_and_going_not_from_changes_of_mind() {
 fn what_a_shutdown_ends_is_saved_before_and_what_the_master_stops_is_not() {
     let mut world = running(None);
     assert_eq!(
-        world.tell(Event::Shutdown),
+        world.tell(MachineEvent::Shutdown),
         [
             Action::Closing,
             Action::Save(id(1)),
@@ -918,7 +935,7 @@ fn what_a_shutdown_ends_is_saved_before_and_what_the_master_stops_is_not() {
 
     let mut world = running(None);
     assert_eq!(
-        world.tell(Event::Stop(vec![id(1)])),
+        world.tell(MachineEvent::Stop(vec![id(1)])),
         [Action::Terminate(id(1))]
     );
 }
@@ -930,7 +947,7 @@ fn busy(slots: usize, patience: Option<Span>) -> World {
     world.next = 10;
     for index in (1..=slots as u32).rev() {
         world.assigned.insert(id(index));
-        world.tell(Event::Assigned(vec![command(index, None)]));
+        world.tell(MachineEvent::Assigned(vec![command(index, None)]));
         world.play(&Op::Stage {
             which: 0,
             fails: false,
@@ -953,7 +970,7 @@ fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for
     let mut world = busy(4, None);
     world.assign(2, None, false);
 
-    let actions = world.tell(Event::Decided(Decision::Yield(YieldReason::Busy, 2)));
+    let actions = world.tell(MachineEvent::Decided(Decision::Yield(YieldReason::Busy, 2)));
     assert_eq!(frozen(&world), [1, 2], "4 and 3 were started first");
 
     let owner = OwnerState::Sharing(YieldReason::Busy, 2);
@@ -989,19 +1006,22 @@ fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for
     assert_eq!(held[0].frozen_for, Span::from_secs(9));
     world.end(id(4));
     assert_eq!(frozen(&world), [1], "3 and 2 run");
-    world.tell(Event::Decided(Decision::Freeze(YieldReason::InUse)));
+    world.tell(MachineEvent::Decided(Decision::Freeze(YieldReason::InUse)));
     assert_eq!(frozen(&world), [1, 2, 3]);
-    world.tell(Event::Decided(Decision::Yield(YieldReason::Busy, 1)));
+    world.tell(MachineEvent::Decided(Decision::Yield(YieldReason::Busy, 1)));
     assert_eq!(frozen(&world), [1, 2]);
 
-    world.tell(Event::Decided(Decision::Run));
+    world.tell(MachineEvent::Decided(Decision::Run));
     assert!(frozen(&world).is_empty());
 }
 
 #[test]
 fn an_owner_who_shares_gets_no_more_started_than_that() {
     let mut world = World::new(4);
-    world.tell(Event::Decided(Decision::Yield(YieldReason::InUse, 2)));
+    world.tell(MachineEvent::Decided(Decision::Yield(
+        YieldReason::InUse,
+        2,
+    )));
     world.assign(5, None, false);
 
     for _ in 0..5 {
@@ -1023,7 +1043,10 @@ fn an_owner_who_shares_gets_no_more_started_than_that() {
 #[test]
 fn what_is_suspended_for_too_long_is_saved_and_given_back_and_what_goes_on_is_not() {
     let mut world = busy(2, Some(Span::from_secs(600)));
-    world.tell(Event::Decided(Decision::Yield(YieldReason::InUse, 1)));
+    world.tell(MachineEvent::Decided(Decision::Yield(
+        YieldReason::InUse,
+        1,
+    )));
     assert_eq!(
         world.machine.next_wakeup(),
         Some(world.now + Span::from_secs(600))
@@ -1033,10 +1056,10 @@ fn what_is_suspended_for_too_long_is_saved_and_given_back_and_what_goes_on_is_no
     world.now = world.now + Span::from_secs(1);
 
     assert_eq!(
-        world.tell(Event::Tick),
+        world.tell(MachineEvent::Tick),
         [Action::Save(id(1)), Action::Kill(id(1))]
     );
-    assert_eq!(world.tell(Event::Tick), [], "once");
+    assert_eq!(world.tell(MachineEvent::Tick), [], "once");
     world.end(id(1));
     assert_eq!(
         world.fates[&id(1)],
@@ -1049,10 +1072,14 @@ fn what_is_suspended_for_too_long_is_saved_and_given_back_and_what_goes_on_is_no
 #[test]
 fn an_eviction_ends_what_is_suspended_at_once() {
     let mut world = busy(2, None);
-    world.tell(Event::Decided(Decision::Freeze(YieldReason::LowMemory)));
+    world.tell(MachineEvent::Decided(Decision::Freeze(
+        YieldReason::LowMemory,
+    )));
     assert!(world.doomed.is_empty());
 
-    let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
+    let actions = world.tell(MachineEvent::Decided(Decision::Evict(
+        YieldReason::LowMemory,
+    )));
     assert_eq!(
         actions,
         [1, 2]
@@ -1062,7 +1089,7 @@ fn an_eviction_ends_what_is_suspended_at_once() {
     );
 
     // A frozen process cannot be asked, and one that is given back is not given back twice.
-    assert_eq!(world.tell(Event::Shutdown), [Action::Closing]);
+    assert_eq!(world.tell(MachineEvent::Shutdown), [Action::Closing]);
     world.settle();
     assert!(world.left && world.fates.values().all(|fate| *fate == Fate::Returned));
 }
@@ -1070,8 +1097,10 @@ fn an_eviction_ends_what_is_suspended_at_once() {
 #[test]
 fn a_change_of_the_reason_is_reported_for_everything_that_is_suspended() {
     let mut world = busy(1, None);
-    world.tell(Event::Decided(Decision::Freeze(YieldReason::InUse)));
-    let actions = world.tell(Event::Decided(Decision::Freeze(YieldReason::OnBattery)));
+    world.tell(MachineEvent::Decided(Decision::Freeze(YieldReason::InUse)));
+    let actions = world.tell(MachineEvent::Decided(Decision::Freeze(
+        YieldReason::OnBattery,
+    )));
     let owner = OwnerState::Present(YieldReason::OnBattery);
     assert_eq!(actions[0], Action::Owner(owner));
     assert!(

@@ -11,8 +11,8 @@ use common::host::Confinement;
 use tokio::io::AsyncReadExt;
 
 use super::{
-    Confines, Freezer, Launch, Launcher, Limits, NOTHING, Report, Status, Survey, account, files,
-    is_root,
+    AttemptLimits, Confines, Freezer, Launch, Launcher, NOTHING, ProcessStatus, Survey,
+    WatcherReport, account, files, is_root,
 };
 
 /// The longest time that a command that does nothing may take. It is long, because the command gets
@@ -192,7 +192,7 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
         env: vec![("PATH".to_owned(), path.to_owned())],
         dir: dir.as_os_str().to_owned(),
         stdin: None,
-        limits: Limits::default(),
+        limits: AttemptLimits::default(),
         confines,
     };
 
@@ -208,13 +208,13 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
 
     loop {
         match process.report().await {
-            Report::Frozen => {}
-            Report::NotStarted(why) => return Err(why),
-            Report::Ended {
-                status: Status::Exited(0),
+            WatcherReport::Frozen => {}
+            WatcherReport::NotStarted(why) => return Err(why),
+            WatcherReport::Ended {
+                status: ProcessStatus::Exited(0),
                 ..
             } => return Ok(()),
-            Report::Ended { status, .. } => {
+            WatcherReport::Ended { status, .. } => {
                 let words = String::from_utf8_lossy(&words);
                 return Err(format!(
                     "a command that does nothing ended with {status:?}: {}",

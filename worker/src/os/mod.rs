@@ -84,7 +84,7 @@ pub struct Launch {
     /// The file that becomes standard input, below the directory; `None`: empty input.
     pub stdin: Option<String>,
     /// The limits of its resources.
-    pub limits: Limits,
+    pub limits: AttemptLimits,
     /// Its confinement.
     pub confines: Confines,
 }
@@ -116,7 +116,7 @@ impl Default for Confines {
 
 /// The resource limits of an attempt; `None` means no limit beyond the system's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct AttemptLimits {
     /// Memory of all its processes together, in bytes; where the host cannot limit that, the
     /// address space of each. From [`Confinement::Namespace`] on its own `/tmp` and `/dev/shm` may
     /// hold as much, each.
@@ -170,7 +170,7 @@ impl std::fmt::Display for Freezer {
 
 /// An order of the worker to a running process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum ProcessOrder {
     /// Ask every process to end.
     Terminate,
     /// Kill every process.
@@ -183,7 +183,7 @@ pub enum Order {
 
 /// A report of the process that watches over an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Report {
+pub enum WatcherReport {
     /// The command could not be started, and nothing runs; says why.
     NotStarted(String),
     /// Every process of the tree is frozen.
@@ -191,7 +191,7 @@ pub enum Report {
     /// The command ended, and no process of its tree is left.
     Ended {
         /// The way in which the command itself ended.
-        status: Status,
+        status: ProcessStatus,
         /// Processor time of the whole tree.
         cpu: Span,
         /// The limit of this host that ended it, if known.
@@ -201,7 +201,7 @@ pub enum Report {
 
 /// The way in which a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
+pub enum ProcessStatus {
     /// By itself, with this code.
     Exited(i32),
     /// By this signal.

@@ -16,10 +16,10 @@ mod words;
 use common::host::{Loan, OwnerState, YieldReason};
 use common::{Span, Time};
 
-use super::rules::{Room, Rules, Whole, limit};
+use super::rules::{HostSize, OwnerRules, Whole, limit};
 use super::sight::{Reading, Sight, Topic};
 use hours::WeekTime;
-use input::Input;
+use input::InputPolicy;
 use latch::{Latch, Pull};
 
 /// The decision on what tasks may do.
@@ -81,7 +81,7 @@ impl Decision {
 
 /// A reason for closing slots, in words for the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct ClosingReason {
     /// The reason itself.
     pub reason: YieldReason,
     /// A sentence with the sensor, its value, and the condition under which tasks are thawed.
@@ -101,8 +101,8 @@ pub struct Watched {
 
 /// The state machine; each worker has one.
 #[derive(Debug)]
-pub struct Policy {
-    rules: Rules,
+pub struct OwnerPolicy {
+    rules: OwnerRules,
     /// Logical processors.
     cores: f64,
     slots_in_use: u32,
@@ -112,7 +112,7 @@ pub struct Policy {
     /// The last given hour of the week, and the time at which it was given.
     hour: (Time, WeekTime),
     sensors: Vec<Watched>,
-    input: Input,
+    input: InputPolicy,
     load: Latch,
     memory: Latch,
     battery: Latch,
@@ -121,12 +121,12 @@ pub struct Policy {
     decision: (Time, Decision),
 }
 
-impl Policy {
+impl OwnerPolicy {
     /// Makes the state machine before any sight: no task runs. `sensors` are their names and
     /// topics; their order numbers them.
     pub fn new(
-        rules: Rules,
-        room: &Room,
+        rules: OwnerRules,
+        room: &HostSize,
         sensors: impl IntoIterator<Item = (String, Topic)>,
         now: Time,
     ) -> Self {
@@ -151,7 +151,7 @@ impl Policy {
             now,
             hour: (now, WeekTime::new(0, Span::ZERO)),
             sensors,
-            input: Input::new(idle, resume, rules.patience()),
+            input: InputPolicy::new(idle, resume, rules.patience()),
             load: latch(rules.load.busy_after_s, rules.load.free_after_s),
             memory: latch(0.0, rules.memory.free_after_s),
             battery: latch(0.0, rules.battery.resume_after_s),

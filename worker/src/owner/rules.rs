@@ -1,4 +1,4 @@
-//! The settings of the owner's policy ([`Rules`]): the `[owner]` section of a worker's
+//! The settings of the owner's policy ([`OwnerRules`]): the `[owner]` section of a worker's
 //! configuration, each key with its unit and default. They are parsed once and checked; the
 //! decisions are made in [`super::policy`].
 
@@ -13,7 +13,7 @@ use super::sight::Topic;
 /// The owner's rules: the times at which tasks may run, and the part of the host they may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Rules {
+pub struct OwnerRules {
     /// The number of slots that stay in use while input or load shows that the owner is there.
     pub slots_when_active: u32,
     /// The time that a task may be suspended before it is given back, in seconds; 0: for ever.
@@ -130,7 +130,7 @@ pub struct ProgramsRule {
     pub resume_after_s: f64,
 }
 
-impl Default for Rules {
+impl Default for OwnerRules {
     fn default() -> Self {
         Self {
             slots_when_active: 0,
@@ -210,7 +210,7 @@ impl Default for ProgramsRule {
 
 /// The slots and the memory of the host, and the memory limit of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct HostSize {
     /// The number of slots as configured.
     pub slots: u32,
     /// The number of logical processors.
@@ -221,7 +221,7 @@ pub struct Room {
     pub memory_per_task: u64,
 }
 
-impl Rules {
+impl OwnerRules {
     /// Returns the rules for a machine that nobody sits at: only switches and hours count, as in
     /// `configs/worker-dedicated.toml`.
     pub fn dedicated() -> Self {
@@ -259,7 +259,7 @@ impl Rules {
     }
 
     /// Returns the number of slots for tasks while the owner is away: at least one.
-    pub fn slots_idle(&self, room: &Room) -> u32 {
+    pub fn slots_idle(&self, room: &HostSize) -> u32 {
         let processors = (self.cpu_limit * f64::from(room.cores)).floor() as u32;
         room.slots
             .min(processors)
@@ -268,7 +268,7 @@ impl Rules {
     }
 
     /// Returns the number of slots that stay in use while the owner is there.
-    pub fn slots_in_use(&self, room: &Room) -> u32 {
+    pub fn slots_in_use(&self, room: &HostSize) -> u32 {
         self.slots_when_active
             .min(self.slots_idle(room))
             .min(fitting(self.memory_share_in_use, room))
@@ -401,7 +401,7 @@ fn held(key: &str, value: f64, holds: bool, wanted: &str) -> Result<(), String> 
 
 /// Returns the number of tasks that fit in this part of the memory; `u32::MAX` if memory or the
 /// limit of a task is unknown.
-fn fitting(share: f64, room: &Room) -> u32 {
+fn fitting(share: f64, room: &HostSize) -> u32 {
     if room.memory == 0 || room.memory_per_task == 0 {
         return u32::MAX;
     }
@@ -419,26 +419,26 @@ mod tests {
 
     #[test]
     fn slots_are_no_more_than_processors_and_memory_allow_and_never_none() {
-        let room = Room {
+        let room = HostSize {
             slots: 8,
             cores: 8,
             memory: 16 << 30,
             memory_per_task: 0,
         };
 
-        let rules = Rules {
+        let rules = OwnerRules {
             slots_when_active: 4,
-            ..Rules::default()
+            ..OwnerRules::default()
         };
         assert_eq!((rules.slots_idle(&room), rules.slots_in_use(&room)), (8, 4));
 
-        let half = Rules {
+        let half = OwnerRules {
             cpu_limit: 0.5,
             ..rules.clone()
         };
         assert_eq!((half.slots_idle(&room), half.slots_in_use(&room)), (4, 4));
 
-        let little = Rules {
+        let little = OwnerRules {
             cpu_limit: 0.01,
             ..rules.clone()
         };
@@ -448,7 +448,7 @@ mod tests {
         );
 
         // Three quarters of 16 GiB hold six tasks of 2 GiB, a quarter two.
-        let limited = Room {
+        let limited = HostSize {
             memory_per_task: 2 << 30,
             ..room
         };
@@ -457,7 +457,7 @@ mod tests {
             (6, 2)
         );
 
-        let unknown = Room {
+        let unknown = HostSize {
             memory: 0,
             ..limited
         };
@@ -465,14 +465,14 @@ mod tests {
             (rules.slots_idle(&unknown), rules.slots_in_use(&unknown)),
             (8, 4)
         );
-        assert_eq!(Rules::default().slots_in_use(&room), 0);
+        assert_eq!(OwnerRules::default().slots_in_use(&room), 0);
     }
 
     #[test]
     fn the_cache_and_all_tasks_together_stay_within_the_share_of_the_disk() {
-        let rules = Rules {
+        let rules = OwnerRules {
             disk_share: 0.25,
-            ..Rules::default()
+            ..OwnerRules::default()
         };
         assert_eq!(
             (
@@ -511,7 +511,7 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused_by_its_key() {
-        type Spoil = fn(&mut Rules);
+        type Spoil = fn(&mut OwnerRules);
         let cases: [(&str, Spoil); 9] = [
             ("owner.cpu_limit", |r| r.cpu_limit = 0.0),
             ("owner.cpu_limit", |r| r.cpu_limit = f64::NAN),
@@ -532,7 +532,7 @@ mod tests {
             }),
         ];
         for (key, spoil) in cases {
-            let mut rules = Rules::default();
+            let mut rules = OwnerRules::default();
             assert_eq!(rules.check(), Ok(()));
             spoil(&mut rules);
             let error = rules.check().unwrap_err();
@@ -542,6 +542,6 @@ mod tests {
             );
         }
 
-        assert_eq!(Rules::dedicated().check(), Ok(()));
+        assert_eq!(OwnerRules::dedicated().check(), Ok(()));
     }
 }

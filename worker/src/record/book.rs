@@ -1,23 +1,23 @@
-//! The [`Recorder`] and its file together, behind a lock that only threads take which may wait for
+//! The [`AvailabilityRecorder`] and its file together, behind a lock that only threads take which may wait for
 //! a disk, never the worker's loop.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use common::Span;
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::wire::worker::MAX_STRETCHES;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::kept::Kept;
-use super::{Look, Recorder};
+use super::kept::UnsentIntervals;
+use super::{AvailabilityRecorder, Look};
 
 /// The file in the worker's directory.
 const FILE: &str = "availability";
 
 /// The next intervals for the master, with the number of the last one; `None` if it has them all.
 #[derive(Debug)]
-pub(crate) struct Due(pub(crate) Option<(u64, Vec<Stretch>)>);
+pub(crate) struct DueIntervals(pub(crate) Option<(u64, Vec<AvailabilityInterval>)>);
 
 /// The record of the host's availability.
 #[derive(Debug, Clone)]
@@ -25,8 +25,8 @@ pub(crate) struct Book(Option<Arc<Mutex<Pages>>>);
 
 #[derive(Debug)]
 struct Pages {
-    recorder: Recorder,
-    kept: Kept,
+    recorder: AvailabilityRecorder,
+    kept: UnsentIntervals,
 }
 
 impl Book {
@@ -39,9 +39,9 @@ impl Book {
             return Self(None);
         }
 
-        match Kept::open(&path, limit as usize) {
+        match UnsentIntervals::open(&path, limit as usize) {
             Ok(kept) => {
-                let recorder = Recorder::new(every, kept.until());
+                let recorder = AvailabilityRecorder::new(every, kept.until());
                 Self(Some(Arc::new(Mutex::new(Pages { recorder, kept }))))
             }
             Err(error) => {
@@ -52,7 +52,7 @@ impl Book {
     }
 
     /// Records a look, and then reports what is due.
-    pub(crate) fn look<T: From<Due> + Send + 'static>(
+    pub(crate) fn look<T: From<DueIntervals> + Send + 'static>(
         &self,
         look: Look,
         tell: &UnboundedSender<T>,
@@ -61,7 +61,7 @@ impl Book {
     }
 
     /// Drops everything up to this number, which the master has; then reports what is due.
-    pub(crate) fn acknowledged<T: From<Due> + Send + 'static>(
+    pub(crate) fn acknowledged<T: From<DueIntervals> + Send + 'static>(
         &self,
         last: u64,
         tell: &UnboundedSender<T>,
@@ -70,11 +70,11 @@ impl Book {
     }
 
     /// Reports what is due.
-    pub(crate) fn ask<T: From<Due> + Send + 'static>(&self, tell: &UnboundedSender<T>) {
+    pub(crate) fn ask<T: From<DueIntervals> + Send + 'static>(&self, tell: &UnboundedSender<T>) {
         self.then_tell(tell, |_| Ok(()));
     }
 
-    fn then_tell<T: From<Due> + Send + 'static>(
+    fn then_tell<T: From<DueIntervals> + Send + 'static>(
         &self,
         tell: &UnboundedSender<T>,
         act: impl FnOnce(&mut Pages) -> std::io::Result<()> + Send + 'static,
@@ -86,7 +86,7 @@ impl Book {
             if let Err(error) = act(&mut pages) {
                 tracing::warn!(%error, "recorded availability could not be written down");
             }
-            let _ = tell.send(Due(pages.kept.batch(MAX_STRETCHES)).into());
+            let _ = tell.send(DueIntervals(pages.kept.batch(MAX_STRETCHES)).into());
         });
     }
 

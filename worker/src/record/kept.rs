@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use common::Time;
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::journal;
 use serde::{Deserialize, Serialize};
 
@@ -17,28 +17,28 @@ const REWRITE_ABOVE: u64 = 64 * 1024;
 
 /// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
-enum Entry {
+enum KeptLine {
     /// The next number, and the end of the recorded time.
     Base { next: u64, until: Time },
     /// An interval with its number.
-    Stretch(u64, Stretch),
+    Stretch(u64, AvailabilityInterval),
     /// Records after this time are void: the clock was wrong.
     ForgetAfter(Time),
 }
 
 /// The intervals that the master does not have yet.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct UnsentIntervals {
     path: PathBuf,
     file: File,
     bytes: u64,
     limit: usize,
-    pending: VecDeque<(u64, Stretch)>,
+    pending: VecDeque<(u64, AvailabilityInterval)>,
     next: u64,
     until: Time,
 }
 
-impl Kept {
+impl UnsentIntervals {
     /// Opens or creates the file. Damaged entries, and everything after them, are left out.
     pub(crate) fn open(path: &Path, limit: usize) -> io::Result<Self> {
         let bytes = match fs::read(path) {
@@ -61,7 +61,7 @@ impl Kept {
 
         let mut at = 0;
         loop {
-            match journal::first::<Entry>(&bytes[at..]) {
+            match journal::first::<KeptLine>(&bytes[at..]) {
                 Ok(Some((entry, length))) => {
                     kept.take(entry);
                     at += length;
@@ -78,10 +78,10 @@ impl Kept {
         Ok(kept)
     }
 
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: KeptLine) {
         match entry {
-            Entry::Base { next, until } => (self.next, self.until) = (next, until),
-            Entry::Stretch(number, stretch) => {
+            KeptLine::Base { next, until } => (self.next, self.until) = (next, until),
+            KeptLine::Stretch(number, stretch) => {
                 self.next = self.next.max(number.saturating_add(1));
                 self.until = stretch.end;
                 self.pending.push_back((number, stretch));
@@ -89,7 +89,7 @@ impl Kept {
                     self.pending.pop_front();
                 }
             }
-            Entry::ForgetAfter(time) => {
+            KeptLine::ForgetAfter(time) => {
                 self.pending.retain(|(_, stretch)| stretch.end <= time);
                 self.until = self.until.min(time);
             }
@@ -102,16 +102,16 @@ impl Kept {
     }
 
     /// Keeps a complete interval.
-    pub(crate) fn add(&mut self, stretch: Stretch) -> io::Result<()> {
-        self.write(Entry::Stretch(self.next, stretch))
+    pub(crate) fn add(&mut self, stretch: AvailabilityInterval) -> io::Result<()> {
+        self.write(KeptLine::Stretch(self.next, stretch))
     }
 
     /// Drops the intervals that a wrong clock recorded.
     pub(crate) fn forget_after(&mut self, time: Time) -> io::Result<()> {
-        self.write(Entry::ForgetAfter(time))
+        self.write(KeptLine::ForgetAfter(time))
     }
 
-    fn write(&mut self, entry: Entry) -> io::Result<()> {
+    fn write(&mut self, entry: KeptLine) -> io::Result<()> {
         let mut bytes = Vec::new();
         journal::append(&entry, &mut bytes).map_err(io::Error::other)?;
         self.take(entry);
@@ -125,7 +125,7 @@ impl Kept {
     }
 
     /// Returns the oldest intervals, at most `most`, with the number of the last of them.
-    pub(crate) fn batch(&self, most: usize) -> Option<(u64, Vec<Stretch>)> {
+    pub(crate) fn batch(&self, most: usize) -> Option<(u64, Vec<AvailabilityInterval>)> {
         let batch = self.pending.iter().take(most);
         let last = self
             .pending
@@ -164,11 +164,11 @@ impl Kept {
     /// Writes the pending intervals, and nothing else, into a new file.
     fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
-        let append = |entry: &Entry, bytes: &mut Vec<u8>| {
+        let append = |entry: &KeptLine, bytes: &mut Vec<u8>| {
             journal::append(entry, bytes).map_err(io::Error::other)
         };
         append(
-            &Entry::Base {
+            &KeptLine::Base {
                 next: self.next,
                 until: self.until,
             },
@@ -177,13 +177,13 @@ impl Kept {
 
         let mut until = Time(0);
         for (number, stretch) in &self.pending {
-            append(&Entry::Stretch(*number, stretch.clone()), &mut bytes)?;
+            append(&KeptLine::Stretch(*number, stretch.clone()), &mut bytes)?;
             until = stretch.end;
         }
 
         if until != self.until {
             append(
-                &Entry::Base {
+                &KeptLine::Base {
                     next: self.next,
                     until: self.until,
                 },
@@ -211,19 +211,19 @@ mod tests {
     use super::*;
     use common::host::OwnerState;
 
-    fn stretch(start: u64) -> Stretch {
-        Stretch::of(Time(start), Time(start + 10), OwnerState::Away, 1.0)
+    fn stretch(start: u64) -> AvailabilityInterval {
+        AvailabilityInterval::of(Time(start), Time(start + 10), OwnerState::Away, 1.0)
     }
 
-    fn starts(kept: &Kept) -> Vec<u64> {
+    fn starts(kept: &UnsentIntervals) -> Vec<u64> {
         kept.batch(usize::MAX)
             .map_or_else(Vec::new, |(_, all)| all.iter().map(|s| s.start.0).collect())
     }
 
-    fn with(starts: &[u64], limit: usize) -> (tempfile::TempDir, PathBuf, Kept) {
+    fn with(starts: &[u64], limit: usize) -> (tempfile::TempDir, PathBuf, UnsentIntervals) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("availability");
-        let mut kept = Kept::open(&path, limit).unwrap();
+        let mut kept = UnsentIntervals::open(&path, limit).unwrap();
         starts
             .iter()
             .for_each(|start| kept.add(stretch(*start)).unwrap());
@@ -240,7 +240,7 @@ mod tests {
         kept.acknowledge(2).unwrap();
         drop(kept);
 
-        let mut kept = Kept::open(&path, 100).unwrap();
+        let mut kept = UnsentIntervals::open(&path, 100).unwrap();
         // An acknowledgement is not written down: what was sent before is sent again, and is there
         // once.
         kept.acknowledge(2).unwrap();
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(kept.batch(3), None);
         drop(kept);
 
-        let mut kept = Kept::open(&path, 100).unwrap();
+        let mut kept = UnsentIntervals::open(&path, 100).unwrap();
         assert_eq!(
             (kept.batch(3), kept.until()),
             (None, Time(50)),
@@ -266,7 +266,10 @@ mod tests {
         assert_eq!(starts(&kept), all[19_950..]);
         assert!(fs::metadata(&path).unwrap().len() < 2 * REWRITE_ABOVE);
         drop(kept);
-        assert_eq!(starts(&Kept::open(&path, 50).unwrap()), all[19_950..]);
+        assert_eq!(
+            starts(&UnsentIntervals::open(&path, 50).unwrap()),
+            all[19_950..]
+        );
     }
 
     #[test]
@@ -275,13 +278,16 @@ mod tests {
         drop(kept);
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() - 3]).unwrap();
-        let mut kept = Kept::open(&path, 100).unwrap();
+        let mut kept = UnsentIntervals::open(&path, 100).unwrap();
         assert_eq!(starts(&kept), [10]);
         kept.add(stretch(70)).unwrap();
         drop(kept);
-        assert_eq!(starts(&Kept::open(&path, 100).unwrap()), [10, 70]);
+        assert_eq!(
+            starts(&UnsentIntervals::open(&path, 100).unwrap()),
+            [10, 70]
+        );
         fs::write(&path, b"\x05\0\0\0nonsense and more").unwrap();
-        assert_eq!(Kept::open(&path, 100).unwrap().batch(1), None);
+        assert_eq!(UnsentIntervals::open(&path, 100).unwrap().batch(1), None);
     }
 
     #[test]
@@ -291,7 +297,7 @@ mod tests {
         kept.add(stretch(110)).unwrap();
         assert_eq!(starts(&kept), [10, 20, 110]);
         drop(kept);
-        let kept = Kept::open(&path, 100).unwrap();
+        let kept = UnsentIntervals::open(&path, 100).unwrap();
         assert_eq!(
             (starts(&kept), kept.until()),
             (vec![10, 20, 110], Time(120))

@@ -122,12 +122,12 @@ impl<S: Contents> Blobs<S> {
 
 /// Copies that need not survive a crash, and stay as long as this value.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct BlobHold {
     blobs: Arc<Blobs>,
     hashes: Vec<BlobHash>,
 }
 
-impl Hold {
+impl BlobHold {
     /// Makes an empty hold.
     pub(crate) fn new(blobs: &Arc<Blobs>) -> Self {
         Self {
@@ -154,7 +154,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for BlobHold {
     fn drop(&mut self) {
         self.blobs.release(&self.hashes);
     }

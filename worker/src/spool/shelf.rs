@@ -9,13 +9,13 @@ use link::Contents;
 
 use super::blobs::Blobs;
 use super::medium::Medium;
-use super::writer::{Desk, Request, Spooled};
-use super::{Moment, Spool};
+use super::writer::{PendingRequests, SpoolRequest, Spooled};
+use super::{HostMoment, Spool};
 
 /// A spool with its pending requests.
 #[derive(Debug)]
 pub struct Shelf<S> {
-    desk: Desk<S>,
+    desk: PendingRequests<S>,
     blobs: Arc<Blobs<S>>,
     ids: Vec<AttemptId>,
 }
@@ -30,7 +30,7 @@ impl<S: Contents> Shelf<S> {
         let spool = Spool::on(log, Arc::clone(&blobs))?;
         let ids = spool.ids().collect();
         Ok(Self {
-            desk: Desk::new(spool),
+            desk: PendingRequests::new(spool),
             blobs,
             ids,
         })
@@ -58,7 +58,7 @@ impl<S: Contents> Shelf<S> {
     }
 
     /// Takes a request.
-    pub fn take(&mut self, request: Request) {
+    pub fn take(&mut self, request: SpoolRequest) {
         self.desk.take(request);
     }
 
@@ -66,7 +66,7 @@ impl<S: Contents> Shelf<S> {
     ///
     /// # Errors
     /// If the disk fails for another reason: the worker ends then.
-    pub fn work(&mut self, now: Moment, say: &mut dyn FnMut(Spooled)) -> io::Result<()> {
+    pub fn work(&mut self, now: HostMoment, say: &mut dyn FnMut(Spooled)) -> io::Result<()> {
         self.desk.work(now, say)
     }
 

@@ -32,8 +32,8 @@ fn completion(index: u32, outputs: Vec<OutputFile>) -> Completion {
     }
 }
 
-fn moment(at: u64) -> Moment {
-    Moment {
+fn moment(at: u64) -> HostMoment {
+    HostMoment {
         boot: Some(Uuid::from_u128(9)),
         at: Time(at),
     }
@@ -58,7 +58,7 @@ fn output(spool: &Spool, dir: &Path, bytes: &[u8]) -> OutputFile {
     }
 }
 
-fn append(spool: &mut Spool, completions: &[Completion], ended: Moment) {
+fn append(spool: &mut Spool, completions: &[Completion], ended: HostMoment) {
     spool
         .append(completions.iter().map(|completion| (completion, ended)))
         .unwrap();
@@ -140,7 +140,7 @@ fn completions_are_read_back_as_they_were_with_their_age() {
         }]
     );
 
-    let other_boot = Moment {
+    let other_boot = HostMoment {
         boot: Some(Uuid::from_u128(10)),
         at: Time(5_000),
     };
@@ -258,8 +258,8 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
         bytes: Vec::new(),
         room: Arc::clone(&room),
     };
-    let mut desk = writer::Desk::new(Spool::on(Box::new(small), blobs).unwrap());
-    let mut work = |requests: Vec<writer::Request>| {
+    let mut desk = writer::PendingRequests::new(Spool::on(Box::new(small), blobs).unwrap());
+    let mut work = |requests: Vec<writer::SpoolRequest>| {
         requests.into_iter().for_each(|request| desk.take(request));
         let mut said = Vec::new();
         desk.work(moment(1), &mut |spooled| said.push(spooled))
@@ -267,7 +267,7 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
         (said, desk.waiting())
     };
 
-    let append = |completions| writer::Request::Append {
+    let append = |completions| writer::SpoolRequest::Append {
         completions,
         more: false,
     };
@@ -294,14 +294,14 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
 
     // The master may ask for them again. What it has is removed meanwhile, and that makes the room.
     let again = vec![attempt(1_001), attempt(1_002)];
-    let (said, waits) = work(vec![writer::Request::Read(again)]);
+    let (said, waits) = work(vec![writer::SpoolRequest::Read(again)]);
     assert!(
         matches!(&said[..], [writer::Spooled::Read(all)] if all.len() == 2),
         "{said:?}"
     );
     assert!(waits);
 
-    let (said, waits) = work(vec![writer::Request::Forget(
+    let (said, waits) = work(vec![writer::SpoolRequest::Forget(
         [&ids[..], &[attempt(1_001)]].concat(),
     )]);
     assert!(said.is_empty() && waits, "{said:?}");
@@ -310,7 +310,7 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
     let (said, waits) = work(vec![]);
     assert!(said.is_empty() && !waits, "{said:?}");
 
-    let (said, _) = work(vec![writer::Request::Read(vec![
+    let (said, _) = work(vec![writer::SpoolRequest::Read(vec![
         attempt(1_001),
         attempt(1_002),
     ])]);

@@ -9,7 +9,7 @@ use common::{AttemptId, Completion};
 use link::{BlobStore, Contents};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Moment, Spool};
+use super::{HostMoment, Spool};
 
 /// The shortest time between two syncs while completions come in crowds, or more work is queued, so
 /// that more of them share one.
@@ -22,7 +22,7 @@ const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A request to the thread.
 #[derive(Debug)]
-pub enum Request {
+pub enum SpoolRequest {
     /// Make these durable; answered by [`Spooled::Durable`]. They may wait a little for others if
     /// more work is queued here: then nobody waits for these alone.
     Append {
@@ -54,15 +54,15 @@ pub enum Spooled {
 /// Starts the thread; it ends when the returned sender is dropped and every request is done.
 pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     spool: Spool,
-    now: fn() -> Moment,
+    now: fn() -> HostMoment,
     answers: UnboundedSender<T>,
-) -> std::io::Result<(mpsc::Sender<Request>, thread::JoinHandle<()>)> {
+) -> std::io::Result<(mpsc::Sender<SpoolRequest>, thread::JoinHandle<()>)> {
     let (requests, inbox) = mpsc::channel();
     let thread = thread::Builder::new()
         .name("spool".to_owned())
         .stack_size(256 * 1024)
         .spawn(move || {
-            let mut desk = Desk::new(spool);
+            let mut desk = PendingRequests::new(spool);
             let mut crowd: Option<Instant> = None;
 
             // Completions that wait for disk space are tried again even if no more requests come,
@@ -99,7 +99,7 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
 
 /// Returns the next request, or `Some(None)` after a while if completions wait for disk space.
 /// Returns `None` if no more requests can come and nothing waits.
-fn next(inbox: &mpsc::Receiver<Request>, waiting: bool) -> Option<Option<Request>> {
+fn next(inbox: &mpsc::Receiver<SpoolRequest>, waiting: bool) -> Option<Option<SpoolRequest>> {
     if !waiting {
         return inbox.recv().ok().map(Some);
     }
@@ -115,17 +115,17 @@ fn next(inbox: &mpsc::Receiver<Request>, waiting: bool) -> Option<Option<Request
 
 /// The pending requests of the spool, in the order of work: new completions first, in one sync.
 #[derive(Debug)]
-pub(crate) struct Desk<S = BlobStore> {
+pub(crate) struct PendingRequests<S = BlobStore> {
     spool: Spool<S>,
     new: Vec<Completion>,
     /// Completions for which the disk had no space, and when they came.
-    unsaved: Vec<(Completion, Moment)>,
+    unsaved: Vec<(Completion, HostMoment)>,
     gone: Vec<AttemptId>,
     wanted: Vec<Vec<AttemptId>>,
     more: bool,
 }
 
-impl<S: Contents> Desk<S> {
+impl<S: Contents> PendingRequests<S> {
     /// Makes a desk without requests.
     pub(crate) fn new(spool: Spool<S>) -> Self {
         Self {
@@ -139,17 +139,17 @@ impl<S: Contents> Desk<S> {
     }
 
     /// Takes a request.
-    pub(crate) fn take(&mut self, request: Request) {
+    pub(crate) fn take(&mut self, request: SpoolRequest) {
         match request {
-            Request::Append {
+            SpoolRequest::Append {
                 mut completions,
                 more,
             } => {
                 self.new.append(&mut completions);
                 self.more |= more;
             }
-            Request::Forget(attempts) => self.gone.extend(attempts),
-            Request::Read(attempts) => self.wanted.push(attempts),
+            SpoolRequest::Forget(attempts) => self.gone.extend(attempts),
+            SpoolRequest::Read(attempts) => self.wanted.push(attempts),
         }
     }
 
@@ -167,7 +167,7 @@ impl<S: Contents> Desk<S> {
     /// delivered, and are written as soon as there is space, unless they are forgotten before.
     pub(crate) fn work(
         &mut self,
-        now: Moment,
+        now: HostMoment,
         say: &mut dyn FnMut(Spooled),
     ) -> std::io::Result<()> {
         self.more = false;
@@ -201,7 +201,7 @@ impl<S: Contents> Desk<S> {
     }
 
     /// Tries again to write the completions that had no space before.
-    fn save(&mut self, now: Moment) -> std::io::Result<()> {
+    fn save(&mut self, now: HostMoment) -> std::io::Result<()> {
         if self.unsaved.is_empty() {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl<S: Contents> Desk<S> {
         Ok(())
     }
 
-    fn append(&mut self, now: Moment, say: &mut dyn FnMut(Spooled)) -> std::io::Result<()> {
+    fn append(&mut self, now: HostMoment, say: &mut dyn FnMut(Spooled)) -> std::io::Result<()> {
         if self.new.is_empty() {
             return Ok(());
         }
@@ -261,7 +261,7 @@ impl<S: Contents> Desk<S> {
 }
 
 /// Makes the delivery of a completion that ended at `ended`.
-fn delivery(completion: Completion, ended: Moment, now: Moment) -> Delivery {
+fn delivery(completion: Completion, ended: HostMoment, now: HostMoment) -> Delivery {
     Delivery {
         ago: now.since(ended),
         completion,

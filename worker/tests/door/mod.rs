@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::attempt::{Completion, Held, Phase};
+use common::attempt::{Completion, HeldAttempt, Phase};
 use common::host::{HostFacts, Status};
 use common::token::Role;
 use common::wire::stream::Open;
@@ -39,7 +39,7 @@ pub(crate) struct Master {
 pub(crate) struct Worker {
     pub(crate) connection: quinn::Connection,
     pub(crate) control: Channel,
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: Vec<HeldAttempt>,
     pub(crate) status: Status,
     pub(crate) facts: HostFacts,
 }

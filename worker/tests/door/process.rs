@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use worker::os::{Process, Report, Status};
+use worker::os::{Process, ProcessStatus, WatcherReport};
 
 /// A test fails if what it waits for has not come by then. Long, because tasks get no processor
 /// that others want.
@@ -30,18 +30,18 @@ pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
 }
 
 /// What comes of it in the end.
-pub(crate) async fn end(process: &mut Process) -> Report {
+pub(crate) async fn end(process: &mut Process) -> WatcherReport {
     loop {
         match within(process.report()).await {
-            Report::Frozen => {}
+            WatcherReport::Frozen => {}
             report => return report,
         }
     }
 }
 
-pub(crate) async fn status(process: &mut Process) -> Status {
+pub(crate) async fn status(process: &mut Process) -> ProcessStatus {
     match end(process).await {
-        Report::Ended { status, .. } => status,
+        WatcherReport::Ended { status, .. } => status,
         other => panic!("{other:?}"),
     }
 }

@@ -1,12 +1,12 @@
 //! What a worker records of its host is sent until it is kept.
 
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 
 use super::*;
 
 impl Worker {
     /// What it has recorded next.
-    async fn recorded(&mut self) -> (u64, Vec<Stretch>) {
+    async fn recorded(&mut self) -> (u64, Vec<AvailabilityInterval>) {
         self.until(|message| match message {
             ToMaster::Recorded { last, stretches } => Some((last, stretches)),
             _ => None,
@@ -25,7 +25,7 @@ pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
     let mut worker = master.welcome(Vec::new()).await;
     let (_, first) = worker.recorded().await;
     assert!(
-        !first.is_empty() && first.iter().all(Stretch::is_sound),
+        !first.is_empty() && first.iter().all(AvailabilityInterval::is_sound),
         "{first:?}"
     );
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use worker::owner::sensors::{self, View};
+use worker::owner::sensors::{self, SensorSight};
 use worker::owner::sight::Sight;
 
 use super::Finding;
@@ -53,7 +53,7 @@ pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
     views.iter().map(sensor).collect()
 }
 
-fn sensor(view: &View) -> Finding {
+fn sensor(view: &SensorSight) -> Finding {
     let check = format!("sensor: {}", view.name);
     let what = sensors::words(&view.sight);
     match view.sight {
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_wrong_and_what_is_not_there_is_not() {
         let see = |sight| {
-            sensor(&View {
+            sensor(&SensorSight {
                 name: "evdev",
                 topic: Topic::Input,
                 sight,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use common::Time;
 use common::wire::Versions;
-use link::{Identity, LinkError, Probe, Purpose, Validity, Way};
+use link::{Carrier, Identity, LinkError, Probe, Purpose, Validity};
 
 use super::Finding;
 use crate::failure::Failure;
@@ -57,13 +57,13 @@ pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) 
 
     let mut findings = vec![certificate(check("certificate"), who, identity)];
     let (udp, tcp) = tokio::join!(
-        link::probe(identity, Way::Udp),
-        link::probe(identity, Way::Tcp)
+        link::probe(identity, Carrier::Udp),
+        link::probe(identity, Carrier::Tcp)
     );
     let reached = udp.as_ref().or(tcp.as_ref()).ok().cloned();
     findings.extend([
-        way(&check, identity, Way::Udp, udp, reached.is_some()),
-        way(&check, identity, Way::Tcp, tcp, reached.is_some()),
+        way(&check, identity, Carrier::Udp, udp, reached.is_some()),
+        way(&check, identity, Carrier::Tcp, tcp, reached.is_some()),
     ]);
 
     if let Some(probe) = reached {
@@ -137,7 +137,7 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
 fn way(
     check: &impl Fn(&str) -> String,
     identity: &Identity,
-    way: Way,
+    way: Carrier,
     probe: Result<Probe, LinkError>,
     spared: bool,
 ) -> Finding {
@@ -157,8 +157,8 @@ fn way(
     match error {
         LinkError::Unreachable { .. } | LinkError::Closed(_) if spared => {
             let todo = match way {
-                Way::Udp => "let UDP pass: over TCP everything takes longer",
-                Way::Tcp => "nothing, as long as UDP passes: TCP is for where it does not",
+                Carrier::Udp => "let UDP pass: over TCP everything takes longer",
+                Carrier::Tcp => "nothing, as long as UDP passes: TCP is for where it does not",
             };
             Finding::note(check, error.to_string(), todo)
         }

@@ -5,7 +5,7 @@ use common::view::{AccuracyView, ForetoldView};
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
 use serde::Serialize;
-use simulator::batch::Way;
+use simulator::batch::MethodQuality;
 
 use crate::args::predict::AccuracyArgs;
 use crate::commands::Context;
@@ -14,7 +14,7 @@ use crate::output::waits::{PredictorQuality, table};
 use crate::session::Session;
 
 #[derive(Serialize)]
-struct Answer {
+struct LiveAccuracy {
     /// The number of predictions whose wait is over, and (`open`) of those whose wait is not.
     judged: usize,
     open: u64,
@@ -50,7 +50,7 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
     Ok(Exit::Well)
 }
 
-fn reckon(view: &AccuracyView, scatter: bool) -> Answer {
+fn reckon(view: &AccuracyView, scatter: bool) -> LiveAccuracy {
     let kinds = [
         ("hosts together", &view.hosts),
         ("first start", &view.starts),
@@ -60,7 +60,7 @@ fn reckon(view: &AccuracyView, scatter: bool) -> Answer {
         .filter_map(|(name, all)| judge(name, all, scatter))
         .collect();
 
-    Answer {
+    LiveAccuracy {
         judged: view.hosts.len() + view.starts.len(),
         open: view.open,
         predictors,
@@ -83,7 +83,7 @@ fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<Pred
         .collect();
 
     Some(PredictorQuality::of(
-        Way::of(name, pairs, held, widths_s)?,
+        MethodQuality::of(name, pairs, held, widths_s)?,
         scatter,
     ))
 }

@@ -6,14 +6,14 @@ use common::wire::client::{Reply, Request};
 use link::client::unexpected;
 use simulator::batch::HELD;
 
-use crate::args::predict::WaitArgs;
+use crate::args::predict::PredictWaitArgs;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::waits::{PredictedWait, WaitInterval};
 use crate::session::Session;
 
 /// Prints when so many hosts will be free, by the master's answer.
-pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Failure> {
+pub(super) async fn wait(context: &Context, args: &PredictWaitArgs) -> Result<Exit, Failure> {
     let answer = live(context, args.width).await?;
     answer.show(&context.out, &args.work)?;
     Ok(Exit::Well)

@@ -7,13 +7,13 @@ use simulator::trace::{Trace, TraceError};
 
 use super::super::Context;
 use super::{parquet, part, read, recorded};
-use crate::args::trace::{ExportArgs, ImportArgs, Written};
+use crate::args::trace::{ExportArgs, ImportArgs, TraceFormat};
 use crate::failure::{Exit, Failure};
 use crate::output::when;
 
 /// The answer: the written trace.
 #[derive(Serialize)]
-struct Answer {
+struct ConvertAnswer {
     format: &'static str,
     out: String,
     hosts: usize,
@@ -37,11 +37,11 @@ pub(super) async fn export(context: &Context, args: &ExportArgs) -> Result<Exit,
 /// Converts a foreign trace to hosts.csv and availability.csv.
 pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failure> {
     let trace = read(args.format, &args.path)?;
-    write(&trace, Written::Csv, &args.out)?;
-    tell(context, &trace, Written::Csv, &args.out)
+    write(&trace, TraceFormat::Csv, &args.out)?;
+    tell(context, &trace, TraceFormat::Csv, &args.out)
 }
 
-fn write(trace: &Trace, format: Written, out: &Path) -> Result<(), Failure> {
+fn write(trace: &Trace, format: TraceFormat, out: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(out)
         .map_err(|error| Failure::io(format!("cannot make {}", out.display()), &error))?;
     let unwritable = |why: TraceError| match why {
@@ -55,13 +55,13 @@ fn write(trace: &Trace, format: Written, out: &Path) -> Result<(), Failure> {
         .because(why),
     };
     match format {
-        Written::Fta => trace.write_fta(out).map_err(unwritable),
-        Written::Avt => trace
+        TraceFormat::Fta => trace.write_fta(out).map_err(unwritable),
+        TraceFormat::Avt => trace
             .write_avt(&out.join("availability.avt"))
             .map_err(unwritable),
-        Written::Simgrid => trace.write_simgrid(out).map_err(unwritable),
-        Written::Csv => trace.write(out).map_err(unwritable),
-        Written::Parquet => {
+        TraceFormat::Simgrid => trace.write_simgrid(out).map_err(unwritable),
+        TraceFormat::Csv => trace.write(out).map_err(unwritable),
+        TraceFormat::Parquet => {
             let file = out.join("availability.parquet");
             parquet::write(trace, &file).map_err(|why| {
                 let what = format!("cannot write {}", file.display());
@@ -71,12 +71,17 @@ fn write(trace: &Trace, format: Written, out: &Path) -> Result<(), Failure> {
     }
 }
 
-fn tell(context: &Context, trace: &Trace, format: Written, out: &Path) -> Result<Exit, Failure> {
+fn tell(
+    context: &Context,
+    trace: &Trace,
+    format: TraceFormat,
+    out: &Path,
+) -> Result<Exit, Failure> {
     let at = |s: f64| {
         let micros = trace.origin_s as f64 * 1e6 + s * 1e6;
         (trace.origin_s != 0).then(|| when::iso(common::Time(micros.max(0.0) as u64)))
     };
-    let answer = Answer {
+    let answer = ConvertAnswer {
         format: format.word(),
         out: out.display().to_string(),
         hosts: trace.hosts.len(),
@@ -86,7 +91,7 @@ fn tell(context: &Context, trace: &Trace, format: Written, out: &Path) -> Result
     };
 
     let text = || {
-        let Answer {
+        let ConvertAnswer {
             hosts,
             segments,
             out,

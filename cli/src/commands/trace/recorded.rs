@@ -2,7 +2,7 @@
 //! record.
 
 use common::Time;
-use common::availability::Stretch;
+use common::availability::AvailabilityInterval;
 use common::units::REFERENCE_MHZ;
 use common::view::AvailabilityView;
 use common::wire::client::{Reply, Request};
@@ -72,7 +72,7 @@ fn host(view: &AvailabilityView, (from, until): (Time, Time), origin_s: i64) -> 
         Vec::new(),
     );
     let second = |time: Time| (time.0 as i64 - origin_s * 1_000_000) as f64 / 1e6;
-    let mut add = |start: Time, end: Time, known: Option<&Stretch>| {
+    let mut add = |start: Time, end: Time, known: Option<&AvailabilityInterval>| {
         if start >= end {
             return;
         }
@@ -123,7 +123,7 @@ mod tests {
         Time((1_700_000_000 + s) * 1_000_000)
     }
 
-    fn view(connected: bool, stretches: Vec<Stretch>) -> AvailabilityView {
+    fn view(connected: bool, stretches: Vec<AvailabilityInterval>) -> AvailabilityView {
         let known_since = stretches.first().map(|first| first.start);
         AvailabilityView {
             host: "pc".into(),
@@ -136,13 +136,16 @@ mod tests {
 
     #[test]
     fn where_nothing_is_recorded_the_host_was_down() {
-        let paused = Stretch::of(
+        let paused = AvailabilityInterval::of(
             at(60),
             at(70),
             OwnerState::Present(YieldReason::PausedByOwner),
             1.0,
         );
-        let stretches = vec![Stretch::of(at(0), at(50), OwnerState::Away, 0.3), paused];
+        let stretches = vec![
+            AvailabilityInterval::of(at(0), at(50), OwnerState::Away, 0.3),
+            paused,
+        ];
         let trace = made(&[view(false, stretches.clone())], (Time(0), at(100))).unwrap();
         let host = &trace.hosts[0];
         let found: Vec<_> = host
@@ -177,13 +180,23 @@ mod tests {
     fn what_was_not_known_yet_is_not_down() {
         let late = view(
             false,
-            vec![Stretch::of(at(40), at(50), OwnerState::Away, 1.0)],
+            vec![AvailabilityInterval::of(
+                at(40),
+                at(50),
+                OwnerState::Away,
+                1.0,
+            )],
         );
         let trace = made(
             &[
                 view(
                     false,
-                    vec![Stretch::of(at(0), at(50), OwnerState::Away, 1.0)],
+                    vec![AvailabilityInterval::of(
+                        at(0),
+                        at(50),
+                        OwnerState::Away,
+                        1.0,
+                    )],
                 ),
                 late,
             ],

@@ -19,7 +19,7 @@ use crate::output::table::{Rows, facts};
 const CALIBRATION_DAYS: u32 = 20;
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct StatsAnswer<'a> {
     #[serde(flatten)]
     stats: &'a Stats,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
         }
     }
 
-    let answer = Answer {
+    let answer = StatsAnswer {
         stats: &stats,
         calibration: table.as_ref(),
     };

@@ -53,9 +53,9 @@ impl Object for TokenView {
 }
 
 /// A join token that was just made, with its secret.
-pub(crate) struct NewToken<'a>(pub(crate) &'a str, pub(crate) &'a TokenView);
+pub(crate) struct NewTokenAnswer<'a>(pub(crate) &'a str, pub(crate) &'a TokenView);
 
-impl Object for NewToken<'_> {
+impl Object for NewTokenAnswer<'_> {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
         to.field("token", self.0);
         self.1.put(to);

@@ -75,9 +75,9 @@ impl<F: Serialize> Object for JobInfo<'_, F> {
 }
 
 /// The answer of `deskgrid job predict`.
-pub(crate) struct Prediction<'a>(pub(crate) &'a JobView);
+pub(crate) struct PredictionAnswer<'a>(pub(crate) &'a JobView);
 
-impl Object for Prediction<'_> {
+impl Object for PredictionAnswer<'_> {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
         let Self(view) = self;
         to.field("job", view.job.0);
@@ -93,7 +93,7 @@ impl Object for Prediction<'_> {
 
 /// The answer of `deskgrid submit`.
 #[derive(Default)]
-pub(crate) struct Submitted {
+pub(crate) struct SubmitAnswer {
     /// The job's number; `None` for a dry run or a refused job.
     pub(crate) job: Option<JobId>,
     /// The number of tasks.
@@ -120,7 +120,7 @@ pub(crate) struct Submitted {
     pub(crate) info: Option<JobView>,
 }
 
-impl Object for Submitted {
+impl Object for SubmitAnswer {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
         to.field("job", self.job.map(|job| job.0));
         to.field("tasks", self.tasks);
@@ -214,8 +214,9 @@ impl Object for Saved {
 /// The reasons for which tasks wait, and for which each host was passed over.
 impl Object for ExplainView {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
-        let pairs = |pairs: &[(String, String)], names| -> Vec<Pair> {
-            let pair = |(one, other): &(String, String)| Pair(names, [one.clone(), other.clone()]);
+        let pairs = |pairs: &[(String, String)], names| -> Vec<NamedTexts> {
+            let pair =
+                |(one, other): &(String, String)| NamedTexts(names, [one.clone(), other.clone()]);
             pairs.iter().map(pair).collect()
         };
         self.job.put(to);
@@ -226,9 +227,9 @@ impl Object for ExplainView {
 }
 
 /// Two texts with their names.
-struct Pair([&'static str; 2], [String; 2]);
+struct NamedTexts([&'static str; 2], [String; 2]);
 
-impl Object for Pair {
+impl Object for NamedTexts {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
         for (name, text) in self.0.iter().zip(&self.1) {
             to.field(name, text);

@@ -306,15 +306,15 @@ fn explained() -> ExplainView {
     }
 }
 
-fn bare_submitted() -> Submitted {
-    Submitted {
+fn bare_submitted() -> SubmitAnswer {
+    SubmitAnswer {
         job: Some(JobId(7)),
         tasks: 100,
-        ..Submitted::default()
+        ..SubmitAnswer::default()
     }
 }
 
-fn submitted() -> Submitted {
+fn submitted() -> SubmitAnswer {
     let promise = PromiseView {
         deadline: at(90),
         finish: at(60),
@@ -322,7 +322,7 @@ fn submitted() -> Submitted {
         probation: true,
         estimates: Some(quality()),
     };
-    Submitted {
+    SubmitAnswer {
         promise: Some(promise),
         limits: Some(limits()),
         no_limits: Some("not told where there are some"),
@@ -333,9 +333,9 @@ fn submitted() -> Submitted {
     }
 }
 
-fn refused(earliest: Option<(Time, Span)>, fits: IdSet) -> Submitted {
+fn refused(earliest: Option<(Time, Span)>, fits: IdSet) -> SubmitAnswer {
     let why = "too late".to_owned();
-    Submitted {
+    SubmitAnswer {
         job: None,
         dry_run: true,
         refused_because: Some(why.clone()),
@@ -378,11 +378,11 @@ fn the_json_of_every_view_is_as_it_was() {
             ("job", json(&job())),
             ("job, bare", json(&bare_job())),
             ("jobs", document(&List("jobs", &[job(), bare_job()]))),
-            ("prediction", json(&Prediction(&job()))),
-            ("prediction, bare", json(&Prediction(&bare_job()))),
+            ("prediction", json(&PredictionAnswer(&job()))),
+            ("prediction, bare", json(&PredictionAnswer(&bare_job()))),
             (
                 "prediction without an interval",
-                json(&Prediction(&no_interval)),
+                json(&PredictionAnswer(&no_interval)),
             ),
             ("submitted", json(&submitted())),
             ("submitted, bare", json(&bare_submitted())),
@@ -401,7 +401,7 @@ fn the_json_of_every_view_is_as_it_was() {
             ("host", json(&host())),
             ("host, bare", json(&bare_host())),
             ("hosts", document(&List("hosts", &[host(), bare_host()]))),
-            ("token, new", json(&NewToken("dg1.3", &token()))),
+            ("token, new", json(&NewTokenAnswer("dg1.3", &token()))),
             ("token", json(&token())),
             ("tokens", document(&List("tokens", &[token()]))),
             ("explained", json(&explained())),

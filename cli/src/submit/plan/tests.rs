@@ -1,12 +1,12 @@
 //! Tests the plans made of command lines and job files.
 
 use super::*;
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Commands};
 use crate::failure::{Exit, Failure};
 use clap::Parser;
 use common::host::Confinement;
-use common::job::Source;
-use common::template::Values;
+use common::job::InputSource;
+use common::template::TemplateValues;
 use common::{AttemptId, Incarnation, JobId, TaskId};
 
 /// Plans the words of `deskgrid submit` in a temporary directory with some files.
@@ -31,9 +31,9 @@ impl Desk {
         self.0.path().join(name).display().to_string()
     }
 
-    fn submit(&self, words: &[&str]) -> Result<Plan, Failure> {
+    fn submit(&self, words: &[&str]) -> Result<SubmitPlan, Failure> {
         let words = ["deskgrid", "submit"].iter().chain(words);
-        let Command::Submit(args) = Cli::try_parse_from(words).unwrap().command else {
+        let Commands::Submit(args) = Cli::try_parse_from(words).unwrap().command else {
             panic!("not a submission")
         };
         let args = match &args.job_file {
@@ -117,7 +117,7 @@ fn every_flag_reaches_the_job() {
 
     assert_eq!(
         c.inputs[0].source,
-        Source::Shared(link::content::hash_bytes(b"a.dat"))
+        InputSource::Shared(link::content::hash_bytes(b"a.dat"))
     );
     assert_eq!(
         (c.outputs[0].as_str(), c.stdin.as_ref().unwrap().as_str()),
@@ -413,7 +413,7 @@ fn inputs_are_chosen_for_each_task() {
         incarnation: Incarnation(1),
     };
     assert_eq!(
-        input.name.expand(&Values {
+        input.name.expand(&TemplateValues {
             attempt,
             host: "h",
             item: "",

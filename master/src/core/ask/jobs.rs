@@ -2,7 +2,7 @@
 
 use common::content::BlobHash;
 use common::view::JobState;
-use common::{Asked, AttemptId, IdSet, JobId, JobSpec, RequestId};
+use common::{AttemptId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
 
 use super::{Ask, CoreReply};
 use crate::core::Core;
@@ -18,7 +18,7 @@ pub struct Submitting {
     /// The job.
     pub spec: JobSpec,
     /// The date and estimates that `spec` has no place for.
-    pub asked: Asked,
+    pub asked: SubmitOptions,
     /// Whether its tasks are only disclosed.
     pub disclosed: bool,
     /// Whether nothing is to be submitted.

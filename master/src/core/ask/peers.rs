@@ -1,13 +1,13 @@
 //! What is asked about who is let in: identities, join tokens and the audit log.
 
 use common::token::Role;
-use common::wire::enrol::Wanted;
+use common::wire::enrol::WantedRole;
 use common::{Span, Time};
 use uuid::Uuid;
 
 use super::{Ask, CoreReply};
 use crate::core::Core;
-use crate::store::{Entry, Peer, StoreError};
+use crate::store::{AuditEntry, Peer, StoreError};
 
 /// A join token to be made.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct Redeeming {
     /// The hash of its key.
     pub key_hash: [u8; 32],
     /// The kind of peer that it wants to be.
-    pub wanted: Wanted,
+    pub wanted: WantedRole,
     /// The expiry of its certificate.
     pub expires: Time,
 }
@@ -86,7 +86,7 @@ pub enum PeerAsk {
     /// Everybody of these names (none given: everybody). Gives `Identities`.
     Identities(Vec<String>),
     /// Puts these entries into the audit log. Gives `Done`.
-    Audit(Vec<Entry>),
+    Audit(Vec<AuditEntry>),
 }
 
 impl From<PeerAsk> for Ask {

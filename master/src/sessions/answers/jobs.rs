@@ -10,10 +10,10 @@ use common::view::{
 };
 use common::wire::RefusalCode;
 use common::wire::client::{Reply, Submission};
-use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId};
+use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
 
 use crate::core::ask::{HostNames, JobAsk, Submitting};
-use crate::core::{Stopped, Submitted, check_spec, content_is_missing};
+use crate::core::{Stopped, SubmitReply, check_spec, content_is_missing};
 use crate::store::StoreError;
 
 use super::super::rights::Right;
@@ -98,7 +98,7 @@ impl Asker {
                 dry_run,
             })))
             .await?;
-        let Submitted {
+        let SubmitReply {
             job,
             again,
             predicted,
@@ -156,7 +156,7 @@ impl Asker {
     }
 
     /// What a client has put here to describe a job.
-    async fn described(&self, blob: BlobRef) -> Result<(JobSpec, Asked), NoAnswer> {
+    async fn described(&self, blob: BlobRef) -> Result<(JobSpec, SubmitOptions), NoAnswer> {
         self.fits(blob.size)?;
         let path = self.state.blobs.path_of(&blob.hash);
         let missing = |_: std::io::Error| {

@@ -1,11 +1,11 @@
 //! The paper's numbers, those of an independent simulation of the same model, and ours. Verdicts
 //! are computed from the numbers, not typed.
 
-use super::found::{Found, Spread};
+use super::found::{DrawResults, Spread};
 use super::trial::SELF_FITTED;
 
 /// A number of the paper beside ours.
-pub(super) struct Claim {
+pub(super) struct PaperNumber {
     pub(super) claim: String,
     /// The number as the paper prints it.
     pub(super) paper: &'static str,
@@ -14,14 +14,14 @@ pub(super) struct Claim {
     pub(super) reference: Option<Reference>,
     pub(super) ours: Spread,
     /// The unit in which its numbers are written.
-    pub(super) unit: Unit,
+    pub(super) unit: NumberFormat,
 }
 
 type Reference = (f64, Option<f64>);
 
 /// The format of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum NumberFormat {
     /// A part, as percent.
     Percent,
     /// A change, as percent with its sign.
@@ -32,36 +32,36 @@ pub(super) enum Unit {
     Plain,
 }
 
-impl Unit {
+impl NumberFormat {
     pub(super) fn write(self, value: f64) -> String {
         match self {
-            Unit::Percent => format!("{:.1} %", 100.0 * value),
-            Unit::Change => format!("{:+.1} %", 100.0 * value),
-            Unit::Seconds => format!("{value:.0} s"),
-            Unit::Plain => format!("{value:.2}"),
+            NumberFormat::Percent => format!("{:.1} %", 100.0 * value),
+            NumberFormat::Change => format!("{:+.1} %", 100.0 * value),
+            NumberFormat::Seconds => format!("{value:.0} s"),
+            NumberFormat::Plain => format!("{value:.2}"),
         }
     }
 
     pub(super) fn spread(self, of: Spread) -> String {
         let sd = match self {
-            Unit::Percent | Unit::Change => format!("{:.1}", 100.0 * of.sd),
-            Unit::Seconds => format!("{:.0}", of.sd),
-            Unit::Plain => format!("{:.2}", of.sd),
+            NumberFormat::Percent | NumberFormat::Change => format!("{:.1}", 100.0 * of.sd),
+            NumberFormat::Seconds => format!("{:.0}", of.sd),
+            NumberFormat::Plain => format!("{:.2}", of.sd),
         };
         format!("{} ± {sd}", self.write(of.mean))
     }
 }
 
-impl Claim {
+impl PaperNumber {
     /// Whether ours is as near to the reference as draws are to each other: within two standard
     /// deviations, the larger of its and ours, or within the last digit that the reference is given
     /// with.
     pub(super) fn near(&self) -> Option<bool> {
         let (mean, sd) = self.reference?;
         let digit = match self.unit {
-            Unit::Percent | Unit::Change => 0.001,
-            Unit::Seconds => 1.0,
-            Unit::Plain => 0.1,
+            NumberFormat::Percent | NumberFormat::Change => 0.001,
+            NumberFormat::Seconds => 1.0,
+            NumberFormat::Plain => 0.1,
         };
         let sd = sd.unwrap_or(0.0).max(self.ours.sd);
         Some((self.ours.mean - mean).abs() <= (2.0 * sd).max(digit))
@@ -78,8 +78,8 @@ impl Claim {
 
 /// A row of Table 1: rebels, minutes saved per job, and rebels who lose, as the paper has them and
 /// in the reference. All but the minutes are in percent.
-type Row = (&'static str, [&'static str; 3], [Reference; 3]);
-const TABLE_1: [Row; 4] = [
+type PaperRow = (&'static str, [&'static str; 3], [Reference; 3]);
+const TABLE_1: [PaperRow; 4] = [
     (
         "OPT",
         ["14 %", "13.8", "0 %"],
@@ -121,7 +121,7 @@ const TABLE_2: [(&str, [&str; 2], [Reference; 2]); 6] = [
 ];
 
 /// Computes every number of the paper, in its order.
-pub(super) fn claims(found: &Found) -> Vec<Claim> {
+pub(super) fn claims(found: &DrawResults) -> Vec<PaperNumber> {
     let mut all = first(found);
     all.extend(asked(found));
     all.extend(followed(found));
@@ -129,9 +129,9 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
     all
 }
 
-fn first(found: &Found) -> Vec<Claim> {
+fn first(found: &DrawResults) -> Vec<PaperNumber> {
     let avg = found.followed("AVG").map(|avg| avg.turnaround_s);
-    let claim = |claim: &str, paper, reference, ours, unit| Claim {
+    let claim = |claim: &str, paper, reference, ours, unit| PaperNumber {
         claim: claim.into(),
         paper,
         reference,
@@ -144,21 +144,21 @@ fn first(found: &Found) -> Vec<Claim> {
             "63 %",
             Some((0.64, None)),
             found.spoiled,
-            Unit::Percent,
+            NumberFormat::Percent,
         ),
         claim(
             "median run time under AVG",
             "180 s",
             Some((179.0, None)),
             found.median_s,
-            Unit::Seconds,
+            NumberFormat::Seconds,
         ),
         claim(
             "mean run time under AVG",
             "4680 s",
             Some((4317.0, None)),
             found.mean_s,
-            Unit::Seconds,
+            NumberFormat::Seconds,
         ),
     ];
     all.extend(avg.map(|ours| {
@@ -167,7 +167,7 @@ fn first(found: &Found) -> Vec<Claim> {
             "4795 s",
             Some((4499.0, Some(126.0))),
             ours,
-            Unit::Seconds,
+            NumberFormat::Seconds,
         )
     }));
 
@@ -177,7 +177,7 @@ fn first(found: &Found) -> Vec<Claim> {
             "900 s",
             None,
             opt.median_s,
-            Unit::Seconds,
+            NumberFormat::Seconds,
         ));
 
         all.push(claim(
@@ -185,7 +185,7 @@ fn first(found: &Found) -> Vec<Claim> {
             "5760 s",
             None,
             opt.mean_s,
-            Unit::Seconds,
+            NumberFormat::Seconds,
         ));
     }
 
@@ -196,13 +196,13 @@ fn percent((mean, sd): Reference) -> Option<Reference> {
     Some((mean / 100.0, sd.map(|sd| sd / 100.0)))
 }
 
-fn asked(found: &Found) -> Vec<Claim> {
+fn asked(found: &DrawResults) -> Vec<PaperNumber> {
     let mut all = Vec::new();
     for (label, papers, references) in TABLE_1 {
         let Some(line) = found.asked(label) else {
             continue;
         };
-        let claim = |what: &str, at: usize, reference, ours, unit| Claim {
+        let claim = |what: &str, at: usize, reference, ours, unit| PaperNumber {
             claim: format!("Table 1, {label}: {what}"),
             paper: papers[at],
             reference,
@@ -215,21 +215,21 @@ fn asked(found: &Found) -> Vec<Claim> {
                 0,
                 percent(references[0]),
                 line.rebels,
-                Unit::Percent,
+                NumberFormat::Percent,
             ),
             claim(
                 "minutes saved per job",
                 1,
                 Some(references[1]),
                 line.minutes,
-                Unit::Plain,
+                NumberFormat::Plain,
             ),
             claim(
                 "of them lose",
                 2,
                 percent(references[2]),
                 line.lose,
-                Unit::Percent,
+                NumberFormat::Percent,
             ),
         ]);
     }
@@ -237,18 +237,18 @@ fn asked(found: &Found) -> Vec<Claim> {
     all
 }
 
-fn followed(found: &Found) -> Vec<Claim> {
+fn followed(found: &DrawResults) -> Vec<PaperNumber> {
     let mut all = Vec::new();
     for (label, papers, references) in TABLE_2 {
         let Some(line) = found.followed(label) else {
             continue;
         };
-        let claim = |what: &str, at: usize, ours| Claim {
+        let claim = |what: &str, at: usize, ours| PaperNumber {
             claim: format!("Table 2, {label}: {what} against AVG"),
             paper: papers[at],
             reference: percent(references[at]),
             ours,
-            unit: Unit::Change,
+            unit: NumberFormat::Change,
         };
         all.extend([
             claim("turnaround", 0, line.slower),
@@ -259,7 +259,7 @@ fn followed(found: &Found) -> Vec<Claim> {
     all
 }
 
-fn scatter(found: &Found) -> Vec<Claim> {
+fn scatter(found: &DrawResults) -> Vec<PaperNumber> {
     let mut all = Vec::new();
     let rows = [
         (
@@ -295,12 +295,12 @@ fn scatter(found: &Found) -> Vec<Claim> {
             ("correlation", correlation),
         ];
         all.extend(ours.into_iter().zip(papers).zip(references).map(
-            |(((what, ours), paper), reference)| Claim {
+            |(((what, ours), paper), reference)| PaperNumber {
                 claim: format!("{figure}: {what}"),
                 paper,
                 reference,
                 ours,
-                unit: Unit::Plain,
+                unit: NumberFormat::Plain,
             },
         ));
     }

@@ -3,9 +3,11 @@
 use scheduler::malleable::{Bias, Malleable, Speedup, UniformLog};
 use scheduler::policy::width::{Soonest, Width};
 
-use super::found::Found;
+use super::found::DrawResults;
 use super::trial::{LN_WORK, PROCESSORS};
-use simulator::batch::{Arrival, Elastic, Foretold, Kept, Ruled, Told, Waits, Way};
+use simulator::batch::{
+    Arrival, Elastic, ElasticStay, ForetoldLog, HoldOut, MethodQuality, Ruled, WaitSource,
+};
 use simulator::figure::{Bar, Body, Figure};
 
 /// The largest number of points of a scatterplot.
@@ -13,10 +15,10 @@ const DOTS: usize = 2_000;
 /// The number of columns of a scatterplot that have a mean and a median.
 const COLUMNS: usize = 24;
 
-type Line = (String, Vec<(f64, f64)>);
+type PlotLine = (String, Vec<(f64, f64)>);
 
 /// Every figure, in the paper's order.
-pub(super) fn all(found: &Found) -> Vec<Figure> {
+pub(super) fn all(found: &DrawResults) -> Vec<Figure> {
     let mut all = vec![
         speedups(),
         times(found),
@@ -58,7 +60,7 @@ fn figure(name: &str, title: &str, x: &str, y: &str, body: Body) -> Figure {
 
 fn speedups() -> Figure {
     const A: f64 = 64.0;
-    let over = |name: &str, of: &dyn Fn(u32) -> f64| -> Line {
+    let over = |name: &str, of: &dyn Fn(u32) -> f64| -> PlotLine {
         (
             name.to_owned(),
             (1..=256)
@@ -67,7 +69,7 @@ fn speedups() -> Figure {
         )
     };
 
-    let mut lines: Vec<Line> = [0.0, 0.5, 1.0, 2.0]
+    let mut lines: Vec<PlotLine> = [0.0, 0.5, 1.0, 2.0]
         .into_iter()
         .filter_map(|sigma| {
             let speedup = Speedup::new(A, sigma)?;
@@ -90,7 +92,7 @@ fn speedups() -> Figure {
 }
 
 /// The distribution function of the values at a hundred of them, over their natural logarithms.
-fn share(name: &str, mut values: Vec<f64>, of: fn(f64) -> f64) -> Line {
+fn share(name: &str, mut values: Vec<f64>, of: fn(f64) -> f64) -> PlotLine {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);
     let at = |percent: usize| (of(values[last * percent / 100]), percent as f64 / 100.0);
@@ -102,7 +104,7 @@ fn share(name: &str, mut values: Vec<f64>, of: fn(f64) -> f64) -> Line {
     (name.to_owned(), points)
 }
 
-fn times(found: &Found) -> Figure {
+fn times(found: &DrawResults) -> Figure {
     let jobs = &found.seen.jobs;
     let straight = |(low, high): (f64, f64)| vec![(0.0, 0.0), (low, 0.0), (high, 1.0), (16.0, 1.0)];
     let patient = (2.0, UniformLog::PATIENT.most_s().ln());
@@ -128,7 +130,7 @@ fn times(found: &Found) -> Figure {
     )
 }
 
-fn widths(found: &Found) -> Figure {
+fn widths(found: &DrawResults) -> Figure {
     let jobs = &found.seen.jobs;
     let lines = vec![
         share(
@@ -157,7 +159,7 @@ fn widths(found: &Found) -> Figure {
     )
 }
 
-fn scatter(name: &str, title: &str, told: &[Told]) -> Figure {
+fn scatter(name: &str, title: &str, told: &[HoldOut]) -> Figure {
     let logs: Vec<(f64, f64)> = told
         .iter()
         .filter(|one| one.came_s > 0.0)
@@ -216,18 +218,18 @@ fn schedule(name: &str, title: &str, width: Width) -> Figure {
         .collect();
     let ruled = Ruled {
         width,
-        waits: Waits::Known,
+        waits: WaitSource::Known,
     };
     let kept =
         Elastic::new(&jobs, PROCESSORS).run(&ruled, &mut Bias::default(), &mut |_| (), &mut |_| ());
-    let base = |stay: &Kept| {
-        let with = |other: &&Kept| other.job < stay.job && other.to_s > stay.from_s;
+    let base = |stay: &ElasticStay| {
+        let with = |other: &&ElasticStay| other.job < stay.job && other.to_s > stay.from_s;
         kept.iter()
             .filter(with)
             .map(|other| other.hosts)
             .sum::<u32>()
     };
-    let outline = |stay: &Kept| {
+    let outline = |stay: &ElasticStay| {
         let low = f64::from(base(stay));
         let high = f64::from(base(stay) + stay.hosts);
         let corners = [
@@ -242,7 +244,7 @@ fn schedule(name: &str, title: &str, width: Width) -> Figure {
             corners.map(|(at_s, hosts)| (at_s / 60.0, hosts)).to_vec(),
         )
     };
-    let mut lines: Vec<Line> = kept.iter().map(outline).collect();
+    let mut lines: Vec<PlotLine> = kept.iter().map(outline).collect();
 
     // Equalizes the axes of both pictures.
     lines.push((
@@ -252,7 +254,7 @@ fn schedule(name: &str, title: &str, width: Width) -> Figure {
     figure(name, title, "minutes", "processors", Body::Lines(lines))
 }
 
-fn tables(found: &Found) -> Figure {
+fn tables(found: &DrawResults) -> Figure {
     let bar = |value: f64, sd: f64| Bar {
         value,
         ci: Some((value - sd, value + sd)),
@@ -309,7 +311,7 @@ pub(super) const PRICES: [(f64, &str); 5] = [
     (3.0, "price 3"),
 ];
 
-fn prices(found: &Found) -> Figure {
+fn prices(found: &DrawResults) -> Figure {
     let line = |of: fn(&super::found::Followed) -> (f64, f64)| {
         let points = PRICES
             .iter()
@@ -340,8 +342,8 @@ fn prices(found: &Found) -> Figure {
 }
 
 /// The distribution of the errors of a log's predictions.
-fn errors(real: &Foretold) -> Figure {
-    let line = |way: &Way| {
+fn errors(real: &ForetoldLog) -> Figure {
+    let line = |way: &MethodQuality| {
         let errors = way
             .pairs
             .iter()

@@ -1,4 +1,4 @@
-//! The numbers behind the report: every draw of the workload under every rule ([`Found`]).
+//! The numbers behind the report: every draw of the workload under every rule ([`DrawResults`]).
 
 use std::fmt::Write;
 
@@ -6,9 +6,9 @@ use scheduler::malleable::Accuracy;
 
 use super::Study;
 use super::trial::{
-    ASKED, Baseline, Contender, FOLLOWED, Seen, System, baseline, system, workload,
+    ASKED, Baseline, FOLLOWED, NamedRule, SeenJobs, System, baseline, system, workload,
 };
-use simulator::batch::{Foretold, Told};
+use simulator::batch::{ForetoldLog, HoldOut};
 use simulator::experiment::in_parallel;
 use simulator::figure::number;
 
@@ -40,7 +40,7 @@ impl Spread {
 
 /// A row of Table 1.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct Table1Row {
     pub(super) label: &'static str,
     /// The part of all jobs that would hold out.
     pub(super) rebels: Spread,
@@ -73,8 +73,8 @@ pub(super) struct Followed {
 }
 
 /// The results of all draws.
-pub(super) struct Found {
-    pub(super) asked: Vec<Asked>,
+pub(super) struct DrawResults {
+    pub(super) asked: Vec<Table1Row>,
     pub(super) followed: Vec<Followed>,
     pub(super) jobs: usize,
     /// The part of jobs under AVG that had all the processors they could use; then the median and
@@ -84,9 +84,9 @@ pub(super) struct Found {
     pub(super) mean_s: Spread,
     /// The first draw under AVG, for figures. The predictions of PRED and self-fitted BIAS on it
     /// follow.
-    pub(super) seen: Seen,
-    pub(super) scatter: [Vec<Told>; 2],
-    pub(super) real: Option<Foretold>,
+    pub(super) seen: SeenJobs,
+    pub(super) scatter: [Vec<HoldOut>; 2],
+    pub(super) real: Option<ForetoldLog>,
     /// The numbers of each draw: seed, rule, turnaround in seconds, utilisation.
     rows: Vec<(u64, &'static str, f64, f64)>,
 }
@@ -99,8 +99,8 @@ enum Done {
     System(System),
 }
 
-impl Found {
-    pub(super) fn new(study: &Study, real: Option<Foretold>, say: &mut dyn FnMut(&str)) -> Self {
+impl DrawResults {
+    pub(super) fn new(study: &Study, real: Option<ForetoldLog>, say: &mut dyn FnMut(&str)) -> Self {
         say(&format!(
             "{} rules; draws of {} days each: {}",
             FOLLOWED.len(),
@@ -115,7 +115,7 @@ impl Found {
             .iter()
             .map(|seed| workload(*seed, study.days))
             .collect();
-        let mut work: Vec<(usize, Option<&Contender>)> =
+        let mut work: Vec<(usize, Option<&NamedRule>)> =
             (0..seeds.len()).map(|seed| (seed, None)).collect();
         work.extend(
             (0..seeds.len()).flat_map(|seed| FOLLOWED.iter().map(move |rule| (seed, Some(rule)))),
@@ -142,7 +142,7 @@ impl Found {
         seeds: &[u64],
         mut baselines: Vec<Baseline>,
         systems: &[System],
-        real: Option<Foretold>,
+        real: Option<ForetoldLog>,
     ) -> Self {
         let by_draw: Vec<&[System]> = systems.chunks(FOLLOWED.len()).collect();
         let rows = seeds.iter().zip(&by_draw).flat_map(|(seed, systems)| {
@@ -152,14 +152,14 @@ impl Found {
                 .map(|(rule, s)| (*seed, rule.label, s.turnaround_s, s.utilisation))
         });
 
-        let runs_s = |seen: &Seen| {
+        let runs_s = |seen: &SeenJobs| {
             let mut all: Vec<f64> = seen.jobs.iter().map(|job| job.1).collect();
             all.sort_by(f64::total_cmp);
             all
         };
         let spoiled = |one: &Baseline| one.seen.spoiled as f64 / one.seen.jobs.len() as f64;
 
-        Found {
+        DrawResults {
             asked: (0..ASKED.len()).map(|at| asked(at, &baselines)).collect(),
             followed: (0..FOLLOWED.len())
                 .map(|at| followed(at, &by_draw))
@@ -183,7 +183,7 @@ impl Found {
     }
 
     /// Looks up a row of Table 1.
-    pub(super) fn asked(&self, label: &str) -> Option<&Asked> {
+    pub(super) fn asked(&self, label: &str) -> Option<&Table1Row> {
         self.asked.iter().find(|line| line.label == label)
     }
 
@@ -208,7 +208,7 @@ impl Found {
     }
 }
 
-fn asked(at: usize, baselines: &[Baseline]) -> Asked {
+fn asked(at: usize, baselines: &[Baseline]) -> Table1Row {
     let over = |of: &dyn Fn(&[f64], f64) -> f64| {
         Spread::of(baselines.iter().map(|one| {
             let mut savings_s = one.what_ifs[at].savings_s.clone();
@@ -216,7 +216,7 @@ fn asked(at: usize, baselines: &[Baseline]) -> Asked {
             of(&savings_s, one.seen.jobs.len() as f64)
         }))
     };
-    Asked {
+    Table1Row {
         label: ASKED[at].label,
         rebels: over(&|savings_s, jobs| savings_s.len() as f64 / jobs),
         minutes: over(&|savings_s, jobs| savings_s.iter().sum::<f64>() / 60.0 / jobs),
@@ -257,7 +257,7 @@ fn followed(at: usize, by_draw: &[&[System]]) -> Followed {
     }
 }
 
-fn accuracy(told: &[Told]) -> Option<Accuracy> {
+fn accuracy(told: &[HoldOut]) -> Option<Accuracy> {
     let pairs: Vec<(f64, f64)> = told
         .iter()
         .map(|one| (one.expected_s, one.came_s))

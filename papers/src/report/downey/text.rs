@@ -4,12 +4,12 @@
 use std::fmt::Write;
 
 use super::Study;
-use super::claims::{Unit, claims};
+use super::claims::{NumberFormat, claims};
 use super::figures::PRICES;
-use super::found::Found;
+use super::found::DrawResults;
 use super::trial::{LOAD, OURS, PROCESSORS};
 use crate::report::markdown::{again, heading, line, pictures, row};
-use simulator::batch::{Foretold, HELD};
+use simulator::batch::{ForetoldLog, HELD};
 use simulator::figure::Figure;
 
 /// The points that the paper leaves open, each with our reading.
@@ -53,7 +53,7 @@ const READINGS: [(&str, &str); 9] = [
 ];
 
 /// Writes the whole report.
-pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String {
+pub(super) fn report(study: &Study, found: &DrawResults, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, study, found);
     claimed(&mut out, found);
@@ -82,21 +82,24 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     out
 }
 
-fn head(out: &mut String, study: &Study, found: &Found) {
+fn head(out: &mut String, study: &Study, found: &DrawResults) {
     line(
         out,
         "# Using queue time predictions for processor allocation: Downey (1997) again\n",
     );
 
     let all = claims(found);
-    let judged: Vec<bool> = all.iter().filter_map(super::claims::Claim::near).collect();
+    let judged: Vec<bool> = all
+        .iter()
+        .filter_map(super::claims::PaperNumber::near)
+        .collect();
     let near = judged.iter().filter(|near| **near).count();
     let change = |label: &str| {
         found.followed(label).map_or_else(String::new, |line| {
             format!(
                 "turnaround {}, utilisation {}",
-                Unit::Change.write(line.slower.mean),
-                Unit::Change.write(line.utilised.mean)
+                NumberFormat::Change.write(line.slower.mean),
+                NumberFormat::Change.write(line.utilised.mean)
             )
         })
     };
@@ -120,7 +123,7 @@ fn head(out: &mut String, study: &Study, found: &Found) {
     );
 }
 
-fn claimed(out: &mut String, found: &Found) {
+fn claimed(out: &mut String, found: &DrawResults) {
     line(out, "## What the paper says, and what we find\n");
     line(
         out,
@@ -132,7 +135,7 @@ fn claimed(out: &mut String, found: &Found) {
     for claim in claims(found) {
         let reference = claim.reference.map_or_else(String::new, |(mean, sd)| {
             let sd = sd.map_or_else(String::new, |sd| match claim.unit {
-                Unit::Percent | Unit::Change => format!(" ± {:.1}", 100.0 * sd),
+                NumberFormat::Percent | NumberFormat::Change => format!(" ± {:.1}", 100.0 * sd),
                 _ => format!(" ± {sd}"),
             });
             format!("{}{sd}", claim.unit.write(mean))
@@ -153,7 +156,7 @@ fn claimed(out: &mut String, found: &Found) {
     line(out, "");
 }
 
-fn asked(out: &mut String, found: &Found) {
+fn asked(out: &mut String, found: &DrawResults) {
     line(out, "## Table 1: what holding out would bring to each\n");
     line(
         out,
@@ -174,11 +177,11 @@ fn asked(out: &mut String, found: &Found) {
     for one in &found.asked {
         let fields = [
             one.label.to_owned(),
-            Unit::Percent.spread(one.rebels),
-            Unit::Plain.spread(one.minutes),
-            Unit::Percent.spread(one.lose),
-            Unit::Seconds.spread(one.median_s),
-            Unit::Seconds.spread(one.mean_s),
+            NumberFormat::Percent.spread(one.rebels),
+            NumberFormat::Plain.spread(one.minutes),
+            NumberFormat::Percent.spread(one.lose),
+            NumberFormat::Seconds.spread(one.median_s),
+            NumberFormat::Seconds.spread(one.mean_s),
         ];
         row(out, fields);
     }
@@ -186,7 +189,7 @@ fn asked(out: &mut String, found: &Found) {
     line(out, "");
 }
 
-fn followed(out: &mut String, found: &Found) {
+fn followed(out: &mut String, found: &DrawResults) {
     line(out, "## Table 2: what it does to all\n");
     heading(
         out,
@@ -212,10 +215,10 @@ fn followed(out: &mut String, found: &Found) {
                     ""
                 }
             ),
-            Unit::Seconds.spread(one.turnaround_s),
-            Unit::Change.spread(one.slower),
-            Unit::Percent.spread(one.utilisation),
-            Unit::Change.spread(one.utilised),
+            NumberFormat::Seconds.spread(one.turnaround_s),
+            NumberFormat::Change.spread(one.slower),
+            NumberFormat::Percent.spread(one.utilisation),
+            NumberFormat::Change.spread(one.utilised),
         ];
         row(out, fields);
     }
@@ -223,7 +226,7 @@ fn followed(out: &mut String, found: &Found) {
     line(out, "");
 }
 
-fn ours(out: &mut String, found: &Found) {
+fn ours(out: &mut String, found: &DrawResults) {
     line(out, "## Ours: the price of waiting\n");
     line(
         out,
@@ -244,8 +247,8 @@ fn ours(out: &mut String, found: &Found) {
             out,
             [
                 price.to_string(),
-                Unit::Change.spread(one.slower),
-                Unit::Change.spread(one.utilised),
+                NumberFormat::Change.spread(one.slower),
+                NumberFormat::Change.spread(one.utilised),
             ],
         );
     }
@@ -263,7 +266,7 @@ fn ours(out: &mut String, found: &Found) {
     }
 }
 
-fn predictions(out: &mut String, found: &Found) {
+fn predictions(out: &mut String, found: &DrawResults) {
     line(out, "## How good predictions were\n");
     line(
         out,
@@ -288,8 +291,9 @@ fn predictions(out: &mut String, found: &Found) {
         .filter(|one| !matches!(one.label, "OPT" | "HEUR"))
     {
         let Some(trend) = one.trend else { continue };
-        let [slope, intercept, correlation] = trend.map(|spread| Unit::Plain.spread(spread));
-        let learned = one.learned.map(|spread| Unit::Plain.spread(spread));
+        let [slope, intercept, correlation] =
+            trend.map(|spread| NumberFormat::Plain.spread(spread));
+        let learned = one.learned.map(|spread| NumberFormat::Plain.spread(spread));
         let [learned_slope, learned_intercept] = &learned;
         row(
             out,
@@ -307,7 +311,7 @@ fn predictions(out: &mut String, found: &Found) {
     line(out, "");
 }
 
-fn real(out: &mut String, real: Option<&Foretold>) {
+fn real(out: &mut String, real: Option<&ForetoldLog>) {
     line(out, "## A real log\n");
     let Some(real) = real else {
         line(
@@ -344,11 +348,11 @@ fn real(out: &mut String, real: Option<&Foretold>) {
     for way in &real.ways {
         let fields = [
             way.name.to_owned(),
-            Unit::Seconds.write(way.accuracy.median_error_s),
-            Unit::Seconds.write(way.mean_error_s),
-            Unit::Percent.write(way.coverage),
-            Unit::Seconds.write(way.median_width_s),
-            Unit::Plain.write(way.accuracy.correlation),
+            NumberFormat::Seconds.write(way.accuracy.median_error_s),
+            NumberFormat::Seconds.write(way.mean_error_s),
+            NumberFormat::Percent.write(way.coverage),
+            NumberFormat::Seconds.write(way.median_width_s),
+            NumberFormat::Plain.write(way.accuracy.correlation),
         ];
         row(out, fields);
     }

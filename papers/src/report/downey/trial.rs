@@ -4,8 +4,8 @@
 use scheduler::malleable::{Bias, Malleable, Speedup, UniformLog};
 use scheduler::policy::width::{Soonest, Width};
 
-use simulator::availability::stream::Stream;
-use simulator::batch::{Arrival, Elastic, Kept, Ruled, Told, Waits};
+use simulator::availability::stream::RandomStream;
+use simulator::batch::{Arrival, Elastic, ElasticStay, HoldOut, Ruled, WaitSource};
 
 /// The number of processors of the paper's machine, and the part of it that the work of a day's
 /// first half would take if all speedups were linear.
@@ -27,7 +27,7 @@ fn mean_work_s() -> f64 {
 pub(super) fn workload(seed: u64, days: u32) -> Vec<Vec<Arrival>> {
     let rate = LOAD * f64::from(PROCESSORS) / mean_work_s();
     let day = |day: u32| {
-        let mut stream = Stream::new("downey-workload", seed, day, 0);
+        let mut stream = RandomStream::new("downey-workload", seed, day, 0);
         let mut jobs = Vec::new();
         let mut submit_s = 0.0;
 
@@ -51,7 +51,7 @@ pub(super) fn workload(seed: u64, days: u32) -> Vec<Vec<Arrival>> {
 
 /// A rule with its name in the report.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Contender {
+pub(super) struct NamedRule {
     pub(super) label: &'static str,
     /// The rule's name in the scheduler's catalogue.
     pub(super) policy: &'static str,
@@ -59,32 +59,32 @@ pub(super) struct Contender {
     pub(super) knows: bool,
 }
 
-const fn row(label: &'static str, policy: &'static str) -> Contender {
-    Contender {
+const fn row(label: &'static str, policy: &'static str) -> NamedRule {
+    NamedRule {
         label,
         policy,
         knows: false,
     }
 }
 
-pub(super) const AVG: Contender = row("AVG", "AVG");
-pub(super) const OPT: Contender = Contender {
+pub(super) const AVG: NamedRule = row("AVG", "AVG");
+pub(super) const OPT: NamedRule = NamedRule {
     label: "OPT",
     policy: "PRED",
     knows: true,
 };
-pub(super) const PRED: Contender = row("PRED", "PRED");
-pub(super) const BIAS: Contender = row("BIAS", "BIAS-PAPER");
+pub(super) const PRED: NamedRule = row("PRED", "PRED");
+pub(super) const BIAS: NamedRule = row("BIAS", "BIAS-PAPER");
 /// The name of BIAS corrected by the fit of its own predictions.
 pub(super) const SELF_FITTED: &str = "BIAS, self-fitted";
-pub(super) const HEUR: Contender = row("HEUR", "HEUR");
-pub(super) const OURS: Contender = row("PRICED", "PRICED");
+pub(super) const HEUR: NamedRule = row("HEUR", "HEUR");
+pub(super) const OURS: NamedRule = row("PRICED", "PRICED");
 
 /// The rules that are asked what they would do for single jobs (Table 1).
-pub(super) const ASKED: [Contender; 5] = [OPT, PRED, BIAS, HEUR, OURS];
+pub(super) const ASKED: [NamedRule; 5] = [OPT, PRED, BIAS, HEUR, OURS];
 
 /// The rules that all jobs follow (Table 2); the first one is the reference.
-pub(super) const FOLLOWED: [Contender; 14] = [
+pub(super) const FOLLOWED: [NamedRule; 14] = [
     AVG,
     OPT,
     PRED,
@@ -101,16 +101,16 @@ pub(super) const FOLLOWED: [Contender; 14] = [
     row("price 3", "PRICED:price=3"),
 ];
 
-impl Contender {
+impl NamedRule {
     fn ruled<'a>(&self, law: &'a UniformLog) -> Ruled<'a> {
         let row = scheduler::policy::parse(self.policy);
         let width = row.map_or(Width::Soonest(Soonest::PLAIN), |row| row.width);
         Ruled {
             width,
             waits: if self.knows {
-                Waits::Known
+                WaitSource::Known
             } else {
-                Waits::Predicted(law)
+                WaitSource::Predicted(law)
             },
         }
     }
@@ -125,7 +125,7 @@ pub(super) struct System {
     /// The mean efficiency over time and processors, until the queue of a day is empty.
     pub(super) utilisation: f64,
     /// The predictions for which jobs held out, with their outcomes.
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<HoldOut>,
     /// The intercept and slope that were learned by the end.
     pub(super) line: (f64, f64),
 }
@@ -139,7 +139,7 @@ pub(super) struct WhatIf {
 
 /// The jobs of a draw as they ran, for figures.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenJobs {
     /// The processors, time in seconds, work in seconds, and average parallelism of each job.
     pub(super) jobs: Vec<(u32, f64, f64, f64)>,
     /// The number of jobs that had as many processors as they could use when they were first
@@ -150,7 +150,7 @@ pub(super) struct Seen {
 /// The results of [`baseline`], for one draw of the workload.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Baseline {
-    pub(super) seen: Seen,
+    pub(super) seen: SeenJobs,
     /// The results of the rules in [`ASKED`], in the same order.
     pub(super) what_ifs: Vec<WhatIf>,
 }
@@ -208,7 +208,7 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
 
 /// Runs a system in which all jobs follow one rule. The corrections it learns are kept from day to
 /// day.
-pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
+pub(super) fn system(days: &[Vec<Arrival>], contender: &NamedRule) -> System {
     let law = UniformLog::PATIENT;
     let ruled = contender.ruled(&law);
     let mut bias = Bias::default();
@@ -229,7 +229,7 @@ pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
             .map(|stay| stay.from_s)
             .fold(DAYTIME_S, f64::max);
         whole_s += f64::from(PROCESSORS) * until_s;
-        for Kept {
+        for ElasticStay {
             job,
             from_s,
             to_s,

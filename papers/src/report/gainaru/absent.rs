@@ -1,12 +1,12 @@
 //! Results for owners' absences as windows, with limits and without, on a simulated desktop grid:
 //! the numbers, and their section of the report.
 
-use scheduler::reservation::{BadLaw, Law};
+use scheduler::reservation::{BadLaw, NamedLaw};
 
 use super::Study;
 use crate::report::markdown::{heading, line, row};
-use simulator::absences::{Came, Case, Owners, Way, run};
-use simulator::experiment::requests::{Mean, each_run};
+use simulator::absences::{Came, Case, OwnerKnowledge, Owners, run};
+use simulator::experiment::requests::{RunMean, each_run};
 
 const HOSTS: usize = 20;
 const TASKS: u32 = 100;
@@ -20,16 +20,16 @@ const LAWS: [(&str, &str, f64); 3] = [
     ("Pareto, 30 min to 10 h", "pareto:1,20,2.1", 1_800.0),
 ];
 
-const fn way(policy: &'static str, told: bool) -> Way<'static> {
-    Way {
+const fn way(policy: &'static str, told: bool) -> OwnerKnowledge<'static> {
+    OwnerKnowledge {
         policy,
         deadline: false,
         told,
     }
 }
 
-const fn promised(policy: &'static str, told: bool) -> Way<'static> {
-    Way {
+const fn promised(policy: &'static str, told: bool) -> OwnerKnowledge<'static> {
+    OwnerKnowledge {
         policy,
         deadline: true,
         told,
@@ -37,7 +37,7 @@ const fn promised(policy: &'static str, told: bool) -> Way<'static> {
 }
 
 /// The policies for owners who come unasked. The first one is the reference.
-const HABITS: [Way<'static>; 8] = [
+const HABITS: [OwnerKnowledge<'static>; 8] = [
     way("PRI-CR", false),
     way("deskgrid", false),
     way("TOPTIMAL", false),
@@ -49,7 +49,7 @@ const HABITS: [Way<'static>; 8] = [
 ];
 
 /// The policies for owners who set hours.
-const HOURS: [Way<'static>; 9] = [
+const HOURS: [OwnerKnowledge<'static>; 9] = [
     way("PRI-CR", false),
     way("PRI-CR", true),
     way("deskgrid", false),
@@ -63,25 +63,25 @@ const HOURS: [Way<'static>; 9] = [
 
 /// The results of one policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
-    way: Way<'static>,
+pub(super) struct AbsentRow {
+    way: OwnerKnowledge<'static>,
     /// The makespan divided by that of the first policy, run by run.
-    makespan: Mean,
+    makespan: RunMean,
     /// The part of the attempts' run time that brought no result.
-    wasted: Mean,
+    wasted: RunMean,
     /// The numbers of killed (`killed`) and given back attempts, per task.
     killed: f64,
     given_back: f64,
 }
 
 /// The results by behaviour of owners and law.
-pub(super) type Absent = Vec<(Owners, &'static str, Vec<Line>)>;
+pub(super) type Absent = Vec<(Owners, &'static str, Vec<AbsentRow>)>;
 
 pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
     let mut found = Vec::new();
     for (owners, ways) in [(Owners::Habits, &HABITS[..]), (Owners::Hours, &HOURS)] {
         for (name, law, unit_s) in LAWS {
-            let law: Law = law.parse()?;
+            let law: NamedLaw = law.parse()?;
             let came = each_run(study.threads, study.runs, |number| {
                 let run_number = u32::try_from(number).unwrap_or(u32::MAX);
                 let hosts = HOSTS;
@@ -108,18 +108,18 @@ pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
     Ok(found)
 }
 
-fn lines(ways: &[Way<'static>], came: &[Vec<Came>]) -> Vec<Line> {
-    let one = |(at, way): (usize, &Way<'static>)| {
+fn lines(ways: &[OwnerKnowledge<'static>], came: &[Vec<Came>]) -> Vec<AbsentRow> {
+    let one = |(at, way): (usize, &OwnerKnowledge<'static>)| {
         let of = |number: fn(&Came) -> f64| {
             came.iter().map(|run| number(&run[at])).sum::<f64>() / came.len() as f64
         };
-        Line {
+        AbsentRow {
             way: *way,
-            makespan: Mean::of(
+            makespan: RunMean::of(
                 came.iter()
                     .map(|run| run[at].makespan_s / run[0].makespan_s),
             ),
-            wasted: Mean::of(came.iter().map(|run| run[at].wasted_s / run[at].ran_s)),
+            wasted: RunMean::of(came.iter().map(|run| run[at].wasted_s / run[at].ran_s)),
             killed: of(|came| f64::from(came.killed)) / f64::from(TASKS),
             given_back: of(|came| f64::from(came.given_back)) / f64::from(TASKS),
         }
@@ -164,7 +164,7 @@ pub(super) fn section(out: &mut String, found: &Absent) {
         );
 
         for (_, law, lines) in found.iter().filter(|(of, ..)| *of == owners) {
-            for Line {
+            for AbsentRow {
                 way,
                 makespan,
                 wasted,

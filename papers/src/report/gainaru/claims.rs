@@ -1,8 +1,8 @@
 //! The paper's claims, the measured results, and verdicts on whether these confirm the claims.
 //! Verdicts are computed from the results, not typed.
 
-use super::scenarios::{Cell, Found, LAWS};
-use crate::report::claim::{Claim, Verdict};
+use super::scenarios::{LAWS, ScenarioResults, StrategyResults};
+use crate::report::claim::{Claim, ClaimVerdict};
 
 fn percents(values: &[f64]) -> String {
     values
@@ -21,7 +21,7 @@ fn times(values: &[f64]) -> String {
 }
 
 /// Computes every claim, in the paper's order.
-pub(super) fn claims(found: &Found) -> Vec<Claim> {
+pub(super) fn claims(found: &ScenarioResults) -> Vec<Claim> {
     let mut all = vec![table(found)];
     all.extend(gains(found));
     all.push(widths(found));
@@ -41,7 +41,7 @@ const TABLE: [&[f64]; 5] = [
     &[17.39, 20.0],
 ];
 
-fn table(found: &Found) -> Claim {
+fn table(found: &ScenarioResults) -> Claim {
     let same = |(known, (_, sequence)): (&&[f64], &(&str, scheduler::reservation::Sequence))| {
         let close = |(known, limit): (&f64, &f64)| (-1e-9..0.01).contains(&(limit - known));
         known.len() == sequence.limits.len() && known.iter().zip(&sequence.limits).all(close)
@@ -56,13 +56,13 @@ fn table(found: &Found) -> Claim {
         claim: "Table 1: the sequences for the truncated normal law",
         paper: "five sequences",
         ours: format!("{right} of 5 to the printed digits"),
-        verdict: Verdict::of(right == 5, right > 0),
+        verdict: ClaimVerdict::of(right == 5, right > 0),
     }
 }
 
 /// The factors by which TOptimal is better than the better of HPC and Neuroscience: in utilisation,
 /// and in response time.
-fn gain(found: &Found, law: &str, widths: &str) -> (f64, f64) {
+fn gain(found: &ScenarioResults, law: &str, widths: &str) -> (f64, f64) {
     let of = |who| found.cell(law, widths, who);
     let (Some(hpc), Some(neuro), Some(ours)) = (of("HPC"), of("Neuroscience"), of("TOptimal"))
     else {
@@ -74,7 +74,7 @@ fn gain(found: &Found, law: &str, widths: &str) -> (f64, f64) {
     )
 }
 
-fn gains(found: &Found) -> [Claim; 4] {
+fn gains(found: &ScenarioResults) -> [Claim; 4] {
     let light = ["TruncN[6,16]", "Beta[0,1]"];
     let heavy = ["Exp[0,16]", "Pareto[1,20]"];
     let of = |laws: [&str; 2]| {
@@ -95,32 +95,32 @@ fn gains(found: &Found) -> [Claim; 4] {
         Claim {
             claim: "TOptimal's utilisation against the better of HPC and Neuroscience, truncated normal and Beta (Full, Beta each)",
             paper: "+10 to +11 %",
-            verdict: Verdict::of((mean(&more) - 0.105).abs() < 0.015, least(&more) > 0.0),
+            verdict: ClaimVerdict::of((mean(&more) - 0.105).abs() < 0.015, least(&more) > 0.0),
             ours: percents(&more),
         },
         Claim {
             claim: "its response time there",
             paper: "12 to 14 % shorter",
-            verdict: Verdict::of((mean(&sooner) - 0.13).abs() < 0.02, least(&sooner) > 0.0),
+            verdict: ClaimVerdict::of((mean(&sooner) - 0.13).abs() < 0.02, least(&sooner) > 0.0),
             ours: percents(&sooner),
         },
         Claim {
             claim: "its utilisation for the exponential and the Pareto law",
             paper: "more than x1.5",
-            verdict: Verdict::of(least(&times_more) > 1.5, least(&times_more) > 1.0),
+            verdict: ClaimVerdict::of(least(&times_more) > 1.5, least(&times_more) > 1.0),
             ours: times(&times_more),
         },
         Claim {
             claim: "its response time there",
             paper: "more than x2.5 shorter",
-            verdict: Verdict::of(least(&times_sooner) > 2.5, least(&times_sooner) > 1.0),
+            verdict: ClaimVerdict::of(least(&times_sooner) > 2.5, least(&times_sooner) > 1.0),
             ours: times(&times_sooner),
         },
     ]
 }
 
-fn widths(found: &Found) -> Claim {
-    let better = |(_, _, cells): &&(&str, &str, Vec<Cell>)| {
+fn widths(found: &ScenarioResults) -> Claim {
+    let better = |(_, _, cells): &&(&str, &str, Vec<StrategyResults>)| {
         let of = |who: &str| {
             cells
                 .iter()
@@ -137,11 +137,11 @@ fn widths(found: &Found) -> Claim {
         claim: "TOptimal uses the machine better than HPC whatever the laws of run times and processors (Figure 3)",
         paper: "16 of 16",
         ours: format!("{good} of {all}"),
-        verdict: Verdict::of(good == all, 2 * good > all),
+        verdict: ClaimVerdict::of(good == all, 2 * good > all),
     }
 }
 
-fn histories(found: &Found) -> [Claim; 2] {
+fn histories(found: &ScenarioResults) -> [Claim; 2] {
     let best = found
         .histories
         .iter()
@@ -152,7 +152,7 @@ fn histories(found: &Found) -> [Claim; 2] {
         .iter()
         .find(|cell| cell.who == "HPC")
         .map_or(f64::NAN, |cell| cell.utilisation.value);
-    let off = |at: Option<&(u32, Cell)>| {
+    let off = |at: Option<&(u32, StrategyResults)>| {
         at.map_or(f64::NAN, |(_, cell)| cell.utilisation.value / hpc - 1.0)
     };
     let best_off = best.map_or(f64::NAN, |(_, cell)| cell.utilisation.value / hpc - 1.0);
@@ -163,7 +163,7 @@ fn histories(found: &Found) -> [Claim; 2] {
             claim: "Neuroscience is best when it looks at about 10 past runs (Figure 4)",
             paper: "10 runs",
             ours: format!("{runs} runs"),
-            verdict: Verdict::of((5..=20).contains(&runs), (2..=50).contains(&runs)),
+            verdict: ClaimVerdict::of((5..=20).contains(&runs), (2..=50).contains(&runs)),
         },
         Claim {
             claim: "with a longer history it comes near HPC",
@@ -173,13 +173,13 @@ fn histories(found: &Found) -> [Claim; 2] {
                 percents(&[best_off]),
                 percents(&[last])
             ),
-            verdict: Verdict::of(last.abs() < 0.5 * best_off, last < best_off),
+            verdict: ClaimVerdict::of(last.abs() < 0.5 * best_off, last < best_off),
         },
     ]
 }
 
-fn backfilling(found: &Found) -> [Claim; 3] {
-    let at = |cells: &[Cell], who: &str| {
+fn backfilling(found: &ScenarioResults) -> [Claim; 3] {
+    let at = |cells: &[StrategyResults], who: &str| {
         cells
             .iter()
             .find(|cell| cell.who == who)
@@ -211,19 +211,19 @@ fn backfilling(found: &Found) -> [Claim; 3] {
             claim: "speculative backfilling helps HPC drastically (Figure 5)",
             paper: "drastically",
             ours: format!("utilisation {} on average", percents(&[hpc])),
-            verdict: Verdict::of(hpc > 0.15, hpc > 0.05),
+            verdict: ClaimVerdict::of(hpc > 0.15, hpc > 0.05),
         },
         Claim {
             claim: "and TOptimal only slightly",
             paper: "slightly",
             ours: format!("utilisation {} on average", percents(&[ours])),
-            verdict: Verdict::of((0.0..0.5 * hpc).contains(&ours), ours < hpc),
+            verdict: ClaimVerdict::of((0.0..0.5 * hpc).contains(&ours), ours < hpc),
         },
         Claim {
             claim: "from half small jobs on HPC with speculative backfilling needs no sequences",
             paper: "from 50 %",
             ours: from.map_or_else(|| "never".to_owned(), |percent| format!("from {percent} %")),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 from.is_some_and(|from| (30..=60).contains(&from)),
                 from.is_some(),
             ),
@@ -231,19 +231,19 @@ fn backfilling(found: &Found) -> [Claim; 3] {
     ]
 }
 
-fn streams(found: &Found) -> [Claim; 3] {
-    let of = |cells: &[Cell], who: &str, what: fn(&Cell) -> f64| {
+fn streams(found: &ScenarioResults) -> [Claim; 3] {
+    let of = |cells: &[StrategyResults], who: &str, what: fn(&StrategyResults) -> f64| {
         cells
             .iter()
             .find(|cell| cell.who == who)
             .map_or(f64::NAN, what)
     };
-    let best = |(_, cells): &&(f64, Vec<Cell>)| {
+    let best = |(_, cells): &&(f64, Vec<StrategyResults>)| {
         let used = |who| of(cells, who, |cell| cell.utilisation.value);
         // Differences beyond the third digit do not count.
         used("ATOptimal") + 5e-4 >= used("HPC").max(used("TOptimal"))
     };
-    let over_hpc = |(_, cells): &&(f64, Vec<Cell>)| {
+    let over_hpc = |(_, cells): &&(f64, Vec<StrategyResults>)| {
         let used = |who| of(cells, who, |cell| cell.utilisation.value);
         used("ATOptimal") + 5e-4 >= used("HPC")
     };
@@ -281,7 +281,7 @@ fn streams(found: &Found) -> [Claim; 3] {
             claim: "with small work ATOptimal's utilisation is always highest (Figure 6)",
             paper: "at all rates",
             ours: format!("at {good} of {all} rates; at {over} not below HPC"),
-            verdict: Verdict::of(good == all, 2 * over > all),
+            verdict: ClaimVerdict::of(good == all, 2 * over > all),
         },
         Claim {
             claim: "large jobs' responses: TOptimal's shortest, HPC's longest, ATOptimal's between (Figure 7)",
@@ -293,18 +293,18 @@ fn streams(found: &Found) -> [Claim; 3] {
                 ends(&atopt).1,
                 ends(&hpc).0
             ),
-            verdict: Verdict::of(between == all, 2 * between > all),
+            verdict: ClaimVerdict::of(between == all, 2 * between > all),
         },
         Claim {
             claim: "and ATOptimal's rises with the rate",
             paper: "yes",
             ours: format!("in {rising} of {} steps", all - 1),
-            verdict: Verdict::of(rising == all - 1, ends(&atopt).1 > ends(&atopt).0),
+            verdict: ClaimVerdict::of(rising == all - 1, ends(&atopt).1 > ends(&atopt).0),
         },
     ]
 }
 
-fn intrepid(found: &Found) -> [Claim; 3] {
+fn intrepid(found: &ScenarioResults) -> [Claim; 3] {
     let of = |who: &str| found.fourth.iter().find(|cell| cell.who == who);
     let against = |who: &str, than: &str| match (of(who), of(than)) {
         (Some(a), Some(b)) => (
@@ -334,13 +334,13 @@ fn intrepid(found: &Found) -> [Claim; 3] {
             claim: "two weeks on Intrepid: ATOptimal against HPC, both with classic backfilling (Figure 8)",
             paper: "both about 20 % better",
             ours: told(plain),
-            verdict: Verdict::of(near(plain, 0.15, 0.25), plain.0 > 0.0 || plain.1 > 0.0),
+            verdict: ClaimVerdict::of(near(plain, 0.15, 0.25), plain.0 > 0.0 || plain.1 > 0.0),
         },
         Claim {
             claim: "speculative backfilling helps both further",
             paper: "yes",
             ours: format!("HPC: {}; ATOptimal: {}", told(hpc), told(ours)),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 [hpc, ours].iter().all(|gain| gain.0 > 0.0 && gain.1 > 0.0),
                 [hpc, ours].iter().any(|gain| gain.0 > 0.0 || gain.1 > 0.0),
             ),
@@ -349,7 +349,7 @@ fn intrepid(found: &Found) -> [Claim; 3] {
             claim: "both together, against HPC with classic backfilling",
             paper: "25 to 30 % better",
             ours: told(whole),
-            verdict: Verdict::of(near(whole, 0.22, 0.33), whole.0 > 0.0 || whole.1 > 0.0),
+            verdict: ClaimVerdict::of(near(whole, 0.22, 0.33), whole.0 > 0.0 || whole.1 > 0.0),
         },
     ]
 }

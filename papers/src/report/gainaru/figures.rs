@@ -1,11 +1,11 @@
 //! The paper's figures, and one of ours. They are drawn in `report::svg`.
 
-use super::scenarios::{Cell, Found, LAWS, LESSONS};
-use simulator::experiment::requests::Mean;
+use super::scenarios::{LAWS, LESSONS, ScenarioResults, StrategyResults};
+use simulator::experiment::requests::RunMean;
 use simulator::figure::{Bar, Body, Figure};
 
 /// Every figure, in the paper's order.
-pub(super) fn all(found: &Found) -> Vec<Figure> {
+pub(super) fn all(found: &ScenarioResults) -> Vec<Figure> {
     let mut all = vec![
         second(
             found,
@@ -63,9 +63,9 @@ pub(super) fn all(found: &Found) -> Vec<Figure> {
     all
 }
 
-type Of = fn(&Cell) -> Mean;
+type Of = fn(&StrategyResults) -> RunMean;
 
-fn bar(mean: Mean) -> Bar {
+fn bar(mean: RunMean) -> Bar {
     Bar {
         value: mean.value,
         ci: Some((mean.value - mean.half, mean.value + mean.half)),
@@ -84,7 +84,7 @@ fn figure(name: &str, title: &str, x: &str, y: &str, body: Body) -> Figure {
 }
 
 /// The bars of each way of asking, over groups of cells.
-fn bars(groups: Vec<(String, Vec<Cell>)>, of: Of) -> Body {
+fn bars(groups: Vec<(String, Vec<StrategyResults>)>, of: Of) -> Body {
     let names: Vec<&str> = groups
         .first()
         .map(|(_, cells)| cells.iter().map(|cell| cell.who).collect())
@@ -105,7 +105,7 @@ fn bars(groups: Vec<(String, Vec<Cell>)>, of: Of) -> Body {
 }
 
 /// The lines of each way of asking, over numbers.
-fn lines(points: &[(f64, Vec<Cell>)], of: Of) -> Body {
+fn lines(points: &[(f64, Vec<StrategyResults>)], of: Of) -> Body {
     let names: Vec<&str> = points
         .first()
         .map(|(_, cells)| cells.iter().map(|cell| cell.who).collect())
@@ -122,7 +122,7 @@ fn lines(points: &[(f64, Vec<Cell>)], of: Of) -> Body {
     Body::Lines(names.iter().enumerate().map(line).collect())
 }
 
-fn second(found: &Found, name: &str, title: &str, y: &str, of: Of) -> Figure {
+fn second(found: &ScenarioResults, name: &str, title: &str, y: &str, of: Of) -> Figure {
     let wanted = found
         .first
         .iter()
@@ -147,8 +147,8 @@ fn short(law: &str) -> &str {
     }
 }
 
-fn third(found: &Found) -> Figure {
-    let group = |(law, widths, cells): &(&str, &str, Vec<Cell>)| {
+fn third(found: &ScenarioResults) -> Figure {
+    let group = |(law, widths, cells): &(&str, &str, Vec<StrategyResults>)| {
         let wanted = cells
             .iter()
             .filter(|cell| ["HPC", "TOptimal"].contains(&cell.who))
@@ -174,7 +174,7 @@ fn third(found: &Found) -> Figure {
     )
 }
 
-fn fourth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
+fn fourth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
     let line = found
         .histories
         .iter()
@@ -184,7 +184,7 @@ fn fourth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
     let ends = found.histories.first().zip(found.histories.last());
 
     if let Some(((from, _), (to, _))) = ends {
-        let flat = |cell: &Cell| {
+        let flat = |cell: &StrategyResults| {
             [*from, *to]
                 .map(|runs| (f64::from(runs), of(cell).value))
                 .to_vec()
@@ -206,7 +206,7 @@ fn fourth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
     )
 }
 
-fn fifth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
+fn fifth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
     let points: Vec<_> = found
         .second
         .iter()
@@ -221,7 +221,7 @@ fn fifth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
     )
 }
 
-fn by_rate(found: &Found, name: &str, title: &str, y: &str, of: Of) -> Figure {
+fn by_rate(found: &ScenarioResults, name: &str, title: &str, y: &str, of: Of) -> Figure {
     figure(
         name,
         title,
@@ -231,7 +231,7 @@ fn by_rate(found: &Found, name: &str, title: &str, y: &str, of: Of) -> Figure {
     )
 }
 
-fn eighth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
+fn eighth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
     let groups = vec![("Intrepid".to_owned(), found.fourth.clone())];
     figure(
         name,
@@ -242,7 +242,7 @@ fn eighth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
     )
 }
 
-fn learning(found: &Found) -> Figure {
+fn learning(found: &ScenarioResults) -> Figure {
     let groups = LESSONS.iter().map(|runs| format!("{runs} runs")).collect();
     let series = found.lessons.iter().map(|(law, lessons)| {
         (

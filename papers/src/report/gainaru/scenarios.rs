@@ -2,15 +2,17 @@
 //! and requests that move up.
 
 use scheduler::reservation::{
-    BadLaw, Family, Grid, Law, RunTimes, Sequence, adaptive_time_optimal, cost_under, time_optimal,
+    BadLaw, Family, NamedLaw, RunTimeGrid, RunTimes, Sequence, adaptive_time_optimal, cost_under,
+    time_optimal,
 };
 
 use super::absent::{self, Absent};
 use super::{Real, Study};
-use simulator::availability::stream::Stream;
-use simulator::batch::{Backfill, Job, conservative, filled, rounds};
+use simulator::availability::stream::RandomStream;
+use simulator::batch::{Backfill, BatchJob, conservative, filled, rounds};
 use simulator::experiment::requests::{
-    ADAPTIVE_POINTS, Asking, Draw, Kind, Mean, TIME_POINTS, Widths, each_run, learned,
+    ADAPTIVE_POINTS, JobDraw, JobGroup, RequestRule, RunMean, TIME_POINTS, WidthLaw, each_run,
+    learned,
 };
 
 /// The laws of the paper's section 5.2, and Table 1's.
@@ -29,11 +31,11 @@ const INTREPID: u32 = 40_960;
 const WEEKS_H: f64 = 336.0;
 /// The rate of small work on Intrepid, per node (Table 2).
 const INTREPID_RATE: f64 = 0.21;
-const WIDTHS: [(&str, Widths); 4] = [
-    ("Full", Widths::Full),
-    ("Half", Widths::Half),
-    ("TruncN", Widths::Normal),
-    ("Beta", Widths::Beta),
+const WIDTHS: [(&str, WidthLaw); 4] = [
+    ("Full", WidthLaw::Full),
+    ("Half", WidthLaw::Half),
+    ("TruncN", WidthLaw::Normal),
+    ("Beta", WidthLaw::Beta),
 ];
 /// The numbers of past runs that Neuroscience considers in Figure 4.
 const HISTORIES: [u32; 8] = [1, 2, 5, 10, 20, 50, 100, 500];
@@ -42,43 +44,43 @@ pub(super) const LESSONS: [u32; 6] = [5, 10, 20, 50, 100, 200];
 
 /// The results of a way to ask or to schedule.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Cell {
+pub(super) struct StrategyResults {
     pub(super) who: &'static str,
-    pub(super) utilisation: Mean,
+    pub(super) utilisation: RunMean,
     /// The mean response time, in hours.
-    pub(super) response: Mean,
+    pub(super) response: RunMean,
     /// The mean response time of large jobs, if there are others.
-    pub(super) large: Mean,
+    pub(super) large: RunMean,
 }
 
 /// The results of all scenarios.
-pub(super) struct Found {
+pub(super) struct ScenarioResults {
     pub(super) table: Vec<(&'static str, Sequence)>,
     /// Scenario 1: law, widths, cells of HPC, Neuroscience, TOptimal, and ours.
-    pub(super) first: Vec<(&'static str, &'static str, Vec<Cell>)>,
+    pub(super) first: Vec<(&'static str, &'static str, Vec<StrategyResults>)>,
     /// The cells of Neuroscience by the number of past runs, and those of HPC and TOptimal.
-    pub(super) histories: Vec<(u32, Cell)>,
-    pub(super) history_peers: Vec<Cell>,
+    pub(super) histories: Vec<(u32, StrategyResults)>,
+    pub(super) history_peers: Vec<StrategyResults>,
     /// Scenario 2: percentage of small jobs, cells.
-    pub(super) second: Vec<(u32, Vec<Cell>)>,
+    pub(super) second: Vec<(u32, Vec<StrategyResults>)>,
     /// Scenario 3: rate, cells of HPC, TOptimal, ATOptimal.
-    pub(super) third: Vec<(f64, Vec<Cell>)>,
+    pub(super) third: Vec<(f64, Vec<StrategyResults>)>,
     /// Scenario 4: all jobs submitted together.
-    pub(super) fourth: Vec<Cell>,
+    pub(super) fourth: Vec<StrategyResults>,
     /// The cells of scenario 4 with jobs submitted over two weeks.
-    pub(super) spread: Vec<Cell>,
+    pub(super) spread: Vec<StrategyResults>,
     /// The cells of scenario 4 where requests move up when a job ends early.
-    pub(super) moving_fourth: Vec<Cell>,
+    pub(super) moving_fourth: Vec<StrategyResults>,
     /// The cells of HPC and TOptimal by law, where requests move up.
-    pub(super) moving: Vec<(&'static str, Vec<Cell>)>,
+    pub(super) moving: Vec<(&'static str, Vec<StrategyResults>)>,
     /// The efficiency of sequences learned from each number of runs, by law.
-    pub(super) lessons: Vec<(&'static str, Vec<(u32, Mean)>)>,
+    pub(super) lessons: Vec<(&'static str, Vec<(u32, RunMean)>)>,
     /// The results for owners' absences.
     pub(super) absent: Absent,
     pub(super) real: Option<Real>,
 }
 
-impl Found {
+impl ScenarioResults {
     pub(super) fn new(
         study: &Study,
         real: Option<Real>,
@@ -106,7 +108,7 @@ impl Found {
         say("owners' absences");
 
         let absent = absent::measure(study)?;
-        Ok(Found {
+        Ok(ScenarioResults {
             table,
             first,
             histories,
@@ -124,7 +126,7 @@ impl Found {
     }
 
     /// Looks up a cell of scenario 1.
-    pub(super) fn cell(&self, law: &str, widths: &str, who: &str) -> Option<&Cell> {
+    pub(super) fn cell(&self, law: &str, widths: &str, who: &str) -> Option<&StrategyResults> {
         let (.., cells) = self
             .first
             .iter()
@@ -133,16 +135,19 @@ impl Found {
     }
 }
 
-fn law(text: &str) -> Result<Law, BadLaw> {
+fn law(text: &str) -> Result<NamedLaw, BadLaw> {
     text.parse()
 }
 
 fn table() -> Result<Vec<(&'static str, Sequence)>, BadLaw> {
     let law = law(LAWS[0].1)?;
-    let adaptive = |zeta| adaptive_time_optimal(&Grid::of(&law, ADAPTIVE_POINTS), zeta);
+    let adaptive = |zeta| adaptive_time_optimal(&RunTimeGrid::of(&law, ADAPTIVE_POINTS), zeta);
     Ok(vec![
-        ("Classical HPC", time_optimal(&Grid::of(&law, 1))),
-        ("TOptimal", time_optimal(&Grid::of(&law, TIME_POINTS))),
+        ("Classical HPC", time_optimal(&RunTimeGrid::of(&law, 1))),
+        (
+            "TOptimal",
+            time_optimal(&RunTimeGrid::of(&law, TIME_POINTS)),
+        ),
         ("ATOptimal (0.1)", adaptive(0.1)),
         ("ATOptimal (0.5)", adaptive(0.5)),
         ("ATOptimal (0.9)", adaptive(0.9)),
@@ -152,9 +157,9 @@ fn table() -> Result<Vec<(&'static str, Sequence)>, BadLaw> {
 /// The measures of one run: utilisation, response, response of large jobs.
 type Measures = (f64, f64, f64);
 
-fn cell(who: &'static str, measured: &[Measures]) -> Cell {
-    let mean = |of: fn(&Measures) -> f64| Mean::of(measured.iter().map(of));
-    Cell {
+fn cell(who: &'static str, measured: &[Measures]) -> StrategyResults {
+    let mean = |of: fn(&Measures) -> f64| RunMean::of(measured.iter().map(of));
+    StrategyResults {
         who,
         utilisation: mean(|m| m.0),
         response: mean(|m| m.1),
@@ -163,14 +168,18 @@ fn cell(who: &'static str, measured: &[Measures]) -> Cell {
 }
 
 /// Runs each way of asking in rounds without backfilling.
-fn plain(study: &Study, kinds: &[Kind], asks: &[(&'static str, Asking)]) -> Vec<Cell> {
-    let draw = Draw {
+fn plain(
+    study: &Study,
+    kinds: &[JobGroup],
+    asks: &[(&'static str, RequestRule)],
+) -> Vec<StrategyResults> {
+    let draw = JobDraw {
         kinds,
         processors: PROCESSORS,
         within: 0.0,
         seed: study.seed,
     };
-    let one = |(who, asking): &(&'static str, Asking)| {
+    let one = |(who, asking): &(&'static str, RequestRule)| {
         let measured = each_run(study.threads, study.runs, |run| {
             let jobs = draw.jobs(*asking, run);
             let outcome = rounds(&jobs, PROCESSORS, Backfill::Nothing);
@@ -182,19 +191,19 @@ fn plain(study: &Study, kinds: &[Kind], asks: &[(&'static str, Asking)]) -> Vec<
     asks.iter().map(one).collect()
 }
 
-const HPC: (&str, Asking) = ("HPC", Asking::Longest);
-const NEURO: (&str, Asking) = ("Neuroscience", Asking::Recent(10));
-const TOPT: (&str, Asking) = ("TOptimal", Asking::TimeOptimal);
+const HPC: (&str, RequestRule) = ("HPC", RequestRule::Longest);
+const NEURO: (&str, RequestRule) = ("Neuroscience", RequestRule::Recent(10));
+const TOPT: (&str, RequestRule) = ("TOptimal", RequestRule::TimeOptimal);
 /// Our way of asking: no law is known, only as many runs as Neuroscience considers.
-const OURS: (&str, Asking) = ("Learned", Asking::Learned(10));
+const OURS: (&str, RequestRule) = ("Learned", RequestRule::Learned(10));
 
-type First = Vec<(&'static str, &'static str, Vec<Cell>)>;
+type First = Vec<(&'static str, &'static str, Vec<StrategyResults>)>;
 
 fn first(study: &Study) -> Result<First, BadLaw> {
     let mut all = Vec::new();
     for (name, text) in LAWS {
         for (widths_name, widths) in WIDTHS {
-            let kinds = [Kind::new(law(text)?, widths, 100)];
+            let kinds = [JobGroup::new(law(text)?, widths, 100)];
             all.push((
                 name,
                 widths_name,
@@ -205,14 +214,19 @@ fn first(study: &Study) -> Result<First, BadLaw> {
     Ok(all)
 }
 
-type Histories = (Vec<(u32, Cell)>, Vec<Cell>);
+type Histories = (Vec<(u32, StrategyResults)>, Vec<StrategyResults>);
 
 fn histories(study: &Study) -> Result<Histories, BadLaw> {
-    let kinds = [Kind::new(law(LAWS[1].1)?, Widths::Beta, 100)];
+    let kinds = [JobGroup::new(law(LAWS[1].1)?, WidthLaw::Beta, 100)];
     let one = |runs| {
         (
             runs,
-            plain(study, &kinds, &[("Neuroscience", Asking::Recent(runs))]).swap_remove(0),
+            plain(
+                study,
+                &kinds,
+                &[("Neuroscience", RequestRule::Recent(runs))],
+            )
+            .swap_remove(0),
         )
     };
     Ok((
@@ -222,10 +236,10 @@ fn histories(study: &Study) -> Result<Histories, BadLaw> {
 }
 
 /// The ways to ask and to backfill gaps in scenarios 2 and 4.
-type Way = (&'static str, Asking, Backfill);
+type Strategy = (&'static str, RequestRule, Backfill);
 
-fn filling(study: &Study, draw: &Draw<'_>, ways: &[Way]) -> Vec<Cell> {
-    let one = |(who, asking, backfill): &Way| {
+fn filling(study: &Study, draw: &JobDraw<'_>, ways: &[Strategy]) -> Vec<StrategyResults> {
+    let one = |(who, asking, backfill): &Strategy| {
         let measured = each_run(study.threads, study.runs, |run| {
             let jobs = draw.jobs(*asking, run);
             let outcome = rounds(&jobs, draw.processors, *backfill);
@@ -241,14 +255,22 @@ fn filling(study: &Study, draw: &Draw<'_>, ways: &[Way]) -> Vec<Cell> {
     ways.iter().map(one).collect()
 }
 
-fn second(study: &Study) -> Result<Vec<(u32, Vec<Cell>)>, BadLaw> {
+fn second(study: &Study) -> Result<Vec<(u32, Vec<StrategyResults>)>, BadLaw> {
     let ways = [
-        ("HPC, classic", Asking::Longest, Backfill::Fitting),
-        ("HPC, speculative", Asking::Longest, Backfill::Speculative),
-        ("TOptimal, classic", Asking::TimeOptimal, Backfill::Fitting),
+        ("HPC, classic", RequestRule::Longest, Backfill::Fitting),
+        (
+            "HPC, speculative",
+            RequestRule::Longest,
+            Backfill::Speculative,
+        ),
+        (
+            "TOptimal, classic",
+            RequestRule::TimeOptimal,
+            Backfill::Fitting,
+        ),
         (
             "TOptimal, speculative",
-            Asking::TimeOptimal,
+            RequestRule::TimeOptimal,
             Backfill::Speculative,
         ),
     ];
@@ -264,10 +286,10 @@ fn second(study: &Study) -> Result<Vec<(u32, Vec<Cell>)>, BadLaw> {
     let one = |percent: &u32| {
         let small = 2 * *percent as usize;
         let kinds = [
-            Kind::new(large, Widths::Beta, 200 - small),
-            Kind::new(short, Widths::Beta, small),
+            JobGroup::new(large, WidthLaw::Beta, 200 - small),
+            JobGroup::new(short, WidthLaw::Beta, small),
         ];
-        let draw = Draw {
+        let draw = JobDraw {
             kinds: &kinds,
             processors: PROCESSORS,
             within: 0.0,
@@ -278,12 +300,12 @@ fn second(study: &Study) -> Result<Vec<(u32, Vec<Cell>)>, BadLaw> {
     Ok(steps.iter().map(one).collect())
 }
 
-fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
+fn third(study: &Study) -> Result<Vec<(f64, Vec<StrategyResults>)>, BadLaw> {
     let large = law("truncnorm:1,20,8,2")?;
     // Small jobs have one processor and take a hundredth of a large one's time.
     let small = large.mean() / 100.0;
-    let kinds = [Kind::new(large, Widths::Beta, 100)];
-    let draw = Draw {
+    let kinds = [JobGroup::new(large, WidthLaw::Beta, 100)];
+    let draw = JobDraw {
         kinds: &kinds,
         processors: PROCESSORS,
         within: 0.0,
@@ -293,7 +315,7 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
     let one = |tenths: u32| {
         let zeta = f64::from(tenths) / 10.0;
         let rate = zeta * f64::from(PROCESSORS);
-        let of = |(who, asking): (&'static str, Asking)| {
+        let of = |(who, asking): (&'static str, RequestRule)| {
             let measured = each_run(study.threads, study.runs, |run| {
                 let jobs = draw.jobs(asking, run);
                 let outcome = rounds(&jobs, PROCESSORS, Backfill::Nothing);
@@ -317,7 +339,7 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
         };
         (
             zeta,
-            [HPC, TOPT, ("ATOptimal", Asking::Adaptive(zeta))]
+            [HPC, TOPT, ("ATOptimal", RequestRule::Adaptive(zeta))]
                 .map(of)
                 .to_vec(),
         )
@@ -326,7 +348,7 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
 }
 
 /// The paper's Table 3: three applications, in hours.
-fn applications() -> Result<[Kind; 3], BadLaw> {
+fn applications() -> Result<[JobGroup; 3], BadLaw> {
     let minutes = |minutes: f64| minutes / 60.0;
     let fsl = Family::TruncatedNormal {
         mean: minutes(20.0),
@@ -334,37 +356,41 @@ fn applications() -> Result<[Kind; 3], BadLaw> {
     };
 
     Ok([
-        Kind::new(law("truncnorm:11,31,20,8")?, Widths::Beta, 10),
-        Kind::new(law("truncnorm:1.5,3,1.7,0.5")?, Widths::Beta, 90),
-        Kind::new(
-            Law::new(fsl, minutes(10.0), minutes(35.0))?,
-            Widths::Beta,
+        JobGroup::new(law("truncnorm:11,31,20,8")?, WidthLaw::Beta, 10),
+        JobGroup::new(law("truncnorm:1.5,3,1.7,0.5")?, WidthLaw::Beta, 90),
+        JobGroup::new(
+            NamedLaw::new(fsl, minutes(10.0), minutes(35.0))?,
+            WidthLaw::Beta,
             300,
         ),
     ])
 }
 
-fn fourth(study: &Study) -> Result<[Vec<Cell>; 3], BadLaw> {
+fn fourth(study: &Study) -> Result<[Vec<StrategyResults>; 3], BadLaw> {
     let kinds = applications()?;
-    let draw = Draw {
+    let draw = JobDraw {
         kinds: &kinds,
         processors: INTREPID,
         within: 0.0,
         seed: study.seed,
     };
-    let spread = Draw {
+    let spread = JobDraw {
         within: WEEKS_H,
         ..draw.clone()
     };
-    let adaptive = Asking::Adaptive(INTREPID_RATE);
+    let adaptive = RequestRule::Adaptive(INTREPID_RATE);
     let ways = [
-        ("HPC, classic", Asking::Longest, Backfill::Fitting),
-        ("HPC, speculative", Asking::Longest, Backfill::Speculative),
+        ("HPC, classic", RequestRule::Longest, Backfill::Fitting),
+        (
+            "HPC, speculative",
+            RequestRule::Longest,
+            Backfill::Speculative,
+        ),
         ("ATOptimal, classic", adaptive, Backfill::Fitting),
         ("ATOptimal, speculative", adaptive, Backfill::Speculative),
     ];
 
-    let moved = |(who, asking): (&'static str, Asking)| moving_up(study, &draw, who, asking);
+    let moved = |(who, asking): (&'static str, RequestRule)| moving_up(study, &draw, who, asking);
     let moved = [HPC, ("ATOptimal", adaptive)].map(moved).to_vec();
     Ok([
         filling(study, &draw, &ways),
@@ -375,10 +401,15 @@ fn fourth(study: &Study) -> Result<[Vec<Cell>; 3], BadLaw> {
 
 /// Runs one way of asking with conservative backfilling, the largest requests first: all requests
 /// move up when a job ends early.
-fn moving_up(study: &Study, draw: &Draw<'_>, who: &'static str, asking: Asking) -> Cell {
+fn moving_up(
+    study: &Study,
+    draw: &JobDraw<'_>,
+    who: &'static str,
+    asking: RequestRule,
+) -> StrategyResults {
     let measured = each_run(study.threads, study.runs, |run| {
         let mut jobs = draw.jobs(asking, run);
-        let size = |job: &Job| f64::from(job.processors) * job.limit(0);
+        let size = |job: &BatchJob| f64::from(job.processors) * job.limit(0);
         jobs.sort_by(|a, b| {
             a.submit
                 .total_cmp(&b.submit)
@@ -396,10 +427,10 @@ fn moving_up(study: &Study, draw: &Draw<'_>, who: &'static str, asking: Asking) 
     cell(who, &measured)
 }
 
-fn moving(study: &Study) -> Result<Vec<(&'static str, Vec<Cell>)>, BadLaw> {
+fn moving(study: &Study) -> Result<Vec<(&'static str, Vec<StrategyResults>)>, BadLaw> {
     let one = |(name, text): (&'static str, &str)| {
-        let kinds = [Kind::new(law(text)?, Widths::Beta, 100)];
-        let draw = Draw {
+        let kinds = [JobGroup::new(law(text)?, WidthLaw::Beta, 100)];
+        let draw = JobDraw {
             kinds: &kinds,
             processors: PROCESSORS,
             within: 0.0,
@@ -415,20 +446,20 @@ fn moving(study: &Study) -> Result<Vec<(&'static str, Vec<Cell>)>, BadLaw> {
     LAWS.into_iter().map(one).collect()
 }
 
-type Lessons = Vec<(&'static str, Vec<(u32, Mean)>)>;
+type LessonRows = Vec<(&'static str, Vec<(u32, RunMean)>)>;
 
-fn lessons(study: &Study) -> Result<Lessons, BadLaw> {
+fn lessons(study: &Study) -> Result<LessonRows, BadLaw> {
     // Each run stands for several sequences, each learned from its own past runs.
     let pupils = study.runs * if study.quick { 5 } else { 20 };
     let one = |(name, text): (&'static str, &str)| {
         let law = law(text)?;
-        let best = time_optimal(&Grid::of(&law, TIME_POINTS)).cost;
+        let best = time_optimal(&RunTimeGrid::of(&law, TIME_POINTS)).cost;
         let taught = |runs: u32| {
             let efficiencies = each_run(study.threads, pupils, |pupil| {
-                let mut stream = Stream::new("batch lesson", study.seed, runs, pupil);
+                let mut stream = RandomStream::new("batch lesson", study.seed, runs, pupil);
                 best / cost_under(&learned(&law, runs, &mut stream), &law)
             });
-            (runs, Mean::of(efficiencies))
+            (runs, RunMean::of(efficiencies))
         };
         Ok((name, LESSONS.map(taught).to_vec()))
     };

@@ -4,11 +4,11 @@
 use std::fmt::Write;
 
 use super::claims::claims;
-use super::scenarios::{Cell, Found, LAWS, LESSONS};
+use super::scenarios::{LAWS, LESSONS, ScenarioResults, StrategyResults};
 use super::{Real, Study, absent};
-use crate::report::claim::{NUMBERS, Verdict, count};
+use crate::report::claim::{ClaimVerdict, NUMBERS, count};
 use crate::report::markdown::{again, heading, line, pictures, row};
-use simulator::experiment::requests::Mean;
+use simulator::experiment::requests::RunMean;
 use simulator::figure::Figure;
 
 /// The points that the paper leaves open, each with our reading.
@@ -52,7 +52,7 @@ const READINGS: [(&str, &str); 9] = [
 ];
 
 /// Writes the whole report.
-pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String {
+pub(super) fn report(study: &Study, found: &ScenarioResults, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, study, found);
     claimed(&mut out, found);
@@ -83,15 +83,15 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     out
 }
 
-fn share(mean: Mean) -> String {
+fn share(mean: RunMean) -> String {
     format!("{:.3} ± {:.3}", mean.value, mean.half)
 }
 
-fn hours(mean: Mean) -> String {
+fn hours(mean: RunMean) -> String {
     format!("{:.1} ± {:.1}", mean.value, mean.half)
 }
 
-fn head(out: &mut String, study: &Study, found: &Found) {
+fn head(out: &mut String, study: &Study, found: &ScenarioResults) {
     line(
         out,
         "# Speculative scheduling for stochastic jobs: Gainaru, Pallez, Sun and Raghavan (ICPP 2019) again\n",
@@ -104,9 +104,9 @@ fn head(out: &mut String, study: &Study, found: &Found) {
          sequences of short requests beat long ones for every law; where processors are given back the moment a job ends, \
          they lose (see \"Where limits pay\").\n",
         all.len(),
-        count(&all, Verdict::Holds),
-        count(&all, Verdict::InPart),
-        count(&all, Verdict::Not),
+        count(&all, ClaimVerdict::Holds),
+        count(&all, ClaimVerdict::InPart),
+        count(&all, ClaimVerdict::Not),
     );
     let _ = writeln!(
         out,
@@ -117,13 +117,13 @@ fn head(out: &mut String, study: &Study, found: &Found) {
     );
 }
 
-fn claimed(out: &mut String, found: &Found) {
+fn claimed(out: &mut String, found: &ScenarioResults) {
     line(out, "## What the paper claims, and what we find\n");
     NUMBERS.table(out, claims(found));
     line(out, "Verdicts are computed from the numbers beside them.\n");
 }
 
-fn ours(out: &mut String, found: &Found) {
+fn ours(out: &mut String, found: &ScenarioResults) {
     line(out, "## Ours\n");
     line(
         out,
@@ -159,7 +159,7 @@ fn ours(out: &mut String, found: &Found) {
     line(out, "");
 }
 
-fn table(out: &mut String, found: &Found) {
+fn table(out: &mut String, found: &ScenarioResults) {
     line(
         out,
         "## Table 1\n\nTruncated normal law from 0 to 20 hours, mean 8, standard deviation 2.\n",
@@ -187,7 +187,7 @@ fn table(out: &mut String, found: &Found) {
     line(out, "");
 }
 
-fn first(out: &mut String, found: &Found) {
+fn first(out: &mut String, found: &ScenarioResults) {
     line(
         out,
         "## Scenario 1: sequences at submission\n\n100 jobs on 100 processors, submitted together. `Learned` is ours: TOptimal \
@@ -231,7 +231,8 @@ fn first(out: &mut String, found: &Found) {
         "## Scenario 3: a stream of small work\n\nUtilisation, and response of large jobs in hours.\n",
     );
 
-    let large = |cell: &Cell| format!("{}; {}", share(cell.utilisation), hours(cell.large));
+    let large =
+        |cell: &StrategyResults| format!("{}; {}", share(cell.utilisation), hours(cell.large));
     by_step(
         out,
         "rate",
@@ -260,15 +261,15 @@ fn first(out: &mut String, found: &Found) {
     );
 }
 
-fn both(cell: &Cell) -> String {
+fn both(cell: &StrategyResults) -> String {
     format!("{}; {}", share(cell.utilisation), hours(cell.response))
 }
 
 fn by_step<'a>(
     out: &mut String,
     step: &str,
-    rows: impl Iterator<Item = (String, &'a Vec<Cell>)>,
-    show: fn(&Cell) -> String,
+    rows: impl Iterator<Item = (String, &'a Vec<StrategyResults>)>,
+    show: fn(&StrategyResults) -> String,
 ) {
     for (number, (name, cells)) in rows.enumerate() {
         if number == 0 {
@@ -281,7 +282,7 @@ fn by_step<'a>(
     line(out, "");
 }
 
-fn pays(out: &mut String, found: &Found) {
+fn pays(out: &mut String, found: &ScenarioResults) {
     line(out, "## Where limits pay\n");
     line(
         out,
@@ -338,7 +339,7 @@ fn pays(out: &mut String, found: &Found) {
     );
 }
 
-fn lessons(out: &mut String, found: &Found) {
+fn lessons(out: &mut String, found: &ScenarioResults) {
     line(out, "## What past runs teach\n");
     line(
         out,

@@ -2,9 +2,9 @@
 //! Verdicts are computed from the results, not typed.
 
 use super::reference::{PLATFORMS, TIMEOUT};
-use super::table::Table;
-use crate::report::claim::{Claim, Verdict};
-use simulator::experiment::{Reading, geometric_mean};
+use super::table::ComparisonTable;
+use crate::report::claim::{Claim, ClaimVerdict};
+use simulator::experiment::{Measurement, geometric_mean};
 
 const TASKS: [u32; 3] = [100, 200, 400];
 /// The largest difference that counts as none: 2 %.
@@ -23,13 +23,13 @@ fn list(values: &[f64]) -> String {
 }
 
 /// The gains for 100, 200 and 400 tasks.
-fn gains(table: &Table, platform: &str, label: &str, than: &str) -> [f64; 3] {
+fn gains(table: &ComparisonTable, platform: &str, label: &str, than: &str) -> [f64; 3] {
     let site = table.site(platform).unwrap_or_default();
     TASKS.map(|tasks| table.gain(site, label, than, tasks).unwrap_or(f64::NAN))
 }
 
 /// Computes every claim, in the paper's order.
-pub(super) fn claims(table: &Table, equal: &[Reading]) -> Vec<Claim> {
+pub(super) fn claims(table: &ComparisonTable, equal: &[Measurement]) -> Vec<Claim> {
     let mut all = prioritisation(table);
     all.extend(exclusion(table));
     all.extend(prediction(table));
@@ -37,7 +37,7 @@ pub(super) fn claims(table: &Table, equal: &[Reading]) -> Vec<Claim> {
     all
 }
 
-fn prioritisation(table: &Table) -> Vec<Claim> {
+fn prioritisation(table: &ComparisonTable) -> Vec<Claim> {
     let geo = |platform: &str, label: &str| {
         table
             .geo(table.site(platform), label)
@@ -71,7 +71,7 @@ fn prioritisation(table: &Table) -> Vec<Claim> {
                  GIMPS-like hosts on average",
                 long.count()
             ),
-            verdict: Verdict::of(fcfs > 2.0 && beyond == 6, fcfs > 2.0),
+            verdict: ClaimVerdict::of(fcfs > 2.0 && beyond == 6, fcfs > 2.0),
         },
         Claim {
             claim: "PRI-CR is far from the optimum for 100 tasks of 5 minutes",
@@ -80,7 +80,7 @@ fn prioritisation(table: &Table) -> Vec<Claim> {
                 "{:.2}, {:.2}, {:.2}, {:.2} (by platform)",
                 firsts[0], firsts[1], firsts[2], firsts[3]
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 first > 4.0,
                 firsts.iter().any(|ratio| *ratio > 4.0) || first > 3.0,
             ),
@@ -92,20 +92,20 @@ fn prioritisation(table: &Table) -> Vec<Claim> {
                 "better by more than 2 % in {} of {} cells",
                 waits.0, waits.1
             ),
-            verdict: Verdict::of(waits.0 == 0, waits.0 * 10 <= waits.1),
+            verdict: ClaimVerdict::of(waits.0 == 0, waits.0 * 10 <= waits.1),
         },
         Claim {
             claim: "PRI-HISTORY does not do better than PRI-CR",
             paper: "poor",
             ours: format!("makespans on SDSC-like hosts {}", percent(history)),
-            verdict: Verdict::of(history > -EVEN, history > -0.1),
+            verdict: ClaimVerdict::of(history > -EVEN, history > -0.1),
         },
     ]
 }
 
 /// The number of cells in which `label` is more than negligibly better than `than`, and the number
 /// of all cells.
-fn better(table: &Table, label: &str, than: &str) -> (usize, usize) {
+fn better(table: &ComparisonTable, label: &str, than: &str) -> (usize, usize) {
     let pairs: Vec<_> = table
         .cells(None, label)
         .into_iter()
@@ -118,7 +118,7 @@ fn better(table: &Table, label: &str, than: &str) -> (usize, usize) {
     (wins, pairs.len())
 }
 
-fn exclusion(table: &Table) -> Vec<Claim> {
+fn exclusion(table: &ComparisonTable) -> Vec<Claim> {
     let half = gains(table, "sdsc", "EXCL-S.5", "PRI-CR");
     let quarter = gains(table, "sdsc", "EXCL-S.25", "EXCL-S.5");
     let one_and_half = gains(table, "sdsc", "EXCL-S1.5", "PRI-CR");
@@ -127,7 +127,7 @@ fn exclusion(table: &Table) -> Vec<Claim> {
             claim: "EXCL-S.5 is better than PRI-CR on SDSC, for 100 / 200 / 400 tasks",
             paper: "8, 30, 6 %",
             ours: list(&half),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 half.iter().all(|gain| *gain > EVEN) && half[1] > half[0] && half[1] > half[2],
                 half.iter().all(|gain| *gain > EVEN),
             ),
@@ -136,7 +136,7 @@ fn exclusion(table: &Table) -> Vec<Claim> {
             claim: "EXCL-S.25 excludes too many hosts, but not for 100 tasks (against EXCL-S.5)",
             paper: "good at 100 only",
             ours: list(&quarter),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 quarter[0] > -EVEN && quarter[1] < -EVEN && quarter[2] < -EVEN,
                 quarter[0] > -EVEN && quarter[0] >= quarter[2],
             ),
@@ -145,12 +145,12 @@ fn exclusion(table: &Table) -> Vec<Claim> {
             claim: "EXCL-S1.5 excludes too few hosts to help (against PRI-CR)",
             paper: "no help",
             ours: list(&one_and_half),
-            verdict: Verdict::of(one_and_half.iter().all(|gain| gain.abs() < 0.05), false),
+            verdict: ClaimVerdict::of(one_and_half.iter().all(|gain| gain.abs() < 0.05), false),
         },
     ]
 }
 
-fn prediction(table: &Table) -> Vec<Claim> {
+fn prediction(table: &ComparisonTable) -> Vec<Claim> {
     let mut claims = Vec::new();
     let site = table.site("sdsc").unwrap_or_default();
     let against = gains(table, "sdsc", "EXCL-PRED", "EXCL-S.5");
@@ -166,7 +166,7 @@ fn prediction(table: &Table) -> Vec<Claim> {
             list(&against),
             percent(bad)
         ),
-        verdict: Verdict::of(alike == 3 && bad > EVEN, alike > 0 && bad > EVEN),
+        verdict: ClaimVerdict::of(alike == 3 && bad > EVEN, alike > 0 && bad > EVEN),
     });
 
     let four = |platform: &str| {
@@ -181,7 +181,7 @@ fn prediction(table: &Table) -> Vec<Claim> {
         claim: "EXCL-PRED is better than EXCL-S.5 at 400 tasks on LRI-WISC and on homogeneous hosts",
         paper: "17, 12 %",
         ours: list(&[lri, homogeneous]),
-        verdict: Verdict::of(lri > EVEN && homogeneous > EVEN, lri > EVEN || homogeneous > EVEN),
+        verdict: ClaimVerdict::of(lri > EVEN && homogeneous > EVEN, lri > EVEN || homogeneous > EVEN),
     });
 
     let errors = errors(table, site);
@@ -195,7 +195,7 @@ fn prediction(table: &Table) -> Vec<Claim> {
             100.0 * mean,
             100.0 * most
         ),
-        verdict: Verdict::of(most <= 0.1, mean <= 0.15),
+        verdict: ClaimVerdict::of(most <= 0.1, mean <= 0.15),
     });
 
     claims
@@ -203,7 +203,7 @@ fn prediction(table: &Table) -> Vec<Claim> {
 
 /// The mean error of the paper's predictor against the optimum on a site, as a part of the optimum,
 /// by job.
-pub(super) fn errors(table: &Table, site: usize) -> Vec<(usize, f64)> {
+pub(super) fn errors(table: &ComparisonTable, site: usize) -> Vec<(usize, f64)> {
     let of = |job: usize| {
         let rows = table
             .rows
@@ -217,7 +217,7 @@ pub(super) fn errors(table: &Table, site: usize) -> Vec<(usize, f64)> {
     (0..table.jobs.len()).filter_map(of).collect()
 }
 
-fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
+fn replication(table: &ComparisonTable, equal: &[Measurement]) -> Vec<Claim> {
     let duplicates = gains(table, "sdsc", "EXCL-PRED-DUP", "EXCL-PRED");
     let timeouts = gains(table, "sdsc", TIMEOUT, "EXCL-S.5");
     let cell = |label: &str| table.ratio("sdsc", label, 200, 35.0).unwrap_or(f64::NAN);
@@ -238,7 +238,7 @@ fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
             claim: "EXCL-PRED-DUP is little better than EXCL-PRED (100 / 200 / 400 tasks)",
             paper: "little",
             ours: list(&duplicates),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 duplicates.iter().all(|gain| (-EVEN..=0.15).contains(gain)),
                 duplicates.iter().any(|gain| (-EVEN..=0.15).contains(gain)),
             ),
@@ -251,7 +251,7 @@ fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
                 list(&timeouts),
                 percent(even)
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 timeouts.iter().all(|gain| *gain > EVEN) && even.abs() <= 0.05,
                 timeouts.iter().all(|gain| *gain > EVEN),
             ),
@@ -263,13 +263,13 @@ fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
                 "worst size {:.2}, {:.2}, {:.2}, {:.2} (by platform): {within} of 4",
                 worst[0], worst[1], worst[2], worst[3]
             ),
-            verdict: Verdict::of(within == 4, within > 0),
+            verdict: ClaimVerdict::of(within == 4, within > 0),
         },
         Claim {
             claim: "EXCL-PRED-TO copies at most about 12 % of the tasks of a size on SDSC",
             paper: "12 %",
             ours: format!("at most {:.1} %", 100.0 * waste),
-            verdict: Verdict::of(waste <= 0.13, waste <= 0.2),
+            verdict: ClaimVerdict::of(waste <= 0.13, waste <= 0.2),
         },
         Claim {
             claim: "EXCL-PRED-TO is far better than EXCL-PRED-DUP with as many copies (DUP*)",
@@ -278,7 +278,7 @@ fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
                 "SDSC-like: DUP* {dup:.2}, TO {to:.2} times the optimum: {} less",
                 percent(1.0 - to / dup)
             ),
-            verdict: Verdict::of(to < 0.9 * dup, to < dup),
+            verdict: ClaimVerdict::of(to < 0.9 * dup, to < dup),
         },
     ]
 }

@@ -1,11 +1,11 @@
 //! The paper's figures with our numbers, and some of our own. They are drawn in `report::svg`.
 
 use super::reference::{ENTERPRISE, EQUAL, OURS, OURS_KEPT, PLATFORMS, TIMEOUT};
-use super::table::{Table, size};
-use simulator::experiment::Reading;
+use super::table::{ComparisonTable, size};
+use simulator::experiment::Measurement;
 use simulator::figure::{Bar, Body, Figure};
 use simulator::platform::{HOSTS, Platform};
-use simulator::world::{AttemptStory, Fate, Outcome, World};
+use simulator::world::{AttemptFate, AttemptStory, PreparedTrace, RunOutcome};
 
 /// The number of points of a curve over time.
 const POINTS: u32 = 240;
@@ -23,8 +23,8 @@ fn figure(name: &str, title: &str, (x, y): (&str, &str), body: Body) -> Figure {
 }
 
 /// Figure 1: completions of FCFS over time, one curve for each number of tasks.
-pub(super) fn completions(runs: &[(u32, Outcome)]) -> Figure {
-    let curve = |(tasks, outcome): &(u32, Outcome)| {
+pub(super) fn completions(runs: &[(u32, RunOutcome)]) -> Figure {
+    let curve = |(tasks, outcome): &(u32, RunOutcome)| {
         let points = outcome
             .completions_s
             .iter()
@@ -76,7 +76,12 @@ pub(super) fn clocks(seed: u64) -> Figure {
 }
 
 /// Figure 4: tasks that wait and hosts that are free over one run.
-pub(super) fn queue(world: &World, start_s: f64, tasks: u32, outcome: &Outcome) -> Figure {
+pub(super) fn queue(
+    world: &PreparedTrace,
+    start_s: f64,
+    tasks: u32,
+    outcome: &RunOutcome,
+) -> Figure {
     let end_s = outcome
         .makespan_s
         .or(outcome.completions_s.last().copied())
@@ -84,8 +89,9 @@ pub(super) fn queue(world: &World, start_s: f64, tasks: u32, outcome: &Outcome) 
     let at = |n: u32| end_s * f64::from(n) / f64::from(POINTS);
     let line = |of: &dyn Fn(f64) -> f64| (0..=POINTS).map(|n| (at(n) / 60.0, of(at(n)))).collect();
     let alive = |attempt: &&AttemptStory, s: f64| attempt.began_s <= s && s < attempt.ended_s;
-    let done =
-        |attempt: &&AttemptStory, s: f64| attempt.fate == Fate::Delivered && attempt.ended_s <= s;
+    let done = |attempt: &&AttemptStory, s: f64| {
+        attempt.fate == AttemptFate::Delivered && attempt.ended_s <= s
+    };
     let waiting = |s: f64| {
         let mut with: Vec<u32> = outcome
             .story
@@ -124,7 +130,7 @@ pub(super) fn queue(world: &World, start_s: f64, tasks: u32, outcome: &Outcome) 
     )
 }
 
-fn bar(cell: Option<&Reading>) -> Bar {
+fn bar(cell: Option<&Measurement>) -> Bar {
     let ci = cell
         .and_then(|cell| cell.ratio.ci)
         .map(|ci| (ci.low, ci.high));
@@ -135,7 +141,13 @@ fn bar(cell: Option<&Reading>) -> Bar {
 }
 
 /// A figure of the ratios to the optimum of some contenders on one platform.
-fn ratios(table: &Table, name: &str, title: &str, platform: &str, labels: &[&str]) -> Figure {
+fn ratios(
+    table: &ComparisonTable,
+    name: &str,
+    title: &str,
+    platform: &str,
+    labels: &[&str],
+) -> Figure {
     let site = table.site(platform).unwrap_or_default();
     let series = labels.iter().map(|label| {
         let bars = (0..table.jobs.len())
@@ -159,7 +171,7 @@ fn ratios(table: &Table, name: &str, title: &str, platform: &str, labels: &[&str
 }
 
 /// Figures 3 and 5 to 11, and one for each platform with ours.
-pub(super) fn bars(table: &Table, equal: &[Reading]) -> Vec<Figure> {
+pub(super) fn bars(table: &ComparisonTable, equal: &[Measurement]) -> Vec<Figure> {
     let common = ["FCFS", "PRI-CR", "EXCL-S.5", "EXCL-PRED"];
     let mut all = vec![
         ratios(
@@ -237,12 +249,12 @@ pub(super) fn bars(table: &Table, equal: &[Reading]) -> Vec<Figure> {
 }
 
 /// Figure 11: the effect of the same number of copies, made in one way and in the other.
-fn replication(table: &Table, equal: &[Reading]) -> Figure {
+fn replication(table: &ComparisonTable, equal: &[Measurement]) -> Figure {
     let title = "Figure 11: replication at equal copies, SDSC-like";
     let mut figure = ratios(table, "figure-11", title, ENTERPRISE, &[TIMEOUT]);
     let site = table.site(ENTERPRISE).unwrap_or_default();
     let of_equal = |job| equal.iter().find(|cell| cell.job == job);
-    let copies = |cell: Option<&Reading>| Bar {
+    let copies = |cell: Option<&Measurement>| Bar {
         value: cell.map_or(f64::NAN, |cell| cell.replicas),
         ci: None,
     };

@@ -1,23 +1,25 @@
-//! The results of one grid, looked up by name ([`Table`]).
+//! The results of one grid, looked up by name ([`ComparisonTable`]).
 
-use simulator::experiment::{Figure, Grid, Job, Reading, Row, Summary, geometric_mean, summarize};
+use simulator::experiment::{
+    JobSize, MeasuredNumber, Measurement, PolicyGrid, RunRow, Summary, geometric_mean, summarize,
+};
 
 /// The results of a grid, without its traces.
 #[derive(Debug, Clone)]
-pub(super) struct Table {
+pub(super) struct ComparisonTable {
     /// The names of each site's platform and model.
     pub(super) sites: Vec<(String, String)>,
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<JobSize>,
     pub(super) labels: Vec<String>,
-    pub(super) rows: Vec<Row>,
-    pub(super) readings: Vec<Reading>,
+    pub(super) rows: Vec<RunRow>,
+    pub(super) readings: Vec<Measurement>,
     pub(super) summaries: Vec<Summary>,
 }
 
-impl Table {
-    pub(super) fn new(grid: &Grid<'_>, rows: Vec<Row>) -> Self {
+impl ComparisonTable {
+    pub(super) fn new(grid: &PolicyGrid<'_>, rows: Vec<RunRow>) -> Self {
         let (readings, summaries) = summarize(grid, &rows);
-        Table {
+        ComparisonTable {
             sites: grid
                 .sites
                 .iter()
@@ -44,7 +46,7 @@ impl Table {
     }
 
     /// The reading of one cell.
-    pub(super) fn reading(&self, site: usize, label: &str, job: usize) -> Option<&Reading> {
+    pub(super) fn reading(&self, site: usize, label: &str, job: usize) -> Option<&Measurement> {
         let contender = self.contender(label)?;
         self.readings
             .iter()
@@ -52,9 +54,9 @@ impl Table {
     }
 
     /// The readings of a contender on one site (or on all), by job.
-    pub(super) fn cells(&self, site: Option<usize>, label: &str) -> Vec<&Reading> {
+    pub(super) fn cells(&self, site: Option<usize>, label: &str) -> Vec<&Measurement> {
         let contender = self.contender(label);
-        let fits = |cell: &&Reading| {
+        let fits = |cell: &&Measurement| {
             Some(cell.contender) == contender && site.is_none_or(|site| site == cell.site)
         };
         self.readings.iter().filter(fits).collect()
@@ -69,7 +71,7 @@ impl Table {
     }
 
     /// The geometric mean over all jobs, with its confidence interval.
-    pub(super) fn geo(&self, site: Option<usize>, label: &str) -> Option<Figure> {
+    pub(super) fn geo(&self, site: Option<usize>, label: &str) -> Option<MeasuredNumber> {
         self.summary(site, label).map(|summary| summary.geo)
     }
 
@@ -111,6 +113,6 @@ impl Table {
 }
 
 /// The label of a job's size: tasks x minutes.
-pub(super) fn size(job: Job) -> String {
+pub(super) fn size(job: JobSize) -> String {
     format!("{} x {:.0}", job.tasks, job.work_s / 60.0)
 }

@@ -5,18 +5,18 @@ use std::fmt::Write;
 
 use super::claims::{claims, errors};
 use super::reference::{CONTENDERS, OURS, OURS_KEPT, PLATFORMS, READINGS, REFERENCE, TIMEOUT};
-use super::table::{Table, size};
-use super::{COVERED, Findings, coverage};
+use super::table::{ComparisonTable, size};
+use super::{COVERED, KondoResults, coverage};
 use crate::report::claim::NUMBERS;
 use crate::report::markdown::{heading, line, pictures, row, words};
-use simulator::experiment::{Figure as Number, Reading, Row};
+use simulator::experiment::{MeasuredNumber as Number, Measurement, RunRow};
 use simulator::figure::Figure;
 
 /// The largest distance from the reference that a faithful row may have.
 const NEAR: f64 = 0.1;
 
 /// Writes the whole report.
-pub(super) fn report(found: &Findings, figures: &[Figure]) -> String {
+pub(super) fn report(found: &KondoResults, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, found);
     geos(&mut out, &found.main);
@@ -49,7 +49,7 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", 100.0 * part)
 }
 
-fn head(out: &mut String, found: &Findings) {
+fn head(out: &mut String, found: &KondoResults) {
     let main = &found.main;
     let study = &found.study;
     line(
@@ -117,7 +117,7 @@ fn head(out: &mut String, found: &Findings) {
     );
 }
 
-fn geos(out: &mut String, main: &Table) {
+fn geos(out: &mut String, main: &ComparisonTable) {
     line(out, "## Makespan by the optimum\n");
     line(
         out,
@@ -165,7 +165,7 @@ fn geos(out: &mut String, main: &Table) {
     );
 }
 
-fn claimed(out: &mut String, main: &Table, equal: &[Reading]) {
+fn claimed(out: &mut String, main: &ComparisonTable, equal: &[Measurement]) {
     line(out, "## What the paper claims, and what we find\n");
     NUMBERS.table(out, claims(main, equal));
     line(
@@ -174,7 +174,7 @@ fn claimed(out: &mut String, main: &Table, equal: &[Reading]) {
     );
 }
 
-fn reference(out: &mut String, main: &Table) {
+fn reference(out: &mut String, main: &ComparisonTable) {
     line(out, "## Beside an independent measurement\n");
     line(
         out,
@@ -242,7 +242,7 @@ fn readings(out: &mut String) {
 }
 
 /// Appends the cells of one platform: ratios, then copies and waste.
-fn cells(out: &mut String, main: &Table, platform: &str) {
+fn cells(out: &mut String, main: &ComparisonTable, platform: &str) {
     let Some(site) = main.site(platform) else {
         return;
     };
@@ -252,7 +252,7 @@ fn cells(out: &mut String, main: &Table, platform: &str) {
         "Tasks x minutes on a 1.5 GHz host. Mean makespan by mean optimum, with intervals of 95 %.\n",
     );
 
-    let table = |out: &mut String, of: &dyn Fn(&Reading) -> String| {
+    let table = |out: &mut String, of: &dyn Fn(&Measurement) -> String| {
         let mut fields = words(["heuristic"]);
         fields.extend(main.jobs.iter().map(|job| size(*job)));
         heading(out, &fields);
@@ -279,7 +279,7 @@ fn cells(out: &mut String, main: &Table, platform: &str) {
     });
 }
 
-fn predictor(out: &mut String, main: &Table) {
+fn predictor(out: &mut String, main: &ComparisonTable) {
     line(out, "## The paper's predictor\n");
     line(
         out,
@@ -323,7 +323,7 @@ const SPREADS: [(f64, [f64; 3]); 3] = [
     (35.0, [182.0, 161.0, 205.0]),
 ];
 
-fn spreads(out: &mut String, main: &Table) {
+fn spreads(out: &mut String, main: &ComparisonTable) {
     line(out, "## How far makespans spread\n");
     let _ = writeln!(
         out,
@@ -337,7 +337,7 @@ fn spreads(out: &mut String, main: &Table) {
             main.job(400, minutes),
             main.contender(TIMEOUT),
         );
-        let fits = |row: &&Row| (Some(row.site), Some(row.job), Some(row.contender)) == place;
+        let fits = |row: &&RunRow| (Some(row.site), Some(row.job), Some(row.contender)) == place;
         let mut found: Vec<f64> = main
             .rows
             .iter()
@@ -371,7 +371,7 @@ fn spreads(out: &mut String, main: &Table) {
     line(out, "");
 }
 
-fn intervals(out: &mut String, main: &Table) {
+fn intervals(out: &mut String, main: &ComparisonTable) {
     line(out, "## Does the interval hold?\n");
     line(
         out,
@@ -404,7 +404,7 @@ fn intervals(out: &mut String, main: &Table) {
     line(out, "");
 }
 
-fn frontier(out: &mut String, found: &Findings) {
+fn frontier(out: &mut String, found: &KondoResults) {
     line(out, "## Copies and what they bring\n");
     let _ = writeln!(
         out,
@@ -441,7 +441,7 @@ fn frontier(out: &mut String, found: &Findings) {
     line(out, "");
 }
 
-fn others(out: &mut String, found: &Findings) {
+fn others(out: &mut String, found: &KondoResults) {
     line(out, "## Other platforms and other availability\n");
     line(
         out,
@@ -499,7 +499,7 @@ fn others(out: &mut String, found: &Findings) {
     line(out, "");
 }
 
-fn again(out: &mut String, found: &Findings) {
+fn again(out: &mut String, found: &KondoResults) {
     let quick = if found.study.quick { " --quick" } else { "" };
     line(out, "## Once more\n");
     let _ = writeln!(

@@ -1,8 +1,8 @@
 //! The paper's statements about results, each with the measured result and a verdict on whether it
 //! confirms the statement. Verdicts are computed from the results, not typed.
 
-use super::points::{Axis, Contender, Factors, Measured, Results, Slice};
-use crate::report::claim::{Claim, Verdict};
+use super::points::{Axis, BilledScheduler, Factors, Measured, Measurements, Slice};
+use crate::report::claim::{Claim, ClaimVerdict};
 
 /// The largest difference between means that counts as none: with other users the paper's third
 /// digit changes.
@@ -27,13 +27,13 @@ impl MeanFactor {
 }
 
 /// The four means of Figures 4 and 5.
-pub(super) fn means(results: &Results) -> [MeanFactor; 4] {
-    use Contender::{
+pub(super) fn means(results: &Measurements) -> [MeanFactor; 4] {
+    use BilledScheduler::{
         BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs,
         SrptNeed,
     };
 
-    let mean = |what, paper, reference, worse, [better, need]: [Contender; 2]| MeanFactor {
+    let mean = |what, paper, reference, worse, [better, need]: [BilledScheduler; 2]| MeanFactor {
         what,
         paper,
         reference,
@@ -73,7 +73,7 @@ pub(super) fn means(results: &Results) -> [MeanFactor; 4] {
 }
 
 /// Computes every statement.
-pub(super) fn claims(results: &Results) -> Vec<Claim> {
+pub(super) fn claims(results: &Measurements) -> Vec<Claim> {
     let mut all = shares(results);
     all.extend(users(results));
     all.extend(others(results));
@@ -84,8 +84,10 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", 100.0 * part)
 }
 
-fn shares(results: &Results) -> Vec<Claim> {
-    use Contender::{BatchFcfs, BatchSrpt, FcfsFcfs, InteractiveFcfs, InteractiveSrpt, SrptFcfs};
+fn shares(results: &Measurements) -> Vec<Claim> {
+    use BilledScheduler::{
+        BatchFcfs, BatchSrpt, FcfsFcfs, InteractiveFcfs, InteractiveSrpt, SrptFcfs,
+    };
     let interactive = results.factors(InteractiveSrpt, SrptFcfs);
     let batch = results.factors(BatchSrpt, SrptFcfs);
     let twice = [interactive.at_least(2.0), batch.at_least(2.0)];
@@ -96,14 +98,14 @@ fn shares(results: &Results) -> Vec<Claim> {
     ];
     let fcfs_twice = fcfs.map(|factors| factors.at_least(2.0));
 
-    let finished = |of: Contender| {
+    let finished = |of: BilledScheduler| {
         results
             .points
             .iter()
             .map(|(_, runs)| runs[of as usize].finished())
             .sum::<u64>()
     };
-    let more = |of: Contender| finished(SrptFcfs) as f64 / finished(of) as f64 - 1.0;
+    let more = |of: BilledScheduler| finished(SrptFcfs) as f64 / finished(of) as f64 - 1.0;
 
     vec![
         Claim {
@@ -114,19 +116,19 @@ fn shares(results: &Results) -> Vec<Claim> {
                 percent(twice[0]),
                 percent(twice[1])
             ),
-            verdict: Verdict::of(twice.iter().all(|part| (part - 0.2).abs() <= 0.05), false),
+            verdict: ClaimVerdict::of(twice.iter().all(|part| (part - 0.2).abs() <= 0.05), false),
         },
         Claim {
             paper: "4.1, Figure 4",
             claim: "at least three times as good as interactive in 10 % of the runs",
             ours: percent(interactive.at_least(3.0)),
-            verdict: Verdict::of((interactive.at_least(3.0) - 0.1).abs() <= 0.04, false),
+            verdict: ClaimVerdict::of((interactive.at_least(3.0) - 0.1).abs() <= 0.04, false),
         },
         Claim {
             paper: "4.1, Figure 4",
             claim: "the same as interactive in about 65 % of the runs",
             ours: format!("{} below a factor of 1.05", percent(same)),
-            verdict: Verdict::of((same - 0.65).abs() <= 0.06, false),
+            verdict: ClaimVerdict::of((same - 0.65).abs() <= 0.06, false),
         },
         Claim {
             paper: "4.1, Figure 5",
@@ -136,7 +138,7 @@ fn shares(results: &Results) -> Vec<Claim> {
                 percent(fcfs_twice[0]),
                 percent(fcfs_twice[1])
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 fcfs_twice.iter().all(|part| (part - 0.2).abs() <= 0.06),
                 false,
             ),
@@ -149,7 +151,7 @@ fn shares(results: &Results) -> Vec<Claim> {
                 100.0 * more(InteractiveSrpt),
                 100.0 * more(BatchSrpt)
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 more(InteractiveSrpt) > -0.005 && more(BatchSrpt) > -0.005,
                 false,
             ),
@@ -158,20 +160,20 @@ fn shares(results: &Results) -> Vec<Claim> {
 }
 
 /// The mean of one bar.
-fn bar(slice: &Slice, x: f64, contender: Contender, of: impl Fn(&Measured) -> f64) -> f64 {
+fn bar(slice: &Slice, x: f64, contender: BilledScheduler, of: impl Fn(&Measured) -> f64) -> f64 {
     slice.mean(slice.at(x), contender, of)
 }
 
 fn three(slice: &Slice, x: f64, of: impl Fn(&Measured) -> f64 + Copy) -> [f64; 3] {
     [
-        Contender::BatchSrpt,
-        Contender::InteractiveSrpt,
-        Contender::SrptFcfs,
+        BilledScheduler::BatchSrpt,
+        BilledScheduler::InteractiveSrpt,
+        BilledScheduler::SrptFcfs,
     ]
     .map(|contender| bar(slice, x, contender, of))
 }
 
-fn users(results: &Results) -> Vec<Claim> {
+fn users(results: &Measurements) -> Vec<Claim> {
     let slice = results.slice(Axis::Users);
     let xs: Vec<f64> = slice.values.iter().map(|(x, ..)| *x).collect();
     let crossing = xs.iter().copied().find(|x| {
@@ -199,7 +201,7 @@ fn users(results: &Results) -> Vec<Claim> {
             ours: crossing.map_or("never worse".to_owned(), |x| {
                 format!("worse from {x:.0} users on")
             }),
-            verdict: Verdict::of(crossing.is_some_and(|x| (4.0..=8.0).contains(&x)), false),
+            verdict: ClaimVerdict::of(crossing.is_some_and(|x| (4.0..=8.0).contains(&x)), false),
         },
         Claim {
             paper: "4.2, Figure 7",
@@ -210,24 +212,24 @@ fn users(results: &Results) -> Vec<Claim> {
                 "not everywhere"
             }
             .to_owned(),
-            verdict: Verdict::of(best(Measured::vresp_s), false),
+            verdict: ClaimVerdict::of(best(Measured::vresp_s), false),
         },
         Claim {
             paper: "4.2, Figure 7",
             claim: "with the most users interactive and batchactive are equal",
             ours: format!("with 16 users {interactive_16:.0} s and {ours_16:.0} s"),
-            verdict: Verdict::of(interactive_16 / ours_16 <= SAME, false),
+            verdict: ClaimVerdict::of(interactive_16 / ours_16 <= SAME, false),
         },
         Claim {
             paper: "4.2, Figure 8",
             claim: "the same holds of visible slowdown, which can be below one",
             ours: format!(
                 "with 2 users {:.2}",
-                bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow)
+                bar(slice, 2.0, BilledScheduler::SrptFcfs, Measured::vslow)
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 best(Measured::vslow)
-                    && bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow) < 1.0,
+                    && bar(slice, 2.0, BilledScheduler::SrptFcfs, Measured::vslow) < 1.0,
                 false,
             ),
         },
@@ -235,13 +237,13 @@ fn users(results: &Results) -> Vec<Claim> {
             paper: "4.2, Figure 9",
             claim: "batchactive finishes the most tasks",
             ours: if most { "so here" } else { "not everywhere" }.to_owned(),
-            verdict: Verdict::of(most, false),
+            verdict: ClaimVerdict::of(most, false),
         },
         Claim {
             paper: "4.2, Figure 10",
             claim: "the loads of batch and batchactive are similar, that of interactive is lower",
             ours: format!("with 8 users {batch_load:.3}, {ours_load:.3} and {interactive_load:.3}"),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 (ours_load - batch_load).abs() < 0.1 && interactive_load < batch_load,
                 false,
             ),
@@ -249,7 +251,7 @@ fn users(results: &Results) -> Vec<Claim> {
     ]
 }
 
-fn others(results: &Results) -> Vec<Claim> {
+fn others(results: &Measurements) -> Vec<Claim> {
     let change = results.slice(Axis::Change);
     let tasks = results.slice(Axis::Tasks);
     let service = results.slice(Axis::Service);
@@ -276,7 +278,7 @@ fn others(results: &Results) -> Vec<Claim> {
                 "mean 0 to 0.2: batch {:.0} to {:.0} s, interactive {:.0} to {:.0} s, batchactive {:.0} to {:.0} s",
                 from[0], to[0], from[1], to[1], from[2], to[2]
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 (growth(1) - 1.0).abs() < 0.1 && growth(0) > growth(2) && growth(2) > 1.0,
                 false,
             ),
@@ -285,7 +287,7 @@ fn others(results: &Results) -> Vec<Claim> {
             paper: "4.2, Figure 12",
             claim: "with one task in a set all are the same",
             ours: format!("{:.2}, {:.2} and {:.2}", one[0], one[1], one[2]),
-            verdict: Verdict::of(spread < SAME, false),
+            verdict: ClaimVerdict::of(spread < SAME, false),
         },
         Claim {
             paper: "4.2, Figure 12",
@@ -294,7 +296,7 @@ fn others(results: &Results) -> Vec<Claim> {
                 "up to 16 tasks: batch {:.2}, interactive {:.2}, batchactive {:.2}",
                 sixteen[0], sixteen[1], sixteen[2]
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 sixteen[2] < 1.0 && sixteen[2] <= sixteen[0].min(sixteen[1]),
                 false,
             ),
@@ -306,7 +308,7 @@ fn others(results: &Results) -> Vec<Claim> {
                 "up to 128 tasks {:.1} (interactive {:.2}), up to 1,024 {:.0}",
                 hundred[0], hundred[1], most[0]
             ),
-            verdict: Verdict::of(hundred[0] > 2.0 * hundred[1] && most[0] > 100.0, false),
+            verdict: ClaimVerdict::of(hundred[0] > 2.0 * hundred[1] && most[0] > 100.0, false),
         },
         Claim {
             paper: "4.2, Figure 13",
@@ -317,7 +319,7 @@ fn others(results: &Results) -> Vec<Claim> {
                 gain(service, 720.0),
                 gain(service, 3_600.0)
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 gain(service, 360.0) > gain(service, 720.0) && gain(service, 3_600.0) < SAME,
                 false,
             ),
@@ -331,7 +333,7 @@ fn others(results: &Results) -> Vec<Claim> {
                 gain(think, 7_220.0),
                 gain(think, 18_020.0)
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 gain(think, 20.0) < gain(think, 7_220.0)
                     && gain(think, 7_220.0) < gain(think, 18_020.0),
                 false,

@@ -1,11 +1,11 @@
 //! The paper's Figures 4 to 13 with our numbers, and two of our own. They are drawn in
 //! `report::svg`.
 
-use super::points::{Axis, Contender, Factors, Measured, Results, SHOWN, Slice};
+use super::points::{Axis, BilledScheduler, Factors, Measured, Measurements, SHOWN, Slice};
 use simulator::figure::{Bar, Body, Figure};
 
 /// All figures.
-pub(super) fn figures(results: &Results) -> Vec<Figure> {
+pub(super) fn figures(results: &Measurements) -> Vec<Figure> {
     let users = results.slice(Axis::Users);
     let mut all = factors(results);
     all.extend([
@@ -72,8 +72,8 @@ pub(super) fn figures(results: &Results) -> Vec<Figure> {
 }
 
 /// Figures 4 to 6, and the same for our policies.
-fn factors(results: &Results) -> Vec<Figure> {
-    use Contender::{
+fn factors(results: &Measurements) -> Vec<Figure> {
+    use BilledScheduler::{
         BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs,
         SrptNeed,
     };
@@ -167,7 +167,7 @@ fn bars(
         Axis::Servers => "servers",
     };
 
-    let bar = |value: usize, contender: Contender| {
+    let bar = |value: usize, contender: BilledScheduler| {
         let mean = slice.mean(value, contender, of);
         let square = slice.mean(value, contender, |run| (of(run) - mean).powi(2));
         let runs = slice.runs[value][0].len() as f64;

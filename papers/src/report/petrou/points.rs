@@ -7,14 +7,14 @@ use common::Time;
 use scheduler::billing::Account;
 
 use simulator::figure::number;
-use simulator::users::{Audience, Fate, Parameters, Which};
+use simulator::users::{Audience, StudyPoint, TaskFate, Which};
 
 /// The time at which measuring begins: the first two days do not count (section 4.3).
 const START: Time = Time(2 * 86_400 * 1_000_000);
 
 /// A scheduler with its way of billing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Contender {
+pub(super) enum BilledScheduler {
     InteractiveSrpt,
     BatchSrpt,
     SrptFcfs,
@@ -26,47 +26,47 @@ pub(super) enum Contender {
 }
 
 /// All contenders, in the order of their places in a point's results.
-pub(super) const CONTENDERS: [Contender; 8] = [
-    Contender::InteractiveSrpt,
-    Contender::BatchSrpt,
-    Contender::SrptFcfs,
-    Contender::InteractiveFcfs,
-    Contender::BatchFcfs,
-    Contender::FcfsFcfs,
-    Contender::SrptNeed,
-    Contender::FcfsNeed,
+pub(super) const CONTENDERS: [BilledScheduler; 8] = [
+    BilledScheduler::InteractiveSrpt,
+    BilledScheduler::BatchSrpt,
+    BilledScheduler::SrptFcfs,
+    BilledScheduler::InteractiveFcfs,
+    BilledScheduler::BatchFcfs,
+    BilledScheduler::FcfsFcfs,
+    BilledScheduler::SrptNeed,
+    BilledScheduler::FcfsNeed,
 ];
 
 /// The contenders in the bars of Figures 7 to 13, and ours.
-pub(super) const SHOWN: [Contender; 4] = [
-    Contender::BatchSrpt,
-    Contender::InteractiveSrpt,
-    Contender::SrptFcfs,
-    Contender::SrptNeed,
+pub(super) const SHOWN: [BilledScheduler; 4] = [
+    BilledScheduler::BatchSrpt,
+    BilledScheduler::InteractiveSrpt,
+    BilledScheduler::SrptFcfs,
+    BilledScheduler::SrptNeed,
 ];
 
-impl Contender {
+impl BilledScheduler {
     /// The policy's name in the scheduler's catalogue.
     pub(super) fn policy(self) -> &'static str {
         match self {
-            Contender::InteractiveSrpt => "INTERACTIVE-SRPT",
-            Contender::BatchSrpt => "BATCH-SRPT",
-            Contender::SrptFcfs => "SRPTxFCFS",
-            Contender::InteractiveFcfs => "INTERACTIVE-FCFS",
-            Contender::BatchFcfs => "BATCH-FCFS",
-            Contender::FcfsFcfs => "FCFSxFCFS",
-            Contender::SrptNeed => "SRPTxNEED",
-            Contender::FcfsNeed => "FCFSxNEED",
+            BilledScheduler::InteractiveSrpt => "INTERACTIVE-SRPT",
+            BilledScheduler::BatchSrpt => "BATCH-SRPT",
+            BilledScheduler::SrptFcfs => "SRPTxFCFS",
+            BilledScheduler::InteractiveFcfs => "INTERACTIVE-FCFS",
+            BilledScheduler::BatchFcfs => "BATCH-FCFS",
+            BilledScheduler::FcfsFcfs => "FCFSxFCFS",
+            BilledScheduler::SrptNeed => "SRPTxNEED",
+            BilledScheduler::FcfsNeed => "FCFSxNEED",
         }
     }
 
     /// The name in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Contender::InteractiveSrpt | Contender::InteractiveFcfs => "interactive",
-            Contender::BatchSrpt | Contender::BatchFcfs => "batch",
-            Contender::SrptFcfs | Contender::FcfsFcfs => "batchactive",
-            Contender::SrptNeed | Contender::FcfsNeed => "by need (ours)",
+            BilledScheduler::InteractiveSrpt | BilledScheduler::InteractiveFcfs => "interactive",
+            BilledScheduler::BatchSrpt | BilledScheduler::BatchFcfs => "batch",
+            BilledScheduler::SrptFcfs | BilledScheduler::FcfsFcfs => "batchactive",
+            BilledScheduler::SrptNeed | BilledScheduler::FcfsNeed => "by need (ours)",
         }
     }
 }
@@ -124,7 +124,7 @@ impl Measured {
 }
 
 impl Audience for Measured {
-    fn finished(&mut self, at: Time, _which: Which, fate: &Fate) {
+    fn finished(&mut self, at: Time, _which: Which, fate: &TaskFate) {
         if let Some(response) = fate.entry().visible_response().filter(|_| at >= START) {
             self.account.wait(response, fate.takes);
         }
@@ -134,7 +134,7 @@ impl Audience for Measured {
         self.busy_s += to.since(from.max(START)).secs();
     }
 
-    fn through(&mut self, at: Time, _user: usize, _set: usize, fates: &[Fate]) {
+    fn through(&mut self, at: Time, _user: usize, _set: usize, fates: &[TaskFate]) {
         if at >= START {
             fates
                 .iter()
@@ -144,7 +144,7 @@ impl Audience for Measured {
 }
 
 /// The 3,168 points within the ranges of Table 2.
-pub fn grid() -> Vec<Parameters> {
+pub fn grid() -> Vec<StudyPoint> {
     let mut points = Vec::new();
     for users in [4, 8, 12, 16] {
         for change_max in [0.0, 0.2, 0.4] {
@@ -153,7 +153,7 @@ pub fn grid() -> Vec<Parameters> {
                     for think in 0..=5 {
                         let service_s = 20.0 + 360.0 * f64::from(service);
                         let think_s = 20.0 + 3_600.0 * f64::from(think);
-                        points.push(Parameters {
+                        points.push(StudyPoint {
                             users,
                             change_max,
                             tasks_max,
@@ -170,7 +170,7 @@ pub fn grid() -> Vec<Parameters> {
 }
 
 /// The parameters of Table 3.
-pub(super) const TABLE_3: Parameters = Parameters {
+pub(super) const TABLE_3: StudyPoint = StudyPoint {
     users: 8,
     change_max: 0.2,
     tasks_max: 15,
@@ -180,14 +180,14 @@ pub(super) const TABLE_3: Parameters = Parameters {
 
 /// The 432 points around Table 3 at which our policies are measured: servers there are neither idle
 /// nor always busy, so that a policy can gain something.
-pub(super) fn around() -> Vec<Parameters> {
+pub(super) fn around() -> Vec<StudyPoint> {
     let mut points = Vec::new();
     for users in [4, 8, 12, 16] {
         for change_max in [0.0, 0.2, 0.4] {
             for tasks_max in [7, 15, 31, 63] {
                 for service_s in [300.0, 600.0, 1_200.0] {
                     for think_s in [3_000.0, 6_000.0, 12_000.0] {
-                        points.push(Parameters {
+                        points.push(StudyPoint {
                             users,
                             change_max,
                             tasks_max,
@@ -204,30 +204,30 @@ pub(super) fn around() -> Vec<Parameters> {
 }
 
 /// The contenders at the points around Table 3.
-pub(super) const PAIRS: [Contender; 4] = [
-    Contender::SrptFcfs,
-    Contender::SrptNeed,
-    Contender::FcfsFcfs,
-    Contender::FcfsNeed,
+pub(super) const PAIRS: [BilledScheduler; 4] = [
+    BilledScheduler::SrptFcfs,
+    BilledScheduler::SrptNeed,
+    BilledScheduler::FcfsFcfs,
+    BilledScheduler::FcfsNeed,
 ];
 
 /// Pairs of a scheduler of the paper and ours.
-pub(super) const WITH_OURS: [(Contender, Contender); 2] = [
-    (Contender::SrptFcfs, Contender::SrptNeed),
-    (Contender::FcfsFcfs, Contender::FcfsNeed),
+pub(super) const WITH_OURS: [(BilledScheduler, BilledScheduler); 2] = [
+    (BilledScheduler::SrptFcfs, BilledScheduler::SrptNeed),
+    (BilledScheduler::FcfsFcfs, BilledScheduler::FcfsNeed),
 ];
 
 /// The number of the grid's points at which our policies are measured again.
 const WORST: usize = 20;
 
 /// The values on an axis: the position, the parameters, and the number of servers.
-type Values = Vec<(f64, Parameters, usize)>;
+type AxisValues = Vec<(f64, StudyPoint, usize)>;
 
 /// A slice: one parameter varies, everything else is as in Table 3.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Slice {
     pub(super) axis: Axis,
-    pub(super) values: Values,
+    pub(super) values: AxisValues,
     /// The runs of each value and each bar.
     pub(super) runs: Vec<[Vec<Measured>; SHOWN.len()]>,
 }
@@ -249,7 +249,7 @@ impl Slice {
         let users = (1..=9).map(|half| {
             (
                 f64::from(2 * half),
-                Parameters {
+                StudyPoint {
                     users: 2 * half as usize,
                     ..base
                 },
@@ -261,7 +261,7 @@ impl Slice {
         let change = change.map(|most| {
             (
                 most / 2.0,
-                Parameters {
+                StudyPoint {
                     change_max: most,
                     ..base
                 },
@@ -274,7 +274,7 @@ impl Slice {
             let mean = f64::from(1 + tasks_max) / 2.0;
             (
                 mean,
-                Parameters {
+                StudyPoint {
                     tasks_max,
                     change_max: 0.1,
                     ..base
@@ -284,13 +284,13 @@ impl Slice {
         });
 
         let service = (1..=10).map(|step| 360.0 * f64::from(step));
-        let service = service.map(|service_s| (service_s, Parameters { service_s, ..base }, 1));
+        let service = service.map(|service_s| (service_s, StudyPoint { service_s, ..base }, 1));
         let think = (0..=5).map(|step| 20.0 + 3_600.0 * f64::from(step));
-        let think = think.map(|think_s| (think_s, Parameters { think_s, ..base }, 1));
+        let think = think.map(|think_s| (think_s, StudyPoint { think_s, ..base }, 1));
         let servers = [1, 2, 4, 8, 16].map(|n: usize| {
             (
                 n as f64,
-                Parameters {
+                StudyPoint {
                     users: 8 * n,
                     ..base
                 },
@@ -298,7 +298,7 @@ impl Slice {
             )
         });
 
-        let all: [(Axis, Values); 6] = [
+        let all: [(Axis, AxisValues); 6] = [
             (Axis::Users, users.collect()),
             (Axis::Change, change.collect()),
             (Axis::Tasks, tasks.collect()),
@@ -311,7 +311,7 @@ impl Slice {
             .collect()
     }
 
-    fn of(axis: Axis, values: Values) -> Slice {
+    fn of(axis: Axis, values: AxisValues) -> Slice {
         let runs = values
             .iter()
             .map(|_| std::array::from_fn(|_| Vec::new()))
@@ -327,7 +327,7 @@ impl Slice {
     pub(super) fn mean(
         &self,
         value: usize,
-        contender: Contender,
+        contender: BilledScheduler,
         of: impl Fn(&Measured) -> f64,
     ) -> f64 {
         let place = SHOWN
@@ -348,9 +348,9 @@ impl Slice {
 }
 
 /// All measurements.
-pub(super) struct Results {
+pub(super) struct Measurements {
     /// The points of the grid, each with its contenders.
-    pub(super) points: Vec<(Parameters, Vec<Measured>)>,
+    pub(super) points: Vec<(StudyPoint, Vec<Measured>)>,
     pub(super) slices: Vec<Slice>,
     /// The points around Table 3, each with the contenders of [`PAIRS`].
     pub(super) around: Vec<Vec<Measured>>,
@@ -359,7 +359,7 @@ pub(super) struct Results {
     pub(super) again: Vec<Factors>,
 }
 
-impl Results {
+impl Measurements {
     /// The factors by which ours is better around Table 3: under SRPT, and under FCFS.
     pub(super) fn gains(&self) -> [Factors; 2] {
         [0, 2].map(|paper: usize| {
@@ -381,7 +381,7 @@ impl Results {
     }
 
     /// The factors by which `better` has a smaller mean than `worse`, by point.
-    pub(super) fn factors(&self, worse: Contender, better: Contender) -> Factors {
+    pub(super) fn factors(&self, worse: BilledScheduler, better: BilledScheduler) -> Factors {
         Factors::of(
             self.points
                 .iter()
@@ -390,12 +390,12 @@ impl Results {
     }
 
     /// The points of the grid at which this factor is smallest.
-    pub(super) fn worst(&self, worse: Contender, better: Contender) -> Vec<Parameters> {
+    pub(super) fn worst(&self, worse: BilledScheduler, better: BilledScheduler) -> Vec<StudyPoint> {
         let factors = self
             .points
             .iter()
             .map(|(point, runs)| (factor(runs, worse, better), *point));
-        let mut points: Vec<(f64, Parameters)> =
+        let mut points: Vec<(f64, StudyPoint)> =
             factors.filter(|(factor, _)| factor.is_finite()).collect();
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         points
@@ -411,7 +411,7 @@ impl Results {
         Factors::of(
             self.points
                 .iter()
-                .map(|(_, runs)| of(&runs[Contender::BatchFcfs as usize])),
+                .map(|(_, runs)| of(&runs[BilledScheduler::BatchFcfs as usize])),
         )
     }
 
@@ -422,7 +422,7 @@ impl Results {
              scaled_billed_waited\n",
         );
         for (
-            Parameters {
+            StudyPoint {
                 users,
                 change_max,
                 tasks_max,
@@ -458,7 +458,7 @@ impl Results {
     }
 }
 
-fn factor(runs: &[Measured], worse: Contender, better: Contender) -> f64 {
+fn factor(runs: &[Measured], worse: BilledScheduler, better: BilledScheduler) -> f64 {
     runs[worse as usize].vresp_s() / runs[better as usize].vresp_s()
 }
 

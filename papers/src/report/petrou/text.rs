@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use super::Study;
 use super::claims::{TOLERANCE, claims, means};
-use super::points::{Axis, Contender, Factors, Measured, Results, SHOWN, WITH_OURS};
-use crate::report::claim::{ClaimColumns, Verdict, count};
+use super::points::{Axis, BilledScheduler, Factors, Measured, Measurements, SHOWN, WITH_OURS};
+use crate::report::claim::{ClaimColumns, ClaimVerdict, count};
 use crate::report::markdown::{again, heading, line, pictures, row, words};
 use simulator::figure::Figure;
 
@@ -18,7 +18,7 @@ const STATEMENTS: ClaimColumns = ClaimColumns {
 };
 
 /// Writes the whole report.
-pub(super) fn report(study: &Study, results: &Results, figures: &[Figure]) -> String {
+pub(super) fn report(study: &Study, results: &Measurements, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, results);
     method(&mut out, study, results);
@@ -43,16 +43,16 @@ pub(super) fn report(study: &Study, results: &Results, figures: &[Figure]) -> St
 const AIM_MEAN: f64 = 1.35;
 const AIM_WORST: f64 = 0.90;
 
-fn head(out: &mut String, results: &Results) {
+fn head(out: &mut String, results: &Measurements) {
     line(
         out,
         "# Requested before disclosed: Petrou, Ganger and Gibson again\n",
     );
 
     let all = claims(results);
-    let holds = count(&all, Verdict::Holds);
+    let holds = count(&all, ClaimVerdict::Holds);
     let near = means(results).iter().filter(|mean| mean.near()).count();
-    let gain = results.factors(Contender::SrptFcfs, Contender::SrptNeed);
+    let gain = results.factors(BilledScheduler::SrptFcfs, BilledScheduler::SrptNeed);
     let [around, _] = results.gains();
     let _ = writeln!(
         out,
@@ -69,7 +69,7 @@ fn head(out: &mut String, results: &Results) {
     );
 }
 
-fn method(out: &mut String, study: &Study, results: &Results) {
+fn method(out: &mut String, study: &Study, results: &Measurements) {
     line(out, "## What was done\n");
     let _ = writeln!(
         out,
@@ -141,7 +141,7 @@ fn tables(out: &mut String) {
     );
 }
 
-fn factors(out: &mut String, results: &Results) {
+fn factors(out: &mut String, results: &Measurements) {
     line(
         out,
         "## Figures 4 and 5: mean improvement of visible response time\n",
@@ -181,12 +181,12 @@ fn factors(out: &mut String, results: &Results) {
     );
 }
 
-fn sentences(out: &mut String, results: &Results) {
+fn sentences(out: &mut String, results: &Measurements) {
     line(out, "## The paper's statements\n");
     STATEMENTS.table(out, claims(results));
 }
 
-fn table_3(out: &mut String, results: &Results) {
+fn table_3(out: &mut String, results: &Measurements) {
     line(out, "## At the point of Table 3\n");
     let slice = results.slice(Axis::Users);
     let at = slice.at(8.0);
@@ -223,7 +223,7 @@ fn table_3(out: &mut String, results: &Results) {
     );
 }
 
-fn billed(out: &mut String, results: &Results) {
+fn billed(out: &mut String, results: &Measurements) {
     line(
         out,
         "## Scaled billed resources (Figure 6), which do not reproduce as they are defined\n",
@@ -267,7 +267,7 @@ fn billed(out: &mut String, results: &Results) {
     );
 }
 
-fn ours(out: &mut String, study: &Study, results: &Results) {
+fn ours(out: &mut String, study: &Study, results: &Measurements) {
     line(out, "## Ours: disclosed tasks by predicted need\n");
     line(
         out,
@@ -306,11 +306,11 @@ fn ours(out: &mut String, study: &Study, results: &Results) {
     tell("FCFSxNEED, around Table 3", &fcfs);
     tell(
         "SRPTxNEED, the paper's points",
-        &results.factors(Contender::SrptFcfs, Contender::SrptNeed),
+        &results.factors(BilledScheduler::SrptFcfs, BilledScheduler::SrptNeed),
     );
     tell(
         "FCFSxNEED, the paper's points",
-        &results.factors(Contender::FcfsFcfs, Contender::FcfsNeed),
+        &results.factors(BilledScheduler::FcfsFcfs, BilledScheduler::FcfsNeed),
     );
 
     for ((_, policy), again) in WITH_OURS.iter().zip(&results.again) {
@@ -335,7 +335,7 @@ fn ours(out: &mut String, study: &Study, results: &Results) {
     );
 }
 
-fn servers(out: &mut String, results: &Results) {
+fn servers(out: &mut String, results: &Measurements) {
     line(out, "## More servers\n");
     line(
         out,
@@ -354,15 +354,15 @@ fn servers(out: &mut String, results: &Results) {
     let slice = results.slice(Axis::Servers);
     for (at, (servers, ..)) in slice.values.iter().enumerate() {
         let mean = |contender| slice.mean(at, contender, Measured::vresp_s);
-        let ours = mean(Contender::SrptFcfs);
+        let ours = mean(BilledScheduler::SrptFcfs);
         let over = |contender| format!("{:.2}", mean(contender) / ours);
         row(
             out,
             [
                 format!("{servers:.0}"),
-                over(Contender::InteractiveSrpt),
-                over(Contender::BatchSrpt),
-                format!("{:.2}", ours / mean(Contender::SrptNeed)),
+                over(BilledScheduler::InteractiveSrpt),
+                over(BilledScheduler::BatchSrpt),
+                format!("{:.2}", ours / mean(BilledScheduler::SrptNeed)),
             ],
         );
     }

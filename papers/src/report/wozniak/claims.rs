@@ -2,17 +2,17 @@
 //! verdict on whether it confirms the sentence. Verdicts are computed from the results, not typed.
 
 use super::devices::Device;
-use super::table::{Cell, Group, Table};
+use super::table::{Cell, TrialTable, UserGroup};
 use super::trial::{Counts, Pressure, Trial, Users};
 use super::{GRACES, HARD, MIDDLE, NONE, PROBABILISTIC, grace};
-use crate::report::claim::{Claim, Verdict};
+use crate::report::claim::{Claim, ClaimVerdict};
 
 /// The largest difference that counts as none.
 const EVEN: f64 = 0.04;
 
 /// The results in the form that the sentences need.
-struct Results<'a> {
-    table: &'a Table,
+struct ClaimResults<'a> {
+    table: &'a TrialTable,
     /// The qualities of perfect (`exact`), bad and very bad estimates.
     exact: f64,
     bad: f64,
@@ -26,7 +26,7 @@ struct Ratios {
     kept: f64,
 }
 
-fn ratios(cell: Option<&Cell>, group: Group) -> Ratios {
+fn ratios(cell: Option<&Cell>, group: UserGroup) -> Ratios {
     cell.map_or(
         Ratios {
             accepted: f64::NAN,
@@ -39,16 +39,16 @@ fn ratios(cell: Option<&Cell>, group: Group) -> Ratios {
     )
 }
 
-impl<'a> Results<'a> {
+impl<'a> ClaimResults<'a> {
     fn cell(&self, device: Device, hosts: usize, qoe: f64, policy: &str) -> Option<&'a Cell> {
         self.table.usual(device, hosts, qoe, policy)
     }
 
     fn of(&self, device: Device, hosts: usize, qoe: f64, policy: &str) -> Ratios {
-        ratios(self.cell(device, hosts, qoe, policy), Group::A)
+        ratios(self.cell(device, hosts, qoe, policy), UserGroup::A)
     }
 
-    fn group(&self, policy: &str, group: Group, qoe: f64) -> Ratios {
+    fn group(&self, policy: &str, group: UserGroup, qoe: f64) -> Ratios {
         ratios(
             self.table.groups(MIDDLE, qoe, policy, Pressure::Usual),
             group,
@@ -70,8 +70,8 @@ fn part(cell: Option<&Cell>, of: impl Fn(&Counts) -> usize, all: impl Fn(&Counts
 }
 
 /// Computes every sentence, in the paper's order.
-pub(super) fn claims(table: &Table) -> Vec<Claim> {
-    let results = Results {
+pub(super) fn claims(table: &TrialTable) -> Vec<Claim> {
+    let results = ClaimResults {
         table,
         exact: 0.0,
         bad: table.near(0.5),
@@ -89,8 +89,8 @@ pub(super) fn claims(table: &Table) -> Vec<Claim> {
     all
 }
 
-fn estimates(results: &Results<'_>) -> Vec<Claim> {
-    let Results {
+fn estimates(results: &ClaimResults<'_>) -> Vec<Claim> {
+    let ClaimResults {
         exact, bad, very, ..
     } = *results;
     let accepted = |hosts, qoe| results.of(Device::Poly, hosts, qoe, NONE).accepted;
@@ -118,7 +118,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
                 falls[2],
                 100.0 * bad
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 falls[1] > 0.1 && falls[2] > falls[1] && falls[1] > falls[0] - EVEN,
                 falls[2] > 0.1,
             ),
@@ -130,7 +130,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
                 "{:.0} % of the refused bags would have been accepted, had the longest overestimate in each been right",
                 100.0 * single
             ),
-            verdict: Verdict::of(single > 0.3, single > 0.1),
+            verdict: ClaimVerdict::of(single > 0.3, single > 0.1),
         },
         Claim {
             paper: "5.1",
@@ -140,7 +140,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
                 none.accepted,
                 100.0 * very
             ),
-            verdict: Verdict::of(none.accepted < 0.05, none.accepted < 0.2),
+            verdict: ClaimVerdict::of(none.accepted < 0.05, none.accepted < 0.2),
         },
         Claim {
             paper: "5.1",
@@ -149,27 +149,27 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
                 "{:.0} % of the bags there have a task whose estimate alone is beyond the deadline",
                 100.0 * hopeless
             ),
-            verdict: Verdict::of(hopeless > 0.9, hopeless > 0.5),
+            verdict: ClaimVerdict::of(hopeless > 0.9, hopeless > 0.5),
         },
         Claim {
             paper: "5.1",
             claim: "Where nothing is accepted the guarantee ratio is shown as 0",
             ours: format!("{:.2} where {:.3} is accepted", none.kept, none.accepted),
-            verdict: Verdict::of(none.accepted > 0.0 || none.kept == 0.0, false),
+            verdict: ClaimVerdict::of(none.accepted > 0.0 || none.kept == 0.0, false),
         },
     ]
 }
 
-fn guarantees(results: &Results<'_>) -> Vec<Claim> {
-    let Results { exact, bad, .. } = *results;
+fn guarantees(results: &ClaimResults<'_>) -> Vec<Claim> {
+    let ClaimResults { exact, bad, .. } = *results;
     let perfect = [Device::Poly, Device::Ns].map(|device| results.of(device, MIDDLE, exact, NONE));
     let qoes = results.qoes(Device::Poly, NONE, 0.05);
     let worst = qoes
         .iter()
         .map(|qoe| results.of(Device::Poly, MIDDLE, *qoe, NONE).kept)
         .fold(1.0, f64::min);
-    let low = results.group(NONE, Group::B, bad);
-    let fair = results.group(NONE, Group::A, bad);
+    let low = results.group(NONE, UserGroup::B, bad);
+    let fair = results.group(NONE, UserGroup::A, bad);
 
     vec![
         Claim {
@@ -179,7 +179,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
                 "{:.3} (PolyDevice), {:.3} (NS-Device)",
                 perfect[0].kept, perfect[1].kept
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 perfect.iter().all(|found| found.kept == 1.0),
                 perfect[0].kept > 0.99,
             ),
@@ -190,7 +190,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
             ours: format!(
                 "at least {worst:.3} wherever 5 % or more are accepted (PolyDevice, N = 32)"
             ),
-            verdict: Verdict::of(worst >= 0.97, worst >= 0.9),
+            verdict: ClaimVerdict::of(worst >= 0.97, worst >= 0.9),
         },
         Claim {
             paper: "5.1",
@@ -199,7 +199,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
                 "with exact estimates {:.2} are accepted and {:.2} of them kept",
                 perfect[0].accepted, perfect[0].kept
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 perfect[0].accepted < 1.0 && perfect[0].kept > 0.99,
                 perfect[0].accepted < 1.0,
             ),
@@ -218,7 +218,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
             },
             verdict: {
                 let found = results.of(Device::Poly, MIDDLE, bad, NONE);
-                Verdict::of(
+                ClaimVerdict::of(
                     found.kept > 0.97 && found.accepted < 0.9,
                     found.kept > found.accepted,
                 )
@@ -231,7 +231,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
                 "without enforcement {:.2} of those who underestimate are accepted, {:.2} of the others (NS-Device, both present)",
                 low.accepted, fair.accepted
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 low.accepted > fair.accepted + EVEN,
                 low.accepted > fair.accepted,
             ),
@@ -239,8 +239,8 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
     ]
 }
 
-fn hard(results: &Results<'_>) -> Vec<Claim> {
-    let Results { bad, .. } = *results;
+fn hard(results: &ClaimResults<'_>) -> Vec<Claim> {
+    let ClaimResults { bad, .. } = *results;
     let none = results.of(Device::Poly, MIDDLE, bad, NONE);
     let hard = results.of(Device::Poly, MIDDLE, bad, HARD);
     let cell = results.cell(Device::Poly, MIDDLE, bad, HARD);
@@ -267,7 +267,7 @@ fn hard(results: &Results<'_>) -> Vec<Claim> {
                 none.kept,
                 100.0 * bad
             ),
-            verdict: Verdict::of(hard.kept < none.kept - 0.2, hard.kept < none.kept - EVEN),
+            verdict: ClaimVerdict::of(hard.kept < none.kept - 0.2, hard.kept < none.kept - EVEN),
         },
         Claim {
             paper: "5.1",
@@ -277,19 +277,19 @@ fn hard(results: &Results<'_>) -> Vec<Claim> {
                 100.0 * killed,
                 100.0 * lost
             ),
-            verdict: Verdict::of(lost > 5.0 * killed, lost > killed),
+            verdict: ClaimVerdict::of(lost > 5.0 * killed, lost > killed),
         },
         Claim {
             paper: "5.1",
             claim: "There is little to no gain in acceptance",
             ours: format!("at most {most:+.3} at any Q"),
-            verdict: Verdict::of(most < EVEN, most < 0.1),
+            verdict: ClaimVerdict::of(most < EVEN, most < 0.1),
         },
     ]
 }
 
 /// The sentences about killed tasks and the effect of killing them.
-fn killed(results: &Results<'_>) -> Vec<Claim> {
+fn killed(results: &ClaimResults<'_>) -> Vec<Claim> {
     let cell = results.cell(Device::Poly, MIDDLE, results.bad, HARD);
     let close = part(cell, |c| c.close, |c| c.killed);
     let just = part(cell, |c| c.just, |c| c.killed);
@@ -306,20 +306,20 @@ fn killed(results: &Results<'_>) -> Vec<Claim> {
                 100.0 * close,
                 100.0 * just
             ),
-            verdict: Verdict::of(close > 0.5, close > 0.25),
+            verdict: ClaimVerdict::of(close > 0.5, close > 0.25),
         },
         Claim {
             paper: "5.1",
             claim: "So very little schedule time was freed",
             ours: format!("{:.1} % of what the accepted tasks take", 100.0 * freed),
-            verdict: Verdict::of(freed < 0.05, freed < 0.1),
+            verdict: ClaimVerdict::of(freed < 0.05, freed < 0.1),
         },
     ]
 }
 
 /// The sentences that compare with the other device.
-fn similar(results: &Results<'_>) -> Vec<Claim> {
-    let Results { bad, .. } = *results;
+fn similar(results: &ClaimResults<'_>) -> Vec<Claim> {
+    let ClaimResults { bad, .. } = *results;
     let ns = results.of(Device::Ns, MIDDLE, bad, NONE);
     let ns_hard = results.of(Device::Ns, MIDDLE, bad, HARD);
     vec![Claim {
@@ -333,7 +333,7 @@ fn similar(results: &Results<'_>) -> Vec<Claim> {
             ns.kept,
             ns_hard.kept
         ),
-        verdict: Verdict::of(
+        verdict: ClaimVerdict::of(
             ns.kept > 0.97
                 && ns_hard.kept < ns.kept - 0.2
                 && (ns.accepted - ns_hard.accepted).abs() < EVEN,
@@ -342,8 +342,8 @@ fn similar(results: &Results<'_>) -> Vec<Claim> {
     }]
 }
 
-fn graces(results: &Results<'_>) -> Vec<Claim> {
-    let Results { bad, .. } = *results;
+fn graces(results: &ClaimResults<'_>) -> Vec<Claim> {
+    let ClaimResults { bad, .. } = *results;
     let kept: Vec<f64> = GRACES
         .iter()
         .map(|part| results.of(Device::Poly, MIDDLE, bad, &grace(part)).kept)
@@ -353,9 +353,9 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
         .chain(kept.iter().copied())
         .collect::<Vec<_>>();
     let rising = series.windows(2).all(|pair| pair[1] >= pair[0] - 0.01);
-    let low = results.group(&grace("0.5"), Group::B, bad);
+    let low = results.group(&grace("0.5"), UserGroup::B, bad);
 
-    let fair = results.group(&grace("0.5"), Group::A, bad);
+    let fair = results.group(&grace("0.5"), UserGroup::A, bad);
     let words: Vec<String> = series.iter().map(|kept| format!("{kept:.2}")).collect();
     vec![
         Claim {
@@ -366,7 +366,7 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
                 words.join(", "),
                 100.0 * bad
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 rising && series[series.len() - 1] > hard + 0.2,
                 series[series.len() - 1] > hard,
             ),
@@ -378,7 +378,7 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
                 "at K = 0.5 those who underestimate have {:.2} accepted and {:.2} kept, the others {:.2} and {:.2} (NS-Device)",
                 low.accepted, low.kept, fair.accepted, fair.kept
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 low.accepted > fair.accepted + EVEN && low.kept > 0.9,
                 low.accepted > fair.accepted,
             ),
@@ -386,8 +386,8 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
     ]
 }
 
-fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
-    let Results { bad, .. } = *results;
+fn probabilistic(results: &ClaimResults<'_>) -> Vec<Claim> {
+    let ClaimResults { bad, .. } = *results;
     let of = |policy: &str| results.of(Device::Ns, MIDDLE, bad, policy);
     let none = of(NONE);
     let hard = of(HARD);
@@ -424,7 +424,7 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
             paper: "5.3",
             claim: "Acceptance matches up with that of hard enforcement and of none",
             ours: format!("at most {apart:.3} apart at any Q (NS-Device, N = 32)"),
-            verdict: Verdict::of(apart < EVEN, apart < 0.1),
+            verdict: ClaimVerdict::of(apart < EVEN, apart < 0.1),
         },
         Claim {
             paper: "5.3",
@@ -435,7 +435,7 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
                 hard.kept,
                 100.0 * bad
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 probabilistic.kept > hard.kept + 0.2,
                 probabilistic.kept > hard.kept,
             ),
@@ -448,7 +448,7 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
                 100.0 * just_prob,
                 100.0 * just_hard
             ),
-            verdict: Verdict::of(just_prob < 0.25 * just_hard, just_prob < just_hard),
+            verdict: ClaimVerdict::of(just_prob < 0.25 * just_hard, just_prob < just_hard),
         },
         Claim {
             paper: "5.3",
@@ -459,7 +459,7 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
                 none.kept,
                 100.0 * bad
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 probabilistic.kept < none.kept - EVEN && under == all,
                 probabilistic.kept < none.kept,
             ),
@@ -467,10 +467,10 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
     ]
 }
 
-fn groups(results: &Results<'_>) -> Vec<Claim> {
-    let Results { bad, .. } = *results;
-    let fair = results.group(PROBABILISTIC, Group::A, bad);
-    let low = results.group(PROBABILISTIC, Group::B, bad);
+fn groups(results: &ClaimResults<'_>) -> Vec<Claim> {
+    let ClaimResults { bad, .. } = *results;
+    let fair = results.group(PROBABILISTIC, UserGroup::A, bad);
+    let low = results.group(PROBABILISTIC, UserGroup::B, bad);
     let cell = results
         .table
         .groups(MIDDLE, bad, PROBABILISTIC, Pressure::Usual);
@@ -479,9 +479,9 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
             cell.part_of(group, |c| c.killed, |c| c.tasks)
         })
     };
-    let killed_a = killed(Group::A);
+    let killed_a = killed(UserGroup::A);
 
-    let killed_b = killed(Group::B);
+    let killed_b = killed(UserGroup::B);
     let ordered: Vec<f64> = results
         .table
         .qoes
@@ -490,8 +490,8 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
         .filter(|qoe| *qoe > 0.0 && *qoe <= bad)
         .collect();
     let better = ordered.iter().filter(|qoe| {
-        results.group(PROBABILISTIC, Group::A, **qoe).kept
-            > results.group(PROBABILISTIC, Group::B, **qoe).kept
+        results.group(PROBABILISTIC, UserGroup::A, **qoe).kept
+            > results.group(PROBABILISTIC, UserGroup::B, **qoe).kept
     });
     let better = better.count();
     let order =
@@ -507,7 +507,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
                 100.0 * bad,
                 ordered.len()
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 fair.kept > low.kept + 0.1 && better == ordered.len(),
                 fair.kept > low.kept,
             ),
@@ -520,7 +520,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
                 100.0 * killed_a,
                 100.0 * killed_b
             ),
-            verdict: Verdict::of(killed_a < 0.5 * killed_b, killed_a < killed_b),
+            verdict: ClaimVerdict::of(killed_a < 0.5 * killed_b, killed_a < killed_b),
         },
         Claim {
             paper: "Fig. 8",
@@ -530,7 +530,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
                 low.accepted - fair.accepted,
                 fair.kept - low.kept
             ),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 low.accepted - fair.accepted < 0.2 && fair.kept - low.kept > 0.2,
                 fair.kept - low.kept > low.accepted - fair.accepted,
             ),
@@ -539,7 +539,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
             paper: "Fig. 9",
             claim: "No enforcement lets most batches complete, probabilistic enforcement lies between it and the hard one",
             ours: format!("kept {:.2}, {:.2} and {:.2}", order[0], order[1], order[2]),
-            verdict: Verdict::of(
+            verdict: ClaimVerdict::of(
                 order[0] > order[1] && order[1] > order[2] && order[0] > 0.9,
                 order[0] > order[2],
             ),
@@ -549,7 +549,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
 
 /// The results of ours next to their targets, under the tight deadlines with which the paper's
 /// calendar was measured.
-pub(super) fn targets(table: &Table) -> Vec<(String, f64, f64)> {
+pub(super) fn targets(table: &TrialTable) -> Vec<(String, f64, f64)> {
     let bad = table.near(0.5);
     let of = |device, policy: &str| {
         table.cell(&Trial {
@@ -558,7 +558,7 @@ pub(super) fn targets(table: &Table) -> Vec<(String, f64, f64)> {
             ..Trial::usual(device, MIDDLE, bad, policy)
         })
     };
-    let found = |device, policy: &str| ratios(of(device, policy), Group::A);
+    let found = |device, policy: &str| ratios(of(device, policy), UserGroup::A);
     let poly = found(Device::Poly, super::OURS);
     let ns = found(Device::Ns, super::OURS);
 

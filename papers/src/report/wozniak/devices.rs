@@ -7,7 +7,7 @@
 //! a sum of two powers of one input. The other two are tables of 201 equally likely run times,
 //! exact in all four figures.
 
-use simulator::availability::stream::Stream;
+use simulator::availability::stream::RandomStream;
 
 /// A device of the paper's Table 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Device {
     }
 
     /// Draws the run time of a task, in seconds.
-    pub(crate) fn draw(self, stream: &mut Stream) -> f64 {
+    pub(crate) fn draw(self, stream: &mut RandomStream) -> f64 {
         let entry =
             |table: &[u16; 201], unit: f64| f64::from(table[((unit * 201.0) as usize).min(200)]);
         match self {
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn every_device_has_the_figures_of_table_1() {
         for device in Device::ALL {
-            let mut stream = Stream::new("devices", 1, 0, 0);
+            let mut stream = RandomStream::new("devices", 1, 0, 0);
             let mut drawn: Vec<f64> = (0..40_000).map(|_| device.draw(&mut stream)).collect();
             drawn.sort_by(f64::total_cmp);
 

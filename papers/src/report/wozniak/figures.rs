@@ -2,7 +2,7 @@
 //! `report::svg`.
 
 use super::devices::Device;
-use super::table::{Cell, Group, Mean, Table};
+use super::table::{Cell, TestMean, TrialTable, UserGroup};
 use super::trial::{Pressure, Trial};
 use super::{
     CORRECTED, GRACES, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, grace,
@@ -22,9 +22,9 @@ fn lines(number: u32, title: &str, lines: Vec<(String, Points)>) -> Figure {
 
 /// The points of `of` over Q, for the cells that `find` returns.
 fn over<'a>(
-    table: &'a Table,
+    table: &'a TrialTable,
     find: impl Fn(f64) -> Option<&'a Cell>,
-    of: impl Fn(&Cell) -> Mean,
+    of: impl Fn(&Cell) -> TestMean,
 ) -> Points {
     let point = |qoe: &f64| {
         let found = of(find(*qoe)?);
@@ -35,9 +35,9 @@ fn over<'a>(
 
 /// The acceptance and guarantee ratios of one series.
 fn pair<'a>(
-    table: &'a Table,
+    table: &'a TrialTable,
     name: &str,
-    group: Group,
+    group: UserGroup,
     find: impl Fn(f64) -> Option<&'a Cell> + Copy,
 ) -> [(String, Points); 2] {
     [
@@ -53,9 +53,9 @@ fn pair<'a>(
 }
 
 /// A figure of all numbers of hosts under one policy.
-fn by_hosts(table: &Table, number: u32, title: &str, device: Device, policy: &str) -> Figure {
+fn by_hosts(table: &TrialTable, number: u32, title: &str, device: Device, policy: &str) -> Figure {
     let of = |hosts: &usize| {
-        pair(table, &format!("N = {hosts}"), Group::A, |qoe| {
+        pair(table, &format!("N = {hosts}"), UserGroup::A, |qoe| {
             table.usual(device, *hosts, qoe, policy)
         })
     };
@@ -63,7 +63,7 @@ fn by_hosts(table: &Table, number: u32, title: &str, device: Device, policy: &st
 }
 
 /// All figures.
-pub(super) fn figures(table: &Table) -> Vec<Figure> {
+pub(super) fn figures(table: &TrialTable) -> Vec<Figure> {
     let poly = Device::Poly;
     let ns = Device::Ns;
     let mut all = vec![
@@ -80,7 +80,7 @@ pub(super) fn figures(table: &Table) -> Vec<Figure> {
     ];
 
     let graces = GRACES.iter().flat_map(|part| {
-        pair(table, &format!("K = {part}"), Group::A, |qoe| {
+        pair(table, &format!("K = {part}"), UserGroup::A, |qoe| {
             table.usual(poly, MIDDLE, qoe, &grace(part))
         })
     });
@@ -131,7 +131,13 @@ pub(super) fn figures(table: &Table) -> Vec<Figure> {
     all
 }
 
-fn groups(table: &Table, number: u32, title: &str, policy: &str, pressure: Pressure) -> Figure {
+fn groups(
+    table: &TrialTable,
+    number: u32,
+    title: &str,
+    policy: &str,
+    pressure: Pressure,
+) -> Figure {
     let of = |(group, name)| {
         pair(table, name, group, |qoe| {
             table.groups(MIDDLE, qoe, policy, pressure)
@@ -140,7 +146,7 @@ fn groups(table: &Table, number: u32, title: &str, policy: &str, pressure: Press
     lines(
         number,
         title,
-        [(Group::A, "A"), (Group::B, "B (too low)")]
+        [(UserGroup::A, "A"), (UserGroup::B, "B (too low)")]
             .into_iter()
             .flat_map(of)
             .collect(),
@@ -148,7 +154,7 @@ fn groups(table: &Table, number: u32, title: &str, policy: &str, pressure: Press
 }
 
 /// Figure 9, the ways of enforcement at Q = 50 %.
-fn bars(table: &Table) -> Figure {
+fn bars(table: &TrialTable) -> Figure {
     let ways = [
         ("none", NONE),
         ("probabilistic", PROBABILISTIC),
@@ -161,7 +167,7 @@ fn bars(table: &Table) -> Figure {
     let bar = |policy: &str| {
         let kept = table
             .usual(Device::Ns, MIDDLE, qoe, policy)
-            .map(|cell| cell.guarantee(Group::A));
+            .map(|cell| cell.guarantee(UserGroup::A));
         kept.map_or(
             Bar {
                 value: f64::NAN,
@@ -190,7 +196,7 @@ fn bars(table: &Table) -> Figure {
     }
 }
 
-fn ours(table: &Table, number: u32, title: &str, device: Device) -> Figure {
+fn ours(table: &TrialTable, number: u32, title: &str, device: Device) -> Figure {
     let ways = [
         ("as they are", NONE),
         ("corrected", CORRECTED),
@@ -199,7 +205,7 @@ fn ours(table: &Table, number: u32, title: &str, device: Device) -> Figure {
     ];
 
     let of = |(name, policy): &(&str, &str)| {
-        pair(table, name, Group::A, |qoe| {
+        pair(table, name, UserGroup::A, |qoe| {
             table.cell(&Trial {
                 pressure: Pressure::Tight,
                 ..Trial::usual(device, MIDDLE, qoe, policy)

@@ -1,4 +1,4 @@
-//! The results of all trials, looked up by trial ([`Table`]).
+//! The results of all trials, looked up by trial ([`TrialTable`]).
 
 use std::fmt::Write;
 
@@ -16,20 +16,20 @@ pub(super) struct Cell {
 
 /// A mean over tests, with its standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Mean {
+pub(super) struct TestMean {
     pub(super) mean: f64,
     pub(super) sd: f64,
 }
 
 /// The cells of all trials.
-pub(super) struct Table {
+pub(super) struct TrialTable {
     pub(super) cells: Vec<Cell>,
     pub(super) qoes: Vec<f64>,
 }
 
 /// A group of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum UserGroup {
     A,
     B,
 }
@@ -43,7 +43,7 @@ impl Cell {
     }
 
     /// The mean of `of` for one group, over the tests.
-    pub(super) fn mean(&self, group: Group, of: impl Fn(&Counts) -> f64) -> Mean {
+    pub(super) fn mean(&self, group: UserGroup, of: impl Fn(&Counts) -> f64) -> TestMean {
         mean(
             &self
                 .runs
@@ -53,11 +53,11 @@ impl Cell {
         )
     }
 
-    pub(super) fn acceptance(&self, group: Group) -> Mean {
+    pub(super) fn acceptance(&self, group: UserGroup) -> TestMean {
         self.mean(group, Counts::acceptance)
     }
 
-    pub(super) fn guarantee(&self, group: Group) -> Mean {
+    pub(super) fn guarantee(&self, group: UserGroup) -> TestMean {
         self.mean(group, Counts::guarantee)
     }
 
@@ -80,7 +80,7 @@ impl Cell {
     /// The quotient of two counts of one group; 0 / 0 is 0.
     pub(super) fn part_of(
         &self,
-        group: Group,
+        group: UserGroup,
         of: impl Fn(&Counts) -> usize,
         all: impl Fn(&Counts) -> usize,
     ) -> f64 {
@@ -94,20 +94,20 @@ impl Cell {
     }
 }
 
-fn mean(values: &[f64]) -> Mean {
+fn mean(values: &[f64]) -> TestMean {
     let n = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares = values
         .iter()
         .map(|value| (value - mean).powi(2))
         .sum::<f64>();
-    Mean {
+    TestMean {
         mean,
         sd: (squares / (n - 1.0).max(1.0)).sqrt(),
     }
 }
 
-impl Table {
+impl TrialTable {
     /// Looks up the cell of this trial.
     pub(super) fn cell(&self, trial: &Trial) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.trial == *trial)
@@ -165,10 +165,10 @@ impl Table {
                 pressure,
             } = &cell.trial;
 
-            let groups: &[Group] = if *users == Users::Both {
-                &[Group::A, Group::B]
+            let groups: &[UserGroup] = if *users == Users::Both {
+                &[UserGroup::A, UserGroup::B]
             } else {
-                &[Group::A]
+                &[UserGroup::A]
             };
             for group in groups {
                 let acceptance = cell.acceptance(*group);

@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use super::claims::{claims, targets};
 use super::devices::Device;
-use super::table::{Cell, Group, Table};
+use super::table::{Cell, TrialTable, UserGroup};
 use super::trial::{Pressure, Trial};
 use super::{
     CORRECTED, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, Study,
 };
-use crate::report::claim::{ClaimColumns, Verdict, count};
+use crate::report::claim::{ClaimColumns, ClaimVerdict, count};
 use crate::report::markdown::{again, heading, images, line, row, words};
 use simulator::figure::Figure;
 
@@ -22,7 +22,7 @@ const SENTENCES: ClaimColumns = ClaimColumns {
 };
 
 /// Writes the whole report.
-pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String {
+pub(super) fn report(study: &Study, table: &TrialTable, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, table);
     method(&mut out, study);
@@ -46,7 +46,7 @@ pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String
 }
 
 /// The acceptance and guarantee ratios of a cell, as text.
-fn both(cell: Option<&Cell>, group: Group) -> String {
+fn both(cell: Option<&Cell>, group: UserGroup) -> String {
     cell.map_or_else(String::new, |cell| {
         format!(
             "{:.2} / {:.2}",
@@ -56,7 +56,7 @@ fn both(cell: Option<&Cell>, group: Group) -> String {
     })
 }
 
-fn head(out: &mut String, table: &Table) {
+fn head(out: &mut String, table: &TrialTable) {
     line(
         out,
         "# Bad estimates and policed deadlines: Wozniak, Jiang and Striegel again\n",
@@ -68,9 +68,9 @@ fn head(out: &mut String, table: &Table) {
         "**In short.** Of {} sentences of section 5 about results, {} hold here, {} in part, {} do not. With corrected \
          estimates and the longest tasks first (`PROMISE`), at Q = {:.0} % and tighter deadlines than in the other trials:",
         all.len(),
-        count(&all, Verdict::Holds),
-        count(&all, Verdict::InPart),
-        count(&all, Verdict::Not),
+        count(&all, ClaimVerdict::Holds),
+        count(&all, ClaimVerdict::InPart),
+        count(&all, ClaimVerdict::Not),
         100.0 * table.near(0.5),
     );
 
@@ -164,7 +164,7 @@ fn devices(out: &mut String) {
     line(out, "");
 }
 
-fn sentences(out: &mut String, table: &Table) {
+fn sentences(out: &mut String, table: &TrialTable) {
     line(out, "## Section 5, sentence by sentence\n");
     SENTENCES.table(out, claims(table));
     line(
@@ -176,8 +176,8 @@ fn sentences(out: &mut String, table: &Table) {
 /// Appends a table over Q: for each row the cells that `find` returns, as accepted / kept.
 fn over<'a>(
     out: &mut String,
-    table: &'a Table,
-    rows: &[(String, Group)],
+    table: &'a TrialTable,
+    rows: &[(String, UserGroup)],
     find: impl Fn(usize, f64) -> Option<&'a Cell>,
 ) {
     let mut fields = words(["accepted / kept at Q ="]);
@@ -192,7 +192,7 @@ fn over<'a>(
     line(out, "");
 }
 
-fn numbers(out: &mut String, table: &Table) {
+fn numbers(out: &mut String, table: &TrialTable) {
     line(out, "## Figures 2 to 5 and 7 as numbers\n");
     let mut settings = Vec::new();
     for (figure, device, policy) in [
@@ -221,7 +221,7 @@ fn numbers(out: &mut String, table: &Table) {
 
     let names: Vec<_> = settings
         .iter()
-        .map(|(name, ..)| (name.clone(), Group::A))
+        .map(|(name, ..)| (name.clone(), UserGroup::A))
         .collect();
     over(out, table, &names, |at, qoe| {
         let (_, device, hosts, policy) = &settings[at];
@@ -235,7 +235,7 @@ fn numbers(out: &mut String, table: &Table) {
     );
 }
 
-fn ours(out: &mut String, table: &Table) {
+fn ours(out: &mut String, table: &TrialTable) {
     line(out, "## Our correction beside it\n");
     line(
         out,
@@ -261,7 +261,7 @@ fn ours(out: &mut String, table: &Table) {
 
     let names: Vec<_> = settings
         .iter()
-        .map(|(name, ..)| (name.clone(), Group::A))
+        .map(|(name, ..)| (name.clone(), UserGroup::A))
         .collect();
     over(out, table, &names, |at, qoe| {
         let (_, device, policy) = settings[at];
@@ -281,14 +281,14 @@ fn ours(out: &mut String, table: &Table) {
         .concat();
     let names: Vec<_> = settings
         .iter()
-        .map(|(device, policy)| (format!("{}, {policy}", device.name()), Group::A))
+        .map(|(device, policy)| (format!("{}, {policy}", device.name()), UserGroup::A))
         .collect();
     over(out, table, &names, |at, qoe| {
         table.usual(settings[at].0, MIDDLE, qoe, settings[at].1)
     });
 }
 
-fn gaming(out: &mut String, table: &Table) {
+fn gaming(out: &mut String, table: &TrialTable) {
     line(out, "## Does it pay to estimate too low?\n");
     line(
         out,
@@ -306,8 +306,8 @@ fn gaming(out: &mut String, table: &Table) {
         .iter()
         .flat_map(|(name, ..)| {
             [
-                (format!("{name}: A"), Group::A),
-                (format!("{name}: B"), Group::B),
+                (format!("{name}: A"), UserGroup::A),
+                (format!("{name}: B"), UserGroup::B),
             ]
         })
         .collect();

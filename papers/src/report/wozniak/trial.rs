@@ -5,8 +5,8 @@ use common::{Span, Speed, Time};
 use scheduler::estimates::Estimator;
 
 use super::devices::{Device, Figures, estimate_interval};
-use simulator::availability::stream::Stream;
-use simulator::bags::{Asked, Fate, Task, Wanted, run};
+use simulator::availability::stream::RandomStream;
+use simulator::bags::{BagFate, BagTask, SubmittedBag, WantedResults, run};
 
 /// The requested share of the hosts' time.
 pub(super) const LOAD: f64 = 0.95;
@@ -104,7 +104,7 @@ impl Counts {
         part(self.kept, self.accepted)
     }
 
-    fn add(&mut self, asked: &Asked, fate: &Fate) {
+    fn add(&mut self, asked: &SubmittedBag, fate: &BagFate) {
         self.bags += 1;
         let deadline = asked.deadline.unwrap_or_default();
         self.hopeless += usize::from(asked.tasks.iter().any(|task| task.estimate > deadline));
@@ -127,7 +127,7 @@ impl Counts {
         self.killed += fate.killed.len();
 
         for (task, ran) in &fate.killed {
-            let Task { estimate, takes } = asked.tasks[*task];
+            let BagTask { estimate, takes } = asked.tasks[*task];
             let left_s = takes.secs() - ran.secs();
             self.freed_s += left_s;
             self.close += usize::from(left_s <= CLOSE * takes.secs());
@@ -164,9 +164,9 @@ impl Trial {
     /// seed, the device and the number of hosts alone.
     pub fn run(&self, seed: u64, repetition: u32, bags: usize) -> [Counts; 2] {
         let asked = self.bags(seed, repetition, bags);
-        let wanted = Wanted {
+        let wanted = WantedResults {
             single: true,
-            ..Wanted::default()
+            ..WantedResults::default()
         };
         let told = run(&vec![Speed::REFERENCE; self.hosts], &asked, wanted);
         let mut groups = [Counts::default(); 2];
@@ -176,11 +176,11 @@ impl Trial {
         groups
     }
 
-    fn bags(&self, seed: u64, repetition: u32, bags: usize) -> Vec<Asked> {
+    fn bags(&self, seed: u64, repetition: u32, bags: usize) -> Vec<SubmittedBag> {
         let Figures { mean_s, max_s, .. } = self.device.table_1();
         let (load, longest) = self.pressure.figures();
         let stream = |name| {
-            Stream::new(
+            RandomStream::new(
                 name,
                 seed ^ (self.device as u64) << 32,
                 repetition,
@@ -205,13 +205,13 @@ impl Trial {
                 let takes_s = self.device.draw(&mut takes);
                 let (least_s, most_s, most_low_s) = estimate_interval(takes_s, self.qoe);
                 let estimate_s = says.between(least_s, if low { most_low_s } else { most_s });
-                Task {
+                BagTask {
                     estimate: Span::from_secs_f64(estimate_s),
                     takes: Span::from_secs_f64(takes_s),
                 }
             };
 
-            Asked {
+            SubmittedBag {
                 at: Time(Span::from_secs_f64(at_s).0),
                 estimator: Estimator {
                     user: GROUPS[usize::from(low)].to_owned(),

@@ -13,14 +13,14 @@
 //! excludes again.
 //!
 //! [`Answer::prepare`] makes the prediction before a round of placement and leaves it in the job's
-//! [`Plan`], with the time from which on slow hosts are taken again as `review`: `Job::next_alarm`
+//! [`JobPlan`], with the time from which on slow hosts are taken again as `review`: `Job::next_alarm`
 //! rings then, and the job is placed anew. [`Answer::propose`] reads the prediction from the plan; so
 //! does the replication of EXCL-PRED-TO, for its timeouts.
 
 use common::{HostId, Span, Speed, Time};
 
-use super::{Answer, View};
-use crate::policy::plan::{Forecast, Plan};
+use super::{Answer, PlacementView};
+use crate::policy::plan::{JobPlan, PredictedCompletion};
 use crate::policy::setting::{HasSettings, Setting, number};
 use crate::prediction::predict;
 
@@ -33,7 +33,7 @@ pub struct ExclPred {
 }
 
 impl ExclPred {
-    fn forecast(self, view: &impl View) -> Option<Forecast> {
+    fn forecast(self, view: &impl PlacementView) -> Option<PredictedCompletion> {
         let work_s = view.work_s()?;
         let hosts = view.usable_slots();
         let rate = view.mean_rate()?;
@@ -44,7 +44,7 @@ impl ExclPred {
         let early = Span::from_secs_f64(self.revert * work_s / mean_speed);
         let reverts = Time(finish.0.saturating_sub(early.0));
         let task = view.start_cost() + Span::from_secs_f64(work_s / rate);
-        Some(Forecast {
+        Some(PredictedCompletion {
             finish,
             reverts,
             task,
@@ -54,7 +54,7 @@ impl ExclPred {
 
     /// Returns the time by which a host must be able to finish a task, with the work of a task,
     /// while hosts are excluded.
-    fn deadline(view: &impl View, plan: &Plan) -> Option<(Time, f64)> {
+    fn deadline(view: &impl PlacementView, plan: &JobPlan) -> Option<(Time, f64)> {
         let forecast = plan
             .forecast
             .filter(|forecast| view.now() < forecast.reverts)?;
@@ -62,7 +62,7 @@ impl ExclPred {
     }
 
     /// The ready hosts that would be done in time, the fastest first.
-    fn in_time(view: &impl View, plan: &Plan) -> impl Iterator<Item = HostId> {
+    fn in_time(view: &impl PlacementView, plan: &JobPlan) -> impl Iterator<Item = HostId> {
         let deadline = Self::deadline(view, plan);
         let in_time = move |(speed, _): &(Speed, HostId)| {
             deadline
@@ -95,8 +95,8 @@ impl Answer for ExclPred {
 
     fn propose(
         self,
-        view: &impl View,
-        plan: &Plan,
+        view: &impl PlacementView,
+        plan: &JobPlan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
         Self::in_time(view, plan).find(|host| fit(*host))
@@ -106,7 +106,7 @@ impl Answer for ExclPred {
         true
     }
 
-    fn prepare(self, view: &impl View, plan: &mut Plan) {
+    fn prepare(self, view: &impl PlacementView, plan: &mut JobPlan) {
         if plan.forecast.is_none_or(|old| view.finished() >= old.next) {
             plan.forecast = self.forecast(view).or(plan.forecast);
         }
@@ -116,11 +116,11 @@ impl Answer for ExclPred {
             .filter(|at| *at > view.now());
     }
 
-    fn eligible(self, view: &impl View, plan: &Plan) -> u64 {
+    fn eligible(self, view: &impl PlacementView, plan: &JobPlan) -> u64 {
         Self::in_time(view, plan).count() as u64
     }
 
-    fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
+    fn objection(self, view: &impl PlacementView, plan: &JobPlan, speed: Speed) -> Option<String> {
         let (end, work_s) = Self::deadline(view, plan)?;
         let takes = view.duration_at(work_s, speed);
         let left = end.since(view.now());

@@ -5,8 +5,8 @@
 
 use common::{HostId, Speed};
 
-use super::{Answer, View};
-use crate::policy::plan::Plan;
+use super::{Answer, PlacementView};
+use crate::policy::plan::JobPlan;
 use crate::policy::setting::{HasSettings, Setting, number};
 
 /// The threshold of speed below which hosts are excluded.
@@ -17,14 +17,14 @@ pub struct ExclS {
 }
 
 impl ExclS {
-    fn threshold(self, view: &impl View) -> f64 {
+    fn threshold(self, view: &impl PlacementView) -> f64 {
         let (mean, sd) = view.speed_mean_sd();
         let fastest = view.fastest().map_or(0.0, Speed::factor);
         (mean - self.sds * sd).min(fastest)
     }
 
     /// The ready hosts that are not too slow, the fastest first.
-    fn fast(self, view: &impl View) -> impl Iterator<Item = HostId> {
+    fn fast(self, view: &impl PlacementView) -> impl Iterator<Item = HostId> {
         let threshold = self.threshold(view);
         let fast = move |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
         view.ready_by_speed().take_while(fast).map(|(_, host)| host)
@@ -50,15 +50,20 @@ impl Answer for ExclS {
         "the fastest ready host, never one that is too slow among all hosts"
     }
 
-    fn propose(self, view: &impl View, _: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    fn propose(
+        self,
+        view: &impl PlacementView,
+        _: &JobPlan,
+        fit: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
         self.fast(view).find(|host| fit(*host))
     }
 
-    fn eligible(self, view: &impl View, _: &Plan) -> u64 {
+    fn eligible(self, view: &impl PlacementView, _: &JobPlan) -> u64 {
         self.fast(view).count() as u64
     }
 
-    fn objection(self, view: &impl View, _: &Plan, speed: Speed) -> Option<String> {
+    fn objection(self, view: &impl PlacementView, _: &JobPlan, speed: Speed) -> Option<String> {
         let threshold = self.threshold(view);
         let sds = self.sds;
         (speed.factor() < threshold).then(|| {

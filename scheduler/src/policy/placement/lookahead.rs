@@ -14,15 +14,15 @@
 use common::{HostId, Speed};
 
 use super::pri_cr::PriCr;
-use super::{Answer, View};
-use crate::policy::plan::Plan;
+use super::{Answer, PlacementView};
+use crate::policy::plan::JobPlan;
 use crate::policy::setting::HasSettings;
-use crate::prediction::completion_law::Law;
+use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::experience::Curves;
 
 /// Returns the expected seconds of a task that takes `task_s` on a ready host, with the expected
 /// losses by a failure, which costs `restart_s`, and by a suspension. Smaller is better.
-pub(crate) fn expected_s(task_s: f64, restart_s: f64, law: &Law, curves: &Curves) -> f64 {
+pub(crate) fn expected_s(task_s: f64, restart_s: f64, law: &CompletionLaw, curves: &Curves) -> f64 {
     task_s + (1.0 - law.alive) * restart_s + (1.0 - law.undisturbed) * curves.mean_suspension_s
 }
 
@@ -39,14 +39,14 @@ impl Answer for Lookahead {
 
     fn propose(
         self,
-        view: &impl View,
-        plan: &Plan,
+        view: &impl PlacementView,
+        plan: &JobPlan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
         PriCr.propose(view, plan, fit)
     }
 
-    fn objection(self, view: &impl View, plan: &Plan, _: Speed) -> Option<String> {
+    fn objection(self, view: &impl PlacementView, plan: &JobPlan, _: Speed) -> Option<String> {
         let (until, _) = plan.declined.filter(|(until, _)| view.now() < *until)?;
         let left = until.since(view.now());
         Some(format!(

@@ -3,7 +3,7 @@
 
 use common::{HostId, Span, Speed, Time};
 
-use crate::policy::plan::Plan;
+use crate::policy::plan::JobPlan;
 use crate::policy::setting::{HasSettings, Parametric};
 use crate::prediction::experience::{Habit, TrackRecord};
 
@@ -45,7 +45,7 @@ pub enum Placement {
 }
 
 /// The view of an answer: the present grid for one job, read-only.
-pub(crate) trait View {
+pub(crate) trait PlacementView {
     /// The time of the step.
     fn now(&self) -> Time;
 
@@ -86,7 +86,7 @@ pub(crate) trait View {
     fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)>;
 
     /// Returns a host's past, where known.
-    fn past(&self, host: HostId) -> Option<Past>;
+    fn past(&self, host: HostId) -> Option<HostPast>;
 
     /// Returns the time of a task on a free slot of this speed, the start included.
     fn duration_at(&self, work_s: f64, speed: Speed) -> Span {
@@ -96,7 +96,7 @@ pub(crate) trait View {
 
 /// A host's past, for answers that judge by it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Past {
+pub(crate) struct HostPast {
     pub(crate) speed: Speed,
     pub(crate) free_slots: usize,
     /// Its record of the day before, if any.
@@ -113,8 +113,12 @@ pub(crate) trait Answer: HasSettings + Copy {
 
     /// Returns the host to take next, among those that pass `fit`; `None` where the job had better
     /// wait.
-    fn propose(self, view: &impl View, plan: &Plan, fit: impl Fn(HostId) -> bool)
-    -> Option<HostId>;
+    fn propose(
+        self,
+        view: &impl PlacementView,
+        plan: &JobPlan,
+        fit: impl Fn(HostId) -> bool,
+    ) -> Option<HostId>;
 
     /// Whether [`Self::prepare`] does anything.
     fn prepares(self) -> bool {
@@ -122,22 +126,22 @@ pub(crate) trait Answer: HasSettings + Copy {
     }
 
     /// Updates the job's plan before hosts are proposed.
-    fn prepare(self, _: &impl View, _: &mut Plan) {}
+    fn prepare(self, _: &impl PlacementView, _: &mut JobPlan) {}
 
     /// Returns the number of ready hosts that it would take, one after the other.
-    fn eligible(self, view: &impl View, _: &Plan) -> u64 {
+    fn eligible(self, view: &impl PlacementView, _: &JobPlan) -> u64 {
         view.ready()
     }
 
     /// Returns the free slots in the order in which it takes them, where computing that once for
     /// all pays.
-    fn order(self, _: &impl View) -> Option<Vec<HostId>> {
+    fn order(self, _: &impl PlacementView) -> Option<Vec<HostId>> {
         None
     }
 
     /// Returns the reason why a ready host is not taken though tasks wait; `None` where it would
     /// be.
-    fn objection(self, _: &impl View, _: &Plan, _: Speed) -> Option<String> {
+    fn objection(self, _: &impl PlacementView, _: &JobPlan, _: Speed) -> Option<String> {
         None
     }
 
@@ -204,8 +208,8 @@ impl Placement {
     /// Calls [`Answer::propose`].
     pub(crate) fn propose(
         self,
-        view: &impl View,
-        plan: &Plan,
+        view: &impl PlacementView,
+        plan: &JobPlan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
         answer!(self, answer => answer.propose(view, plan, fit))
@@ -217,22 +221,27 @@ impl Placement {
     }
 
     /// Calls [`Answer::prepare`].
-    pub(crate) fn prepare(self, view: &impl View, plan: &mut Plan) {
+    pub(crate) fn prepare(self, view: &impl PlacementView, plan: &mut JobPlan) {
         answer!(self, answer => answer.prepare(view, plan));
     }
 
     /// Calls [`Answer::eligible`].
-    pub(crate) fn eligible(self, view: &impl View, plan: &Plan) -> u64 {
+    pub(crate) fn eligible(self, view: &impl PlacementView, plan: &JobPlan) -> u64 {
         answer!(self, answer => answer.eligible(view, plan))
     }
 
     /// Calls [`Answer::order`].
-    pub(crate) fn order(self, view: &impl View) -> Option<Vec<HostId>> {
+    pub(crate) fn order(self, view: &impl PlacementView) -> Option<Vec<HostId>> {
         answer!(self, answer => answer.order(view))
     }
 
     /// Calls [`Answer::objection`].
-    pub(crate) fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
+    pub(crate) fn objection(
+        self,
+        view: &impl PlacementView,
+        plan: &JobPlan,
+        speed: Speed,
+    ) -> Option<String> {
         answer!(self, answer => answer.objection(view, plan, speed))
     }
 

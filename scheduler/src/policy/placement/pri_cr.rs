@@ -3,8 +3,8 @@
 
 use common::HostId;
 
-use super::{Answer, View};
-use crate::policy::plan::Plan;
+use super::{Answer, PlacementView};
+use crate::policy::plan::JobPlan;
 use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,12 @@ impl Answer for PriCr {
         "the fastest ready host; of equals the one that has been ready for longest"
     }
 
-    fn propose(self, view: &impl View, _: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    fn propose(
+        self,
+        view: &impl PlacementView,
+        _: &JobPlan,
+        fit: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
         view.ready_by_speed()
             .map(|(_, host)| host)
             .find(|host| fit(*host))

@@ -9,8 +9,8 @@
 use common::{HostId, Span, Speed};
 
 use super::pri_cr::PriCr;
-use super::{Answer, View};
-use crate::policy::plan::Plan;
+use super::{Answer, PlacementView};
+use crate::policy::plan::JobPlan;
 use crate::policy::setting::{HasSettings, Setting, number};
 
 /// The bounds of the wait for more hosts.
@@ -54,8 +54,8 @@ impl Answer for PriCrWait {
 
     fn propose(
         self,
-        view: &impl View,
-        plan: &Plan,
+        view: &impl PlacementView,
+        plan: &JobPlan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
         if plan.waited {
@@ -69,18 +69,18 @@ impl Answer for PriCrWait {
         true
     }
 
-    fn prepare(self, view: &impl View, plan: &mut Plan) {
+    fn prepare(self, view: &impl PlacementView, plan: &mut JobPlan) {
         let ready = view.ready() as f64;
         let until = plan.entered + self.wait;
         plan.waited |= view.now() >= until || ready >= self.ratio * view.waiting() as f64;
         plan.review = (!plan.waited).then_some(until);
     }
 
-    fn eligible(self, view: &impl View, plan: &Plan) -> u64 {
+    fn eligible(self, view: &impl PlacementView, plan: &JobPlan) -> u64 {
         if plan.waited { view.ready() } else { 0 }
     }
 
-    fn objection(self, view: &impl View, plan: &Plan, _: Speed) -> Option<String> {
+    fn objection(self, view: &impl PlacementView, plan: &JobPlan, _: Speed) -> Option<String> {
         let left = (plan.entered + self.wait).since(view.now());
         let enough = (self.ratio * view.waiting() as f64).ceil();
         (!plan.waited)

@@ -8,8 +8,8 @@
 
 use common::HostId;
 
-use super::{Answer, Past, View};
-use crate::policy::plan::Plan;
+use super::{Answer, HostPast, PlacementView};
+use crate::policy::plan::JobPlan;
 use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
@@ -23,19 +23,24 @@ impl Answer for PriHistory {
          did per second"
     }
 
-    fn propose(self, view: &impl View, _: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    fn propose(
+        self,
+        view: &impl PlacementView,
+        _: &JobPlan,
+        fit: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
         order(view).into_iter().find(|host| fit(*host))
     }
 
-    fn order(self, view: &impl View) -> Option<Vec<HostId>> {
+    fn order(self, view: &impl PlacementView) -> Option<Vec<HostId>> {
         Some(order(view))
     }
 }
 
 /// Returns the free slots, the best one first.
-fn order(view: &impl View) -> Vec<HostId> {
+fn order(view: &impl PlacementView) -> Vec<HostId> {
     let work_s = view.work_s().unwrap_or(0.0);
-    let rank = |past: &Past| match past.record {
+    let rank = |past: &HostPast| match past.record {
         Some(record) => (record.interval_work_s >= work_s, record.rate),
         None => lately(past).map_or((true, past.speed.factor()), |(work, rate)| {
             (work >= work_s, rate)
@@ -59,7 +64,7 @@ fn order(view: &impl View) -> Vec<HostId> {
 
 /// Returns the mean work per availability interval, and per second, of a host by its `Habit`; none
 /// before its first failure.
-fn lately(past: &Past) -> Option<(f64, f64)> {
+fn lately(past: &HostPast) -> Option<(f64, f64)> {
     let habit = &past.habit;
     let rate = past.speed.factor() * habit.away_s / habit.up_s;
     (habit.failures >= 1.0 && habit.up_s > 0.0).then(|| (rate * habit.up_s / habit.failures, rate))

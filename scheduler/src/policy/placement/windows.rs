@@ -10,8 +10,8 @@
 use common::HostId;
 
 use super::pri_cr::PriCr;
-use super::{Answer, View};
-use crate::policy::plan::Plan;
+use super::{Answer, PlacementView};
+use crate::policy::plan::JobPlan;
 use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +27,8 @@ impl Answer for FillWindows {
 
     fn propose(
         self,
-        view: &impl View,
-        plan: &Plan,
+        view: &impl PlacementView,
+        plan: &JobPlan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
         PriCr.propose(view, plan, fit)

@@ -14,7 +14,7 @@
 
 use super::Answer;
 use crate::policy::setting::{HasSettings, Setting, number};
-use crate::prediction::completion_law::Law;
+use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::experience::Curves;
 
 /// The budget of copies.
@@ -79,11 +79,11 @@ const PARTS: usize = 8;
 const REACH: usize = 64;
 
 /// Probabilities at the points of time.
-type Row = [f64; POINTS];
+type Probabilities = [f64; POINTS];
 
 /// A task with live attempts.
 #[derive(Debug, Clone)]
-pub(crate) struct Open {
+pub(crate) struct OpenTask {
     pub(crate) task: u32,
     /// The part of it that a copy would have to do: 1, or less with a checkpoint.
     pub(crate) left: f64,
@@ -93,7 +93,7 @@ pub(crate) struct Open {
 
 /// The inputs of the search for copies. Times are in seconds from now.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Search<'a> {
+pub(crate) struct CopySearch<'a> {
     pub(crate) curves: &'a Curves,
     /// The time from which on the end of the job can change at all; `last_s` is the expected end of
     /// its last attempt.
@@ -112,24 +112,24 @@ pub(crate) struct Search<'a> {
 
 /// The state of the search, with its probabilities at the points of time.
 pub(crate) struct Gains<'a> {
-    search: Search<'a>,
+    search: CopySearch<'a>,
     step_s: f64,
     /// The points of time.
-    at_s: Row,
+    at_s: Probabilities,
     /// The survival function of suspensions: columns in steps, rows in parts of a step.
     lasting: Vec<[f64; REACH]>,
     /// The factor by which the hope for a missed task falls from one point to the next.
     fall: f64,
-    open: Vec<Open>,
+    open: Vec<OpenTask>,
     /// The odds of each task that it is not done.
-    odds: Vec<Row>,
+    odds: Vec<Probabilities>,
     /// The probability that all tasks are done.
-    done: Row,
+    done: Probabilities,
 }
 
 impl<'a> Gains<'a> {
     /// Creates a search among `tasks` tasks.
-    pub(crate) fn new(tasks: usize, search: Search<'a>) -> Self {
+    pub(crate) fn new(tasks: usize, search: CopySearch<'a>) -> Self {
         let end_s =
             search.last_s.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
 
@@ -161,7 +161,7 @@ impl<'a> Gains<'a> {
     }
 
     /// Adds a task with the laws of its live attempts.
-    pub(crate) fn open(&mut self, open: Open, laws: impl Iterator<Item = Law>) {
+    pub(crate) fn open(&mut self, open: OpenTask, laws: impl Iterator<Item = CompletionLaw>) {
         let mut undone = [1.0; POINTS];
         let mut first_s = f64::INFINITY;
         for law in laws {
@@ -181,7 +181,7 @@ impl<'a> Gains<'a> {
     }
 
     /// Multiplies each probability by that of this attempt not being done by then.
-    fn multiply(&self, row: &mut Row, law: &Law) {
+    fn multiply(&self, row: &mut Probabilities, law: &CompletionLaw) {
         let first = ((law.end_s - self.search.begin_s) / self.step_s - 0.5)
             .ceil()
             .clamp(0.0, POINTS as f64) as u32 as usize;
@@ -210,9 +210,9 @@ impl<'a> Gains<'a> {
 
     /// Returns the probabilities that no later copy of a task has saved it: 1 until one could have,
     /// then falling until the task would be missed, and vanishing beyond.
-    fn unsaved(&self, first_s: f64, left: f64) -> Row {
+    fn unsaved(&self, first_s: f64, left: f64) -> Probabilities {
         const LEFT: f64 = 0.5;
-        let Search {
+        let CopySearch {
             task_s,
             start_s,
             best_s,
@@ -253,7 +253,7 @@ impl<'a> Gains<'a> {
     /// task.
     pub(crate) fn best(
         &self,
-        law: impl Fn(f64) -> Law,
+        law: impl Fn(f64) -> CompletionLaw,
         fit: impl Fn(u32) -> bool,
     ) -> Option<(usize, f64)> {
         let fresh = self.weights(&law(1.0));
@@ -271,7 +271,7 @@ impl<'a> Gains<'a> {
     }
 
     /// Returns the worth, at each point of time, of a copy with this law being done by then.
-    fn weights(&self, law: &Law) -> Row {
+    fn weights(&self, law: &CompletionLaw) -> Probabilities {
         let mut undone = [1.0; POINTS];
         self.multiply(&mut undone, law);
         std::array::from_fn(|point| self.done[point] * (1.0 - undone[point]) * self.step_s)
@@ -284,7 +284,7 @@ impl<'a> Gains<'a> {
     }
 
     /// Adds a copy with this law to the task at this index.
-    pub(crate) fn add(&mut self, at: usize, law: &Law, room: bool) {
+    pub(crate) fn add(&mut self, at: usize, law: &CompletionLaw, room: bool) {
         let mut factor = [1.0; POINTS];
         self.multiply(&mut factor, law);
         for ((odds, done), factor) in self.odds[at].iter_mut().zip(&mut self.done).zip(factor) {
@@ -298,7 +298,7 @@ impl<'a> Gains<'a> {
 }
 
 /// Returns the sum of the products, in an order that permits vector instructions.
-fn product(weights: &Row, odds: &Row) -> f64 {
+fn product(weights: &Probabilities, odds: &Probabilities) -> f64 {
     let mut sums = [0.0; 4];
     for (weights, odds) in weights.chunks_exact(4).zip(odds.chunks_exact(4)) {
         for (sum, (weight, odds)) in sums.iter_mut().zip(weights.iter().zip(odds)) {
@@ -311,7 +311,7 @@ fn product(weights: &Row, odds: &Row) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prediction::completion_law::Place;
+    use crate::prediction::completion_law::AttemptHost;
     use crate::prediction::experience::{Experience, Temper};
     use crate::prediction::survival::LifeTable;
 
@@ -327,10 +327,10 @@ mod tests {
         .curves()
     }
 
-    fn law(left_s: f64, suspended: bool, curves: &Curves) -> Law {
-        Law::of(
+    fn law(left_s: f64, suspended: bool, curves: &Curves) -> CompletionLaw {
+        CompletionLaw::of(
             left_s,
-            Place {
+            AttemptHost {
                 up_s: 3_600.0,
                 owner_s: 3_600.0,
                 suspended,
@@ -350,7 +350,7 @@ mod tests {
 
         Gains::new(
             3,
-            Search {
+            CopySearch {
                 curves,
                 begin_s,
                 last_s,
@@ -363,9 +363,9 @@ mod tests {
         )
     }
 
-    fn open(gains: &mut Gains<'_>, task: u32, law: Law) {
+    fn open(gains: &mut Gains<'_>, task: u32, law: CompletionLaw) {
         gains.open(
-            Open {
+            OpenTask {
                 task,
                 left: 1.0,
                 room: true,
@@ -430,7 +430,7 @@ mod tests {
         let curves = calm();
         let mut gains = search(&curves, 500.0);
         gains.open(
-            Open {
+            OpenTask {
                 task: 1,
                 left: 1.0,
                 room: false,

@@ -3,8 +3,8 @@
 
 use common::{Speed, Time};
 
-use crate::policy::plan::Plan;
-use crate::policy::setting::{HasSettings, Parametric, Wanted, name_of, one_of};
+use crate::policy::plan::JobPlan;
+use crate::policy::setting::{ExpectedValues, HasSettings, Parametric, name_of, one_of};
 use crate::protocol::effect::CopyReason;
 
 mod dup;
@@ -58,7 +58,7 @@ impl Requeue {
         name_of(self, &Requeue::NAMES)
     }
 
-    fn named(value: &str) -> Result<Requeue, Wanted> {
+    fn named(value: &str) -> Result<Requeue, ExpectedValues> {
         one_of(value, &Requeue::NAMES, "`any`, `primary` or `never`")
     }
 
@@ -88,7 +88,7 @@ pub(crate) trait Answer: HasSettings + Copy {
 
     /// Returns the time at which an attempt that starts now is to be copied if its task is not
     /// done.
-    fn timeout(self, _now: Time, _plan: &Plan, _duplicate: bool) -> Option<Time> {
+    fn timeout(self, _now: Time, _plan: &JobPlan, _duplicate: bool) -> Option<Time> {
         None
     }
 
@@ -164,7 +164,7 @@ impl Replication {
     }
 
     /// Calls [`Answer::timeout`].
-    pub(crate) fn timeout(self, now: Time, plan: &Plan, duplicate: bool) -> Option<Time> {
+    pub(crate) fn timeout(self, now: Time, plan: &JobPlan, duplicate: bool) -> Option<Time> {
         answer!(self, answer => answer.timeout(now, plan, duplicate))
     }
 
@@ -187,22 +187,22 @@ impl Replication {
 /// The urgency of a wanted copy, smaller first: lost primaries, then those of slow hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Urgency {
-    pub(crate) class: Class,
+    pub(crate) class: CopyPurpose,
     /// The speed of the host to which the task was first assigned.
     pub(crate) speed: Speed,
 }
 
 impl Urgency {
-    /// The first one of class [`Class::Unheard`]: all of that class are equally urgent.
+    /// The first one of class [`CopyPurpose::Unheard`]: all of that class are equally urgent.
     pub(crate) const LEAST_UNHEARD: Self = Self {
-        class: Class::Unheard,
+        class: CopyPurpose::Unheard,
         speed: Speed::REFERENCE,
     };
 }
 
 /// The purpose of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
+pub(crate) enum CopyPurpose {
     /// It replaces a lost primary; goes before waiting tasks.
     Primary,
     /// It is added to attempts on silent hosts; goes after all waiting tasks.

@@ -5,7 +5,7 @@
 //! Readings: the prediction is the one that holds when the attempt starts. An attempt that starts
 //! after it has a task's time on a mean host. A copy has a timeout as well (parameter `chain`).
 //!
-//! The prediction is made by the placement EXCL-PRED, in the job's [`Plan`]. `Starter::start` asks
+//! The prediction is made by the placement EXCL-PRED, in the job's [`JobPlan`]. `Starter::start` asks
 //! [`Answer::timeout`] for each attempt and keeps the time among the job's `timeouts`;
 //! `Job::next_alarm` makes it the scheduler's next wake-up. When it has come, `Job::on_alarm` puts the
 //! task among the job's wishes, unless it is done. `Starter::copy` grants the wishes after all waiting
@@ -14,7 +14,7 @@
 use common::Time;
 
 use super::{Answer, Requeue};
-use crate::policy::plan::Plan;
+use crate::policy::plan::JobPlan;
 use crate::policy::setting::{HasSettings, Setting, YES_OR_NO, name_of, yes_or_no};
 
 /// The options of the timeouts.
@@ -60,7 +60,7 @@ impl Answer for Timeout {
         self.requeue
     }
 
-    fn timeout(self, now: Time, plan: &Plan, duplicate: bool) -> Option<Time> {
+    fn timeout(self, now: Time, plan: &JobPlan, duplicate: bool) -> Option<Time> {
         let forecast = plan.forecast.filter(|_| self.chain || !duplicate)?;
         Some(if now < forecast.finish {
             forecast.finish

@@ -50,7 +50,7 @@ pub fn fit(runs: &[(u32, f64)], guess: &Guess, widest: u32) -> Option<Malleable>
     }
 
     let most = runs.iter().map(|run| run.0).max().unwrap_or(1).max(widest);
-    let mut search = Search {
+    let mut search = FitSearch {
         runs: &runs,
         usual,
         sigma,
@@ -68,7 +68,7 @@ pub fn fit(runs: &[(u32, f64)], guess: &Guess, widest: u32) -> Option<Malleable>
     best.map(|found| found.job)
 }
 
-struct Search<'a> {
+struct FitSearch<'a> {
     runs: &'a [(u32, f64)],
     usual: f64,
     sigma: f64,
@@ -77,13 +77,13 @@ struct Search<'a> {
     sigmas: (f64, f64),
 }
 
-struct Found {
+struct BestFit {
     job: Malleable,
     misfit: f64,
 }
 
-impl Search<'_> {
-    fn best(&self) -> Option<Found> {
+impl FitSearch<'_> {
+    fn best(&self) -> Option<BestFit> {
         let at = |range: (f64, f64), step: u32| {
             range.0 + (range.1 - range.0) * f64::from(step) / f64::from(STEPS)
         };
@@ -102,7 +102,7 @@ impl Search<'_> {
     }
 
     /// Returns the best work for this curve, with its misfit.
-    fn one(&self, parallelism: f64, sigma: f64) -> Option<Found> {
+    fn one(&self, parallelism: f64, sigma: f64) -> Option<BestFit> {
         let speedup = Speedup::new(parallelism.max(1.0), sigma)?;
         let works = || {
             self.runs
@@ -114,7 +114,7 @@ impl Search<'_> {
         let far = ((speedup.parallelism() / self.usual).ln() / PARALLELISM_SD).powi(2);
         let misfit = noise + far + ((sigma - self.sigma) / SIGMA_SD).powi(2);
 
-        Some(Found {
+        Some(BestFit {
             job: Malleable {
                 work_s: ln_work.exp(),
                 speedup,
@@ -124,7 +124,7 @@ impl Search<'_> {
     }
 
     /// Narrows the ranges around the best point.
-    fn narrow(&mut self, found: &Found) {
+    fn narrow(&mut self, found: &BestFit) {
         let around = |range: (f64, f64), value: f64| {
             let reach = 2.0 * (range.1 - range.0) / f64::from(STEPS);
             ((value - reach).max(range.0), (value + reach).min(range.1))

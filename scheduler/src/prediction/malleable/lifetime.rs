@@ -1,6 +1,6 @@
 //! Laws of lifetimes, by age. Laws learned from observations live in `lives`.
 
-use crate::prediction::reservation::Run;
+use crate::prediction::reservation::ObservedRun;
 
 /// The law of a life that has already lasted for some time.
 pub trait Lifetime {
@@ -40,7 +40,7 @@ impl UniformLog {
 
     /// Fits the line nearest to these runs (least squares over the product-limit estimate); `None`
     /// for fewer than two different run times.
-    pub fn fitted(runs: &[Run]) -> Option<Self> {
+    pub fn fitted(runs: &[ObservedRun]) -> Option<Self> {
         let curve = super::lives::Survival::of(runs)?;
         let points = || {
             curve

@@ -3,11 +3,11 @@
 
 use super::lifetime::Lifetime;
 use super::solve::reached_s;
-use super::wait::{Machine, Unit};
+use super::wait::{HostHolder, MachineState};
 
 /// A waiting job.
 #[derive(Clone, Copy)]
-pub struct Waiting<'a> {
+pub struct WaitingJob<'a> {
     /// The number of hosts that it needs.
     pub hosts: u32,
     /// The law of its run time.
@@ -16,7 +16,11 @@ pub struct Waiting<'a> {
 
 /// Predicts the start of each job of this queue, in seconds, first come, first served; `None` where
 /// it never starts. `free` hosts are free, and others are held by `running`.
-pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<Option<f64>> {
+pub fn starts_s(
+    free: u32,
+    running: &[HostHolder<'_>],
+    queue: &[WaitingJob<'_>],
+) -> Vec<Option<f64>> {
     let all = running
         .iter()
         .fold(free, |sum, unit| sum.saturating_add(unit.hosts));
@@ -24,7 +28,7 @@ pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<O
         .iter()
         .map(|unit| unit.law.longest_s(unit.age_s))
         .fold(0.0, f64::max);
-    let mut placed: Vec<(f64, Waiting<'_>)> = Vec::with_capacity(queue.len());
+    let mut placed: Vec<(f64, WaitingJob<'_>)> = Vec::with_capacity(queue.len());
     let mut taken = 0_u32;
     let mut last_s = 0.0;
     let mut end_s = longest_s;
@@ -40,7 +44,7 @@ pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<O
         let start_s = if need <= free {
             0.0
         } else if placed.is_empty() {
-            Machine::new(free, running.to_vec())
+            MachineState::new(free, running.to_vec())
                 .wait(need)
                 .used_s
                 .unwrap_or(longest_s)
@@ -78,12 +82,12 @@ mod tests {
     fn who_waits_behind_others_waits_for_them_too() {
         // All lives are of about 100 s.
         let law = UniformLog::between(99.9_f64.ln(), 100.1_f64.ln()).unwrap();
-        let running = [Unit {
+        let running = [HostHolder {
             hosts: 6,
             age_s: 40.0,
             law: &law,
         }];
-        let waiting = |hosts| Waiting { hosts, law: &law };
+        let waiting = |hosts| WaitingJob { hosts, law: &law };
         let queue = [waiting(4), waiting(6), waiting(10), waiting(11), waiting(1)];
         let starts = starts_s(4, &running, &queue);
         let near = |at: usize, second: f64| starts[at].is_some_and(|s| (s - second).abs() < 1.0);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lifetime::{Lifetime, UniformLog};
 use crate::collections::heard::Heard;
-use crate::prediction::reservation::{Run, product_limit};
+use crate::prediction::reservation::{ObservedRun, product_limit};
 
 /// The number of runs remembered of a program, of all programs together (`POOLED`), and the number
 /// of programs.
@@ -36,7 +36,7 @@ pub(super) struct Survival {
 
 impl Survival {
     /// Estimates the curve of these runs; `None` without runs, or where all took no time.
-    pub(super) fn of(runs: &[Run]) -> Option<Self> {
+    pub(super) fn of(runs: &[ObservedRun]) -> Option<Self> {
         let points = product_limit(runs)?
             .into_iter()
             .map(|(time, upto)| (time, 1.0 - upto))
@@ -103,18 +103,18 @@ impl Survival {
 /// The observed lifetimes, by program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lives {
-    programs: Heard<String, Seen>,
-    all: Seen,
+    programs: Heard<String, SeenRuns>,
+    all: SeenRuns,
 }
 
 /// Runs of one program, in seconds, each with whether it was done.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Seen {
+struct SeenRuns {
     latest: VecDeque<(f32, bool)>,
 }
 
-impl Seen {
-    fn note(&mut self, run: Run, most: usize) {
+impl SeenRuns {
+    fn note(&mut self, run: ObservedRun, most: usize) {
         if self.latest.len() >= most {
             self.latest.pop_front();
         }
@@ -122,13 +122,13 @@ impl Seen {
     }
 
     /// Returns its runs, with those that are still going on.
-    fn runs(&self, running_s: &[f64]) -> Vec<Run> {
-        let known = self.latest.iter().map(|(time, done)| Run {
+    fn runs(&self, running_s: &[f64]) -> Vec<ObservedRun> {
+        let known = self.latest.iter().map(|(time, done)| ObservedRun {
             time: f64::from(*time),
             done: *done,
         });
         known
-            .chain(running_s.iter().map(|age_s| Run::cut(*age_s)))
+            .chain(running_s.iter().map(|age_s| ObservedRun::cut(*age_s)))
             .collect()
     }
 }
@@ -136,7 +136,7 @@ impl Seen {
 impl Lives {
     /// Notes a run of a program that ended, or was no longer observed. Runs that took no time are
     /// left out.
-    pub fn observe(&mut self, program: &str, run: Run) {
+    pub fn observe(&mut self, program: &str, run: ObservedRun) {
         if !(run.time.is_finite() && run.time > 0.0) {
             return;
         }
@@ -152,23 +152,23 @@ impl Lives {
 
     /// Returns the law of a program with running runs of these ages (in seconds); `pooled` is that
     /// of all programs.
-    pub fn law(&self, pooled: &Learned, program: &str, running_s: &[f64]) -> Learned {
+    pub fn law(&self, pooled: &LearnedLives, program: &str, running_s: &[f64]) -> LearnedLives {
         let own = self
             .programs
             .get(program)
             .and_then(|seen| Survival::of(&seen.runs(running_s)));
-        Learned {
+        LearnedLives {
             own,
             ..pooled.clone()
         }
     }
 
     /// Returns the law of an unknown program.
-    pub fn pooled(&self) -> Learned {
+    pub fn pooled(&self) -> LearnedLives {
         let runs = self.all.runs(&[]);
         let fitted = UniformLog::fitted(&runs).filter(|_| runs.len() >= ENOUGH);
         let beyond = fitted.unwrap_or(UniformLog::PATIENT);
-        Learned {
+        LearnedLives {
             own: None,
             pooled: Survival::of(&runs).map(Arc::new),
             beyond,
@@ -178,7 +178,7 @@ impl Lives {
 
 /// A learned law: the program's own, that of all programs, and the one beyond.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Learned {
+pub struct LearnedLives {
     own: Option<Survival>,
     pooled: Option<Arc<Survival>>,
     beyond: UniformLog,
@@ -194,7 +194,7 @@ fn as_long_again(age_s: f64, more_s: f64) -> f64 {
     }
 }
 
-impl Learned {
+impl LearnedLives {
     fn beyond(&self, age_s: f64, more_s: f64) -> f64 {
         // A life close to the end of the law may still go on.
         if age_s >= 0.9 * self.beyond.most_s() {
@@ -213,7 +213,7 @@ impl Learned {
     }
 }
 
-impl Lifetime for Learned {
+impl Lifetime for LearnedLives {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
         let pooled = |age_s: f64, more_s: f64| self.pooled(age_s, more_s);
         let ended = self.own.as_ref().map_or_else(

@@ -14,7 +14,7 @@ const PLACES: u32 = 96;
 /// A holder of hosts that frees them when it ends: a job that runs on them, or the absence of a
 /// host.
 #[derive(Clone, Copy)]
-pub struct Unit<'a> {
+pub struct HostHolder<'a> {
     /// The number of its hosts.
     pub hosts: u32,
     /// Its age, in seconds.
@@ -25,10 +25,10 @@ pub struct Unit<'a> {
 
 /// The hosts as they are now.
 #[derive(Clone)]
-pub struct Machine<'a> {
+pub struct MachineState<'a> {
     free: u32,
     /// The units, the largest first.
-    units: Vec<Unit<'a>>,
+    units: Vec<HostHolder<'a>>,
     /// The law of the time for which hosts stay, if they may leave.
     staying: Option<&'a dyn Lifetime>,
 }
@@ -47,9 +47,9 @@ pub struct Wait {
     pub used_s: Option<f64>,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> MachineState<'a> {
     /// Creates a machine of `free` free hosts and these units.
-    pub fn new(free: u32, mut units: Vec<Unit<'a>>) -> Self {
+    pub fn new(free: u32, mut units: Vec<HostHolder<'a>>) -> Self {
         // A stable sort: the order of equals has no effect on predictions.
         units.sort_by(|a, b| b.hosts.cmp(&a.hosts).then(a.age_s.total_cmp(&b.age_s)));
         Self {

@@ -3,30 +3,30 @@
 
 use std::collections::BTreeMap;
 
-use super::grid::Grid;
+use super::grid::RunTimeGrid;
 use super::sequence::{Sequence, costs, time_optimal};
 
 /// ATOptimal (Theorem 2): the sequence of least expected cost where small work arrives at `zeta`
 /// times the rate at which the processors compute, 0 up to but not 1. The programme expands a state
 /// only if a lower bound of its cost permits an improvement.
-pub fn adaptive_time_optimal(grid: &Grid, zeta: f64) -> Sequence {
+pub fn adaptive_time_optimal(grid: &RunTimeGrid, zeta: f64) -> Sequence {
     if grid.last() == 0 {
         return time_optimal(grid);
     }
 
     let zeta = zeta.clamp(0.0, LARGEST);
-    let mut search = Search {
+    let mut search = SequenceSearch {
         grid,
         zeta,
         plain: costs(grid).0,
         known: BTreeMap::new(),
     };
-    let cost = search.least(State {
+    let cost = search.least(SearchState {
         done: 0,
         failed: 0,
         sum: 0,
     });
-    let mut state = State {
+    let mut state = SearchState {
         done: 0,
         failed: 0,
         sum: 0,
@@ -50,7 +50,7 @@ const LARGEST: f64 = 1.0 - 1e-9;
 
 /// The state of the search after the failed limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct State {
+struct SearchState {
     /// The point of the last failed limit.
     done: u32,
     /// The number of failed limits; 0 where the grid begins at 0, since it makes no difference
@@ -61,27 +61,27 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct BestSequence {
     cost: f64,
     next: u32,
 }
 
-struct Search<'a> {
-    grid: &'a Grid,
+struct SequenceSearch<'a> {
+    grid: &'a RunTimeGrid,
     zeta: f64,
     /// The least cost without small work, from each point on.
     plain: Vec<f64>,
-    known: BTreeMap<State, Found>,
+    known: BTreeMap<SearchState, BestSequence>,
 }
 
-impl Search<'_> {
-    fn after(&self, state: State, next: u32) -> State {
+impl SequenceSearch<'_> {
+    fn after(&self, state: SearchState, next: u32) -> SearchState {
         let failed = if self.grid.low() > 0.0 {
             state.failed + 1
         } else {
             0
         };
-        State {
+        SearchState {
             done: next,
             failed,
             sum: state.sum.saturating_add(next),
@@ -89,19 +89,19 @@ impl Search<'_> {
     }
 
     /// Returns the time that the failed limits took.
-    fn spent(&self, state: State) -> f64 {
+    fn spent(&self, state: SearchState) -> f64 {
         f64::from(state.failed) * self.grid.low() + f64::from(state.sum) * self.grid.step()
     }
 
     /// Returns a lower bound of the cost from here on: the cost without small work, and the time of
     /// all work that will have arrived by the end of the run itself.
-    fn bound(&self, state: State) -> f64 {
+    fn bound(&self, state: SearchState) -> f64 {
         let at = state.done as usize;
         let work = self.grid.time_after(at) + self.zeta * self.spent(state) * self.grid.after(at);
         self.plain[at].max(work / (1.0 - self.zeta))
     }
 
-    fn least(&mut self, state: State) -> f64 {
+    fn least(&mut self, state: SearchState) -> f64 {
         let n = self.grid.last();
         let at = state.done as usize;
         let spent = self.spent(state);
@@ -123,7 +123,7 @@ impl Search<'_> {
 
         // The most promising first; among equals the longest.
         chances.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.cmp(&a.2)));
-        let mut best = Found {
+        let mut best = BestSequence {
             cost: f64::INFINITY,
             next: n as u32,
         };
@@ -133,7 +133,7 @@ impl Search<'_> {
             }
             let cost = stage + self.least(self.after(state, next));
             if cost < best.cost {
-                best = Found { cost, next };
+                best = BestSequence { cost, next };
             }
         }
 

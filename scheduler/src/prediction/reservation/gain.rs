@@ -6,7 +6,7 @@ use super::law::RunTimes;
 
 /// An interval in which some processors are free.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gap {
+pub struct ProcessorGap {
     /// The length of the interval.
     pub length: f64,
     /// The number of free processors.
@@ -15,7 +15,7 @@ pub struct Gap {
 
 /// A task that may be put into a gap.
 #[derive(Debug, Clone, Copy)]
-pub struct Candidate<'a, L> {
+pub struct GapCandidate<'a, L> {
     /// The law of its run time.
     pub law: &'a L,
     /// The longest limit at which it was killed: it takes longer.
@@ -34,7 +34,7 @@ pub struct Candidate<'a, L> {
 /// ```
 ///
 /// A run that takes longer than the gap is of no use, as in the paper: its work is lost.
-pub fn gain<L: RunTimes>(gap: Gap, candidate: &Candidate<'_, L>) -> f64 {
+pub fn gain<L: RunTimes>(gap: ProcessorGap, candidate: &GapCandidate<'_, L>) -> f64 {
     if candidate.processors > gap.processors || gap.length <= 0.0 {
         return 0.0;
     }
@@ -130,7 +130,7 @@ pub fn gain_while<L: RunTimes>(
     open: &dyn Fn(f64) -> f64,
     horizon: f64,
     processors: f64,
-    candidate: &Candidate<'_, L>,
+    candidate: &GapCandidate<'_, L>,
 ) -> f64 {
     Window::new(open, horizon, candidate.law)
         .gain(candidate.failed, candidate.processors / processors)
@@ -141,7 +141,7 @@ pub fn fill_while<L: RunTimes>(
     open: &dyn Fn(f64) -> f64,
     horizon: f64,
     processors: f64,
-    candidates: &[Candidate<'_, L>],
+    candidates: &[GapCandidate<'_, L>],
 ) -> Option<(usize, f64)> {
     largest(
         candidates
@@ -152,7 +152,10 @@ pub fn fill_while<L: RunTimes>(
 
 /// Chooses the candidate of the largest gain for a gap, among equals the first; `None` if none has
 /// any. Returns its index and the gain.
-pub fn fill<L: RunTimes>(gap: Gap, candidates: &[Candidate<'_, L>]) -> Option<(usize, f64)> {
+pub fn fill<L: RunTimes>(
+    gap: ProcessorGap,
+    candidates: &[GapCandidate<'_, L>],
+) -> Option<(usize, f64)> {
     largest(candidates.iter().map(|candidate| gain(gap, candidate)))
 }
 

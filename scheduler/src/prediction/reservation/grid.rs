@@ -5,7 +5,7 @@ use super::law::RunTimes;
 
 /// Run times `low + i * step` for `i` from 0 to n, each with its probability.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grid {
+pub struct RunTimeGrid {
     low: f64,
     step: f64,
     /// The probability of each point.
@@ -18,7 +18,7 @@ pub struct Grid {
     after: Vec<f64>,
 }
 
-impl Grid {
+impl RunTimeGrid {
     /// Divides the law's support into `n` equal steps (at least one): each point gets the
     /// probability of the step up to it.
     pub fn of(law: &impl RunTimes, n: usize) -> Self {

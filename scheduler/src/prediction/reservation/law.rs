@@ -152,7 +152,7 @@ pub enum BadLaw {
 
 /// A named law, truncated to a support and normalized.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Law {
+pub struct NamedLaw {
     family: Family,
     low: f64,
     high: f64,
@@ -164,7 +164,7 @@ pub struct Law {
 /// The least mass of an untruncated law on its support.
 const LEAST_MASS: f64 = 1e-9;
 
-impl Law {
+impl NamedLaw {
     /// Creates the law of this family on run times from `low` to `high`.
     ///
     /// # Errors
@@ -210,7 +210,7 @@ impl Law {
     }
 }
 
-impl RunTimes for Law {
+impl RunTimes for NamedLaw {
     fn support(&self) -> (f64, f64) {
         (self.low, self.high)
     }

@@ -7,7 +7,7 @@ use super::law::RunTimes;
 
 /// An observed run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct ObservedRun {
     /// The time for which it was observed.
     pub time: f64,
     /// Whether it was done then. If not, it was killed or is still running: it would have taken
@@ -15,15 +15,15 @@ pub struct Run {
     pub done: bool,
 }
 
-impl Run {
+impl ObservedRun {
     /// Creates a run that was done after `time`.
     pub fn done(time: f64) -> Self {
-        Run { time, done: true }
+        ObservedRun { time, done: true }
     }
 
     /// Creates a run that was not done after `time`.
     pub fn cut(time: f64) -> Self {
-        Run { time, done: false }
+        ObservedRun { time, done: false }
     }
 }
 
@@ -34,17 +34,17 @@ const LIGHT: f64 = 0.6;
 
 /// A law of run times learned from observed runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Learned {
+pub struct LearnedLaw {
     /// Times, rising, each with the probability of a run no longer.
     points: Vec<(f64, f64)>,
     /// Whether the probability rises evenly between points, or all at once at each.
     even: bool,
 }
 
-impl Learned {
+impl LearnedLaw {
     /// The empirical law: each run's time has its probability, and the mass of unfinished runs lies
     /// at the longest time. `None` without runs, or where all times are 0.
-    pub fn observed(runs: &[Run]) -> Option<Self> {
+    pub fn observed(runs: &[ObservedRun]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         if let Some(last) = points.last_mut() {
             last.1 = 1.0;
@@ -60,7 +60,7 @@ impl Learned {
     /// longest one where the tail is light (the next of k is longer than all of them with a
     /// probability of 1 / (k + 1), and by less the more there are), or where the longest was not
     /// done. `None` without runs, or where all times are 0.
-    pub fn expected(runs: &[Run]) -> Option<Self> {
+    pub fn expected(runs: &[ObservedRun]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         let (longest, mut known) = *points.last()?;
         let shortest = points.first()?.0;
@@ -86,7 +86,7 @@ impl Learned {
     }
 }
 
-impl RunTimes for Learned {
+impl RunTimes for LearnedLaw {
     fn support(&self) -> (f64, f64) {
         (0.0, self.points.last().map_or(0.0, |point| point.0))
     }
@@ -134,8 +134,8 @@ impl RunTimes for Learned {
 
 /// The product-limit estimate: every time at which a run was done, and the longest time, with the
 /// probability of a run no longer.
-pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
-    let mut sorted: Vec<Run> = runs
+pub(crate) fn product_limit(runs: &[ObservedRun]) -> Option<Vec<(f64, f64)>> {
+    let mut sorted: Vec<ObservedRun> = runs
         .iter()
         .copied()
         .filter(|run| run.time.is_finite() && run.time >= 0.0)
@@ -148,7 +148,7 @@ pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
     let mut alive = 1.0;
 
     let mut at = 0;
-    while let Some(Run { time, .. }) = sorted.get(at).copied() {
+    while let Some(ObservedRun { time, .. }) = sorted.get(at).copied() {
         let alike = sorted[at..]
             .iter()
             .take_while(|run| run.time.total_cmp(&time).is_eq());
@@ -169,7 +169,7 @@ pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
     Some(points)
 }
 
-fn light(runs: &[Run]) -> bool {
+fn light(runs: &[ObservedRun]) -> bool {
     let count = runs.len() as f64;
     let mean = runs.iter().map(|run| run.time).sum::<f64>() / count;
     let variance = runs

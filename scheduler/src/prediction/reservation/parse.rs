@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::law::{BadLaw, Family, Law, RunTimes};
+use super::law::{BadLaw, Family, NamedLaw, RunTimes};
 
 /// The names of the laws, each with its text form.
 pub const LAWS: [(&str, &str); 8] = [
@@ -18,7 +18,7 @@ pub const LAWS: [(&str, &str); 8] = [
     ("uniform", "uniform:FROM,TO"),
 ];
 
-impl FromStr for Law {
+impl FromStr for NamedLaw {
     type Err = BadLaw;
 
     fn from_str(text: &str) -> Result<Self, BadLaw> {
@@ -71,11 +71,11 @@ impl FromStr for Law {
             }
         };
 
-        Law::new(family, numbers[0], numbers[1])
+        NamedLaw::new(family, numbers[0], numbers[1])
     }
 }
 
-impl fmt::Display for Law {
+impl fmt::Display for NamedLaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (low, high) = self.support();
         match self.family() {

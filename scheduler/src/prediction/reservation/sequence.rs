@@ -1,7 +1,7 @@
 //! The sequence of limits of least cost where nothing fills gaps, and [`Sequence`] itself. The case
 //! of small work in gaps lives in `adaptive`.
 
-use super::grid::Grid;
+use super::grid::RunTimeGrid;
 use super::law::RunTimes;
 
 /// The limits of one attempt after the other, until one is done.
@@ -19,7 +19,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    pub(super) fn new(grid: &Grid, cost: f64, points: Vec<usize>) -> Self {
+    pub(super) fn new(grid: &RunTimeGrid, cost: f64, points: Vec<usize>) -> Self {
         let limits = points.iter().map(|point| grid.time(*point)).collect();
         let done = points
             .iter()
@@ -75,7 +75,7 @@ pub fn limit_after(limits: &[f64], killed: u32) -> f64 {
 
 /// TOptimal: the sequence of least expected cost where nothing fills gaps; among sequences of equal
 /// cost one with long limits. O(n^2).
-pub fn time_optimal(grid: &Grid) -> Sequence {
+pub fn time_optimal(grid: &RunTimeGrid) -> Sequence {
     let (costs, nexts) = costs(grid);
     let mut points = Vec::new();
     let mut at = 0;
@@ -99,7 +99,7 @@ pub fn time_optimal(grid: &Grid) -> Sequence {
 
 /// Returns, from each point on, the least expected cost that is still to come, and the next limit's
 /// point.
-pub(super) fn costs(grid: &Grid) -> (Vec<f64>, Vec<usize>) {
+pub(super) fn costs(grid: &RunTimeGrid) -> (Vec<f64>, Vec<usize>) {
     let n = grid.last();
     let mut costs = vec![0.0; n + 1];
     let mut nexts = vec![n; n + 1];

@@ -26,7 +26,7 @@ pub fn hour_of_week(epoch_s: f64, ahead_s: f64) -> usize {
 
 /// An observed window, or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Piece {
+struct WindowPiece {
     from_age_s: f64,
     to_age_s: f64,
     hour: usize,
@@ -112,13 +112,13 @@ impl Outlook {
 }
 
 /// Cuts a part of a window at full hours; it has the age `from_age_s` at `from_s`.
-fn pieces(from_s: f64, from_age_s: f64, to_age_s: f64) -> impl Iterator<Item = Piece> {
+fn pieces(from_s: f64, from_age_s: f64, to_age_s: f64) -> impl Iterator<Item = WindowPiece> {
     let first = (from_s / HOUR_S).floor();
     // A year is the longest window asked for.
     let age_at = move |hour: u32| from_age_s + (first + f64::from(hour)) * HOUR_S - from_s;
     (0..366 * 24_u32)
         .take_while(move |hour| age_at(*hour) < to_age_s)
-        .map(move |hour| Piece {
+        .map(move |hour| WindowPiece {
             from_age_s: age_at(hour).max(from_age_s),
             to_age_s: age_at(hour + 1).min(to_age_s),
             hour: hour_of_week((first + f64::from(hour)) * HOUR_S, 0.0),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::draft::{Draft, Stretch, finish};
+use super::super::draft::{Draft, TimeInterval, finish};
 use super::super::moment::Moment;
 use super::super::{Flaw, Note, Trace, TraceError};
 use super::{NULL, OWN_TYPES};
@@ -33,7 +33,7 @@ impl Trace {
     /// then names the line.
     pub fn read_fta(path: &Path) -> Result<Self, TraceError> {
         let tables = Tables::find(path)?;
-        let mut hosts = Hosts::default();
+        let mut hosts = FtaHosts::default();
         each(&tables.events, EVENT_FIELDS, |line, fields| {
             hosts.add_event(line, fields)
         })?;
@@ -174,14 +174,14 @@ fn fields(line: &str, expected: usize) -> Vec<&str> {
 
 /// The hosts that are built from the tables.
 #[derive(Default)]
-struct Hosts {
+struct FtaHosts {
     drafts: Vec<Draft>,
     places: BTreeMap<Key, usize>,
     /// The index of the stretch of each event, by host and event.
     events: BTreeMap<(usize, String), usize>,
 }
 
-impl Hosts {
+impl FtaHosts {
     fn add_event(&mut self, _: usize, fields: &[&str]) -> Result<(), Flaw> {
         let [
             event,
@@ -223,7 +223,7 @@ impl Hosts {
         self.events
             .insert((place, event.to_owned()), draft.stretches.len());
 
-        draft.push(Stretch {
+        draft.push(TimeInterval {
             start,
             end,
             up,

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::attempt::{Held, Phase};
+use common::attempt::{HeldAttempt, Phase};
 use common::host::{Confinement, HostFacts, OwnerState, Status};
 use common::selector::Selector;
 use common::wire::client::Request;
@@ -412,12 +412,12 @@ async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
     };
     control.tx.send(&hello).await?;
 
-    let mut held: Vec<Held> = Vec::new();
+    let mut held: Vec<HeldAttempt> = Vec::new();
     let mut beats = tokio::time::interval(Duration::from_millis(200));
     loop {
         tokio::select! {
             message = control.rx.expect::<ToWorker>() => match message? {
-                ToWorker::Assign(some) => held.extend(some.iter().map(|one| Held {
+                ToWorker::Assign(some) => held.extend(some.iter().map(|one| HeldAttempt {
                     attempt: one.attempt,
                     phase: Phase::Queued,
                     ran: Span::ZERO,

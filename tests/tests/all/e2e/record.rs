@@ -6,9 +6,9 @@ use std::fs;
 
 use common::JobId;
 use scheduler::effect::EndReason;
-use scheduler::record::{self, Run};
+use scheduler::record::{self, SchedulerLife};
 use scheduler::{Effect, Event};
-use simulator::{Record, replay};
+use simulator::{Recording, replay};
 use tests::Grid;
 
 use super::{job, running};
@@ -35,7 +35,7 @@ fn quick(policy: &scheduler::Policy) -> String {
 }
 
 /// The recorded runs of the grid, once the master is gone.
-fn runs(path: &std::path::Path) -> Vec<Run> {
+fn runs(path: &std::path::Path) -> Vec<SchedulerLife> {
     record::read(&fs::read(path).expect("there is a record")).expect("it is whole")
 }
 
@@ -118,7 +118,7 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
             .iter()
             .map(|step| (step.at, step.event.clone()))
             .collect();
-        let again = replay(&Record {
+        let again = replay(&Recording {
             settings: run.settings.clone(),
             incarnation: run.incarnation,
             events,
@@ -147,7 +147,7 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
 }
 
 /// The run was what the test is about: every policy started tasks, an owner came, a host was lost.
-fn the_record_shows(run: &Run, policies: &BTreeMap<JobId, String>) {
+fn the_record_shows(run: &SchedulerLife, policies: &BTreeMap<JobId, String>) {
     let mut started = BTreeSet::new();
     let mut present = false;
     let mut lost = false;

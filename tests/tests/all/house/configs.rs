@@ -35,7 +35,7 @@ fn worker(text: &str) -> Result<(), String> {
     }
 }
 
-fn owner(text: &str) -> Result<worker::owner::rules::Rules, String> {
+fn owner(text: &str) -> Result<worker::owner::rules::OwnerRules, String> {
     text.parse::<worker::Config>()
         .map(|config| config.owner)
         .map_err(|e| e.to_string())
@@ -81,7 +81,10 @@ fn htcondor(text: &str) -> Result<(), String> {
 /// Only switches and hours; the same rules as the program's own.
 fn dedicated(text: &str) -> Result<(), String> {
     let rules = owner(text)?;
-    holds(rules == worker::owner::rules::Rules::dedicated(), &rules)
+    holds(
+        rules == worker::owner::rules::OwnerRules::dedicated(),
+        &rules,
+    )
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Place {
         self.attempt().join(CHECKPOINT_DIR)
     }
 
-    fn copy(&self, before: &[Seen]) -> Result<Option<Copy>, NoCopy> {
+    fn copy(&self, before: &[SeenFile]) -> Result<Option<Copy>, NoCopy> {
         copy(&self.attempt(), BOUNDS, &self.blobs, before)
     }
 

@@ -39,7 +39,8 @@ impl Place {
     }
 
     fn collect(&self, patterns: &[&str], succeeded: bool) -> (Vec<String>, Option<Outcome>) {
-        let wanted = Wanted::new(patterns.iter().map(|p| (*p).to_owned()).collect()).unwrap();
+        let wanted =
+            ExpectedOutputs::new(patterns.iter().map(|p| (*p).to_owned()).collect()).unwrap();
         let collected = wanted.collect(self.dir.path(), &self.blobs, 1_000, succeeded);
         (
             collected.files.iter().map(|f| f.path.to_string()).collect(),
@@ -92,7 +93,7 @@ fn content_and_executability_come_along() {
     place.write("tool", "#!/bin/sh\n");
     fs::set_permissions(place.path("tool"), fs::Permissions::from_mode(0o755)).unwrap();
 
-    let wanted = Wanted::new(vec!["tool".to_owned()]).unwrap();
+    let wanted = ExpectedOutputs::new(vec!["tool".to_owned()]).unwrap();
     let collected = wanted.collect(place.dir.path(), &place.blobs, 1_000, true);
     let [file] = &collected.files[..] else {
         panic!("{collected:?}")
@@ -217,7 +218,7 @@ fn too_much_is_refused_before_it_is_copied() {
 
 #[test]
 fn a_pattern_without_sense_is_named() {
-    let error = Wanted::new(vec!["a[".to_owned()]).unwrap_err();
+    let error = ExpectedOutputs::new(vec!["a[".to_owned()]).unwrap_err();
     assert!(error.contains("a["), "{error}");
 }
 

@@ -71,7 +71,7 @@ pub(super) enum NotBorn {
 /// The stage of the new process, which tells where an error belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
-enum Stage {
+enum BirthStage {
     Groups,
     Cage,
     Program,
@@ -79,7 +79,7 @@ enum Stage {
 
 /// The data that the new process needs before its program, prepared in advance: it may not
 /// allocate.
-struct Plan<'a> {
+struct BirthPlan<'a> {
     program: *const libc::c_char,
     argv: *const *const libc::c_char,
     env: *const *const libc::c_char,
@@ -94,7 +94,7 @@ struct Plan<'a> {
     rules: libc::c_int,
     filter: libc::sock_fprog,
     passed: &'a [OwnedFd],
-    stage: Stage,
+    stage: BirthStage,
     /// The error number that kept the program from being reached; 0 if none.
     error: libc::c_int,
 }
@@ -135,7 +135,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         .collect::<Result<Vec<_>, _>>();
     let passed = passed.map_err(|error| NotBorn::Process(error.into()))?;
 
-    let mut plan = Plan {
+    let mut plan = BirthPlan {
         program: birth.program.as_ptr(),
         argv: argv.as_ptr(),
         env: env.as_ptr(),
@@ -155,7 +155,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
             filter: cage.filter.as_ptr().cast_mut().cast(),
         },
         passed: &passed,
-        stage: Stage::Groups,
+        stage: BirthStage::Groups,
         error: 0,
     };
 
@@ -190,9 +190,9 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     unsafe { libc::waitpid(pid.as_raw_nonzero().get(), ptr::null_mut(), 0) };
     let error = io::Error::from_raw_os_error(error);
     Err(match stage {
-        Stage::Groups => NotBorn::Groups(error),
-        Stage::Cage => NotBorn::Cage(error),
-        Stage::Program => NotBorn::Program(error),
+        BirthStage::Groups => NotBorn::Groups(error),
+        BirthStage::Cage => NotBorn::Cage(error),
+        BirthStage::Program => NotBorn::Program(error),
     })
 }
 
@@ -202,7 +202,7 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
     // allocation, no locks, no unwinding. The signal table is this process's own copy (no
     // CLONE_SIGHAND).
     unsafe {
-        let plan = &mut *plan.cast::<Plan<'_>>();
+        let plan = &mut *plan.cast::<BirthPlan<'_>>();
         libc::setsid();
         lower_session();
         lower_priorities();
@@ -219,11 +219,11 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
 
             // Before the account changes: the way to the directory need not be open to it.
-            plan.stage = Stage::Program;
+            plan.stage = BirthStage::Program;
             if libc::chdir(plan.dir) == 0 {
-                plan.stage = Stage::Cage;
+                plan.stage = BirthStage::Cage;
                 if enter_cage(plan) {
-                    plan.stage = Stage::Program;
+                    plan.stage = BirthStage::Program;
                     libc::execve(plan.program, plan.argv, plan.env);
                 }
             }
@@ -235,14 +235,14 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
 }
 
 /// Moves the calling process into its control groups; false if it may not.
-unsafe fn enter_groups(plan: &Plan<'_>) -> bool {
+unsafe fn enter_groups(plan: &BirthPlan<'_>) -> bool {
     // SAFETY: system calls with descriptors that `spawn`'s caller holds, and a static byte.
     (0..plan.doors_count)
         .all(|at| unsafe { libc::write(*plan.doors.add(at), c"0".as_ptr().cast(), 1) == 1 })
 }
 
 /// Gives up what the plan says, the means for the next step last; false if one step fails.
-unsafe fn enter_cage(plan: &Plan<'_>) -> bool {
+unsafe fn enter_cage(plan: &BirthPlan<'_>) -> bool {
     // Raw system calls: glibc's functions of these names would speak to other threads of this
     // memory's. SAFETY: system calls with numbers, descriptors that `spawn`'s caller holds, and
     // pointers into the plan.

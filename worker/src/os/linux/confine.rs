@@ -44,7 +44,7 @@ pub(super) struct Wrapped {
     pub program: CString,
     pub argv: Vec<CString>,
     /// The wrapper's status messages, if there is a wrapper.
-    pub word: Option<Word>,
+    pub word: Option<WrapperStatus>,
 }
 
 /// Prepares the confinement of a command in its directory. The error is for people.
@@ -115,7 +115,7 @@ fn in_namespaces(
         cage: as_account(confines, dir, cage)?,
         program,
         argv,
-        word: Some(Word(word)),
+        word: Some(WrapperStatus(word)),
     })
 }
 
@@ -138,9 +138,9 @@ fn as_account(confines: &Confines, dir: &Path, cage: Cage) -> Result<Cage, Strin
 /// The status messages of a wrapper. They alone tell an exit code of the wrapper's own from the
 /// command's.
 #[derive(Debug)]
-pub(super) struct Word(OwnedFd);
+pub(super) struct WrapperStatus(OwnedFd);
 
-impl Word {
+impl WrapperStatus {
     /// Whether the command was started, according to a wrapper that has ended by itself.
     pub(super) fn started(self) -> bool {
         let mut said = Vec::new();

@@ -108,7 +108,7 @@ pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
 
 /// Visits everything below a directory without following links, whatever rights its owner took
 /// away, and however long the paths are; stops when `each` breaks.
-pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> ControlFlow<()>) {
+pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(SeenEntry) -> ControlFlow<()>) {
     let Ok(root) = openat(CWD, dir, DIRECTORY, Mode::empty()) else {
         return;
     };
@@ -117,7 +117,7 @@ pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> ControlFlow<(
 
 /// An entry that [`look_below`] visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SeenEntry {
     /// A file or directory that takes this much disk, in bytes.
     Entry(u64),
     /// A directory nested too deeply to be visited.
@@ -133,7 +133,7 @@ const DIRECTORY: OFlags = OFlags::DIRECTORY
 fn below(
     dir: &OwnedFd,
     depth: u32,
-    each: &mut dyn FnMut(Seen) -> ControlFlow<()>,
+    each: &mut dyn FnMut(SeenEntry) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let Ok(entries) = rustix::fs::Dir::read_from(dir) else {
         return ControlFlow::Continue(());
@@ -148,7 +148,7 @@ fn below(
         let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
         };
-        each(Seen::Entry(
+        each(SeenEntry::Entry(
             u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK,
         ))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
@@ -156,7 +156,7 @@ fn below(
         }
 
         if depth == DEPTH {
-            each(Seen::TooDeep)?;
+            each(SeenEntry::TooDeep)?;
         } else if let Ok(inner) = enter(dir, name) {
             below(&inner.dir, depth + 1, each)?;
         }
@@ -166,7 +166,7 @@ fn below(
 }
 
 /// A directory opened for visiting.
-struct Opened {
+struct OpenedDir {
     dir: OwnedFd,
     _unlocked: Option<Unlocked>,
 }
@@ -186,7 +186,7 @@ fn itself(fd: &OwnedFd) -> String {
 }
 
 /// Opens a directory, also if its mode forbids that to its owner.
-fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<Opened> {
+fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<OpenedDir> {
     let may = rustix::fs::accessat(
         dir,
         name,
@@ -194,7 +194,7 @@ fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<Opened> {
         AtFlags::empty(),
     );
     if may != Err(Errno::ACCESS) {
-        return Ok(Opened {
+        return Ok(OpenedDir {
             dir: openat(dir, name, DIRECTORY, Mode::empty())?,
             _unlocked: None,
         });
@@ -211,7 +211,7 @@ fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<Opened> {
         DIRECTORY & !OFlags::NOFOLLOW,
         Mode::empty(),
     )?;
-    Ok(Opened {
+    Ok(OpenedDir {
         dir,
         _unlocked: Some(unlocked),
     })

@@ -20,7 +20,7 @@ use super::spawner::Wires;
 use super::start::Started;
 use super::sys::{self, Reap};
 use super::{THAW, order_of, program, start, tree};
-use crate::os::{Launch, Order, Report, Status};
+use crate::os::{Launch, ProcessOrder, ProcessStatus, WatcherReport};
 
 /// The time that killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(20);
@@ -28,7 +28,7 @@ const DYING: Duration = Duration::from_millis(20);
 const SETTLE: Duration = Duration::from_micros(200);
 const SETTLE_MOST: Duration = Duration::from_millis(10);
 /// The status of a wrapper that could not start the command.
-const WRAPPER_FAILED: Status = Status::Exited(1);
+const WRAPPER_FAILED: ProcessStatus = ProcessStatus::Exited(1);
 /// The longest launch message, in bytes: what the wire allows for a command, and room for the
 /// environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
@@ -49,7 +49,7 @@ pub(super) fn refuse(wires: Wires, error: &io::Error) {
     // Where the worker does not hear it, it sees the socket close.
     let _ = send(
         &mut UnixStream::from(wires.control),
-        &Report::NotStarted(why),
+        &WatcherReport::NotStarted(why),
     );
 }
 
@@ -70,7 +70,7 @@ fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> i
         &wires.stderr,
         null,
     ) {
-        Err(why) => send(&mut control, &Report::NotStarted(why)),
+        Err(why) => send(&mut control, &WatcherReport::NotStarted(why)),
         Ok(Started { main, word }) => {
             drop((wires.stdout, wires.stderr));
             let wrapped = word.is_some();
@@ -87,11 +87,11 @@ fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> i
             if status == WRAPPER_FAILED && word.is_some_and(|word| !word.started()) {
                 return send(
                     &mut control,
-                    &Report::NotStarted(program::out_of_sight(&launch)),
+                    &WatcherReport::NotStarted(program::out_of_sight(&launch)),
                 );
             }
 
-            let starved = room.kills_for_memory() > starved && status != Status::Exited(0);
+            let starved = room.kills_for_memory() > starved && status != ProcessStatus::Exited(0);
             let over = launch.limits.memory.filter(|_| starved);
             let over = over.map(|limit| {
                 format!("it wanted more memory than the {limit} bytes that a task has here")
@@ -99,7 +99,7 @@ fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> i
 
             send(
                 &mut control,
-                &Report::Ended {
+                &WatcherReport::Ended {
                     status,
                     cpu: sys::children_cpu().into(),
                     over,
@@ -121,7 +121,7 @@ fn read_launch(control: &mut UnixStream) -> io::Result<Launch> {
     postcard::from_bytes(&bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-fn send(control: &mut UnixStream, report: &Report) -> io::Result<()> {
+fn send(control: &mut UnixStream, report: &WatcherReport) -> io::Result<()> {
     let bytes = frame::encode(report).map_err(|_| io::ErrorKind::InvalidData)?;
     control.write_all(&bytes)
 }
@@ -147,7 +147,7 @@ enum Rest {
 impl Tree<'_> {
     /// Attends the tree until nothing of it is left. Returns how its main process ended, or `None`
     /// if the worker is gone.
-    fn attend(mut self, control: &mut UnixStream) -> io::Result<Option<Status>> {
+    fn attend(mut self, control: &mut UnixStream) -> io::Result<Option<ProcessStatus>> {
         loop {
             let mut ended = None;
             while let Reap::Child(child) = sys::reap() {
@@ -194,16 +194,16 @@ impl Tree<'_> {
             .iter()
             .filter_map(|byte| order_of(*byte))
             .all(|order| match order {
-                Order::Terminate => {
+                ProcessOrder::Terminate => {
                     self.terminate();
                     true
                 }
-                Order::Kill => {
+                ProcessOrder::Kill => {
                     self.kill();
                     true
                 }
-                Order::Freeze => self.freeze(control),
-                Order::Thaw => {
+                ProcessOrder::Freeze => self.freeze(control),
+                ProcessOrder::Thaw => {
                     self.thaw();
                     true
                 }
@@ -233,7 +233,7 @@ impl Tree<'_> {
     fn freeze(&mut self, control: &mut UnixStream) -> bool {
         if !self.room.freezes() {
             self.rest = Rest::Frozen;
-            return !tree::freeze(&|_| false) || send(control, &Report::Frozen).is_ok();
+            return !tree::freeze(&|_| false) || send(control, &WatcherReport::Frozen).is_ok();
         }
         self.room.freeze();
         self.rest = Rest::Settling(SETTLE);
@@ -247,7 +247,7 @@ impl Tree<'_> {
         };
         if self.room.is_frozen() {
             self.rest = Rest::Frozen;
-            return send(control, &Report::Frozen).is_ok();
+            return send(control, &WatcherReport::Frozen).is_ok();
         }
         self.rest = Rest::Settling((2 * pause).min(SETTLE_MOST));
         true
@@ -291,15 +291,15 @@ impl Tree<'_> {
     }
 }
 
-impl Status {
+impl ProcessStatus {
     /// Translates a shell's exit code for a program ended by a signal into that signal.
     fn unwrapped(self) -> Self {
         /// The number that is added to that of the signal, and the largest number of a signal.
         const BASE: i32 = 128;
         const MOST: i32 = 64;
         match self {
-            Status::Exited(code) if (BASE + 1..=BASE + MOST).contains(&code) => {
-                Status::Signalled(code - BASE)
+            ProcessStatus::Exited(code) if (BASE + 1..=BASE + MOST).contains(&code) => {
+                ProcessStatus::Signalled(code - BASE)
             }
             status => status,
         }
@@ -307,4 +307,4 @@ impl Status {
 }
 
 /// The status that is reported when the command's init itself was killed.
-pub(super) const LOST: Status = Status::Signalled(libc::SIGKILL);
+pub(super) const LOST: ProcessStatus = ProcessStatus::Signalled(libc::SIGKILL);

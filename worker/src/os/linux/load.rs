@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::share::Load;
+use crate::share::ProcessorTimes;
 
 /// The number of looks after which every process is looked at again, also those that are not the
 /// worker's.
@@ -19,10 +19,11 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Reads the load now; `None` if the system does not report it.
-    pub(crate) fn look(&mut self) -> Option<Load> {
+    pub(crate) fn look(&mut self) -> Option<ProcessorTimes> {
         // Ours first: what is used in between would else be taken for nobody's.
         let ours = self.ours();
-        processors(&fs::read_to_string("/proc/stat").ok()?).map(|load| Load { ours, ..load })
+        processors(&fs::read_to_string("/proc/stat").ok()?)
+            .map(|load| ProcessorTimes { ours, ..load })
     }
 
     /// Used by this process and everything below it, living or ended: what has ended is counted
@@ -79,7 +80,7 @@ impl Accounts {
 /// All and used time of all processors together, from the first line: user, nice, system, idle,
 /// waiting for a disk, interrupts (two), stolen; what follows is counted among the first two
 /// already. How many processors, by their lines.
-fn processors(stat: &str) -> Option<Load> {
+fn processors(stat: &str) -> Option<ProcessorTimes> {
     let fields = stat
         .lines()
         .next()?
@@ -98,7 +99,7 @@ fn processors(stat: &str) -> Option<Load> {
     };
     let processors = stat.lines().skip(1).take_while(numbered).count().max(1) as u32;
 
-    Some(Load {
+    Some(ProcessorTimes {
         processors,
         total,
         used: total - idle - stolen,
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn lines_of_the_system_are_read_as_its_manual_says() {
-        let load = Load {
+        let load = ProcessorTimes {
             processors: 2,
             total: 531,
             used: 73,

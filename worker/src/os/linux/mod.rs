@@ -35,7 +35,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-use super::{Launch, Order, Report};
+use super::{Launch, ProcessOrder, WatcherReport};
 pub use cgroup::{Grounds, Survey};
 pub(crate) use load::Accounts;
 pub(crate) use spawner::spawner_main;
@@ -44,19 +44,24 @@ pub(crate) use watch::DirWatch;
 
 const THAW: Signal = Signal::CONT;
 
-fn byte_of(order: Order) -> u8 {
+fn byte_of(order: ProcessOrder) -> u8 {
     match order {
-        Order::Terminate => b'T',
-        Order::Kill => b'K',
-        Order::Freeze => b'F',
-        Order::Thaw => b'C',
+        ProcessOrder::Terminate => b'T',
+        ProcessOrder::Kill => b'K',
+        ProcessOrder::Freeze => b'F',
+        ProcessOrder::Thaw => b'C',
     }
 }
 
-fn order_of(byte: u8) -> Option<Order> {
-    [Order::Terminate, Order::Kill, Order::Freeze, Order::Thaw]
-        .into_iter()
-        .find(|order| byte_of(*order) == byte)
+fn order_of(byte: u8) -> Option<ProcessOrder> {
+    [
+        ProcessOrder::Terminate,
+        ProcessOrder::Kill,
+        ProcessOrder::Freeze,
+        ProcessOrder::Thaw,
+    ]
+    .into_iter()
+    .find(|order| byte_of(*order) == byte)
 }
 
 /// The worker's end of one of a command's standard streams.
@@ -103,7 +108,7 @@ impl Launcher {
     ///
     /// # Errors
     /// If no spawner can be had, or no more descriptors. That the command itself does not start is
-    /// a [`Report`].
+    /// a [`WatcherReport`].
     pub async fn launch(
         &self,
         launch: &Launch,
@@ -202,7 +207,7 @@ impl Process {
     }
 
     /// Passes an order on. An order after the end has no effect.
-    pub fn order(&self, order: Order) {
+    pub fn order(&self, order: ProcessOrder) {
         // Past tokio, whose view of the socket may be older than its state: a byte always fits
         // while the reader lives, and if it is dead there is nothing to order.
         let _ = send(
@@ -212,9 +217,9 @@ impl Process {
         );
     }
 
-    /// Returns the next report; there is none after [`Report::Ended`] or [`Report::NotStarted`].
+    /// Returns the next report; there is none after [`WatcherReport::Ended`] or [`WatcherReport::NotStarted`].
     /// Safe to cancel.
-    pub async fn report(&mut self) -> Report {
+    pub async fn report(&mut self) -> WatcherReport {
         loop {
             if let Some(report) = self.buffered() {
                 return report;
@@ -223,7 +228,7 @@ impl Process {
             match self.control.read_buf(&mut self.inbox).await {
                 Ok(0) | Err(_) => {
                     // Its watcher was killed: the spawner kills what was below it.
-                    return Report::Ended {
+                    return WatcherReport::Ended {
                         status: init::LOST,
                         cpu: common::Span::ZERO,
                         over: None,
@@ -234,7 +239,7 @@ impl Process {
         }
     }
 
-    fn buffered(&mut self) -> Option<Report> {
+    fn buffered(&mut self) -> Option<WatcherReport> {
         let prefix = self.inbox.first_chunk::<{ frame::PREFIX }>()?;
         let length = frame::length(*prefix).ok()?;
         let report = frame::decode(self.inbox.get(frame::PREFIX..frame::PREFIX + length)?).ok()?;

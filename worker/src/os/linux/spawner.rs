@@ -21,7 +21,7 @@ use super::cgroup::{Grounds, Pool};
 use super::confine::Filters;
 use super::sys::{self, Fork, Reap};
 use super::{init, tree};
-use crate::os::Status;
+use crate::os::ProcessStatus;
 
 /// The descriptors of a new attempt.
 pub(super) struct Wires {
@@ -102,11 +102,11 @@ impl Inits {
     }
 
     /// Records a child that ended; returns whether it was an init that left processes behind.
-    fn ended(&mut self, pid: Pid, status: Status) -> bool {
+    fn ended(&mut self, pid: Pid, status: ProcessStatus) -> bool {
         let Some(number) = self.running.remove(&pid.as_raw_nonzero().get()) else {
             return false;
         };
-        if let (Some(number), false) = (number, status == Status::Exited(0)) {
+        if let (Some(number), false) = (number, status == ProcessStatus::Exited(0)) {
             // Nobody dies in a frozen group of version 1.
             let room = self.rooms.room(number);
             room.kill();
@@ -116,7 +116,7 @@ impl Inits {
         number
             .into_iter()
             .for_each(|number| self.rooms.give_back(number));
-        status != Status::Exited(0)
+        status != ProcessStatus::Exited(0)
     }
 }
 

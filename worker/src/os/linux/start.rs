@@ -14,15 +14,15 @@ use rustix::process::{Gid, Pid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 
 use super::birth::{Birth, NotBorn, Stdio, spawn};
 use super::cgroup::Room;
-use super::confine::{Filters, Word, Wrapped, wrap};
+use super::confine::{Filters, Wrapped, WrapperStatus, wrap};
 use super::program;
-use crate::os::{Launch, Limits};
+use crate::os::{AttemptLimits, Launch};
 
 /// A command that was started.
 pub(super) struct Started {
     pub main: Pid,
     /// The status messages of the wrapper, if the main process is one.
-    pub word: Option<Word>,
+    pub word: Option<WrapperStatus>,
 }
 
 /// Starts the command in its room, at the lowest priorities. Where it cannot enter the room, it
@@ -167,7 +167,7 @@ fn hand_over_pipe(stream: &OwnedFd, user: u32, group: u32) {
 /// Sets the limits of each process: of its memory only where that of all of them cannot be limited.
 /// Of processes the kernel counts all of an account's, so that makes sense only where tasks have
 /// one of their own.
-fn limit(limits: Limits, memory: bool, processes: bool) -> Result<(), String> {
+fn limit(limits: AttemptLimits, memory: bool, processes: bool) -> Result<(), String> {
     for (resource, most) in [
         (Resource::As, limits.memory.filter(|_| memory)),
         (Resource::Nproc, limits.processes.filter(|_| processes)),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use crate::os::Status;
+use crate::os::ProcessStatus;
 
 /// The side of a fork.
 pub(super) enum Fork {
@@ -131,7 +131,7 @@ pub(super) fn wait_for(fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) ->
 /// A child that ended.
 pub(super) struct Reaped {
     pub pid: Pid,
-    pub status: Status,
+    pub status: ProcessStatus,
 }
 
 /// The result of [`reap`].
@@ -153,9 +153,9 @@ pub(super) fn reap() -> Reap {
         None => Reap::Alive,
         Some(pid) => {
             let status = if libc::WIFSIGNALED(status) {
-                Status::Signalled(libc::WTERMSIG(status))
+                ProcessStatus::Signalled(libc::WTERMSIG(status))
             } else {
-                Status::Exited(libc::WEXITSTATUS(status))
+                ProcessStatus::Exited(libc::WEXITSTATUS(status))
             };
             Reap::Child(Reaped { pid, status })
         }

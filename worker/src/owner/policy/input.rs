@@ -5,7 +5,7 @@ use common::{Span, Time};
 
 /// The state of the input rule.
 #[derive(Debug, Clone)]
-pub(super) struct Input {
+pub(super) struct InputPolicy {
     /// Time without input before tasks start (`start`), before frozen ones are thawed (`resume`),
     /// and the time after which frozen ones are given back (`evict_after`).
     start: Span,
@@ -20,7 +20,7 @@ pub(super) struct Input {
     since: Option<Time>,
 }
 
-impl Input {
+impl InputPolicy {
     /// Makes the state before any sight. `start` is not less than `resume`.
     pub(super) fn new(start: Span, resume: Span, evict_after: Option<Span>) -> Self {
         Self {

@@ -19,7 +19,7 @@ const SENSORS: [(&str, Topic); 7] = [
     ("procs", Topic::Programs),
     ("switch", Topic::Switch),
 ];
-const ROOM: Room = Room {
+const ROOM: HostSize = HostSize {
     slots: 4,
     cores: 4,
     memory: 0,
@@ -71,13 +71,13 @@ fn unknown() -> Sight {
 
 /// A host on a Monday at midnight, of which time passes only as a test says.
 struct Desk {
-    policy: Policy,
+    policy: OwnerPolicy,
     now: f64,
 }
 
 impl Desk {
     /// Everything was seen, nothing stands against tasks, and nobody has been there for an hour.
-    fn quiet(rules: Rules) -> Self {
+    fn quiet(rules: OwnerRules) -> Self {
         let mut desk = Self::new(rules);
         let sights = [
             idle(3_600.0),
@@ -95,11 +95,11 @@ impl Desk {
         desk
     }
 
-    fn new(rules: Rules) -> Self {
+    fn new(rules: OwnerRules) -> Self {
         assert_eq!(rules.check(), Ok(()));
         let sensors = SENSORS.map(|(name, topic)| (name.to_owned(), topic));
         Self {
-            policy: Policy::new(rules, &ROOM, sensors, at(0.0)),
+            policy: OwnerPolicy::new(rules, &ROOM, sensors, at(0.0)),
             now: 0.0,
         }
     }
@@ -154,16 +154,16 @@ impl Desk {
 }
 
 /// The defaults, without a first watch.
-fn plain() -> Rules {
-    Rules {
+fn plain() -> OwnerRules {
+    OwnerRules {
         first_watch_s: 0.0,
-        ..Rules::default()
+        ..OwnerRules::default()
     }
 }
 
-fn hours(windows: &[&str]) -> Rules {
+fn hours(windows: &[&str]) -> OwnerRules {
     let windows: Vec<String> = windows.iter().map(|w| (*w).to_owned()).collect();
-    Rules {
+    OwnerRules {
         hours: windows.try_into().unwrap(),
         ..plain()
     }
@@ -334,7 +334,7 @@ fn a_load_can_be_a_part_of_the_whole_host() {
 
 #[test]
 fn an_owner_who_shares_leaves_slots_to_tasks_but_not_against_a_hard_reason() {
-    let mut desk = Desk::quiet(Rules {
+    let mut desk = Desk::quiet(OwnerRules {
         slots_when_active: 2,
         ..plain()
     });
@@ -356,7 +356,7 @@ fn an_owner_who_shares_leaves_slots_to_tasks_but_not_against_a_hard_reason() {
     desk.sees(5, program(None));
 
     assert_eq!(desk.sleep(31.0)[1..], [(30.0, Decision::Yield(InUse, 2))]);
-    let mut generous = Desk::quiet(Rules {
+    let mut generous = Desk::quiet(OwnerRules {
         slots_when_active: 9,
         ..plain()
     });
@@ -407,7 +407,7 @@ fn batteries_programs_memory_and_switches_freeze_at_once_and_thaw_when_it_has_la
         (6, unknown(), paused(None), PausedByOwner, 0.0),
         (4, unknown(), absent(), OnBattery, 30.0),
     ] {
-        let mut desk = Desk::quiet(Rules {
+        let mut desk = Desk::quiet(OwnerRules {
             slots_when_active: 4,
             ..plain()
         });
@@ -469,11 +469,11 @@ fn memory_that_suspended_tasks_hold_is_given_back() {
 
 #[test]
 fn a_worker_that_starts_watches_first() {
-    let mut desk = Desk::quiet(Rules::default());
+    let mut desk = Desk::quiet(OwnerRules::default());
     assert_eq!(desk.decide(), Decision::Freeze(StartingUp));
     assert_eq!(desk.sleep(60.0)[1..], [(10.0, Decision::Run)]);
     // Where neither input nor load can be seen there is nothing to watch.
-    let mut desk = Desk::quiet(Rules::default());
+    let mut desk = Desk::quiet(OwnerRules::default());
     for sensor in 0..3 {
         desk.sees(sensor, absent());
     }
@@ -482,7 +482,7 @@ fn a_worker_that_starts_watches_first() {
 
 #[test]
 fn rules_that_are_not_heeded_count_for_nothing() {
-    let mut desk = Desk::new(Rules::dedicated());
+    let mut desk = Desk::new(OwnerRules::dedicated());
     assert_eq!(
         desk.sees(6, paused(None)),
         Decision::Run,
@@ -542,7 +542,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn rules() -> impl Strategy<Value = Rules> {
+fn rules() -> impl Strategy<Value = OwnerRules> {
     let windows = prop_oneof![
         Just(vec![]),
         Just(vec!["mon 00:05-00:20", "mon 01:00-tue 02:00"]),
@@ -563,7 +563,7 @@ fn rules() -> impl Strategy<Value = Rules> {
                 .collect::<Vec<_>>()
                 .try_into()
                 .unwrap();
-            let mut rules = Rules {
+            let mut rules = OwnerRules {
                 slots_when_active,
                 hours,
                 first_watch_s,
@@ -588,7 +588,7 @@ fn least(reason: YieldReason) -> f64 {
 }
 
 /// What no sensor's present word lets pass, told without the policy.
-fn forbidden(desk: &Desk, rules: &Rules) -> bool {
+fn forbidden(desk: &Desk, rules: &OwnerRules) -> bool {
     let sights = |topic: Topic| {
         desk.policy
             .sensors()

@@ -4,14 +4,14 @@
 use common::Span;
 use common::host::YieldReason;
 
-use super::{Finding, Policy, Topic, Watched};
+use super::{ClosingReason, OwnerPolicy, Topic, Watched};
 use crate::owner::rules::Whole;
 
-impl Policy {
+impl OwnerPolicy {
     /// Returns every reason that holds, as of the last call of [`Self::decide`]; the decisive one
     /// comes first.
-    pub fn why(&self) -> Vec<Finding> {
-        let finding = |reason| Finding {
+    pub fn why(&self) -> Vec<ClosingReason> {
+        let finding = |reason| ClosingReason {
             reason,
             says: self.sentence(reason),
         };

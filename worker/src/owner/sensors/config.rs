@@ -13,7 +13,7 @@ const OFTEN_MS: u64 = 500;
 /// Whether a sensor is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Use {
+pub enum SensorUse {
     /// It is used where there is something to look at.
     #[default]
     Auto,
@@ -37,18 +37,18 @@ pub enum Unseen {
 #[serde(deny_unknown_fields, default)]
 pub struct SensorsConfig {
     /// The sensor of keyboards, mice and other input devices of this host.
-    pub evdev: Use,
+    pub evdev: SensorUse,
     /// The sensor of people's sessions, here and over the network, as the system's login manager
     /// lists them.
-    pub logind: Use,
+    pub logind: SensorUse,
     /// The sensor of displays of the X Window System.
-    pub x11: Use,
+    pub x11: SensorUse,
     /// The sensor of processor time of programs that are not the grid's.
-    pub load: Use,
+    pub load: SensorUse,
     /// The sensor of available memory, and of programs that wait for it.
-    pub memory: Use,
+    pub memory: SensorUse,
     /// The sensor of mains and batteries.
-    pub power: Use,
+    pub power: SensorUse,
     /// Names of programs that are to have the host for themselves, such as `blender`.
     pub programs: Vec<String>,
     /// X displays to look at, such as `:0`; none: all that exist.
@@ -86,12 +86,12 @@ pub struct SensorsConfig {
 impl Default for SensorsConfig {
     fn default() -> Self {
         Self {
-            evdev: Use::Auto,
-            logind: Use::Auto,
-            x11: Use::Auto,
-            load: Use::Auto,
-            memory: Use::Auto,
-            power: Use::Auto,
+            evdev: SensorUse::Auto,
+            logind: SensorUse::Auto,
+            x11: SensorUse::Auto,
+            load: SensorUse::Auto,
+            memory: SensorUse::Auto,
+            power: SensorUse::Auto,
             programs: Vec::new(),
             displays: Vec::new(),
             xauthority: PathBuf::new(),
@@ -167,7 +167,7 @@ mod tests {
             toml::from_str("evdev = \"off\"\nprograms = [\"blender\"]").unwrap();
         assert_eq!(
             (off.evdev, off.logind, &*off.programs),
-            (Use::Off, Use::Auto, &["blender".to_owned()][..])
+            (SensorUse::Off, SensorUse::Auto, &["blender".to_owned()][..])
         );
 
         let error = toml::from_str::<SensorsConfig>("evdevs = \"off\"")

@@ -24,7 +24,7 @@ use common::Time;
 use common::wire::frame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use self::watcher::{Devices, Places, Word};
+use self::watcher::{DeviceDirs, Devices, WatcherMessage};
 use super::{Sensor, SensorsConfig};
 use crate::os;
 use crate::owner::sight::{Reading, Sight, Topic};
@@ -45,7 +45,7 @@ pub(crate) fn watcher_main() -> i32 {
     let Ok(worker) = rustix::io::dup(io::stdin()) else {
         return 1;
     };
-    let places = Places { input, sys };
+    let places = DeviceDirs { input, sys };
 
     // Finds out how to read the clock, which it cannot any more once it is confined.
     let _ = os::since_boot();
@@ -59,13 +59,13 @@ pub(crate) fn watcher_main() -> i32 {
 /// The sensor of input devices, by means of the watcher process.
 pub(super) struct Evdev {
     program: PathBuf,
-    places: Places,
+    places: DeviceDirs,
     every: Duration,
-    watcher: Option<Watcher>,
+    watcher: Option<RunningWatcher>,
 }
 
 /// A running watcher, and its last messages.
-struct Watcher {
+struct RunningWatcher {
     child: Child,
     socket: UnixStream,
     inbox: Vec<u8>,
@@ -79,7 +79,7 @@ impl Evdev {
     pub(super) fn new(config: &SensorsConfig) -> Self {
         Self {
             program: os::this_program(),
-            places: Places {
+            places: DeviceDirs {
                 input: config.input_dir.clone(),
                 sys: config.sys_dir.clone(),
             },
@@ -101,7 +101,7 @@ impl Sensor for Evdev {
     fn sense(&mut self) -> Sight {
         let watcher = match &mut self.watcher {
             Some(watcher) => watcher,
-            none => match Watcher::start(&self.program, &self.places) {
+            none => match RunningWatcher::start(&self.program, &self.places) {
                 Ok(watcher) => none.insert(watcher),
                 Err(error) => {
                     return Sight::Unknown(format!(
@@ -135,8 +135,8 @@ impl Sensor for Evdev {
     }
 }
 
-impl Watcher {
-    fn start(program: &PathBuf, places: &Places) -> io::Result<Self> {
+impl RunningWatcher {
+    fn start(program: &PathBuf, places: &DeviceDirs) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         let args: [OsString; 2] = [places.input.clone().into(), places.sys.clone().into()];
         let child = Command::new(program)
@@ -175,14 +175,14 @@ impl Watcher {
 
             while let Some(word) = self.word()? {
                 match word {
-                    Word::Touched(at) => self.touched = self.touched.max(at),
-                    Word::Devices(devices) => self.devices = Some(devices),
+                    WatcherMessage::Touched(at) => self.touched = self.touched.max(at),
+                    WatcherMessage::Devices(devices) => self.devices = Some(devices),
                 }
             }
         }
     }
 
-    fn word(&mut self) -> io::Result<Option<Word>> {
+    fn word(&mut self) -> io::Result<Option<WatcherMessage>> {
         let Some(prefix) = self.inbox.first_chunk::<{ frame::PREFIX }>() else {
             return Ok(None);
         };
@@ -195,7 +195,7 @@ impl Watcher {
         Ok(Some(word))
     }
 
-    fn sight(&self, places: &Places) -> Sight {
+    fn sight(&self, places: &DeviceDirs) -> Sight {
         let dir = places.input.display();
         match self.devices.as_ref() {
             None => Sight::Unknown(
@@ -220,7 +220,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for RunningWatcher {
     fn drop(&mut self) {
         // It ends when this socket does; it has nothing to lose, so it is not asked.
         let _ = self.child.kill();

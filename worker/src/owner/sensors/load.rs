@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Sensor, SensorsConfig};
 use crate::os::Accounts;
 use crate::owner::sight::{Reading, Sight, Topic};
-use crate::share::Load;
+use crate::share::ProcessorTimes;
 
 /// The length of the first look, which needs two moments.
 const FIRST: Duration = Duration::from_millis(500);
@@ -16,7 +16,7 @@ const FIRST: Duration = Duration::from_millis(500);
 pub(super) struct OthersLoad {
     every: Duration,
     accounts: Accounts,
-    before: Option<Load>,
+    before: Option<ProcessorTimes>,
 }
 
 impl OthersLoad {

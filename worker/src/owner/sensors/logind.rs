@@ -14,8 +14,8 @@ use common::Span;
 use tokio::runtime::{Builder, Runtime};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, connection, fdo};
 
-use self::session::{Activity, Session};
-use super::{Sensor, SensorsConfig, Unseen, Use};
+use self::session::{Activity, LogindSession};
+use super::{Sensor, SensorUse, SensorsConfig, Unseen};
 use crate::os;
 use crate::owner::sight::{Reading, Sight, Topic};
 
@@ -46,7 +46,8 @@ pub(super) struct Logind {
 
 impl Logind {
     pub(super) fn new(config: &SensorsConfig) -> Self {
-        let looked_at = |sensor: Use, place: &PathBuf| (sensor == Use::Auto).then(|| place.clone());
+        let looked_at =
+            |sensor: SensorUse, place: &PathBuf| (sensor == SensorUse::Auto).then(|| place.clone());
         let now = now();
         Self {
             bus: config.system_bus.clone(),
@@ -65,7 +66,7 @@ impl Logind {
         }
     }
 
-    fn look(&mut self) -> zbus::Result<Vec<Session>> {
+    fn look(&mut self) -> zbus::Result<Vec<LogindSession>> {
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
             None => Builder::new_current_thread().enable_all().build()?,
@@ -83,7 +84,7 @@ impl Logind {
         sessions
     }
 
-    fn judge(&mut self, sessions: &[Session]) -> Sight {
+    fn judge(&mut self, sessions: &[LogindSession]) -> Sight {
         let watched = self.watched.iter().any(|place| place.exists());
         let mut unseen = None;
         let now = now();
@@ -168,7 +169,7 @@ async fn open(bus: &str) -> zbus::Result<Connection> {
     Ok(connection)
 }
 
-async fn sessions(connection: &Connection) -> zbus::Result<Vec<Session>> {
+async fn sessions(connection: &Connection) -> zbus::Result<Vec<LogindSession>> {
     let list = connection
         .call_method(
             Some(LOGIND),
@@ -195,7 +196,7 @@ async fn sessions(connection: &Connection) -> zbus::Result<Vec<Session>> {
         {
             Ok(answer) => {
                 let properties: BTreeMap<String, OwnedVariant> = answer.body().deserialize()?;
-                sessions.push(Session::of(id, &properties));
+                sessions.push(LogindSession::of(id, &properties));
             }
             // It has ended meanwhile.
             Err(zbus::Error::MethodError(..) | zbus::Error::FDO(_)) => {}

@@ -19,14 +19,14 @@ const SHORTAGE: &[u8] = b"some 200000 2000000\0";
 
 /// The sensor of memory.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct MemorySensor {
     proc: PathBuf,
     every: Duration,
     /// The descriptor on which the kernel reports a shortage (`SHORTAGE`).
     bell: Option<OwnedFd>,
 }
 
-impl Memory {
+impl MemorySensor {
     pub(super) fn new(config: &SensorsConfig) -> Self {
         let every = Duration::from_millis(config.memory_every_ms);
         let bell = OpenOptions::new()
@@ -45,7 +45,7 @@ impl Memory {
     }
 }
 
-impl Sensor for Memory {
+impl Sensor for MemorySensor {
     fn name(&self) -> &'static str {
         "memory"
     }
@@ -92,7 +92,7 @@ impl Sensor for Memory {
     }
 }
 
-impl Memory {
+impl MemorySensor {
     /// Whether it was the bell, and not its end.
     fn rings(&mut self) -> bool {
         let Some(bell) = &self.bell else { return false };
@@ -147,7 +147,7 @@ mod tests {
         }
 
         // Not the constructor's bell: a file of a test does not ring.
-        Memory {
+        MemorySensor {
             proc: proc.path().into(),
             every: Duration::ZERO,
             bell: None,
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn this_host_says() {
-        let mut memory = Memory::new(&SensorsConfig::default());
+        let mut memory = MemorySensor::new(&SensorsConfig::default());
         let Sight::Seen(Reading::Memory {
             available,
             pressure,

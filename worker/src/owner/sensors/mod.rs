@@ -23,11 +23,11 @@ mod x11;
 use std::thread;
 use std::time::Duration;
 
-pub use config::{SensorsConfig, Unseen, Use};
+pub use config::{SensorUse, SensorsConfig, Unseen};
 #[cfg(target_os = "linux")]
 pub(crate) use evdev::{ARG as INPUT_ARG, watcher_main};
+pub use watch::{SensorSight, look};
 pub(crate) use watch::{Sighted, Timeouts, watch};
-pub use watch::{View, look};
 pub use words::words;
 
 use super::sight::{Sight, Topic};
@@ -51,24 +51,24 @@ pub trait Sensor: Send + 'static {
 #[cfg(target_os = "linux")]
 pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     let mut sensors: Vec<Box<dyn Sensor>> = Vec::new();
-    if config.evdev == Use::Auto {
+    if config.evdev == SensorUse::Auto {
         sensors.push(Box::new(evdev::Evdev::new(config)));
     }
-    if config.logind == Use::Auto {
+    if config.logind == SensorUse::Auto {
         sensors.push(Box::new(logind::Logind::new(config)));
     }
-    if config.x11 == Use::Auto {
+    if config.x11 == SensorUse::Auto {
         sensors.push(Box::new(x11::X11::new(config)));
     }
-    if config.load == Use::Auto {
+    if config.load == SensorUse::Auto {
         sensors.push(Box::new(load::OthersLoad::new(config)));
     }
-    if config.memory == Use::Auto {
-        sensors.push(Box::new(memory::Memory::new(config)));
+    if config.memory == SensorUse::Auto {
+        sensors.push(Box::new(memory::MemorySensor::new(config)));
     }
 
-    if config.power == Use::Auto {
-        sensors.push(Box::new(power::Power::new(config)));
+    if config.power == SensorUse::Auto {
+        sensors.push(Box::new(power::PowerSensor::new(config)));
     }
     if !config.programs.is_empty() {
         sensors.push(Box::new(programs::Programs::new(config)));

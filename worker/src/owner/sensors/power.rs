@@ -11,7 +11,7 @@ use crate::owner::sight::{Reading, Sight, Topic};
 
 /// The sensor of the host's power supply.
 #[derive(Debug)]
-pub(super) struct Power {
+pub(super) struct PowerSensor {
     supplies: PathBuf,
     every: Duration,
 }
@@ -26,7 +26,7 @@ enum Supply {
     Battery { drained: bool, charge: f64 },
 }
 
-impl Power {
+impl PowerSensor {
     pub(super) fn new(config: &SensorsConfig) -> Self {
         let every = Duration::from_millis(config.power_every_ms);
         Self {
@@ -36,7 +36,7 @@ impl Power {
     }
 }
 
-impl Sensor for Power {
+impl Sensor for PowerSensor {
     fn name(&self) -> &'static str {
         "power"
     }
@@ -137,7 +137,7 @@ mod tests {
                 .for_each(|(file, text)| fs::write(dir.join(file), format!("{text}\n")).unwrap());
         }
 
-        Power::new(&SensorsConfig {
+        PowerSensor::new(&SensorsConfig {
             sys_dir: sys.path().into(),
             ..SensorsConfig::default()
         })

@@ -37,14 +37,14 @@ pub(crate) struct Timeouts {
 }
 
 /// The state shared by one sensor's thread and the thread that checks for overdue looks.
-struct Desk {
+struct SharedSight {
     /// The start of the present look, if it is looking.
     since: Option<Instant>,
     /// The last reported sight.
     told: Sight,
 }
 
-fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+fn lock(desk: &Mutex<SharedSight>) -> MutexGuard<'_, SharedSight> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
     let first = vec![unseen.clone(); sensors.len()];
 
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
-        let desk = Arc::new(Mutex::new(Desk {
+        let desk = Arc::new(Mutex::new(SharedSight {
             since: None,
             told: unseen.clone(),
         }));
@@ -123,7 +123,7 @@ fn overdue(patience: Duration) -> Sight {
 }
 
 fn news<T: From<Sighted>>(
-    desk: &mut Desk,
+    desk: &mut SharedSight,
     sight: Sight,
     sensor: usize,
     name: &str,
@@ -144,7 +144,7 @@ fn news<T: From<Sighted>>(
 
 /// The sight of one sensor at one time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct View {
+pub struct SensorSight {
     /// The sensor's name.
     pub name: &'static str,
     /// The topic that it looks at.
@@ -155,14 +155,14 @@ pub struct View {
 
 /// Has each sensor look once, all at the same time. The sight of one that takes longer than
 /// `patience` is unknown; its thread is left behind.
-pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
+pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<SensorSight> {
     let (tell, heard) = mpsc::channel();
-    let view = |eyes: &dyn Sensor| View {
+    let view = |eyes: &dyn Sensor| SensorSight {
         name: eyes.name(),
         topic: eyes.topic(),
         sight: overdue(patience),
     };
-    let mut views: Vec<View> = sensors.iter().map(|eyes| view(&**eyes)).collect();
+    let mut views: Vec<SensorSight> = sensors.iter().map(|eyes| view(&**eyes)).collect();
 
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
         let tell = tell.clone();
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_touch_is_news_however_much_it_looks_like_the_one_before() {
         let (tell, mut heard) = unbounded_channel::<Sighted>();
-        let mut desk = Desk {
+        let mut desk = SharedSight {
             since: None,
             told: Sight::Unknown(String::new()),
         };

@@ -22,8 +22,8 @@ use x11rb::protocol::xinput::ConnectionExt as _;
 use x11rb::protocol::xproto::ConnectionExt as _;
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 
-use self::authority::Server;
-use super::{Sensor, SensorsConfig, Use};
+use self::authority::DisplayServer;
+use super::{Sensor, SensorUse, SensorsConfig};
 use crate::owner::sight::{Reading, Sight, Topic};
 
 /// A touch after a pause of this length is told by the server, in milliseconds.
@@ -42,7 +42,7 @@ pub(super) struct X11 {
 /// The state of one display.
 enum Display {
     /// It answers.
-    Open(Box<Opened>),
+    Open(Box<OpenedDisplay>),
     /// It shows only a part of what happens on its desktop, or what happens there is seen by
     /// others; says so.
     Beside(String),
@@ -50,7 +50,7 @@ enum Display {
     Closed(String),
 }
 
-struct Opened {
+struct OpenedDisplay {
     connection: RustConnection,
     /// The alarm with which the server reports a touch, if it can.
     touched: Option<sync::Alarm>,
@@ -103,7 +103,7 @@ impl X11 {
             }
             Err(error) => return closed(error.to_string()),
         };
-        let server = Server::of(&socket, &self.config.proc_dir);
+        let server = DisplayServer::of(&socket, &self.config.proc_dir);
         let key = self
             .key_files(&server)
             .iter()
@@ -118,7 +118,7 @@ impl X11 {
             )),
             Err(_)
                 if server.here
-                    && self.config.evdev == Use::Auto
+                    && self.config.evdev == SensorUse::Auto
                     && self.config.input_dir.exists() =>
             {
                 Display::Beside(format!(
@@ -129,7 +129,7 @@ impl X11 {
         }
     }
 
-    fn key_files(&self, server: &Server) -> Vec<PathBuf> {
+    fn key_files(&self, server: &DisplayServer) -> Vec<PathBuf> {
         let variable = |name: &str| {
             std::env::var_os(name)
                 .filter(|value| !value.is_empty())
@@ -200,7 +200,7 @@ impl Sensor for X11 {
     }
 
     fn wait(&mut self, pause: Duration) {
-        let opened: Vec<&Opened> = self
+        let opened: Vec<&OpenedDisplay> = self
             .displays
             .values()
             .filter_map(|d| {
@@ -261,7 +261,7 @@ fn connect(socket: UnixStream, key: Option<Vec<u8>>) -> Result<RustConnection, C
 
 /// Asks the server to tell of the first touch after a pause; nothing if it does not see all that
 /// happens.
-fn prepare(connection: RustConnection) -> Result<Option<Opened>, ReplyError> {
+fn prepare(connection: RustConnection) -> Result<Option<OpenedDisplay>, ReplyError> {
     if is_xwayland(&connection)? {
         return Ok(None);
     }
@@ -284,7 +284,7 @@ fn prepare(connection: RustConnection) -> Result<Option<Opened>, ReplyError> {
         alarm(&connection, counter, sync::TESTTYPE::POSITIVE_TRANSITION)?;
         alarm(&connection, counter, sync::TESTTYPE::NEGATIVE_TRANSITION)
     });
-    Ok(Some(Opened {
+    Ok(Some(OpenedDisplay {
         connection,
         touched,
         counter,
@@ -339,7 +339,7 @@ fn is_xwayland(connection: &RustConnection) -> Result<bool, ReplyError> {
         .any(|device| device.name.starts_with(b"xwayland-")))
 }
 
-impl Opened {
+impl OpenedDisplay {
     fn idle(&self) -> Result<Span, ReplyError> {
         if let Some(counter) = self.counter {
             let value = self

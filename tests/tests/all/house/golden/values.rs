@@ -1,14 +1,14 @@
 //! One value of each message, every field different from its default.
 
-use common::attempt::{Held, OutputFile, Phase, Spent, Stream};
-use common::availability::Stretch;
+use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream};
+use common::availability::AvailabilityInterval;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
 use common::host::{Confinement, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
-    Asked, Capture, CommandSpec, Compare, Input, JobSpec, Needs, Quorum, Rules, Source, TaskSet,
-    Tolerance, Work,
+    Capture, CommandSpec, Compare, Input, InputSource, JobSpec, Needs, Quorum, Rules,
+    SubmitOptions, TaskSet, Tolerance, Work,
 };
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
@@ -20,7 +20,7 @@ use common::view::{
     TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Reply, Request, Submission};
-use common::wire::enrol::{Enrol, EnrolReply, Wanted};
+use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use common::wire::stream::{GetReply, Open, PutReply};
 use common::wire::worker::{
     Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker,
@@ -121,7 +121,7 @@ fn ids() -> IdSet {
     [1, 2, 3, 9].into_iter().collect()
 }
 
-fn held() -> Vec<Held> {
+fn held() -> Vec<HeldAttempt> {
     let other = [
         Phase::Suspended(YieldReason::OnBattery),
         Phase::Ended,
@@ -133,7 +133,7 @@ fn held() -> Vec<Held> {
         .chain(other);
 
     phases
-        .map(|phase| Held {
+        .map(|phase| HeldAttempt {
             attempt: attempt(),
             phase,
             ran: Span(1_500_000),
@@ -196,7 +196,7 @@ pub(super) fn enrol() -> Enrol {
         secret: [0xAB; 16],
         csr: vec![0x30, 0x82],
         name: "office-12".into(),
-        wanted: Wanted::Worker,
+        wanted: WantedRole::Worker,
     }
 }
 
@@ -339,12 +339,12 @@ pub(super) fn to_master() -> Vec<ToMaster> {
     ]
 }
 
-fn stretches() -> Vec<Stretch> {
+fn stretches() -> Vec<AvailabilityInterval> {
     let at = |s: u64| Time(1_700_000_000_000_000 + s);
-    let away = Stretch::of(at(0), at(1_000_000), OwnerState::Away, 0.75);
+    let away = AvailabilityInterval::of(at(0), at(1_000_000), OwnerState::Away, 0.75);
     vec![
         away,
-        Stretch::of(
+        AvailabilityInterval::of(
             at(1_000_000),
             at(2_000_000),
             OwnerState::Present(YieldReason::InUse),
@@ -442,12 +442,12 @@ fn spec() -> JobSpec {
         Input {
             name: template("shared"),
             executable: true,
-            source: Source::Shared(blob(7)),
+            source: InputSource::Shared(blob(7)),
         },
         Input {
             name: template("%{ITEM}"),
             executable: false,
-            source: Source::PerTask(vec![blob(8), blob(9)]),
+            source: InputSource::PerTask(vec![blob(8), blob(9)]),
         },
     ];
 
@@ -490,8 +490,8 @@ fn spec() -> JobSpec {
     }
 }
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> SubmitOptions {
+    SubmitOptions {
         deadline: Some(Time(1_700_000_000_000_000)),
         estimates: vec![Span(90_000_000), Span(5_400_000_000)],
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Access, access};
 
 use super::find::Own;
-use super::room::{Group, Room};
+use super::room::{ControlGroup, Room};
 use crate::os::Freezer;
 
 /// The prefix of the names of the worker's grounds in every hierarchy.
@@ -27,25 +27,25 @@ const DYING_PAUSE: Duration = Duration::from_millis(5);
 const PERIOD_US: u64 = 100_000;
 
 /// The powers of a group of a ground, each with its name on a command line and its version.
-const POWERS: [(&str, u8, Power); 7] = [
-    ("freeze2", 2, Power::Freeze),
-    ("freeze1", 1, Power::Freeze),
-    ("memory2", 2, Power::Memory),
-    ("memory1", 1, Power::Memory),
-    ("processes2", 2, Power::Processes),
-    ("processes1", 1, Power::Processes),
-    ("processor1", 1, Power::Processor),
+const POWERS: [(&str, u8, GroupPower); 7] = [
+    ("freeze2", 2, GroupPower::Freeze),
+    ("freeze1", 1, GroupPower::Freeze),
+    ("memory2", 2, GroupPower::Memory),
+    ("memory1", 1, GroupPower::Memory),
+    ("processes2", 2, GroupPower::Processes),
+    ("processes1", 1, GroupPower::Processes),
+    ("processor1", 1, GroupPower::Processor),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Power {
+enum GroupPower {
     Freeze,
     Memory,
     Processes,
     Processor,
 }
 
-/// The worker's ground for each `Power` of control groups; none where there is no such group.
+/// The worker's ground for each `GroupPower` of control groups; none where there is no such group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grounds(Room);
 
@@ -56,11 +56,11 @@ pub struct Survey {
     pub unified: Result<PathBuf, String>,
     /// A group of version 1 that can be frozen.
     pub freezer: Result<PathBuf, String>,
-    memory: Result<Group, String>,
-    processes: Result<Group, String>,
+    memory: Result<ControlGroup, String>,
+    processes: Result<ControlGroup, String>,
     /// A group of version 1 that gets only the processor time that nobody else wants. In version 2
     /// `unified` serves for that.
-    processor: Result<Group, String>,
+    processor: Result<ControlGroup, String>,
 }
 
 impl Survey {
@@ -90,16 +90,16 @@ impl Survey {
         let limited = |controller, old: Result<PathBuf, String>| {
             match &unified {
             Ok(base) if has_word(&base.join("cgroup.subtree_control"), controller) => {
-                Ok(Group { version: 2, dir: base.clone() })
+                Ok(ControlGroup { version: 2, dir: base.clone() })
             }
-            _ => old.map(|dir| Group { version: 1, dir }).map_err(|old| {
+            _ => old.map(|dir| ControlGroup { version: 1, dir }).map_err(|old| {
                 format!("the `{controller}` controller is not delegated to this worker in version 2, and {old}")
             }),
         }
         };
         let memory = limited("memory", memory);
         let processes = limited("pids", processes);
-        let processor = old("cpu").map(|dir| Group { version: 1, dir });
+        let processor = old("cpu").map(|dir| ControlGroup { version: 1, dir });
         processor.iter().for_each(yield_to_all);
 
         Self {
@@ -145,7 +145,7 @@ impl Survey {
         let quota = (part < 1.0).then(|| (part * processors * PERIOD_US as f64).ceil() as u64);
         let unified = self.unified.as_ref().map(|dir| {
             let quota = quota.map_or_else(|| "max".to_owned(), |quota| quota.to_string());
-            Group {
+            ControlGroup {
                 version: 2,
                 dir: dir.clone(),
             }
@@ -175,7 +175,7 @@ impl Survey {
     /// If this host cannot freeze in that way; says why.
     pub fn grounds(&self, freezer: Freezer) -> Result<Grounds, String> {
         let group = |version, dir: &Result<PathBuf, String>| -> Result<_, String> {
-            Ok(Some(Group {
+            Ok(Some(ControlGroup {
                 version,
                 dir: dir.clone()?,
             }))
@@ -288,7 +288,7 @@ fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
     step_aside(own);
     for controller in ["cpu", "memory", "pids"] {
         for dir in [own, &base] {
-            let _ = Group {
+            let _ = ControlGroup {
                 version: 2,
                 dir: dir.to_owned(),
             }
@@ -296,7 +296,7 @@ fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
         }
     }
 
-    yield_to_all(&Group {
+    yield_to_all(&ControlGroup {
         version: 2,
         dir: base.clone(),
     });
@@ -306,7 +306,7 @@ fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
 /// Gives the processes of a group only what processor time their neighbours leave, as far as the
 /// group's kernel and version can. The priority of a process counts against others in its group
 /// alone.
-fn yield_to_all(group: &Group) {
+fn yield_to_all(group: &ControlGroup) {
     let weight = if group.version == 2 {
         ("cpu.weight", "1")
     } else {
@@ -320,14 +320,14 @@ fn yield_to_all(group: &Group) {
 /// Groups with processes in them hand no limits down. A worker that is alone in its group, as a
 /// service is, moves into one below.
 fn step_aside(own: &Path) {
-    let group = Group {
+    let group = ControlGroup {
         version: 2,
         dir: own.to_owned(),
     };
     if group.members() == [rustix::process::getpid()]
         && has_word(&own.join("cgroup.controllers"), "memory")
     {
-        let aside = Group {
+        let aside = ControlGroup {
             version: 2,
             dir: own.join(ASIDE),
         };
@@ -368,7 +368,7 @@ fn empty(base: &Path) {
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
     {
-        let group = Group { version, dir };
+        let group = ControlGroup { version, dir };
         while fs::remove_dir(&group.dir).is_err() && Instant::now() < deadline {
             group.kill();
             std::thread::sleep(DYING_PAUSE);
@@ -396,7 +396,7 @@ impl Grounds {
         self.0.limits_processes()
     }
 
-    fn groups(&self) -> impl Iterator<Item = (Power, &Group)> {
+    fn groups(&self) -> impl Iterator<Item = (GroupPower, &ControlGroup)> {
         let Room {
             freezer,
             memory,
@@ -405,18 +405,18 @@ impl Grounds {
         } = &self.0;
 
         let limits = [
-            (Power::Memory, memory),
-            (Power::Processes, processes),
-            (Power::Processor, processor),
+            (GroupPower::Memory, memory),
+            (GroupPower::Processes, processes),
+            (GroupPower::Processor, processor),
         ];
-        let groups = [(Power::Freeze, freezer)].into_iter().chain(limits);
+        let groups = [(GroupPower::Freeze, freezer)].into_iter().chain(limits);
 
         groups.filter_map(|(power, group)| Some((power, group.as_ref()?)))
     }
 
     /// Encodes the grounds as arguments of the spawner.
     pub(in super::super) fn to_args(&self) -> Vec<OsString> {
-        let name = |power, group: &Group| {
+        let name = |power, group: &ControlGroup| {
             POWERS
                 .iter()
                 .find(|(_, v, p)| (*v, *p) == (group.version, power))
@@ -439,12 +439,12 @@ impl Grounds {
                 continue;
             };
             let place = match power {
-                Power::Freeze => &mut room.freezer,
-                Power::Memory => &mut room.memory,
-                Power::Processes => &mut room.processes,
-                Power::Processor => &mut room.processor,
+                GroupPower::Freeze => &mut room.freezer,
+                GroupPower::Memory => &mut room.memory,
+                GroupPower::Processes => &mut room.processes,
+                GroupPower::Processor => &mut room.processor,
             };
-            *place = Some(Group {
+            *place = Some(ControlGroup {
                 version: *version,
                 dir: dir.into(),
             });
@@ -455,8 +455,8 @@ impl Grounds {
 
     /// Returns the room of this name.
     fn room(&self, name: &str) -> Room {
-        let of = |group: &Option<Group>| {
-            group.as_ref().map(|g| Group {
+        let of = |group: &Option<ControlGroup>| {
+            group.as_ref().map(|g| ControlGroup {
                 version: g.version,
                 dir: g.dir.join(name),
             })
@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn grounds_survive_a_command_line() {
         let group = |version, dir: &str| {
-            Some(Group {
+            Some(ControlGroup {
                 version,
                 dir: dir.into(),
             })
@@ -572,7 +572,7 @@ mod tests {
     #[test]
     fn rooms_are_used_again_and_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let group = Some(Group {
+        let group = Some(ControlGroup {
             version: 2,
             dir: dir.path().to_owned(),
         });

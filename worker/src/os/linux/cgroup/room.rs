@@ -16,21 +16,21 @@ const SETTLE: Duration = Duration::from_micros(300);
 /// The groups of one attempt. Making one does not make the groups: see [`super::Pool`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in super::super) struct Room {
-    pub(super) freezer: Option<Group>,
-    pub(super) memory: Option<Group>,
-    pub(super) processes: Option<Group>,
+    pub(super) freezer: Option<ControlGroup>,
+    pub(super) memory: Option<ControlGroup>,
+    pub(super) processes: Option<ControlGroup>,
     /// The group for processor time, shared with all other attempts.
-    pub(super) processor: Option<Group>,
+    pub(super) processor: Option<ControlGroup>,
 }
 
 /// A control group of either version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct ControlGroup {
     pub(super) version: u8,
     pub(super) dir: PathBuf,
 }
 
-impl Group {
+impl ControlGroup {
     /// Overwrites one of its files.
     pub(super) fn set(&self, file: &str, value: &str) -> io::Result<()> {
         OpenOptions::new()
@@ -187,17 +187,17 @@ impl Room {
 
     /// Begins to stop everybody in it; [`Room::is_frozen`] says when that is done.
     pub(in super::super) fn freeze(&self) {
-        let _ = self.freezer.as_ref().map(Group::freeze);
+        let _ = self.freezer.as_ref().map(ControlGroup::freeze);
     }
 
     /// Thaws the processes.
     pub(in super::super) fn thaw(&self) {
-        let _ = self.freezer.as_ref().map(Group::thaw);
+        let _ = self.freezer.as_ref().map(ControlGroup::thaw);
     }
 
     /// Whether every process in it is frozen.
     pub(in super::super) fn is_frozen(&self) -> bool {
-        self.freezer.as_ref().is_some_and(Group::is_frozen)
+        self.freezer.as_ref().is_some_and(ControlGroup::is_frozen)
     }
 
     /// Sends a signal to every process in it but `spared`.
@@ -205,7 +205,7 @@ impl Room {
         for pid in self
             .freezer
             .iter()
-            .flat_map(Group::members)
+            .flat_map(ControlGroup::members)
             .filter(|pid| Some(*pid) != spared)
         {
             let _ = kill_process(pid, signal);
@@ -214,11 +214,11 @@ impl Room {
 
     /// Kills every process in it.
     pub(in super::super) fn kill(&self) {
-        let _ = self.freezer.as_ref().map(Group::kill);
+        let _ = self.freezer.as_ref().map(ControlGroup::kill);
     }
 }
 
-fn limit_memory(group: &Group, bytes: u64) -> io::Result<()> {
+fn limit_memory(group: &ControlGroup, bytes: u64) -> io::Result<()> {
     let value = bytes.to_string();
     if group.version == 2 {
         // What cannot be in memory is not to fill the owner's swap space either, where the kernel

@@ -54,7 +54,7 @@ pub(super) fn argv(
     program: &CStr,
     argv: Vec<CString>,
 ) -> Result<Vec<CString>, NulError> {
-    let view = View::default().system(confines, memory).own(dir);
+    let view = FileSystemView::default().system(confines, memory).own(dir);
     let end = ALWAYS.len() - 1;
     let always = ALWAYS.map(OsString::from);
     let net = (!confines.network).then(|| OsString::from("--unshare-net"));
@@ -77,9 +77,9 @@ pub(super) fn argv(
 
 /// The file system as a task sees it, as arguments.
 #[derive(Debug, Default)]
-struct View(Vec<OsString>);
+struct FileSystemView(Vec<OsString>);
 
-impl View {
+impl FileSystemView {
     fn add<const N: usize>(mut self, args: [&OsStr; N]) -> Self {
         self.0.extend(args.map(OsStr::to_owned));
         self

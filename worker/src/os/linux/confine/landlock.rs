@@ -39,7 +39,7 @@ fn build(confines: &Confines, dir: &Path) -> Result<RulesetCreated, RulesetError
 
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let execute = read | AccessFs::Execute;
-    let mut rules = Rules(ruleset.create()?);
+    let mut rules = LandlockRules(ruleset.create()?);
     let extra = confines.readable.iter().map(String::as_str);
     for path in SYSTEM.into_iter().chain(extra) {
         rules = rules.allow(Path::new(path), execute)?;
@@ -63,9 +63,9 @@ fn build(confines: &Confines, dir: &Path) -> Result<RulesetCreated, RulesetError
     Ok(rules.allow(dir, AccessFs::from_all(KNOWN) & !devices)?.0)
 }
 
-struct Rules(RulesetCreated);
+struct LandlockRules(RulesetCreated);
 
-impl Rules {
+impl LandlockRules {
     /// Allows this at and below a path, if it is there.
     fn allow(self, path: &Path, access: BitFlags<AccessFs>) -> Result<Self, RulesetError> {
         let Ok(fd) = PathFd::new(path) else {
@@ -76,6 +76,8 @@ impl Rules {
         } else {
             access & AccessFs::from_file(KNOWN)
         };
-        self.0.add_rule(PathBeneath::new(fd, access)).map(Rules)
+        self.0
+            .add_rule(PathBeneath::new(fd, access))
+            .map(LandlockRules)
     }
 }

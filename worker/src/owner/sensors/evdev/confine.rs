@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-use super::watcher::Places;
+use super::watcher::DeviceDirs;
 
 /// The newest rules that are asked for; an older kernel holds those that it knows.
 const RULES: ABI = ABI::V6;
@@ -54,7 +54,7 @@ const CALLS: &[libc::c_long] = &[
 ];
 
 /// Confines the calling process, which must have one thread only.
-pub(super) fn confine(places: &Places) {
+pub(super) fn confine(places: &DeviceDirs) {
     // Each of these makes the process more harmless; none is needed for it to watch.
     let _ = set_no_new_privs(true);
     for resource in [Resource::Fsize, Resource::Core, Resource::Nproc] {
@@ -81,7 +81,7 @@ pub(super) fn confine(places: &Places) {
 }
 
 /// No files but devices and their descriptions, and these only to read; no network.
-fn only_read(places: &Places) -> Result<(), RulesetError> {
+fn only_read(places: &DeviceDirs) -> Result<(), RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     Ruleset::default()
         .handle_access(AccessFs::from_all(RULES))?

@@ -23,7 +23,7 @@ pub(super) const EVENT: usize = 2 * size_of::<usize>() + 8;
 
 /// The use of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DeviceKind {
     /// Somebody sits at it: a keyboard, a mouse, a touchpad.
     Seat,
     /// Some buttons: that of the power, those of a headset.
@@ -58,18 +58,22 @@ impl Bits {
 
 /// Returns the use of the device whose description is in `dir` (`/sys/class/input/event3/device`).
 /// A device without description counts as one that somebody sits at.
-pub(super) fn kind(dir: &Path) -> Kind {
+pub(super) fn kind(dir: &Path) -> DeviceKind {
     let capabilities = dir.join("capabilities");
     let Some(events) = Bits::read(&capabilities.join("ev")) else {
-        return Kind::Seat;
+        return DeviceKind::Seat;
     };
     let properties = Bits::read(&dir.join("properties")).unwrap_or_default();
     if properties.has(PROP_ACCELEROMETER) || !(events.has(EV_KEY) || events.has(EV_REL)) {
-        return Kind::Ignored;
+        return DeviceKind::Ignored;
     }
     let keys = Bits::read(&capabilities.join("key")).unwrap_or_default();
     let seat = events.has(EV_REL) || KEYBOARD.chain(BUTTONS).any(|key| keys.has(key));
-    if seat { Kind::Seat } else { Kind::Buttons }
+    if seat {
+        DeviceKind::Seat
+    } else {
+        DeviceKind::Buttons
+    }
 }
 
 /// The meaning of several events together.
@@ -136,7 +140,7 @@ impl Chatter {
 mod tests {
     use super::*;
 
-    fn described(ev: &str, key: &str, properties: &str) -> Kind {
+    fn described(ev: &str, key: &str, properties: &str) -> DeviceKind {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("capabilities")).unwrap();
         fs::write(dir.path().join("capabilities/ev"), ev).unwrap();
@@ -150,14 +154,14 @@ mod tests {
     fn devices_are_told_apart_by_what_they_can() {
         let keyboard = "402000000 3803078f800d001 feffffdfffefffff fffffffffffffffe\n";
         for (ev, key, properties, expected) in [
-            ("120013\n", keyboard, "0\n", Kind::Seat),
-            ("17\n", "1f0000 0 0 0 0\n", "0\n", Kind::Seat), // A mouse.
-            ("b\n", "420 30000 0 0 0 0\n", "5\n", Kind::Seat), // A touchpad.
-            ("3\n", "10000000000000 0\n", "0\n", Kind::Buttons), // The power button.
-            ("21\n", "0\n", "0\n", Kind::Ignored),           // A lid.
-            ("40001\n", "0\n", "0\n", Kind::Ignored),        // A loudspeaker.
-            ("9\n", "0\n", "40\n", Kind::Ignored),           // An accelerometer.
-            ("b\n", "10000 0 0 0 0\n", "40\n", Kind::Ignored),
+            ("120013\n", keyboard, "0\n", DeviceKind::Seat),
+            ("17\n", "1f0000 0 0 0 0\n", "0\n", DeviceKind::Seat), // A mouse.
+            ("b\n", "420 30000 0 0 0 0\n", "5\n", DeviceKind::Seat), // A touchpad.
+            ("3\n", "10000000000000 0\n", "0\n", DeviceKind::Buttons), // The power button.
+            ("21\n", "0\n", "0\n", DeviceKind::Ignored),           // A lid.
+            ("40001\n", "0\n", "0\n", DeviceKind::Ignored),        // A loudspeaker.
+            ("9\n", "0\n", "40\n", DeviceKind::Ignored),           // An accelerometer.
+            ("b\n", "10000 0 0 0 0\n", "40\n", DeviceKind::Ignored),
         ] {
             assert_eq!(
                 described(ev, key, properties),
@@ -168,7 +172,7 @@ mod tests {
 
         assert_eq!(
             kind(Path::new("/nonexistent")),
-            Kind::Seat,
+            DeviceKind::Seat,
             "what is not described could be anything"
         );
     }

@@ -18,7 +18,7 @@ use rustix::fs::{OFlags, inotify};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::device::{self, Chatter, EVENT, Kind, Touch};
+use super::device::{self, Chatter, DeviceKind, EVENT, Touch};
 use crate::os;
 
 /// The interval between reads while somebody is active: events meanwhile wait in the kernel, and
@@ -32,7 +32,7 @@ const READS: usize = 16;
 
 /// A message of the watcher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Word {
+pub(super) enum WatcherMessage {
     /// Somebody touched something, at this time since the host was started.
     Touched(Time),
     /// The input devices of the host.
@@ -52,22 +52,22 @@ pub(super) struct Devices {
 
 /// The directories to look in.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct DeviceDirs {
     /// The directory of the devices.
     pub input: PathBuf,
     /// The directory of the system's descriptions of them.
     pub sys: PathBuf,
 }
 
-struct Device {
+struct InputDevice {
     file: OwnedFd,
     chatter: Chatter,
 }
 
 struct Watcher<'a> {
-    places: Places,
+    places: DeviceDirs,
     worker: &'a File,
-    devices: BTreeMap<String, Device>,
+    devices: BTreeMap<String, InputDevice>,
     news: Option<OwnedFd>,
     said: Option<Devices>,
     rested: Time,
@@ -78,7 +78,7 @@ struct Watcher<'a> {
 ///
 /// # Errors
 /// If the worker cannot be told, which is its end.
-pub(super) fn watch(places: Places, worker: &File) -> io::Result<()> {
+pub(super) fn watch(places: DeviceDirs, worker: &File) -> io::Result<()> {
     let news = listen(&places);
     let rested = Time(0);
     let scanned = Time(0);
@@ -98,7 +98,7 @@ pub(super) fn watch(places: Places, worker: &File) -> io::Result<()> {
 }
 
 /// Tells of devices that come, go, or may be opened now.
-fn listen(places: &Places) -> Option<OwnedFd> {
+fn listen(places: &DeviceDirs) -> Option<OwnedFd> {
     let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).ok()?;
     let news =
         inotify::WatchFlags::CREATE | inotify::WatchFlags::DELETE | inotify::WatchFlags::ATTRIB;
@@ -200,7 +200,7 @@ impl Watcher<'_> {
         }
 
         if person {
-            self.tell(&Word::Touched(now))
+            self.tell(&WatcherMessage::Touched(now))
         } else {
             Ok(())
         }
@@ -239,7 +239,7 @@ impl Watcher<'_> {
                     .join(&name)
                     .join("device"),
             );
-            if kind == Kind::Ignored {
+            if kind == DeviceKind::Ignored {
                 continue;
             }
 
@@ -252,14 +252,14 @@ impl Watcher<'_> {
             {
                 Ok(file) => drop(self.devices.insert(
                     name,
-                    Device {
+                    InputDevice {
                         file: file.into(),
                         chatter: Chatter::default(),
                     },
                 )),
                 // Gone again.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) if kind == Kind::Seat && seen.refused.is_none() => {
+                Err(error) if kind == DeviceKind::Seat && seen.refused.is_none() => {
                     seen.refused = Some((file.display().to_string(), error.to_string()));
                 }
                 Err(_) => {}
@@ -272,10 +272,10 @@ impl Watcher<'_> {
         }
 
         self.said = Some(seen.clone());
-        self.tell(&Word::Devices(seen))
+        self.tell(&WatcherMessage::Devices(seen))
     }
 
-    fn tell(&self, word: &Word) -> io::Result<()> {
+    fn tell(&self, word: &WatcherMessage) -> io::Result<()> {
         let bytes = frame::encode(word).map_err(io::Error::other)?;
         let mut worker = self.worker;
         worker.write_all(&bytes)

@@ -9,7 +9,7 @@ use crate::owner::sensors::Unseen;
 /// A session, as far as it matters here. Times are in microseconds since 1970; 0 where there is
 /// none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Session {
+pub(super) struct LogindSession {
     pub id: String,
     pub person: String,
     /// `user`, `greeter`, `manager`, `background` and others.
@@ -39,7 +39,7 @@ pub(super) enum Activity {
     Unseen(String),
 }
 
-impl Session {
+impl LogindSession {
     /// Reads the properties that the login manager gives.
     pub(super) fn of(id: String, properties: &BTreeMap<String, OwnedVariant>) -> Self {
         let text = |name: &str| {
@@ -120,34 +120,34 @@ impl Session {
 mod tests {
     use super::*;
 
-    fn session(kind: &str) -> Session {
+    fn session(kind: &str) -> LogindSession {
         let word = str::to_owned;
-        Session {
+        LogindSession {
             id: word("3"),
             person: word("alice"),
             class: word("user"),
             kind: word(kind),
             state: word("active"),
             began: 100,
-            ..Session::default()
+            ..LogindSession::default()
         }
     }
 
-    fn says(session: &Session) -> Activity {
+    fn says(session: &LogindSession) -> Activity {
         session.activity(true, Unseen::Present)
     }
 
     #[test]
     fn a_terminal_tells_when_something_was_typed_wherever_it_is() {
         for remote in [false, true] {
-            let tty = Session {
+            let tty = LogindSession {
                 remote,
                 idle_since: 700,
                 ..session("tty")
             };
             assert_eq!(says(&tty), Activity::At(700));
             assert_eq!(
-                says(&Session {
+                says(&LogindSession {
                     idle: true,
                     locked: true,
                     ..tty
@@ -161,7 +161,7 @@ mod tests {
     fn only_people_count() {
         for class in ["greeter", "manager", "background", "lock-screen"] {
             assert_eq!(
-                says(&Session {
+                says(&LogindSession {
                     class: class.to_owned(),
                     remote: true,
                     ..session("x11")
@@ -171,7 +171,7 @@ mod tests {
         }
 
         assert_eq!(
-            says(&Session {
+            says(&LogindSession {
                 state: "closing".to_owned(),
                 remote: true,
                 ..session("x11")
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_desktop_here_is_left_to_those_who_see_its_input() {
-        let desktop = Session {
+        let desktop = LogindSession {
             idle_since: 700,
             ..session("wayland")
         };
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_remote_desktop_counts_until_it_is_locked_or_idle() {
-        let desktop = Session {
+        let desktop = LogindSession {
             remote: true,
             idle_since: 700,
             ..session("x11")
@@ -211,7 +211,7 @@ mod tests {
             matches!(says(&desktop), Activity::Unseen(who) if who.contains("alice") && who.contains("session 3"))
         );
         assert_eq!(
-            says(&Session {
+            says(&LogindSession {
                 idle: true,
                 ..desktop.clone()
             }),
@@ -219,7 +219,7 @@ mod tests {
         );
 
         assert_eq!(
-            says(&Session {
+            says(&LogindSession {
                 locked: true,
                 ..desktop.clone()
             }),
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_remote_session_without_a_terminal_counts_as_long_as_it_lasts() {
         assert!(matches!(
-            says(&Session {
+            says(&LogindSession {
                 remote: true,
                 ..session("unspecified")
             }),

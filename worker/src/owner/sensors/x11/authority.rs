@@ -48,14 +48,14 @@ fn counted<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 /// The process at the other end of a display's socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct DisplayServer {
     /// The file of keys that it was given.
     pub keys: Option<PathBuf>,
     /// Whether it shows a desktop on this host's own screen, with this host's own input devices.
     pub here: bool,
 }
 
-impl Server {
+impl DisplayServer {
     /// Reads the server's command line, as far as the system shows it.
     pub(super) fn of(socket: &UnixStream, proc: &Path) -> Self {
         let pid =
@@ -137,21 +137,21 @@ mod tests {
     fn servers_of_this_hosts_screen_are_told_from_others() {
         let gdm = "/usr/lib/xorg/Xorg\0vt2\0-displayfd\x003\0-auth\0/run/user/1000/gdm/Xauthority\0-nolisten\0tcp\0";
         assert_eq!(
-            Server::called(gdm),
-            Server {
+            DisplayServer::called(gdm),
+            DisplayServer {
                 keys: Some("/run/user/1000/gdm/Xauthority".into()),
                 here: true
             }
         );
 
-        assert!(!Server::called("Xvfb\0:99\0-screen\x000\0").here);
+        assert!(!DisplayServer::called("Xvfb\0:99\0-screen\x000\0").here);
         assert!(
-            !Server::called(
+            !DisplayServer::called(
                 "/usr/lib/xorg/Xorg\0:10\0-auth\0.Xauthority\0-config\0xrdp/xorg.conf\0"
             )
             .here
         );
 
-        assert_eq!(Server::called(""), Server::default());
+        assert_eq!(DisplayServer::called(""), DisplayServer::default());
     }
 }
