@@ -466,6 +466,17 @@ impl Index {
         }
     }
 
+    /// Returns the hosts whose state may have changed in this step.
+    pub(crate) fn touched(&self) -> &[HostId] {
+        &self.touched
+    }
+
+    /// Whether the host is among the ready hosts.
+    pub(crate) fn lists_ready(&self, host: &Host) -> bool {
+        host.ready
+            .is_some_and(|since| self.ready.holds(host.id, since))
+    }
+
     /// Schedules the check of the host's silence for `at`, in place of the one planned before.
     pub(crate) fn check_at(&mut self, host: &mut Host, at: Option<Time>) {
         if host.check == at {

@@ -933,6 +933,25 @@ impl Lines {
     }
 }
 
+impl Job {
+    /// Panics if the job is not in exactly the queues that it takes itself to be in.
+    pub(crate) fn check_places(&self, lines: &Lines) {
+        let id = self.rank.job;
+        debug_assert_eq!(
+            lines.waiting.contains(&self.rank),
+            self.in_line,
+            "{id:?} waits"
+        );
+        debug_assert_eq!(
+            lines.copying.contains(&self.rank),
+            self.in_copy_line,
+            "{id:?} copies"
+        );
+        let alarm = self.alarm.is_none_or(|at| lines.alarms.contains(&(at, id)));
+        debug_assert!(alarm, "the alarm of {id:?} is lost");
+    }
+}
+
 fn line_up(line: &mut BTreeSet<Rank>, is_in: &mut bool, wanted: bool, rank: Rank) {
     if *is_in != wanted {
         *is_in = wanted;

@@ -6,11 +6,13 @@
 //! - `promise`, `gang`, `speculation`, `question`, `blame`, `owner_hours`, `terms`, `small_work`
 //!   hold the data of the features of similar names, with the functions of one job or one host.
 //!
-//! Every change of a job or a host goes through their methods, so that every index stays true (the
-//! tests' model recomputes all of them after each step). Decisions are made in the modules above.
+//! Every change of a job or a host goes through their methods, so that every index stays true.
+//! `consistency` checks some of that after each step in builds with debug assertions; the tests'
+//! model recomputes all of it. Decisions are made in the modules above.
 
 pub(crate) mod blame;
 pub(crate) mod books;
+mod consistency;
 pub(crate) mod fleet;
 pub(crate) mod foresight;
 pub(crate) mod gang;

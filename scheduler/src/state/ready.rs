@@ -48,6 +48,14 @@ impl ReadyHosts {
         self.alone.is_none() && self.by_since.is_empty()
     }
 
+    /// Whether the host is among them, since this time.
+    pub(crate) fn holds(&self, host: HostId, since: Time) -> bool {
+        let alone = self
+            .alone
+            .is_some_and(|alone| (alone.0, alone.1) == (host, since));
+        alone || self.by_since.contains_key(&(since, host))
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.by_since.len() as u64 + u64::from(self.alone.is_some())
     }

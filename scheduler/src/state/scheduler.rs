@@ -86,6 +86,10 @@ impl Scheduler {
         if let Some(job) = job {
             self.note_prediction(job);
         }
+
+        if cfg!(debug_assertions) {
+            self.check();
+        }
         self.hosts.announce(self.now, effects);
     }
 

@@ -1,0 +1,98 @@
+//! Checks that the books of jobs and of hosts agree. In builds with debug assertions, each step
+//! ends with a check of the hosts that it touched and of one job, in rotation: tests and simulated
+//! runs look at everything sooner or later, and a step costs the same however large the grid is.
+
+use std::ops::Bound;
+
+use common::{AttemptId, HostId, JobId, TaskId};
+
+use crate::state::host::Host;
+use crate::state::job::{Job, Record};
+use crate::state::scheduler::Scheduler;
+
+/// At most so many touched hosts are checked in a step, and so many attempts of each.
+const CHECKED: usize = 4;
+
+impl Scheduler {
+    /// Panics if a host touched in this step, or the job whose turn it is, contradicts the rest.
+    pub(crate) fn check(&self) {
+        for id in self.hosts.index.touched().iter().rev().take(CHECKED) {
+            if let Some(host) = self.hosts.table.get(id) {
+                self.check_host(host);
+            }
+        }
+
+        let last = self.jobs.table.last_key_value().map_or(0, |(id, _)| id.0);
+        let turn = JobId((self.events % (u64::from(last) + 1)) as u32);
+        let from = (Bound::Included(turn), Bound::Unbounded);
+        if let Some((id, job)) = self.jobs.table.range(from).next() {
+            self.check_job(*id, job);
+        }
+    }
+
+    fn check_host(&self, host: &Host) {
+        let id = host.id;
+        let ready = host.takes_work() && host.free_slots() > 0;
+        debug_assert_eq!(self.hosts.index.lists_ready(host), ready, "{id:?} is ready");
+        debug_assert!(
+            host.frozen as usize <= host.books.len(),
+            "frozen attempts of {id:?}"
+        );
+
+        for (attempt, load) in host.books.iter().take(CHECKED) {
+            let known = self.jobs.table.get(&attempt.task.job);
+            let listed = known.is_some_and(|job| is_live(job, *attempt, id));
+            debug_assert!(
+                listed || load.stopping,
+                "{attempt:?} is only in the books of {id:?}"
+            );
+        }
+    }
+
+    fn check_job(&self, id: JobId, job: &Job) {
+        let settled = job.finished.len() + job.failed.len() + job.cancelled.len();
+        debug_assert_eq!(
+            settled + job.unsettled(),
+            job.counts().total,
+            "tasks of {id:?}"
+        );
+        debug_assert!(
+            job.requeued.len() <= job.records.len() as u64,
+            "requeued tasks of {id:?}"
+        );
+        job.check_places(&self.jobs.lines);
+
+        let tasks = job.counts().total.max(1);
+        let index = (self.events / 2 % tasks) as u32;
+        if let Some(record) = job.records.get(&index) {
+            self.check_record(TaskId::new(id, index), job, record);
+        }
+    }
+
+    fn check_record(&self, task: TaskId, job: &Job, record: &Record) {
+        // A task whose results are being compared neither waits nor runs.
+        let waits = job.requeued.contains(task.index);
+        let runs = !record.live.is_empty();
+        debug_assert!(!(waits && runs), "{task:?} waits and runs");
+        debug_assert!(
+            waits || runs || record.compares(),
+            "{task:?} neither waits nor runs"
+        );
+
+        for copy in record.live.iter() {
+            let host = self.hosts.table.get(&copy.host);
+            let held = host.is_some_and(|host| host.books.contains(&copy.attempt));
+            debug_assert!(held, "{:?} is unknown to {:?}", copy.attempt, copy.host);
+        }
+    }
+}
+
+/// Whether the job lists the attempt as live on this host.
+fn is_live(job: &Job, attempt: AttemptId, host: HostId) -> bool {
+    job.records.get(&attempt.task.index).is_some_and(|record| {
+        record
+            .live
+            .iter()
+            .any(|copy| copy.attempt == attempt && copy.host == host)
+    })
+}
