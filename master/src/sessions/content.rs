@@ -1,6 +1,7 @@
-//! Content on streams of its own: who may read what, and who may name it. Nobody has content by its
-//! hash alone: users read what their jobs, and jobs that are shared with them, need or left;
-//! workers what their attempts need. Who brings content sends it, unless it is that peer's already.
+//! Streams that carry content: the rights to read it and to name it. Knowing a hash gives no right.
+//! Users read content that their jobs, and jobs shared with them, need or left; workers read
+//! content that their attempts need. A peer that names content uploads it, unless it is that peer's
+//! already.
 
 use common::content::BlobHash;
 use common::token::Role;
@@ -32,8 +33,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Whether all that a message delivers was brought by the host that delivers it; the error names a
-/// completion that was not.
+/// Whether the delivering host has uploaded all content of its completions. The error names a
+/// completion whose content it has not.
 pub(super) fn was_brought(state: &State, host: HostId, message: &ToMaster) -> Result<(), String> {
     let ToMaster::Delivered(deliveries) = message else {
         return Ok(());
@@ -78,8 +79,8 @@ async fn give(
     }
 }
 
-/// Whether an attempt that is the host's now needs this content: as an input, or for the state that
-/// it starts from.
+/// Whether an attempt that the host has now needs this content: as an input, or in the checkpoint
+/// that it starts from.
 async fn needs(state: &State, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
     let lists = match state
         .core
@@ -110,8 +111,8 @@ async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, Lin
         .map_err(|e| LinkError::Closed(e.to_string()))
 }
 
-/// Takes content, unless it is here and this peer has brought it before or may see it anyway.
-/// Whether others have it makes no difference.
+/// Takes an upload, unless the content is here and this peer has uploaded it before or may see it
+/// anyway. The answer does not depend on whether other peers have it.
 async fn take(
     state: &State,
     peer: &Peer,
@@ -144,7 +145,7 @@ async fn take(
     content::answer_stored(channel).await
 }
 
-/// Whether this content is the peer's to name without sending it.
+/// Whether this peer may name this content without uploading it.
 async fn may_name(state: &State, peer: &Peer, blob: BlobRef) -> Result<bool, LinkError> {
     match (peer.role, peer.host) {
         (Role::Admin, _) => Ok(true),
@@ -163,8 +164,8 @@ async fn may_name(state: &State, peer: &Peer, blob: BlobRef) -> Result<bool, Lin
     }
 }
 
-/// Notes who has brought this content: of a user durably, of a host for as long as this master
-/// runs, since its worker brings everything again to the next.
+/// Notes that this peer has uploaded this content: durably for a user, in memory for a host, since
+/// its worker uploads everything again to the next master process.
 async fn note(state: &State, peer: &Peer, blob: BlobRef) -> Result<(), LinkError> {
     match peer.host {
         Some(host) => {
@@ -178,8 +179,8 @@ async fn note(state: &State, peer: &Peer, blob: BlobRef) -> Result<(), LinkError
     }
 }
 
-/// Why a blob is not taken, if so: it is too large, there is no room for it, or its user has sent
-/// too much that no job needs.
+/// Decides whether a blob is refused: it is too large, there is no room for it, or its user has
+/// uploaded too much that no job needs. Returns the started upload otherwise.
 async fn refuse<'a>(
     state: &'a State,
     peer: &Peer,
@@ -209,7 +210,7 @@ async fn refuse<'a>(
     let name = from.to_owned();
     let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;
 
-    // What cannot be counted does not count.
+    // If the parts cannot be counted, they do not count.
     let parts = parts
         .map_err(|e| LinkError::Closed(e.to_string()))?
         .unwrap_or(0);
