@@ -1,6 +1,6 @@
-//! The one door into the core: every `Ask`, a closed enum of plain values, and the `CoreReply` to
-//! each. Sessions, what goes on by the clock, and the simulated world all come in here. What is not
-//! here: who may ask (`sessions::rights`), and what is done (the module of each noun).
+//! The interface of the core: every `Ask`, a closed enum of plain values, and the `CoreReply` to
+//! each. Sessions, periodic tasks and the simulator all come in here. `sessions::rights` decides
+//! who may ask; each noun's own module does what is asked.
 
 mod hosts;
 mod jobs;
@@ -29,13 +29,13 @@ pub enum Ask {
     Job(JobAsk),
     /// About hosts, and what their workers say.
     Host(HostAsk),
-    /// About who is let in.
+    /// About identities, join tokens and the audit log.
     Peer(PeerAsk),
-    /// What a master does by itself.
+    /// About the master's own upkeep.
     Upkeep(UpkeepAsk),
 }
 
-/// The hosts by number.
+/// The hosts by number, with their names.
 pub(crate) type HostNames = Vec<(HostId, String)>;
 
 /// Declares the replies, each with the conversion from its value and back.
@@ -81,7 +81,8 @@ replies! {
     Submitted(Box<Result<Submitted, Refusal>>),
     /// Tasks were requested.
     Requested(Requested),
-    /// How many tasks of each job, or whether it, changed; `None` where there is no such user.
+    /// The number of changed tasks of each job, or 0 or 1 for a change of the job; `None` if there
+    /// is no such user.
     Shared(Option<Vec<(JobId, u64)>>),
     /// Jobs as they are now.
     Jobs(Vec<JobView>),

@@ -38,8 +38,8 @@ impl Answer {
             .unwrap_or(Err(LinkError::Unread))
     }
 
-    /// Ends the answer, and waits until the client has read all of it. That may take twice the
-    /// usual time: up to some pieces lie between flow control and the reader.
+    /// Ends the answer, and waits until the client has read all of it. That may take twice as long
+    /// as one piece: several pieces lie between flow control and the reader.
     ///
     /// # Errors
     /// Returns `LinkError::Unread` if the client does not read it.

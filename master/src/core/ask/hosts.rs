@@ -1,4 +1,4 @@
-//! What is asked about hosts, and what their workers say.
+//! Requests to the core about hosts, and the messages of their workers.
 
 use common::checkpoint::Saved;
 use common::content::BlobHash;
@@ -17,11 +17,12 @@ pub enum HostAsk {
     Said(HostId, SessionId, ToMaster),
     /// A session ended. Gives `Done`.
     Disconnected(HostId, SessionId),
-    /// Whether a state of this attempt can be of use, and is this host's to save. Gives `Whether`.
+    /// Whether a checkpoint of this attempt can be of use, and is this host's to save. Gives
+    /// `Whether`.
     TakesState(HostId, AttemptId),
-    /// A complete state of an attempt is here, with these files. Gives `Done`.
+    /// A complete checkpoint of an attempt is here, with these files. Gives `Done`.
     Saved(HostId, AttemptId, Saved, Vec<BlobHash>),
-    /// A state was not saved, or not used. Gives `Done`.
+    /// A checkpoint was not saved, or not used. Gives `Done`.
     NotSaved {
         /// The host that says so.
         host: HostId,
@@ -39,7 +40,7 @@ pub enum HostAsk {
     Views {
         /// Names, or `host-N`.
         names: Vec<String>,
-        /// Whose attempts are shown; `None` for everybody's.
+        /// The user whose attempts are shown; `None` for all users'.
         user: Option<String>,
     },
     /// The names of all hosts. Gives `Names`.
@@ -50,9 +51,9 @@ pub enum HostAsk {
     Drain(String, bool),
     /// Sets or clears a host's owner. Gives `Hosts`.
     Own(String, Option<String>),
-    /// Takes back what hosts have not begun within this time. Gives `Done`.
+    /// Takes back attempts that hosts have not begun within this time. Gives `Done`.
     TakeBack(Span),
-    /// Forgets what was recorded of this host's availability long ago. Gives `Done`.
+    /// Forgets old records of this host's availability. Gives `Done`.
     TrimAvailability(HostId),
 }
 
