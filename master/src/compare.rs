@@ -117,8 +117,8 @@ fn open(blobs: &BlobStore, content: &Content) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// Whether two texts have the same words; numbers are the same if they are close. The white space
-/// between words does not matter.
+/// Whether two texts have the same words; numbers are the same if they are close. The separators
+/// between words (white space, commas, semicolons, brackets) do not matter.
 fn close(one: impl Read, two: impl Read, part: f64) -> io::Result<bool> {
     let mut one = BufReader::new(one);
     let mut two = BufReader::new(two);

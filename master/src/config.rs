@@ -68,7 +68,7 @@ pub struct Config {
     pub limits: Limits,
     /// The bytes of the master's disk that new work does not get; a file holds a quarter of them.
     pub reserve_bytes: u64,
-    /// The file that records the scheduler's events and effects, if any.
+    /// The file that records the scheduler's events and effects, if any (`--record`).
     pub record: Option<PathBuf>,
     /// The findings that this one start accepts, as an admin asked on the command line.
     #[serde(skip)]
@@ -144,10 +144,10 @@ impl Sharing {
 /// The findings that would otherwise keep a master from starting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Accept {
-    /// Whether to accept a store that is not as the master left it.
+    /// Whether to accept a store that is not as the master left it (`--accept-store`).
     pub store: bool,
     /// Whether to accept a clock that is before the time at which the master was last up, or long
-    /// after it.
+    /// after it (`--accept-clock`).
     pub clock: bool,
 }
 

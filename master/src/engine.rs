@@ -205,7 +205,8 @@ impl Engine {
         self.core.handle(ask)
     }
 
-    /// Opens a worker's session with its first message. The inner error is the refusal to send.
+    /// Opens a worker's session with its first message, a `Hello`. The inner error is the refusal
+    /// to send.
     ///
     /// # Errors
     /// If the store fails.
@@ -270,7 +271,7 @@ impl Engine {
         self.core.open_jobs()
     }
 
-    /// The job that a request made.
+    /// The job that this request made, if any.
     ///
     /// # Errors
     /// If the store fails.
@@ -278,7 +279,7 @@ impl Engine {
         self.core.job_of(request)
     }
 
-    /// A job as the store has it.
+    /// The job's record in the store, if it has one.
     ///
     /// # Errors
     /// If the store fails.

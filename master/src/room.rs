@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(plenty.refuse_new(1 << 20), None);
         assert_eq!(plenty.takes_nothing_new(), None);
 
-        // A reserve that is larger than the disk: nothing new can have room on it.
+        // The reserve is larger than the disk: nothing new can have room on it.
         let scarce = Room::open(dir.path(), u64::MAX / 4).unwrap();
         let refusal = scarce.refuse_new(0).expect("refused");
         assert_eq!(refusal.code, RefusalCode::Unavailable);
@@ -342,7 +342,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let room = Room::open(dir.path(), 32 << 20).unwrap();
         assert_eq!(room.lock().bytes, 8 << 20);
-        // More than there is: everything that is held goes, and it is still not enough.
+        // More than there is: all held space is given away, and that is still not enough.
         assert!(!room.make_way(free(dir.path()) * 2));
         assert_eq!(room.lock().bytes, 0);
         room.tend();

@@ -29,7 +29,7 @@ use crate::{Config, MasterError, compare, http, sessions, sweep, whole};
 /// The time that the last packets to peers may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// The minutes between two notes that the master is up.
+/// The minutes between two notes that the master is up (`UpkeepAsk::NoteUp`).
 const UP_MINUTES: u64 = 10;
 
 /// The state that all sessions share.
@@ -329,7 +329,7 @@ async fn minutely(state: Arc<State>) {
     }
 }
 
-/// Looks regularly for hosts that take work and do not begin it.
+/// Asks the core regularly to take back attempts that hosts do not begin within `begin_within`.
 async fn take_back(state: Arc<State>) {
     let within = state.config.begin_within;
     let mut looks = tokio::time::interval(
@@ -353,7 +353,7 @@ fn core_result(
     }
 }
 
-/// Locks the directory for this process; the lock ends with the process.
+/// Locks the file `lock` in the directory; the lock ends with the process.
 fn lock(home: &Path) -> Result<File, MasterError> {
     let path = home.join("lock");
     let file = File::create(&path).map_err(LinkError::file("cannot make", &path))?;

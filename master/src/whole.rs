@@ -124,7 +124,7 @@ pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
     Ok(known(&path, home, ca, mark)?.unwrap_or(changed.then_some(Lost::Changed)))
 }
 
-/// The mark beside the store; one that cannot be read counts as none.
+/// The `Mark` beside the store; one that cannot be read counts as none.
 fn marked(home: &Path) -> Option<Marked> {
     Mark::read(home).unwrap_or_else(|error| {
         tracing::warn!(%error, "how far the store got cannot be read");
@@ -357,8 +357,7 @@ mod tests {
         Ok(incarnation.0)
     }
 
-    /// Leaves behind what there is when a master is killed: what is in its files before it closes
-    /// them.
+    /// Leaves the files as a killed master does: with their bytes from before the store is closed.
     fn killed(home: &Path, store: Writer) {
         let files = [STORE, LOG, "mark"];
         let left = files.map(|name| (home.join(name), fs::read(home.join(name)).unwrap()));
@@ -500,7 +499,7 @@ mod tests {
         note_refusal(dir.path(), &refused);
         assert!(is_closed(dir.path()));
 
-        // Nothing is said of a store that failed, and nothing of one that somebody has open.
+        // Nothing is noted of a store that failed, or of one that is open.
         let store = open(dir.path(), clock(), Accept::default()).unwrap();
         note_refusal(
             dir.path(),
@@ -509,7 +508,7 @@ mod tests {
         assert!(!is_closed(dir.path()));
         drop(store);
 
-        // A store that could not be opened, and is what it was.
+        // A store that could not be opened stays as it was.
         note_end(dir.path(), mark.grid);
         let whole = Mark::read(dir.path()).unwrap().unwrap();
         Mark::write(

@@ -76,8 +76,8 @@ impl Core {
                 attempt,
                 verdict,
             } => {
-                // The completion delivered is of another attempt if this one could not even be
-                // described to its host.
+                // If an attempt could not be described to its host, `delivered` belongs to another
+                // one.
                 let of_it = |of: &&Delivered| of.completion.attempt == attempt;
                 if let Some(delivered) = delivered.filter(of_it) {
                     return self.on_acknowledge(host, delivered, verdict);
@@ -246,8 +246,7 @@ impl Core {
     ) -> Result<(), StoreError> {
         let attempt = completion.attempt;
         if verdict == Verdict::Taken {
-            // This also holds for an attempt that was given up as lost and whose late result
-            // counts.
+            // The attempt may have been given up as lost: its late result counts.
             let why = &completion.outcome;
             let state = self.state_after(attempt, &EndReason::Delivered(why.clone()));
             self.store

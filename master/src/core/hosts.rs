@@ -54,7 +54,7 @@ struct Runs {
     before: VecDeque<Uuid>,
 }
 
-/// A completion that a host delivers.
+/// A `Completion` that a host delivers.
 pub(super) struct Delivered {
     pub(super) completion: Completion,
     /// The end of its attempt.
@@ -86,7 +86,7 @@ impl Runs {
     }
 }
 
-/// A worker that has said hello.
+/// A worker that has sent `Hello`.
 pub struct Connected {
     /// The host that its certificate names.
     pub host: HostId,
@@ -295,7 +295,8 @@ impl Core {
         Ok(())
     }
 
-    /// Enters a run of a host's worker. A run that another one has replaced before gets a refusal.
+    /// Enters a run of a host's worker. A run that another one has replaced before gets a
+    /// `Refusal`.
     pub(super) fn on_instance(
         &mut self,
         id: HostId,
@@ -348,7 +349,7 @@ impl Core {
         }
     }
 
-    /// Gives the scheduler an event of a host's worker. A late event of an earlier session is
+    /// Gives the scheduler an `Event` of a host's worker. A late event of an earlier session is
     /// dropped: the present session has reported what the host holds.
     pub(super) fn on_event(
         &mut self,
@@ -383,7 +384,7 @@ impl Core {
         current.is_some_and(|(current, _)| *current == session) && !self.is_revoked(id)
     }
 
-    /// Takes a heartbeat, which is to be answered.
+    /// Takes a heartbeat with the host's `Status`; it is to be answered.
     pub(super) fn on_heartbeat(
         &mut self,
         host: HostId,
@@ -398,8 +399,8 @@ impl Core {
         self.on_event(host, session, Event::HostHeard { host, status, held })
     }
 
-    /// Takes a completion from any session of the host. It is acknowledged after the commit,
-    /// whether it counts or not.
+    /// Takes a `Delivery` from any session of the host. Its completion is acknowledged after the
+    /// commit, whether it counts or not.
     pub(super) fn on_delivery(
         &mut self,
         host: HostId,

@@ -88,8 +88,7 @@ impl Job {
     }
 }
 
-/// The encoded form by which two submissions are compared. It does not depend on the time of
-/// submission.
+/// Encodes a submission, so that two can be compared. The time of submission is not part of it.
 fn body(spec: &JobSpec, asked: &Asked, disclosed: bool) -> Result<Vec<u8>, StoreError> {
     postcard::to_stdvec(&(spec, asked, disclosed)).map_err(|e| StoreError::Content(e.to_string()))
 }
@@ -132,7 +131,7 @@ fn estimator(spec: &JobSpec, user: &str) -> Estimator {
     }
 }
 
-/// The part of a job that the scheduler works with.
+/// The `Bag` that the scheduler keeps of a job.
 fn bag(
     (spec, estimates): (&JobSpec, Vec<Span>),
     user: &str,
@@ -158,7 +157,7 @@ fn bag(
     }
 }
 
-/// The view of a job that has had no attempt.
+/// The `JobView` of a job that has had no attempt.
 fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
     JobView {
         job,
@@ -499,7 +498,7 @@ impl Core {
         })
     }
 
-    /// Cancels these tasks of a job (none given: all), and returns the number affected.
+    /// Cancels these tasks of a job (`None`: all), and returns the number affected.
     pub(super) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return Ok(0);
@@ -601,7 +600,7 @@ impl Core {
         Ok(bytes)
     }
 
-    /// Whether an unsettled job is this user's.
+    /// Whether this unsettled job is the user's.
     pub(super) fn is_of(&self, job: JobId, user: &str) -> bool {
         self.jobs.get(&job).is_some_and(|job| job.view.user == user)
     }
@@ -639,14 +638,14 @@ impl Core {
             .collect()
     }
 
-    /// The jobs of `jobs` that are not settled.
+    /// The unsettled ones of `jobs`.
     pub(super) fn open_of(&self, jobs: &IdSet) -> IdSet {
         jobs.iter()
             .filter(|id| self.jobs.contains_key(&JobId(*id)))
             .collect()
     }
 
-    /// The job's view without forecast, promise, limits, start and width.
+    /// The job's `JobView` without forecast, promise, limits, start and width.
     fn view(&self, id: JobId) -> Option<JobView> {
         let job = self.jobs.get(&id)?;
         let mut tasks = self.scheduler.job_counts(id).unwrap_or_default();
@@ -733,7 +732,7 @@ impl Core {
         })
     }
 
-    /// Writes the job as it is now to the store.
+    /// Stores the job's view with this state.
     pub(super) fn write_job(
         &mut self,
         id: JobId,
@@ -750,7 +749,7 @@ impl Core {
         })
     }
 
-    /// The predicted finish of the job, with its interval.
+    /// The predicted finish of the job as a `Forecast` with its interval.
     fn forecast(&self, id: JobId) -> Option<Forecast> {
         let scheduler::Prediction { finish, low, high } = self.scheduler.predict(id, self.now)?;
         Some(Forecast {
@@ -832,17 +831,17 @@ impl Core {
         Ok(())
     }
 
-    /// The job that a request made.
+    /// The job that this request made, if any.
     pub(crate) fn job_of(&self, request: RequestId) -> Result<Option<JobId>, StoreError> {
         Ok(self.store.job_of_request(request)?.map(|known| known.job))
     }
 
-    /// A job as the store has it.
+    /// The job's record in the store.
     pub(crate) fn stored(&self, job: JobId) -> Result<Option<crate::store::Restored>, StoreError> {
         self.store.restore_job(job)
     }
 
-    /// The number of jobs that are not settled.
+    /// The number of unsettled jobs.
     pub(crate) fn open_jobs(&self) -> usize {
         self.jobs.len()
     }

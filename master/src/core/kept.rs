@@ -18,7 +18,7 @@ const FULL: u64 = 90;
 /// Evicting one output to make room for another of the same size does not reach it.
 const ROOMY: u64 = 50;
 
-/// The bytes that are kept, and the limits.
+/// The bytes kept of unrequested outputs, and their limits.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     /// The limits in bytes: of all users together, and of one.
@@ -106,8 +106,8 @@ impl Shelf {
 }
 
 impl Core {
-    /// Keeps an attempt's completion and outputs; those of an unrequested task only while there is
-    /// room.
+    /// Stores an attempt's `Completion`; the outputs of an unrequested task are kept only while
+    /// there is room.
     pub(super) fn keep_result(
         &mut self,
         completion: &Completion,

@@ -156,7 +156,7 @@ impl HostMail {
     }
 }
 
-/// Splits assignments into portions that fit a message.
+/// Splits assignments into portions of at most `FULL` bytes, as [`assignment_bytes`] counts.
 fn batches(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
     let mut batches = Vec::<Vec<Assignment>>::new();
     let mut bytes = 0;

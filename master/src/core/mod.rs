@@ -69,7 +69,7 @@ const PAUSE: Span = Span::from_secs(5);
 /// The core's thread, with its result.
 pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
-/// A handle by which any task asks the core.
+/// A `Handle` by which any task asks the core.
 #[derive(Clone)]
 pub(crate) struct Handle {
     inbox: Sender<Asking>,
@@ -340,7 +340,7 @@ impl Core {
         self.store.empty_log()
     }
 
-    /// Handles an ask; its reply is sent once the group is durable.
+    /// Handles an ask; its reply goes to `tell` once the group is durable.
     pub(crate) fn consider(
         &mut self,
         ask: Ask,
@@ -387,13 +387,13 @@ impl Core {
         }
     }
 
-    /// Steps the scheduler with one event, and applies all effects and the events that follow from
-    /// them.
+    /// Steps the scheduler with one event, and applies all its effects and the events that
+    /// `follow`.
     fn step(&mut self, event: Event) -> Result<(), StoreError> {
         self.step_with(event, None)
     }
 
-    /// Steps like `step`, for an event that may deliver a completion.
+    /// Steps like `step`, for an event with the completion that it delivers.
     fn step_with(&mut self, event: Event, delivered: Option<&Delivered>) -> Result<(), StoreError> {
         self.follow.push(event);
         while let Some(event) = self.follow.pop() {
@@ -420,7 +420,7 @@ impl Core {
         Ok(())
     }
 
-    /// Commits the group, then sends messages and replies.
+    /// Commits the group, then sends the mail and the replies.
     pub(crate) fn finish_group(&mut self) -> Result<(), StoreError> {
         if !self.laws.acknowledge_after_commit {
             self.send_and_reply();

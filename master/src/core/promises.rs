@@ -19,7 +19,7 @@ use super::Core;
 use crate::store::{Promised, StoreError};
 
 impl Core {
-    /// The quality of one estimator's estimates.
+    /// The quality of an `Estimator`'s estimates.
     pub(super) fn quality(&self, estimator: &Estimator) -> Option<QualityView> {
         self.scheduler
             .estimates()
@@ -68,7 +68,7 @@ impl Core {
         }
     }
 
-    /// The promise that an offer makes to a bag with a deadline.
+    /// The view of the promise that an `Offer` makes to a bag with a deadline.
     pub(super) fn promise_view(&self, bag: &Bag, offer: Offer) -> Option<PromiseView> {
         Some(PromiseView {
             deadline: bag.terms.deadline?,
@@ -131,7 +131,7 @@ impl Core {
         }
     }
 
-    /// Stores the promise made to the job.
+    /// Stores the `Offer` that the job was promised.
     pub(super) fn on_promised(&mut self, id: JobId, offer: Offer) -> Result<(), StoreError> {
         let Offer {
             finish,
@@ -205,7 +205,7 @@ impl Core {
         self.store.keep_promise(id, &promised)
     }
 
-    /// The present state of the job's promise.
+    /// The present `PromiseStatus` of the job.
     pub(super) fn promise_status(&self, id: JobId) -> Option<PromiseStatus> {
         let promised = self.jobs.get(&id)?.promised.as_ref()?;
         if let Some(withdrawn) = promised.withdrawn() {

@@ -15,7 +15,7 @@ const TOKENS: Span = Span::from_secs(90 * DAY);
 
 /// The gap since the master was last up from which the clock may be wrong.
 const JUMP: Span = Span::from_secs(7 * DAY);
-/// The time after such a gap during which nothing is forgotten for its age.
+/// The time after a gap of more than `JUMP` during which nothing is forgotten for its age.
 const DOUBT: Span = Span::from_secs(DAY);
 /// The key in `meta` of the time from which on things are forgotten for their age.
 const AGEING_FROM: &str = "ageing from";
@@ -132,7 +132,7 @@ mod tests {
         Core::begin(now, Writer::open(dir).unwrap(), &config, around, Laws::KEPT).unwrap()
     }
 
-    /// A master that was up at the start, with a job that was settled then.
+    /// A stopped master's directory with a job that was settled at `START`.
     fn with_a_settled_job() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Writer::open(dir.path()).unwrap();
@@ -185,7 +185,7 @@ mod tests {
         first.finish_group().unwrap();
         drop(first);
 
-        // The wrong time was written down meanwhile; that makes it no better.
+        // The wrong time was noted meanwhile, which must not end the doubt.
         let mut second = core(dir.path(), later + Span::from_secs(60), false);
         assert_eq!(retired(&mut second), 0);
         second.now = later + Span::from_secs(DAY);

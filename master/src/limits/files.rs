@@ -24,7 +24,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Raises the process's limit of open files as far as the system allows, and divides it.
+    /// Raises the process's limit of open files (`RLIMIT_NOFILE`) as far as the system allows, and
+    /// divides it.
     pub(crate) fn raise() -> Self {
         let mut limits = getrlimit(Resource::Nofile);
         let wanted = limits.maximum.unwrap_or(ENOUGH).min(ENOUGH);

@@ -114,7 +114,7 @@ pub(crate) struct Turn {
 }
 
 impl Gate {
-    /// A gate for `total` at a time, at most `each` of them of one user.
+    /// Creates a gate for `total` at a time, at most `each` of them of one user.
     pub(crate) fn new(total: usize, each: usize) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             lanes: Lanes::new(total, each),

@@ -10,7 +10,7 @@ use crate::store::Entry;
 
 /// The time during which repeats are counted before they are written.
 const WINDOW: Span = Span::from_secs(60);
-/// The most entries about refusals in one window, repeats included.
+/// The most different refusals that get entries in one `WINDOW`; the others are only counted.
 const BUDGET: usize = 120;
 
 /// An action that was refused.
@@ -51,9 +51,9 @@ impl Attempted {
 #[derive(Debug, Default)]
 pub(crate) struct Coalescer {
     since: Time,
-    /// The refusals written in this window, each with its last time and the count of its repeats.
+    /// The refusals written in this window, each with its first time and the count of its repeats.
     seen: BTreeMap<Attempted, (Time, u32)>,
-    /// The refusals beyond this window's budget.
+    /// The refusals beyond the window's `BUDGET`.
     others: u32,
 }
 

@@ -115,11 +115,11 @@ pub(crate) struct Counters {
     guesses: Mutex<(Buckets<IpAddr>, Buckets<()>)>,
     renewals: Mutex<Buckets<Uuid>>,
     requests: Mutex<Buckets<Uuid>>,
-    /// The queue of requests.
+    /// The queue of requests, `REQUESTS` of them at a time.
     pub(crate) gate: Gate,
-    /// The queue of answers on their way.
+    /// The queue of answers on their way, `ANSWERS` of them at a time.
     pub(crate) answers: Gate,
-    /// The queue of content streams.
+    /// The queue of users' content streams, `Files::contents` of them at a time.
     pub(crate) contents: Gate,
     /// The admission of connections.
     pub(crate) door: Door,

@@ -72,7 +72,7 @@ pub(super) fn next(from: &mut impl Read) -> io::Result<Option<Entry>> {
     Ok(Some(Entry { name, size, mode }))
 }
 
-/// Skips the padding that fills up a file of this size to whole blocks.
+/// Skips the padding that fills up a file of this size to whole blocks of `BLOCK` bytes.
 pub(super) fn skip_padding(from: &mut impl Read, size: u64) -> io::Result<()> {
     let mut rest = [0; BLOCK];
     from.read_exact(&mut rest[..padding(size)])
@@ -187,8 +187,8 @@ mod tests {
             let mut bytes = written(&files);
             let whole = bytes.len();
             bytes[at] = bytes[at].wrapping_add(by);
-            // Four bytes of the magic, and what an archive leaves free, may hold anything; the sum
-            // notices those too.
+            // Four bytes of the magic, and fields that an archive leaves empty, may hold anything;
+            // the sum covers those too.
             let told = read_back(&bytes);
             prop_assert!(told.is_err() || told.unwrap().len() != 1 || (148..156).contains(&at), "byte {}", at);
             let bytes = written(&files);

@@ -35,7 +35,7 @@ pub struct BackedUp {
     pub faults: Vec<String>,
 }
 
-/// The directory or archive that a backup is written to.
+/// The target of a backup: a directory or an archive.
 enum Sink {
     Dir(PathBuf),
     Archive(BufWriter<File>),

@@ -5,7 +5,8 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// A held lock: shared, it keeps content from being swept; exclusive, it lets its holder sweep.
+/// A lock on `sweep-lock`: shared, it keeps content from being swept; exclusive, it lets its holder
+/// sweep.
 #[derive(Debug)]
 pub(crate) struct Hold(#[expect(dead_code, reason = "the lock ends with the file")] File);
 

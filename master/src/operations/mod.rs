@@ -70,9 +70,9 @@ pub enum OperationError {
     File(#[from] LinkError),
 }
 
-/// The master's files within a state directory.
+/// The directory of the master's files, within a state directory.
 const HOME: &str = "master";
-/// The store's file within them.
+/// The store's file, within `HOME`.
 const STORE: &str = "store.sqlite";
-/// The directory of content within them.
+/// The directory of content, within `HOME`.
 const CONTENT: &str = "content";

@@ -80,7 +80,7 @@ pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
     Ok(items)
 }
 
-/// The present files of content that a store names, and the hashes of the missing ones.
+/// The files of content that a store names, and the hashes of the missing ones.
 pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Vec<BlobHash>) {
     let mut items = Vec::new();
     let mut missing = Vec::new();
@@ -105,7 +105,7 @@ pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Ve
     (items, missing)
 }
 
-/// The path of a blob below the directory of content.
+/// The path of a blob within the directory `CONTENT`.
 pub(super) fn path_of(hash: &BlobHash) -> String {
     let name = hash.to_string();
     format!("{}/{}", &name[..2], &name[2..])

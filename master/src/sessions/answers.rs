@@ -118,8 +118,8 @@ impl Asker {
         }
     }
 
-    /// Waits for the right to ask the core or the store once. Beyond `TURNS` turns the request is
-    /// paced as if each turn were a request.
+    /// Waits for the right to ask the core or the store once. After `TURNS` turns each further one
+    /// waits as a request of its own does.
     async fn turn(&self) -> Turn {
         if self.turns.fetch_add(1, Ordering::Relaxed) >= TURNS {
             self.pace().await;
@@ -127,7 +127,7 @@ impl Asker {
         self.state.counters.gate.enter(self.id).await
     }
 
-    /// Waits for the right to have one answer on its way.
+    /// Waits for the right to have one answer on its way, at `Counters::answers`.
     pub(super) async fn answer_turn(&self) -> Turn {
         self.state.counters.answers.enter(self.id).await
     }
@@ -167,7 +167,7 @@ impl Asker {
         }
     }
 
-    /// Refuses an administrative request unless an admin asks.
+    /// Refuses a request of `Right::Administer` unless an admin asks.
     pub(super) fn authorise(&self) -> Result<(), NoAnswer> {
         match (self.right, self.role) {
             (Right::Administer(what), role) if role != Role::Admin => {

@@ -44,7 +44,7 @@ pub(super) async fn take(
     }
 }
 
-/// The list of files, if the host has uploaded it and all files in it.
+/// The `Manifest` of a checkpoint, if the host has uploaded it and all files in it.
 fn brought(
     state: &State,
     host: HostId,
@@ -58,7 +58,7 @@ fn brought(
     Err("some of it was not brought by this host".to_owned())
 }
 
-/// The list of files, if it and all files in it are here.
+/// The `Manifest`, if it and all files in it are here.
 fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     let files = read_list(blobs, manifest)?;
     match files.files.iter().find(|file| !blobs.has(&file.blob)) {
@@ -67,7 +67,7 @@ fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     }
 }
 
-/// Reads a list of files, if it is here and whole.
+/// Reads a `Manifest` of at most `MAX_MANIFEST` bytes, if it is here and whole.
 pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     if manifest.size > MAX_MANIFEST {
         return Err(format!("its list of files has {} bytes", manifest.size));
@@ -152,7 +152,7 @@ mod tests {
             .unwrap();
         assert!(look(&blobs, large).unwrap_err().contains("4194305 bytes"));
 
-        // What is not read cannot be found damaged.
+        // Only a file that is read can be found damaged.
         for claimed in [1, MAX_MANIFEST] {
             let why = look(
                 &blobs,

@@ -17,7 +17,7 @@ use crate::core::ask::{HostAsk, UpkeepAsk};
 use crate::run::State;
 use crate::store::Peer;
 
-/// Serves a stream that carries content.
+/// Serves a stream of `Open::Get` or `Open::Put`.
 pub(super) async fn serve(
     state: &State,
     peer: &Peer,

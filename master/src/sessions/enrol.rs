@@ -73,7 +73,8 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// Whether a name is fit for lists, file names and logs.
+/// Whether a name is fit for lists, file names and logs: 1 to `MAX_HOST_NAME` ASCII letters,
+/// digits, dots, dashes or underscores.
 fn good_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !name.is_empty() && name.len() <= MAX_HOST_NAME && name.chars().all(fine)

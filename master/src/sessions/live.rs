@@ -81,7 +81,7 @@ impl Live {
         }
     }
 
-    /// Closes every connection of an identity, and returns their number.
+    /// Closes every connection of an identity with `NOT_LET_IN`, and returns their number.
     pub(crate) fn close(&self, id: Uuid, why: &str) -> usize {
         let open = self.open();
         let connections = open.by.get(&id).into_iter().flat_map(BTreeMap::values);

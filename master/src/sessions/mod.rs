@@ -39,7 +39,7 @@ const LOOKS_FOR_IDLE: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// The time a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
-/// The time a handshake may take.
+/// The time that a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The most connections of one worker: some that are dead are noticed late.
 const OF_A_WORKER: usize = 4;
@@ -104,7 +104,7 @@ pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
     }
 }
 
-/// Completes the handshake, unless it takes too long or newer ones need its place.
+/// Completes the handshake within `HANDSHAKE`, unless newer ones need its place.
 async fn shake_hands(
     state: &State,
     incoming: Incoming,
@@ -228,7 +228,7 @@ async fn serve_connection(
 }
 
 /// Whether the connection may stay beside the others of its identity. An answer is usually over
-/// within moments, so if all others are busy the check is repeated for a second.
+/// within moments, so if all others are busy the check is repeated `LOOKS_FOR_IDLE` times.
 async fn let_stay(present: &live::Present, most: usize, beyond: Beyond) -> bool {
     for _ in 0..LOOKS_FOR_IDLE {
         if present.admit(most, beyond) {
@@ -247,7 +247,7 @@ struct Outside {
     why: &'static str,
 }
 
-/// Returns the peer if its standing in the table lets it in, else the refusal to send.
+/// Returns the peer if its `Standing` lets it in, else the refusal to send.
 fn let_in(standing: Standing, expired: bool) -> Result<Peer, Outside> {
     let (who, code, why) = match standing {
         Standing::In(peer) => return Ok(peer),
@@ -368,7 +368,7 @@ async fn accept(connection: &Connection) -> Result<Channel, LinkError> {
     Ok(Channel::new(tx, rx))
 }
 
-/// Reads the purpose of a stream.
+/// Reads the `Open` message that states a stream's purpose.
 async fn read_open(channel: &mut Channel) -> Result<Open, LinkError> {
     within_deadline(channel.rx.expect()).await
 }

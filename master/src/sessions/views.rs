@@ -18,7 +18,7 @@ const PORTION: u32 = 2_000;
 /// The bytes of outputs at which a message is full, far below the frame limit.
 const FULL: usize = 128 * 1024;
 
-/// Attempts by task.
+/// The attempts of each task.
 type Rows = BTreeMap<u32, Vec<AttemptRow>>;
 
 /// A listing of tasks on its way to a client.
@@ -36,7 +36,7 @@ pub(super) struct Listing {
     disclosure: Option<Disclosure>,
 }
 
-/// Reads the attempts of some tasks.
+/// Reads the attempts of `tasks`.
 pub(super) fn attempts_of(reader: &Reader, job: JobId, tasks: &IdSet) -> Result<Rows, StoreError> {
     let mut attempts = Rows::new();
     for range in tasks.ranges() {

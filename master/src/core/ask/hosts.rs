@@ -9,13 +9,13 @@ use super::{Ask, CoreReply};
 use crate::core::{Connected, Core, SessionId};
 use crate::store::StoreError;
 
-/// Something asked about hosts, or said by their workers.
+/// A request about hosts, or a message of a worker.
 pub enum HostAsk {
-    /// A worker said hello. Gives `Done`.
+    /// Opens the session of a worker that said `Hello`. Gives `Done`.
     Connected(Box<Connected>),
-    /// A worker said something else, on this session. Gives `Done`.
+    /// Applies another message of a worker's session. Gives `Done`.
     Said(HostId, SessionId, ToMaster),
-    /// A session ended. Gives `Done`.
+    /// Ends a session. Gives `Done`.
     Disconnected(HostId, SessionId),
     /// Whether a checkpoint of this attempt can be of use, and is this host's to save. Gives
     /// `Whether`.
@@ -35,7 +35,7 @@ pub enum HostAsk {
     },
     /// Whether the host needs this content for its attempts. Gives `Needs`.
     Needs(HostId, BlobHash),
-    /// The hosts of these names (none given: all), without what belongs to others than `user`.
+    /// The hosts of these names (none given: all), without the attempts of others than `user`.
     /// Gives `Hosts`.
     Views {
         /// Names, or `host-N`.
@@ -45,7 +45,7 @@ pub enum HostAsk {
     },
     /// The names of all hosts. Gives `Names`.
     Names,
-    /// The wait until so many hosts are free. Gives `Wait`.
+    /// The predicted wait until this many hosts are free. Gives `Wait`.
     Wait(u32),
     /// Starts or ends a drain. Gives `Hosts`.
     Drain(String, bool),

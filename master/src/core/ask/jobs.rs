@@ -11,7 +11,7 @@ use crate::store::StoreError;
 /// A submission.
 #[derive(Debug, Clone)]
 pub struct Submitting {
-    /// Its own number.
+    /// The number of the request, for repetitions.
     pub request: RequestId,
     /// Its user.
     pub user: String,
@@ -28,7 +28,7 @@ pub struct Submitting {
 /// A request about jobs. The sender has checked that the asker may name them.
 #[derive(Debug, Clone)]
 pub enum JobAsk {
-    /// Takes a job whose spec was checked, or says why not. Gives `Submitted`.
+    /// Takes a job whose spec was checked, or refuses it. Gives `Submitted`.
     Submit(Box<Submitting>),
     /// Requests these tasks of a disclosed job. Gives `Requested`.
     Request(JobId, IdSet),
@@ -79,7 +79,7 @@ pub enum JobAsk {
         /// The most jobs that get a forecast of their end.
         forecasts: usize,
     },
-    /// The present state of a job's tasks. Gives `Tasks`.
+    /// The present tasks and attempts of a job. Gives `Tasks`.
     Tasks(JobId),
     /// The reasons why a job's tasks wait. Gives `Explained`.
     Explain(JobId),
