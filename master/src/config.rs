@@ -52,7 +52,7 @@ pub struct Config {
     pub content_grace: Interval,
     /// The days after which settled jobs are forgotten, with their results; 0: only by hand.
     pub job_days: u32,
-    /// The days for which the availability of hosts is kept; 0: it is not recorded.
+    /// The days for which the availability of hosts is kept; 0: it is not kept at all.
     pub availability_days: u32,
     /// The size of the largest file that is taken, in bytes.
     pub max_blob_bytes: u64,

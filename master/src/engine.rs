@@ -261,7 +261,7 @@ impl Engine {
         self.core.consider(ended.into(), None)
     }
 
-    /// The number of starts of the master, as its attempts carry it.
+    /// The incarnation of this start, which its attempts carry.
     pub fn incarnation(&self) -> Incarnation {
         self.core.incarnation()
     }

@@ -180,8 +180,9 @@ impl Handle {
     }
 }
 
-/// Loads the store into a core and starts its thread. The thread closes the store and ends when it
-/// is told to, when every handle is gone, or when the store fails.
+/// Loads the store into a core and starts its thread. The thread ends, with its result and a closed
+/// store, when it is told to or every handle is gone. It also ends if the store fails, without
+/// closing it.
 pub(crate) fn start(
     clock: Clock,
     store: Writer,
@@ -456,7 +457,7 @@ impl Core {
         }
     }
 
-    /// The number of starts of the master on this store.
+    /// The incarnation of this start, greater than that of every earlier start on this store.
     pub(crate) fn incarnation(&self) -> Incarnation {
         self.incarnation
     }

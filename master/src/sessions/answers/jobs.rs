@@ -168,7 +168,7 @@ impl Asker {
             )
         };
 
-        // The size was compared with the file's: what is read is not longer.
+        // `has` compares the file's length with the size checked above: what is read is not longer.
         let named = match self.only_own() {
             Some(user) => {
                 self.read(move |reader| reader.may_name(&user, &blob.hash))
