@@ -1,8 +1,7 @@
-//! How a command ends when it does not end well: one exit code, and what happened, why, and what to
-//! do about it.
+//! The failure of a command: an exit code, what happened, its cause, and what to do about it.
 //!
-//! Rooms have error enums of their own; here each is turned into the shape that people and scripts
-//! see.
+//! Every crate has error enums of its own; here each is turned into the shape that people and
+//! scripts see.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -14,15 +13,15 @@ use serde_json::{Value, json};
 /// The exit codes of `deskgrid`; part of its contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
-    /// All well.
+    /// All is well.
     Well = 0,
     /// deskgrid's own error.
     Error = 1,
-    /// A command line, a file or a value that makes no sense.
+    /// A command line, a file or a value makes no sense.
     Usage = 2,
     /// Some tasks failed or were cancelled.
     TasksFailed = 3,
-    /// Waiting timed out.
+    /// The wait timed out.
     TimedOut = 4,
     /// The job was not admitted.
     Refused = 5,
@@ -38,23 +37,23 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command failed.
+/// The failure of a command, in the words shown to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// How the program exits.
+    /// The exit code of the program.
     pub exit: Exit,
     /// A word for scripts.
     pub code: &'static str,
-    /// What happened.
+    /// The event, in one sentence.
     pub what: String,
-    /// Its cause, where there is one to tell.
+    /// The cause, if one is known.
     pub because: Option<String>,
-    /// What to do; may be empty.
+    /// The advice for the user; may be empty.
     pub hint: String,
 }
 
 impl Failure {
-    /// A failure without a cause of its own.
+    /// Creates a failure without a cause of its own.
     pub fn new(
         exit: Exit,
         code: &'static str,
@@ -70,12 +69,12 @@ impl Failure {
         }
     }
 
-    /// Something that the user wrote makes no sense.
+    /// Creates a failure about input that makes no sense.
     pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", what, hint)
     }
 
-    /// A file or another thing of the system's did not do what was needed.
+    /// Creates a failure of a file or another resource of the system.
     pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         let hint = match error.kind() {
@@ -101,14 +100,14 @@ impl Failure {
         Self::new(Exit::Error, "io", what, hint).because(error)
     }
 
-    /// The failure with its cause.
+    /// Adds the cause.
     #[must_use]
     pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
         self.because = Some(cause.to_string());
         self
     }
 
-    /// The failure with the causes that an error names below itself.
+    /// Adds the causes that an error names as its sources.
     pub fn caused(self, error: &dyn std::error::Error) -> Self {
         let causes: Vec<String> = std::iter::successors(error.source(), |e| e.source())
             .map(ToString::to_string)
@@ -120,12 +119,12 @@ impl Failure {
         }
     }
 
-    /// Whether trying again later, with nothing else changed, may work.
+    /// Whether a later try, with nothing else changed, may succeed.
     pub fn passing(&self) -> bool {
         matches!(self.code, "unreachable" | "unavailable" | "damaged")
     }
 
-    /// As people read it.
+    /// The text for people.
     pub fn text(&self) -> String {
         let mut out = format!("error: {}\n", self.what);
         if let Some(because) = &self.because {
@@ -137,7 +136,7 @@ impl Failure {
         out
     }
 
-    /// As scripts read it.
+    /// The JSON value for scripts.
     pub fn json(&self) -> Value {
         let message = match &self.because {
             Some(because) => format!("{}: {because}", self.what),

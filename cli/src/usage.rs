@@ -10,8 +10,8 @@ use crate::args::OutputMode;
 use crate::failure::{Exit, Failure};
 use crate::output::OutputForm;
 
-/// The parsed command line, or how the program exits without one: help and mistakes have then been
-/// printed.
+/// Parses the command line. If that fails, or help was asked for, the text is printed and the exit
+/// code returned.
 ///
 /// # Errors
 /// If the words are not a command.
@@ -38,7 +38,7 @@ pub fn parse<C: Parser>(words: &[OsString]) -> Result<C, Exit> {
         })
 }
 
-/// What clap found wrong, as a failure like any other.
+/// Converts clap's error into a failure like any other.
 fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Failure {
     let (text, hidden) = without_tokens(&error.render().to_string());
     let mut lines = text.lines();
@@ -59,7 +59,7 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
     let mut usage = None;
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(tip) = line.strip_prefix("tip: ") {
-            // What else could be done with a token in its place is of no use.
+            // A tip that repeats a hidden token is of no use.
             tips.extend((!tip.contains(HIDDEN)).then(|| tip.to_owned()));
         } else if let Some(line) = line.strip_prefix("Usage: ") {
             usage = Some(line.to_owned());
@@ -82,7 +82,7 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
     }
 }
 
-/// The tip for a command of the laboratory.
+/// The tip for a command of `deskgrid-lab`.
 const IN_LAB: &str = "`deskgrid-lab` has this command";
 /// Commands and flags of `deskgrid-lab`, by the words with which they begin.
 const LAB: [&[&str]; 7] = [
@@ -101,11 +101,11 @@ fn in_lab(whole: &clap::Command, words: &[OsString]) -> bool {
     whole.get_name() == "deskgrid" && LAB.iter().any(|all| all.iter().all(|word| has(word)))
 }
 
-/// What stands in the place of a join token.
+/// The text that replaces a join token.
 const HIDDEN: &str = "(a join token)";
 
-/// A text in which nothing looks like a join token any more, and whether something did: what
-/// somebody typed in the wrong place is not to be seen in logs as well.
+/// Replaces everything in the text that looks like a join token, and returns whether it did: a
+/// token typed in the wrong place must not appear in logs as well.
 fn without_tokens(text: &str) -> (String, bool) {
     const START: &str = "dg1.";
     let lower = text.to_ascii_lowercase();
@@ -136,7 +136,7 @@ fn named(whole: &clap::Command, words: &[OsString]) -> String {
     name
 }
 
-/// How errors are to be printed when the command line itself is wrong.
+/// The form in which errors are printed if the command line itself is wrong.
 fn mode(words: &[OsString]) -> OutputMode {
     let given = flag(words, "--output").or_else(|| std::env::var("DESKGRID_OUTPUT").ok());
     given
@@ -144,7 +144,7 @@ fn mode(words: &[OsString]) -> OutputMode {
         .unwrap_or(OutputMode::Cli)
 }
 
-/// The value of a flag among words that may not make sense as a whole.
+/// The value of a flag among words that may not parse as a whole.
 fn flag(words: &[OsString], name: &str) -> Option<String> {
     let words: Vec<_> = words
         .iter()

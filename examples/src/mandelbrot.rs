@@ -12,8 +12,7 @@ const SAMPLES: u32 = 3;
 /// Squared distance from the origin beyond which a point counts as escaped; large, so that colours
 /// are smooth.
 const BAILOUT: f64 = 1e6;
-/// How many iterations the palette takes for one round at the first escapes; later rounds are
-/// longer.
+/// The iterations of the palette's first round; later rounds are longer.
 const PALETTE_ROUND: f64 = 3.2;
 
 /// The part of the complex plane that the picture shows.

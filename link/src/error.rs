@@ -1,4 +1,4 @@
-//! The errors between two ends, in words that say what to do.
+//! The errors of connections, streams and files, in words that say what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use common::wire::frame::BadFrame;
 use common::wire::{Refusal, RefusalCode};
 
-/// With this code the master closes the connection of somebody whom it does not let in, with any
-/// other that of somebody who may try again.
+/// The code with which the master closes the connection of a peer that it does not let in. Any
+/// other code tells the peer that it may try again.
 pub const NOT_LET_IN: quinn::VarInt = quinn::VarInt::from_u32(1);
 
 /// The master's answer to a client whose certificate has expired by its clock, and may be renewed.
 pub const ONLY_A_RENEWAL: &str = "its certificate has expired: only a renewal is answered";
 
-/// A connection, a stream or a file did not do what was needed.
+/// The failure of a connection, a stream or a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// No master answers there.
+    /// No master answers at the address.
     #[error("the master at {master} does not answer: {why}")]
     Unreachable {
         /// Its address as configured.
@@ -37,7 +37,7 @@ pub enum LinkError {
     /// The master does not accept our certificate (expired, revoked, of another grid).
     #[error("the master does not accept this identity: {0}")]
     NotAccepted(String),
-    /// The other end said no.
+    /// The other end refused the request.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The connection ended in the middle of something.
@@ -73,15 +73,15 @@ pub enum LinkError {
         /// The directory that was searched.
         dir: PathBuf,
     },
-    /// Whether there is one cannot be seen.
+    /// The directory cannot be searched for an identity.
     #[error("cannot look into {dir}: {source}", dir = dir.display())]
     HiddenIdentity {
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
         /// The system's answer.
         source: io::Error,
     },
-    /// An identity or token whose parts do not make sense.
+    /// An identity or token has parts that make no sense.
     #[error("bad identity: {0}")]
     BadIdentity(String),
 }
@@ -101,7 +101,7 @@ impl LinkError {
         matches!(self, LinkError::File { source, .. } if is_full(source))
     }
 
-    /// Whether trying again later, with nothing else changed, may work.
+    /// Whether a later try, with nothing else changed, may succeed.
     pub fn passing(&self) -> bool {
         match self {
             LinkError::Unreachable { .. } | LinkError::Closed(_) | LinkError::Damaged { .. } => {
@@ -113,7 +113,7 @@ impl LinkError {
     }
 }
 
-/// Whether this failed since a disk, or somebody's share of it, is full.
+/// Whether an operation failed because a disk, or a user's quota on it, is full.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! The grid's own certificate authority, and the certificates that it issues.
+//! The certificate authority (CA) of the grid, and the certificates that it issues.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -20,18 +20,18 @@ use uuid::Uuid;
 
 use crate::MasterError;
 
-/// The master's own is made anew at each start.
+/// The life of the master's own certificate, which is made anew at each start.
 const MASTER_LIFE: Duration = Duration::days(3 * 365);
-/// What stands before the number of the grid in the name of its CA.
+/// The prefix of the grid's number in the name of its CA.
 const CA_NAME: &str = "deskgrid ";
 const CA_LIFE: Duration = Duration::days(20 * 365);
-/// Certificates hold from this long before they are issued on: clocks of office PCs differ.
+/// The time before their issue from which certificates are valid: clocks of office PCs differ.
 const EARLIER: Duration = Duration::seconds(EARLIER_S);
 
-/// The CA with its key, and the one before it as long as somebody may know no other.
+/// The CA with its key, and the one before it while some peers may know no other.
 pub(crate) struct Authority {
     grid: Uuid,
-    /// How long a certificate of a worker or client holds.
+    /// The life of a worker's or client's certificate.
     life: Duration,
     current: Ca,
     previous: Option<Ca>,
@@ -78,7 +78,7 @@ impl Ca {
             ))
         };
         let certificate = CertificateDer::from(read(certificate_path)?);
-        // With a bit of it changed it may still be read, and nobody would be served.
+        // A certificate with one changed bit may still parse, but would not serve anybody.
         if !signed_itself(&certificate).map_err(|e| damaged(certificate_path, &e.to_string()))? {
             return Err(damaged(certificate_path, "its own signature does not fit"));
         }
@@ -108,7 +108,7 @@ impl Ca {
         ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
 
         let certificate = ca.self_signed(&key).map_err(failed)?;
-        // The certificate comes last: where it is, the key is.
+        // The certificate is written last: if it exists, the key does.
         for (path, bytes) in [
             (key_path, key.serialized_der()),
             (certificate_path, &certificate.der()[..]),
@@ -120,7 +120,7 @@ impl Ca {
         Ok(())
     }
 
-    /// A fresh certificate for the master's endpoint.
+    /// Issues a fresh certificate for the master's endpoint.
     fn server(&self) -> Result<ServerChain, MasterError> {
         let key = KeyPair::generate().map_err(failed)?;
         let mut server = params("deskgrid master", MASTER_LIFE);
@@ -146,8 +146,8 @@ impl Ca {
 }
 
 impl Authority {
-    /// The CA in `dir`, made at the first start, with the one before it while that is trusted
-    /// still. Certificates that it issues hold for `life`.
+    /// Opens the CA in `dir`, made at the first start, and the one before it while that is still
+    /// trusted. Certificates that it issues are valid for `life`.
     pub(crate) fn open(
         dir: &Path,
         grid: Uuid,
@@ -199,17 +199,17 @@ impl Authority {
             .certificate
     }
 
-    /// What join tokens carry.
+    /// The hash of the CA's public key, which join tokens carry.
     pub(crate) fn key_hash(&self) -> Result<[u8; 32], MasterError> {
         Ok(key_hash(self.certificate())?)
     }
 
-    /// Which grid this is.
+    /// The number of the grid.
     pub(crate) fn grid(&self) -> Uuid {
         self.grid
     }
 
-    /// Until when a certificate holds that is issued now.
+    /// The expiry of a certificate that is issued now.
     pub(crate) fn expiry(&self) -> Time {
         Time(
             u64::try_from((now() + self.life).unix_timestamp())
@@ -218,7 +218,7 @@ impl Authority {
         )
     }
 
-    /// Fresh certificates for the master's endpoint, one under each CA that is trusted, the oldest
+    /// Issues fresh certificates for the master's endpoint, one under each trusted CA, the oldest
     /// last.
     pub(crate) fn server(&self) -> Result<Vec<ServerChain>, MasterError> {
         std::iter::once(&self.current)
@@ -227,7 +227,7 @@ impl Authority {
             .collect()
     }
 
-    /// A certificate for whoever holds this public key.
+    /// Issues a certificate for the holder of this public key.
     pub(crate) fn issue(
         &self,
         key: &impl PublicKeyData,
@@ -251,8 +251,8 @@ impl Authority {
             .clone())
     }
 
-    /// An identity for somebody on this machine, with the number and name that `enter` gives for
-    /// the hash of its key.
+    /// Makes an identity for a user of this machine, with the number and name that `enter` gives
+    /// for the hash of its key.
     pub(crate) fn local_identity(
         &self,
         link: LinkInfo,
@@ -272,13 +272,13 @@ impl Authority {
     }
 }
 
-/// Which CAs there are: `ca.toml`, missing before the first rotation.
+/// The generations of CAs: the file `ca.toml`, missing before the first rotation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Generations {
-    /// The one that issues certificates.
+    /// The number of the CA that issues certificates.
     current: u32,
-    /// The one before, as long as it is trusted.
+    /// The CA before it, while it is trusted.
     previous: Option<Previous>,
 }
 
@@ -286,11 +286,11 @@ struct Generations {
 #[serde(deny_unknown_fields)]
 struct Previous {
     number: u32,
-    /// Trusted until then, in seconds since 1970.
+    /// The end of its trust, in seconds since 1970.
     until_s: i64,
 }
 
-/// Key and certificate of a generation: the first one's names have no number.
+/// The paths of a generation's key and certificate; the first one's names have no number.
 fn generation_files(dir: &Path, number: u32) -> (PathBuf, PathBuf) {
     match number {
         1 => (dir.join("ca.key.der"), dir.join("ca.der")),
@@ -325,7 +325,7 @@ impl Generations {
 }
 
 impl Previous {
-    /// Nobody is to sign with it any more.
+    /// Removes the files of a CA that is no longer trusted.
     fn remove(self, dir: &Path) -> Result<(), MasterError> {
         Generations {
             previous: None,
@@ -353,8 +353,8 @@ pub(crate) fn exists(dir: &Path) -> Result<bool, MasterError> {
     Ok(certificate.exists())
 }
 
-/// The grid that the CA in `dir` was made for; none where there is no CA, or its certificate does
-/// not say.
+/// The grid of the CA in `dir`; `None` if there is no CA, or its certificate does not name the
+/// grid.
 pub(crate) fn grid_of(dir: &Path) -> Result<Option<Uuid>, MasterError> {
     let (_, certificate) = generation_files(dir, Generations::read(dir)?.current);
     let bytes = match std::fs::read(&certificate) {
@@ -366,8 +366,8 @@ pub(crate) fn grid_of(dir: &Path) -> Result<Option<Uuid>, MasterError> {
         .and_then(|name| name.strip_prefix(CA_NAME)?.parse().ok()))
 }
 
-/// Whether the CAs in `dir` can be used: the present one, and the one before it while that is kept.
-/// Changes nothing.
+/// Checks that the CAs in `dir` can be used: the present one, and the one before it while that is
+/// kept. Changes nothing.
 pub(crate) fn check(dir: &Path) -> Result<(), MasterError> {
     let generations = Generations::read(dir)?;
     let previous = generations.previous.map(|previous| previous.number);
@@ -378,7 +378,7 @@ pub(crate) fn check(dir: &Path) -> Result<(), MasterError> {
     Ok(())
 }
 
-/// Makes a new CA for the grid in `dir`. The present one is trusted for `overlap` longer, and is
+/// Makes a new CA for the grid in `dir`. The present one stays trusted for `overlap`, and is
 /// removed then.
 pub(crate) fn rotate(
     dir: &Path,
@@ -405,7 +405,7 @@ pub(crate) fn rotate(
     Ca::make(&key, &certificate, grid)?;
 
     let until_s = now_s.saturating_add(i64::try_from(overlap.as_secs()).unwrap_or(i64::MAX));
-    // The word that it counts comes last: before it there is the old CA alone, after it both.
+    // `ca.toml` is written last: until then only the old CA counts, from then on both do.
     Generations {
         current: number,
         previous: Some(Previous {
@@ -416,13 +416,14 @@ pub(crate) fn rotate(
     .write(dir)
 }
 
-/// BLAKE3 of a public key as it will stand in a certificate (SubjectPublicKeyInfo, DER).
+/// The BLAKE3 hash of a public key as it stands in a certificate (SubjectPublicKeyInfo, DER).
 fn public_key_hash(key: &impl PublicKeyData) -> [u8; 32] {
     *blake3::hash(&key.subject_public_key_info()).as_bytes()
 }
 
-/// Reads a certificate signing request whose signature shows that its sender holds the key. Gives
-/// the request, of which nothing but the public key may be used, and that key's hash.
+/// Reads a certificate signing request and verifies its signature, which shows that its sender
+/// holds the key. Returns the request, of which only the public key may be used, and that key's
+/// hash.
 pub(crate) fn read_request(
     csr: &[u8],
 ) -> Result<(CertificateSigningRequestParams, [u8; 32]), MasterError> {

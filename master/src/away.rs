@@ -1,5 +1,5 @@
-//! Which users may renew a certificate that expired while the master was away: nobody could have
-//! renewed it then. Hosts may renew theirs in any case.
+//! Decides which users may renew a certificate that expired while the master was away: nobody could
+//! renew it then. Hosts may renew theirs in any case.
 
 use common::{Span, Time};
 
@@ -7,23 +7,23 @@ use crate::clock::Clock;
 use crate::core::note_of;
 use crate::store::{StoreError, Writer};
 
-/// It is written down that often, at least, that the master is up. Twice as much, for who was
-/// asleep just then.
+/// The uncertainty of the last time noted as up: twice the period of the notes, for a machine that
+/// was asleep when one was due.
 const COARSE: Span = Span::from_secs(1_200);
 
-/// When the master was away last.
+/// The last absence of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Away {
-    /// When it was up last, as far as was written down; none before the first start.
+    /// The last time noted as up; `None` before the first start.
     since: Option<Time>,
-    /// When it came back.
+    /// The time of the present start.
     back: Time,
-    /// For so long after that, certificates that expired since are renewed.
+    /// The time after `back` for which certificates that expired since `since` are renewed.
     grace: Span,
 }
 
 impl Away {
-    /// Reads when the master was up last.
+    /// Reads the last time at which the master was up.
     pub(crate) fn read(store: &Writer, clock: Clock, grace: Span) -> Result<Self, StoreError> {
         let since = store.note("up")?.and_then(note_of);
         Ok(Self {
@@ -41,7 +41,7 @@ impl Away {
         let now = at(now_s);
         let expired_while_away =
             self.since.is_some_and(|since| until + COARSE >= since) && until <= self.back;
-        // Certificates know no parts of a second.
+        // Certificates count whole seconds.
         expired_while_away && self.grace > Span::ZERO && now <= self.back + self.grace
     }
 }

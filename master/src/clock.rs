@@ -1,12 +1,12 @@
-//! The master's only clock: it counts suspension, never steps, and reads like the wall clock at the
-//! process's start.
+//! The master's only clock. It counts suspension, runs without steps, and starts at the wall
+//! clock's time of the process's start.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::Time;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Gives the present time. Copies agree.
+/// Tells the present time. Copies agree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     /// Microseconds from the start of `CLOCK_BOOTTIME` to the Unix epoch, as the wall clock had it.
@@ -19,7 +19,7 @@ fn micros(clock: ClockId) -> u64 {
 }
 
 impl Clock {
-    /// Looks at the wall clock, for the only time.
+    /// Reads the wall clock, the only time that this is done.
     pub(crate) fn start() -> Self {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -30,7 +30,7 @@ impl Clock {
         }
     }
 
-    /// Now.
+    /// The present time.
     pub(crate) fn now(self) -> Time {
         Time(self.boot_at + micros(ClockId::Boottime))
     }

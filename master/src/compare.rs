@@ -1,6 +1,6 @@
 //! Compares results whose numbers need only be close to each other, one pair at a time beside the
-//! core: both are read word by word, whatever their length. What is not here: programs of users,
-//! and what follows from a comparison.
+//! core. Both are read word by word, so their length does not matter. The user's own comparison
+//! programs run elsewhere (`deskgrid job judge`).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,23 +17,23 @@ use crate::core::ask::JobAsk;
 use crate::run::SessionContext;
 use crate::store::AttemptResult;
 
-/// What is longer than this is no word: it is compared in pieces of this length, byte by byte.
+/// The bytes of the longest word. A longer one is compared in pieces of this length, byte by byte.
 const LONGEST_WORD: usize = 4_096;
 
 /// A result that is to be compared with others of its task.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// Whose.
+    /// The attempt that has left the result.
     pub(crate) attempt: AttemptId,
     /// The result.
     pub(crate) mine: AttemptResult,
     /// The others, with their attempts' numbers.
     pub(crate) others: Vec<(u32, AttemptResult)>,
-    /// How close numbers must be.
+    /// The tolerated difference of numbers.
     pub(crate) tolerance: Tolerance,
 }
 
-/// Compares what the core wants compared, until it has ended.
+/// Makes the comparisons that the core asks for, until the core has ended.
 pub(crate) async fn serve(state: Arc<SessionContext>, mut wanted: UnboundedReceiver<Comparison>) {
     while let Some(comparison) = wanted.recv().await {
         let blobs = state.blobs.clone();
@@ -117,8 +117,8 @@ fn open(blobs: &BlobStore, content: &Content) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// Whether two texts have the same words, numbers among them taken as the same if they are close.
-/// How words are set apart does not matter.
+/// Whether two texts have the same words; numbers are the same if they are close. The separators
+/// between words (white space, commas, semicolons, brackets) do not matter.
 fn close(one: impl Read, two: impl Read, part: f64) -> io::Result<bool> {
     let mut one = BufReader::new(one);
     let mut two = BufReader::new(two);

@@ -1,5 +1,4 @@
-//! What can be set of a master, and the defaults. `configs/master.toml` says the same with words
-//! beside each key.
+//! The settings of a master and their defaults. `configs/master.toml` explains each key.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,79 +16,77 @@ use crate::limits::Limits;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where workers and clients connect (UDP).
+    /// The address at which workers and clients connect (UDP).
     pub listen: SocketAddr,
-    /// Where `/healthz` and `/metrics` are served (TCP); `none` for nowhere.
+    /// The address at which `/healthz` and `/metrics` are served (TCP); `none` for nowhere.
     #[serde(with = "optional_address")]
     pub http: Option<SocketAddr>,
-    /// What else `/healthz` and `/metrics` are asked for by: names in a request's `Host`, besides
-    /// addresses and localhost.
+    /// Further names of this master that a request's `Host` may carry for `/healthz` and
+    /// `/metrics`, besides addresses and localhost.
     pub http_hosts: Vec<String>,
-    /// What people reach this master by, `HOST:PORT`; where none is given, the address that it
-    /// listens on (loopback where that is every address).
+    /// The address that people use for this master, `HOST:PORT`; by default the address that it
+    /// listens on (loopback if that is every address).
     pub advertise: Option<String>,
-    /// How often workers report.
+    /// The interval of workers' heartbeats.
     pub heartbeat: ConfigDuration,
-    /// Without a word for this long a host gets no new work.
+    /// The time without a message after which a host gets no new work.
     pub suspect_after: ConfigDuration,
-    /// Without a word for this long a host's attempts are lost.
+    /// The time without a message after which a host's attempts are lost.
     pub lease: ConfigDuration,
-    /// A host that begins none of its tasks for so long, while others have nothing to do, loses
-    /// them and gets no more.
+    /// The time after which a host that begins none of its tasks, while others have nothing to do,
+    /// loses them and gets no more.
     pub begin_within: ConfigDuration,
-    /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than
-    /// this.
+    /// The work that a host may hold beyond its slots, as time; it matters only for tasks shorter
+    /// than this.
     pub prefetch: ConfigDuration,
-    /// How many attempts a host holds frozen for each of its slots, at most, so that what somebody
-    /// waits for has the slots.
+    /// The most attempts that a host holds frozen for each of its slots, so that tasks somebody
+    /// waits for get the slots.
     pub frozen_per_slot: u32,
-    /// Which attempts beyond their estimates may be killed for a bag with a deadline; where nothing
-    /// is said, what the policy of each job says.
+    /// The rule by which attempts that exceed their estimates may be killed for a bag with a
+    /// deadline; if unset, each job's policy decides.
     pub policing: Option<Policing>,
-    /// Whether hosts on which tasks fail that succeed elsewhere get fewer of them, or none for a
+    /// Whether hosts on which tasks fail that succeed elsewhere get fewer tasks, or none for a
     /// while.
     pub benching: bool,
-    /// Content that no job needs is removed once it is this old.
+    /// The age from which content that no job needs is removed.
     pub content_grace: ConfigDuration,
-    /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when
-    /// somebody says so.
+    /// The days after which settled jobs are forgotten, with their results; 0: only by hand.
     pub job_days: u32,
-    /// For so many days it is kept how hosts were available; 0: it is not kept at all.
+    /// The days for which the availability of hosts is kept; 0: it is not kept at all.
     pub availability_days: u32,
-    /// The largest file that is taken, in bytes.
+    /// The size of the largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
-    /// How long a certificate of a worker or user holds; it is renewed by itself once a third of
-    /// that is left.
+    /// The life of a worker's or user's certificate; it is renewed automatically once a third of it
+    /// is left.
     pub certificate_life: ConfigDuration,
-    /// A certificate that expired while the master was away can be renewed for so long after it is
-    /// back.
+    /// The time after the master is back for which a certificate that expired meanwhile can be
+    /// renewed.
     pub renewal_grace: ConfigDuration,
-    /// How slots are divided among users.
+    /// The rules that divide slots among users.
     pub sharing: SharingConfig,
-    /// What one peer may take of the master.
+    /// The limits of one peer, and of all together.
     pub limits: Limits,
-    /// So many bytes of the master's disk are never given to new work; a quarter of them is held by
-    /// a file.
+    /// The bytes of the master's disk that new work does not get; a file holds a quarter of them.
     pub reserve_bytes: u64,
-    /// Where the scheduler's events and effects are written down, if anywhere.
+    /// The file that records the scheduler's events and effects, if any (`--record`).
     pub record: Option<PathBuf>,
-    /// What this one start takes as it is, since an admin says so on the command line.
+    /// The findings that this one start accepts, as an admin asked on the command line.
     #[serde(skip)]
     pub accept: Accept,
 }
 
-/// How slots are divided among users: the user who had the fewest lately goes first.
+/// The rules that divide slots among users: the user who used the least lately goes first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SharingConfig {
-    /// After this time past use counts half.
+    /// The time after which past use counts half.
     pub half_life: ConfigDuration,
-    /// The most tasks of a user that run at a time, for who is not named in `most_running`; none:
-    /// any number.
+    /// The most running tasks of a user who is not named in `most_running`; `None`: any number.
     pub most_running_each: Option<u32>,
-    /// The same, by the user's name.
+    /// The most running tasks of a user, by name.
     pub most_running: BTreeMap<String, u32>,
-    /// How many times as many slots as others a user may have, by name; 1 for who is not named.
+    /// The weight of a user's share against those of others, by name; 1 for a user who is not
+    /// named.
     pub weights: BTreeMap<String, f64>,
 }
 
@@ -111,7 +108,7 @@ impl Default for SharingConfig {
 }
 
 impl SharingConfig {
-    /// As the scheduler takes it.
+    /// Converts to the scheduler's form.
     pub(crate) fn rules(&self) -> scheduler::Sharing {
         scheduler::Sharing {
             half_life: self.half_life.span(),
@@ -144,17 +141,18 @@ impl SharingConfig {
     }
 }
 
-/// What a start would refuse to go on with.
+/// The findings that would otherwise keep a master from starting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Accept {
-    /// A store that is not as the master left it.
+    /// Whether to accept a store that is not as the master left it (`--accept-store`).
     pub store: bool,
-    /// A clock that lies before the time at which the master was up last, or long after it.
+    /// Whether to accept a clock that is before the time at which the master was last up, or long
+    /// after it (`--accept-clock`).
     pub clock: bool,
 }
 
-/// The shortest life of certificates, in seconds: each is renewed several times within it, even
-/// where the first tries fail.
+/// The shortest life of certificates, in seconds: it leaves time for several renewals, even if the
+/// first tries fail.
 const LEAST_LIFE_S: u64 = 600;
 
 /// A duration in a configuration file.
@@ -162,7 +160,7 @@ const LEAST_LIFE_S: u64 = 600;
 pub struct ConfigDuration(pub Duration);
 
 impl ConfigDuration {
-    /// As the scheduler counts it.
+    /// Converts to a `Span`.
     pub fn span(self) -> Span {
         self.0.into()
     }

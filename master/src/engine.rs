@@ -1,9 +1,9 @@
 //! The master without sockets, threads and clock: the same core, store and session logic that
-//! [`crate::run`] drives, for a driver that decides itself what happens when. What it sends and
-//! answers is handed out as messages.
+//! [`crate::run`] drives, for a driver that itself decides the order of events. Its messages and
+//! replies are handed out as values.
 //!
-//! What is not here: any rule. What is asked is the same [`Ask`] that a connection's task gives to
-//! the core in the running program.
+//! It adds no rule: its [`Ask`] is the same that a connection's task gives to the core in the
+//! running program.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ use crate::store::{AttemptResult, Reader, StoreError, Writer};
 pub use crate::store::{Logs, Peer, PeerStatus, Redeemed};
 use crate::{Config, MasterError};
 
-/// The master's core with its store, and what it has to say.
+/// The master's core with its store, its outboxes and the replies to come.
 pub struct Engine {
     core: Core,
     laws: SafetyRules,
@@ -36,16 +36,16 @@ pub struct Engine {
     heartbeat: Span,
     reader: Reader,
     outboxes: BTreeMap<u64, Receiver<ToWorker>>,
-    /// Replies to come, in the order of the questions.
+    /// The pending replies, in the order of the asks.
     asked: Vec<(u64, oneshot::Receiver<CoreReply>)>,
 }
 
-/// What goes out on a worker's session.
+/// A message on a worker's session, or its end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Letter {
-    /// A message.
+    /// A message to the worker.
     Says(Box<ToWorker>),
-    /// Its end: a newer session of the same host has taken over.
+    /// The end of the session: a newer one of the same host has taken over.
     Ends,
 }
 
@@ -54,7 +54,7 @@ pub enum Letter {
 pub struct JobRecord {
     /// Its state as last written.
     pub state: JobState,
-    /// What was submitted.
+    /// The spec as it was submitted.
     pub spec: JobSpec,
     /// Tasks with a result.
     pub finished: IdSet,
@@ -62,25 +62,25 @@ pub struct JobRecord {
     pub failed: IdSet,
     /// Tasks that were cancelled.
     pub cancelled: IdSet,
-    /// What finished attempts left.
+    /// The results of finished attempts.
     pub results: Vec<ResultRecord>,
 }
 
-/// What a finished attempt left.
+/// The result of a finished attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultRecord {
-    /// Which attempt.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// Where.
+    /// The host that ran it.
     pub host: HostId,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: Stream,
     /// Its files.
     pub files: Vec<OutputFile>,
 }
 
 impl Engine {
-    /// A master on the store in `dir`, of which the log lies in `logs`, started at `now`.
+    /// Opens a master on the store in `dir`, whose log lies in `logs`, started at `now`.
     ///
     /// # Errors
     /// If the store does not open.
@@ -91,7 +91,8 @@ impl Engine {
         (contents, logs): (Arc<dyn Contents>, &dyn Logs),
         laws: SafetyRules,
     ) -> Result<Self, MasterError> {
-        // Nobody compares here beside the core: jobs of quorums compare their results byte by byte.
+        // Nothing compares beside the core here: jobs with quorums compare their results byte by
+        // byte.
         let (compare, _) = unbounded_channel();
         let around = Around {
             blobs: Box::new(contents.clone()),
@@ -112,7 +113,7 @@ impl Engine {
         })
     }
 
-    /// It is now this late: what is due happens.
+    /// Sets the present time, and does what is due.
     ///
     /// # Errors
     /// If the store fails; the master ends then, as after every error of the store.
@@ -120,12 +121,12 @@ impl Engine {
         self.core.look_at_clock(now)
     }
 
-    /// How long nothing needs to be done if nothing comes.
+    /// The time until something is due if no ask arrives.
     pub fn patience(&self, now: Time) -> Span {
         self.core.patience(now)
     }
 
-    /// Makes what has happened durable, then sends and answers.
+    /// Makes all changes durable, then hands out messages and replies.
     ///
     /// # Errors
     /// If the store fails.
@@ -134,7 +135,7 @@ impl Engine {
         self.core.finish_group()
     }
 
-    /// What has been sent since the last call, by session.
+    /// The messages since the last call, by session.
     pub fn letters(&mut self) -> Vec<(u64, Letter)> {
         let mut letters = Vec::new();
         self.outboxes.retain(|session, outbox| {
@@ -153,7 +154,7 @@ impl Engine {
         letters
     }
 
-    /// Replies since the last call, each with the number that came with the question.
+    /// The replies since the last call, each with the ticket of its ask.
     pub fn replies(&mut self) -> Vec<(u64, CoreReply)> {
         let mut replies = Vec::new();
         self.asked
@@ -195,7 +196,8 @@ impl Engine {
         self.core.consider(ask, Some(tell))
     }
 
-    /// Asks the core something of which the reply says nothing that has to be durable.
+    /// Asks the core, and returns the reply at once: for replies that tell nothing that must be
+    /// durable.
     ///
     /// # Errors
     /// If the store fails.
@@ -203,7 +205,8 @@ impl Engine {
         self.core.handle(ask)
     }
 
-    /// A worker opens a session with its first message; the refusal is for it.
+    /// Opens a worker's session with its first message, a `Hello`. The inner error is the refusal
+    /// to send.
     ///
     /// # Errors
     /// If the store fails.
@@ -231,7 +234,7 @@ impl Engine {
         self.core.consider(connected.into(), None).map(Ok)
     }
 
-    /// A worker says something; the inner error is why its session ends.
+    /// Takes a worker's message. The inner error is the reason why its session ends.
     ///
     /// # Errors
     /// If the store fails.
@@ -248,7 +251,7 @@ impl Engine {
         self.core.consider(said.into(), None).map(Ok)
     }
 
-    /// A session has ended.
+    /// Ends a session.
     ///
     /// # Errors
     /// If the store fails.
@@ -258,17 +261,17 @@ impl Engine {
         self.core.consider(ended.into(), None)
     }
 
-    /// How often the master was started, as its attempts say it.
+    /// The incarnation of this start, which its attempts carry.
     pub fn incarnation(&self) -> Incarnation {
         self.core.incarnation()
     }
 
-    /// How many jobs are in memory.
+    /// The number of jobs in memory.
     pub fn open_jobs(&self) -> usize {
         self.core.open_jobs()
     }
 
-    /// The job that a request made.
+    /// The job that this request made, if any.
     ///
     /// # Errors
     /// If the store fails.
@@ -276,7 +279,7 @@ impl Engine {
         self.core.job_of(request)
     }
 
-    /// A job as the store has it.
+    /// The job's record in the store, if it has one.
     ///
     /// # Errors
     /// If the store fails.

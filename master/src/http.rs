@@ -1,5 +1,4 @@
-//! `/healthz` and `/metrics`, for one request on each connection. The REST API and the dashboard
-//! are not here yet.
+//! Serves `/healthz` and `/metrics`, one request on each connection.
 
 mod door;
 
@@ -19,14 +18,15 @@ use crate::core::ask::UpkeepAsk;
 use crate::limits::FileTransfers;
 use crate::run::SessionContext;
 
-/// Makes the metrics recorder, once for the process; a second master in one process records into
-/// the first's.
+/// Installs the metrics recorder, once for the process; a second master in one process records into
+/// the first one's.
 pub(crate) fn recorder() -> PrometheusHandle {
     static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
     let install = || {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
-        // Only a foreign recorder could be in the way; then its own exporter shows the numbers.
+        // Installing fails only if another recorder is in place; then its exporter shows the
+        // numbers.
         let _ = metrics::set_global_recorder(recorder);
         handle
     };
@@ -58,9 +58,9 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<SessionContext>, fil
     }
 }
 
-/// Answers only who means this master, and once on each connection. A page of somebody else's whose
-/// name leads here would let the browser of whoever looks at it read the numbers: it says its own
-/// name.
+/// Answers only requests that name this master, one on each connection. A foreign page whose name
+/// resolves to this address could let a visitor's browser read the numbers (DNS rebinding); such a
+/// request carries the foreign name.
 async fn guard(
     Shared(state): Shared<Arc<SessionContext>>,
     request: Request,
@@ -84,8 +84,8 @@ async fn guard(
     response
 }
 
-/// Whether a host that was named is this one: an address (no page of another can have one for its
-/// name), this machine, or a name that is configured.
+/// Whether the named host is this master: an address (a foreign page cannot be named so), this
+/// machine, or a configured name.
 fn is_ours(named: &str, state: &SessionContext) -> bool {
     let host = without_port(named);
     let address = host
@@ -108,7 +108,7 @@ fn without_port(named: &str) -> &str {
     }
 }
 
-/// Fine if the core answers, which it does only after a commit.
+/// Answers that all is well if the core replies, which it does only after a commit.
 async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, &'static str) {
     match state.core.ask(UpkeepAsk::Ping).await {
         Ok(()) => (StatusCode::OK, "ok\n"),

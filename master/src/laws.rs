@@ -1,8 +1,8 @@
-//! The rules of the master that make crashes harmless, by name. The program keeps them all and has
-//! no way not to; a simulated world that drives [`crate::engine`] can break one, to show that its
-//! absence would be noticed.
+//! The rules of the master that make crashes harmless, by name. The program keeps all of them; only
+//! a simulated world that drives [`crate::engine`] can break one, to show that its absence would be
+//! noticed.
 
-/// Which rules are kept.
+/// The set of rules that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SafetyRules {
     /// Nothing is acknowledged, sent or answered before what it says is durable.
@@ -15,7 +15,7 @@ pub struct SafetyRules {
 }
 
 impl SafetyRules {
-    /// All of them.
+    /// All rules, as the program keeps them.
     pub const KEPT: Self = Self {
         acknowledge_after_commit: true,
         token_before_certificate: true,

@@ -1,8 +1,7 @@
 //! The live shell around the scheduler: QUIC sessions, the durable store, staging, HTTP, metrics,
 //! the only clock, and one thread that owns the scheduler.
 //!
-//! What is not here: any rule of scheduling (that is `scheduler`), and anything that runs tasks
-//! (that is `worker`).
+//! The rules of scheduling live in `scheduler`, and the running of tasks in `worker`.
 
 mod authority;
 mod away;
@@ -32,38 +31,38 @@ pub use whole::Lost;
 
 use std::path::PathBuf;
 
-/// Why a master does not start, or does not go on.
+/// The reason why a master does not start, or stops.
 #[derive(Debug, thiserror::Error)]
 pub enum MasterError {
-    /// A configuration that makes no sense.
+    /// The configuration makes no sense.
     #[error("bad configuration: {0}")]
     Config(String),
     /// Another master runs on the same directory.
     #[error("another master runs in {dir}", dir = dir.display())]
     Running {
-        /// Which directory.
+        /// The state directory of both.
         dir: PathBuf,
     },
     /// The store does not open or fails.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A file, a socket or an identity.
+    /// A file, a socket or an identity failed.
     #[error(transparent)]
     Link(#[from] link::LinkError),
-    /// The certificate authority.
+    /// The certificate authority failed.
     #[error("the certificate authority failed: {0}")]
     Authority(String),
     /// The store is not the one that the master left.
     #[error("{0}. Nothing was changed")]
     Lost(Lost),
-    /// The clock lies before what has happened already.
+    /// The clock is before a time at which the master was up.
     #[error(
         "this machine's clock reads {now}, but the master was up at {up} already: the clock is {behind} behind"
     )]
     Clock {
-        /// What the clock reads.
+        /// The time of the clock.
         now: String,
-        /// When the master was up last.
+        /// The time at which the master was last up.
         up: String,
         /// The difference.
         behind: String,

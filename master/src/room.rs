@@ -1,9 +1,8 @@
-//! Room on the master's disk: how much is left, who may still have some of it, and a file that
-//! holds a part of it, so that results of running tasks can be written even after others have
-//! filled the disk. New work goes without first. The store's files have room of their own behind
-//! their ends.
+//! Guards the free space of the master's disk: it refuses new work first, and holds some space in a
+//! file, so that results of running tasks can be written even after others have filled the disk.
+//! The store's files have space allocated behind their ends.
 //!
-//! Not here: what is written, or what becomes of it.
+//! The content itself lives in `link::BlobStore`, and `sweep` removes it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -18,27 +17,28 @@ use rustix::io::Errno;
 
 use crate::StoreError;
 
-/// What the store may need for one group of changes, in bytes.
+/// The bytes that the store may need for one group of changes.
 const STORE_NEEDS: u64 = 4 << 20;
-/// The held room is given away in pieces of this size, in bytes.
+/// The bytes of the pieces in which held space is given away.
 const PIECE: u64 = 1 << 20;
 /// The store's files. Each is held open: closing any handle to them would let go of SQLite's locks.
 const STORE: [&str; 2] = ["store.sqlite", "store.sqlite-wal"];
-/// By so much each of them can grow without asking the disk, in bytes.
+/// The bytes by which each store file can grow without asking the disk.
 const AHEAD: u64 = 4 << 20;
-/// Of the reserve, one part in so many is held by the file.
+/// The divisor of the reserve: the file holds this part of it.
 const HELD_PART: u64 = 4;
-/// Of the room, one part in so many may be taken by what one user sent and no job needs.
+/// The divisor of the room: one user's uploads that no job needs may take this part of it.
 const UNUSED_PART: u64 = 2;
 
-/// What SQLite makes beside a store while it is open, in bytes: an index of its log, which is
-/// mapped into memory, so that a process ends at once where the disk cannot hold it.
+/// The bytes of SQLite's index beside an open store. It is mapped into memory, so that a process
+/// ends at once if the disk cannot hold it.
 const BESIDE: u64 = 1 << 20;
 
-/// Makes sure that the disk has room for what is made beside the store in `home` while it is open.
+/// Checks that the disk has room for the files that SQLite makes beside the store in `home`.
 ///
 /// # Errors
-/// If the disk is full. What cannot be tried is told where it is needed.
+/// Returns `StoreError::Full` if the disk is full. An attempt that fails for another reason is
+/// ignored: the real one will report it.
 pub(crate) fn look_for_room(home: &Path) -> Result<(), StoreError> {
     if is_full(home) {
         let dir = home.to_owned();
@@ -51,12 +51,14 @@ pub(crate) fn look_for_room(home: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The same for who comes beside a master that may run: that one has made what is needed.
+/// Checks like [`look_for_room`], but accepts a full disk if a master runs, since that one has made
+/// the files.
 pub(crate) fn look_for_room_beside(home: &Path) -> Result<(), StoreError> {
     look_for_room(home).or_else(|full| if runs(home) { Ok(()) } else { Err(full) })
 }
 
-/// Whether the disk of a directory is full: what counts is what can be had, not what it says.
+/// Whether the disk of a directory is full. It tries to allocate space, since the file system's own
+/// figures do not count.
 pub(crate) fn is_full(dir: &Path) -> bool {
     let path = dir.join(format!("room-{}.new", std::process::id()));
     let tried = File::options()
@@ -69,7 +71,7 @@ pub(crate) fn is_full(dir: &Path) -> bool {
     tried.is_err_and(|error| link::is_full(&error))
 }
 
-/// Fills a file.
+/// Allocates this many bytes of a file, by writing if the file system cannot allocate.
 fn take(mut file: &File, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
@@ -92,9 +94,9 @@ fn runs(home: &Path) -> bool {
 /// The room on the disk of one directory.
 pub(crate) struct DiskRoom {
     home: PathBuf,
-    /// What is never given to new work, in bytes.
+    /// The bytes that new work does not get.
     reserve: u64,
-    /// The file that holds a part of it, and its length.
+    /// The file that holds a part of the reserve, and its length.
     held: Mutex<Held>,
     store: Mutex<[Option<File>; STORE.len()]>,
 }
@@ -102,12 +104,12 @@ pub(crate) struct DiskRoom {
 struct Held {
     file: File,
     bytes: u64,
-    /// Whether the file system can hold room at all.
+    /// Whether the file system can allocate space at all.
     able: bool,
 }
 
 impl DiskRoom {
-    /// Holds room in `home`, a part of `reserve` bytes, as far as there is any.
+    /// Holds a part of `reserve` bytes in a file in `home`, as far as there is space.
     pub(crate) fn open(home: &Path, reserve: u64) -> Result<Self, LinkError> {
         let path = home.join("reserve");
         let failed = |e| LinkError::file("cannot make", &path)(e);
@@ -141,7 +143,7 @@ impl DiskRoom {
         Ok(room)
     }
 
-    /// Why nothing new is taken with the room that there is, if so, for the admin.
+    /// The reason, for the admin, if the free space suffices for no new work.
     fn takes_nothing_new(&self) -> Option<String> {
         let left = self.left();
         (left <= self.reserve).then(|| {
@@ -156,13 +158,13 @@ impl DiskRoom {
         })
     }
 
-    /// Bytes that can be written, those that the file holds included.
+    /// The bytes that can be written, with those that the file holds.
     pub(crate) fn left(&self) -> u64 {
         self.free().saturating_add(self.lock().bytes)
     }
 
-    /// Why new work that takes so many bytes gets no room, if so. What is going on gets what is
-    /// left.
+    /// The refusal of new work of this many bytes, if it would use the reserve. Running work gets
+    /// what is left.
     pub(crate) fn refuse_new(&self, bytes: u64) -> Option<Refusal> {
         let left = self.left();
         (left.saturating_sub(bytes) < self.reserve).then(|| {
@@ -174,15 +176,15 @@ impl DiskRoom {
         })
     }
 
-    /// How many bytes one user's content that no job needs may take, those that it takes now
-    /// included: as many as the master's settings say, and never more than a part of the room, so
-    /// that others can still submit.
+    /// The bytes that one user's uploads without a job may take, with those taken now (`now`): at
+    /// most the setting `most`, and at most a part of the room, so that others can still submit.
     pub(crate) fn for_unused(&self, now: u64, most: u64) -> u64 {
         let room = self.left().saturating_sub(self.reserve).saturating_add(now);
         most.min(room / UNUSED_PART)
     }
 
-    /// Why a result of so many bytes gets no room, if so. What the file holds is given away for it.
+    /// The refusal of a result of this many bytes, if they do not fit even after held space is
+    /// given away.
     pub(crate) fn refuse_result(&self, bytes: u64) -> Option<Refusal> {
         (!self.make_way(bytes)).then(|| {
             let what = format!("the master's disk is full: {} bytes are left", self.left());
@@ -194,8 +196,8 @@ impl DiskRoom {
         })
     }
 
-    /// Sees to it that so many bytes can be written beside what the store needs, and says whether
-    /// that is so.
+    /// Frees held space until this many bytes can be written beside the store's needs; false if
+    /// that does not suffice.
     pub(crate) fn make_way(&self, bytes: u64) -> bool {
         let needed = bytes.saturating_add(STORE_NEEDS);
         let missing = needed.saturating_sub(self.free());
@@ -217,7 +219,7 @@ impl DiskRoom {
         self.free() >= needed
     }
 
-    /// Holds again what was given away, once there is enough.
+    /// Allocates the held space again, once there is enough.
     pub(crate) fn tend(&self) {
         let whole = self.reserve / HELD_PART;
         let mut held = self.lock();
@@ -244,8 +246,8 @@ impl DiskRoom {
         }
     }
 
-    /// Sees to it that the store's files can grow. Where the disk is full already, or cannot do
-    /// that, they go without.
+    /// Allocates space behind the ends of the store's files. On a full disk, or one that cannot
+    /// allocate, they do without.
     pub(crate) fn extend_store(&self) {
         let mut files = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, slot) in STORE.iter().zip(files.iter_mut()) {
@@ -261,7 +263,7 @@ impl DiskRoom {
         }
     }
 
-    /// What cannot be asked is not taken for full.
+    /// The free bytes of the disk; if they cannot be read, the disk does not count as full.
     fn free(&self) -> u64 {
         files::free_bytes(&self.home).unwrap_or(u64::MAX)
     }
@@ -305,7 +307,7 @@ mod tests {
         assert_eq!(plenty.refuse_new(1 << 20), None);
         assert_eq!(plenty.takes_nothing_new(), None);
 
-        // A reserve that is larger than the disk: nothing new can have room on it.
+        // The reserve is larger than the disk: nothing new can have room on it.
         let scarce = DiskRoom::open(dir.path(), u64::MAX / 4).unwrap();
         let refusal = scarce.refuse_new(0).expect("refused");
         assert_eq!(refusal.code, RefusalCode::Unavailable);
@@ -340,7 +342,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let room = DiskRoom::open(dir.path(), 32 << 20).unwrap();
         assert_eq!(room.lock().bytes, 8 << 20);
-        // More than there is: everything that is held goes, and it is still not enough.
+        // More than there is: all held space is given away, and that is still not enough.
         assert!(!room.make_way(free(dir.path()) * 2));
         assert_eq!(room.lock().bytes, 0);
         room.tend();

@@ -26,13 +26,13 @@ use crate::store::{PeerStatus, Reader, Writer};
 use crate::uploads::Uploads;
 use crate::{Config, MasterError, compare, http, sessions, sweep, whole};
 
-/// How long the word that the master goes may take to leave this machine.
+/// The time that the last packets to peers may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// How often it is written down that the master is up, in minutes.
+/// The minutes between two notes that the master is up (`UpkeepAsk::NoteUp`).
 const UP_MINUTES: u64 = 10;
 
-/// What every session needs.
+/// The state that all sessions share.
 pub(crate) struct SessionContext {
     pub(crate) home: PathBuf,
     pub(crate) config: Config,
@@ -42,7 +42,7 @@ pub(crate) struct SessionContext {
     pub(crate) room: Arc<DiskRoom>,
     pub(crate) authority: Authority,
     pub(crate) ca_key_hash: [u8; 32],
-    /// What to tell those on other machines that this master's address is.
+    /// The address of this master for people on other machines.
     pub(crate) known_as: String,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) clock: Clock,
@@ -53,7 +53,7 @@ pub(crate) struct SessionContext {
 }
 
 impl SessionContext {
-    /// Notes in the audit log what was refused to whom; what happens often is counted.
+    /// Writes a refusal into the audit log; repeated ones are counted.
     pub(crate) fn refused(&self, who: &str, what: &'static str, subject: &str, why: &str) {
         tracing::warn!(who, what, subject, why, "refused");
         let who = who.to_owned();
@@ -122,7 +122,7 @@ pub async fn run(
     }
 
     let mut core_end = tokio::task::spawn_blocking(move || thread.join());
-    // Who cannot be found ends in order, too.
+    // A master whose addresses cannot be written ends in order, too.
     let found = written.is_ok();
     let shutdown = async move {
         if found {
@@ -143,7 +143,7 @@ pub async fn run(
     written
 }
 
-/// A master that is about to be reached.
+/// A master that is ready to accept connections.
 struct StartingMaster {
     grid: Uuid,
     state: Arc<SessionContext>,
@@ -157,8 +157,8 @@ struct StartingMaster {
     thread: core::Thread,
 }
 
-/// Looks at all that may keep a master from starting, on a store that is open, and starts its core
-/// last. Where it fails, the store is closed.
+/// Does everything that may keep a master from starting, on an open store, and starts its core
+/// last. If it fails, the store is closed.
 async fn begin(
     dir: &Path,
     mut store: Writer,
@@ -237,7 +237,7 @@ async fn begin(
     })
 }
 
-/// Lets in who comes, by every entrance.
+/// Accepts connections at every entrance.
 fn receive(state: &Arc<SessionContext>, entrances: &[Entrance]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for entrance in entrances {
@@ -249,8 +249,9 @@ fn receive(state: &Arc<SessionContext>, entrances: &[Entrance]) -> JoinSet<()> {
     tasks
 }
 
-/// The grid's number, and the seed of its connections; made at the first start. Where there is a
-/// CA, there is a store that knows its grid, also after a crash.
+/// The grid's number, and the seed of its connections; made at the first start. The store is
+/// committed before a CA is made, so that a CA implies a store that knows its grid, even after a
+/// crash.
 fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError> {
     let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
     let seed = store.meta("quic seed", rand::random)?;
@@ -259,8 +260,8 @@ fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError
     Ok((grid, seed))
 }
 
-/// Ends in order: what is known is written down, whoever is connected is told, and the core closes
-/// its store.
+/// Ends in order: writes the last notes, tells the connected peers, and has the core close its
+/// store.
 async fn end(state: &SessionContext, entrances: &[Entrance], mut tasks: JoinSet<()>) {
     tracing::info!("shutting down");
     write_the_last(state).await;
@@ -271,29 +272,29 @@ async fn end(state: &SessionContext, entrances: &[Entrance], mut tasks: JoinSet<
     }
     tasks.shutdown().await;
     farewell(entrances).await;
-    // Sessions that have not heard of it yet would keep it. A core that has failed meanwhile needs
-    // no word.
+    // Sessions that are still running hold handles that would keep the core alive. A core that
+    // failed meanwhile needs no message.
     let _ = state.core.ask::<()>(UpkeepAsk::Stop).await;
 }
 
-/// What is written down at an orderly end.
+/// Writes the last notes of an orderly end.
 async fn write_the_last(state: &SessionContext) {
-    // A core that has stopped has said so where its end is looked at.
+    // The end of the core's thread reports its failure.
     let repeats = state.counters.repeats(state.clock.now());
     let _ = state.core.ask::<()>(PeerAsk::Audit(repeats)).await;
     let _ = state.core.ask::<()>(UpkeepAsk::WriteExperience).await;
     let _ = state.core.ask::<()>(UpkeepAsk::NoteUp).await;
 }
 
-/// Gives the word that the master goes its time to leave.
+/// Gives the last packets time to leave.
 async fn farewell(entrances: &[Entrance]) {
     for entrance in entrances {
         let _ = tokio::time::timeout(GOODBYE, entrance.endpoint.wait_idle()).await;
     }
 }
 
-/// The same port on TCP, for those whom UDP does not reach. Most do without, so that it cannot be
-/// had ends nothing.
+/// Listens on the same port on TCP, for peers that UDP does not reach. If that fails the master
+/// goes on: most peers do without.
 async fn fallback(
     bound: SocketAddr,
     tls: rustls::ServerConfig,
@@ -312,7 +313,7 @@ async fn fallback(
     }
 }
 
-/// What is written down now and then while the master runs.
+/// Writes the periodic notes: repeated refusals each minute, and that the master is up.
 async fn minutely(state: Arc<SessionContext>) {
     let mut minutes = tokio::time::interval(Duration::from_secs(60));
     minutes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -328,7 +329,7 @@ async fn minutely(state: Arc<SessionContext>) {
     }
 }
 
-/// Looks now and then for hosts that take work and do not begin it.
+/// Asks the core regularly to take back attempts that hosts do not begin within `begin_within`.
 async fn take_back(state: Arc<SessionContext>) {
     let within = state.config.begin_within;
     let mut looks = tokio::time::interval(
@@ -352,7 +353,7 @@ fn core_result(
     }
 }
 
-/// Holds the directory for this process; the system lets go of it with the process.
+/// Locks the file `lock` in the directory; the lock ends with the process.
 fn lock(home: &Path) -> Result<File, MasterError> {
     let path = home.join("lock");
     let file = File::create(&path).map_err(LinkError::file("cannot make", &path))?;
@@ -365,7 +366,7 @@ fn lock(home: &Path) -> Result<File, MasterError> {
     }
 }
 
-/// Where somebody on this machine reaches a socket that is bound there.
+/// The address at which this machine itself reaches a bound socket.
 fn reachable(bound: SocketAddr) -> SocketAddr {
     let ip = if bound.ip().is_unspecified() {
         IpAddr::V4(Ipv4Addr::LOCALHOST)
@@ -375,14 +376,14 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-/// What others reach this machine by: its address on the way out, or its name where there is no way
-/// out.
+/// The address at which other machines reach this one: its address on the way out, or its name if
+/// there is none.
 fn known_as(bound: SocketAddr) -> String {
     if !bound.ip().is_unspecified() {
         return bound.to_string();
     }
 
-    // Nothing is sent: the system only says which address it would send from.
+    // Nothing is sent: the system only tells the address that it would send from.
     let way_out = || {
         let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), bound.port()))?;
@@ -419,13 +420,13 @@ fn write_addresses(
         None => drop(fs::remove_file(home.join("http-address"))),
     }
 
-    // Comes last: who waits for it finds everything else.
+    // This file is written last: a process that waits for it finds everything else.
     Ok(write("address", format!("{address}\n"))?)
 }
 
-/// Sees to it that whoever may read the master's directory can administer it: also where that
-/// identity was not used for so long that it has expired, or comes from a CA that gives way to
-/// another. An identity of another grid is left alone, and so is one that was revoked.
+/// Makes sure that a user who may read the master's directory can administer it, even if the
+/// identity there has expired unused or comes from a CA that is being replaced. An identity of
+/// another grid is left alone, and so is a revoked one.
 fn admit_local_admin(
     dir: &Path,
     authority: &Authority,
@@ -464,7 +465,7 @@ fn admit_local_admin(
     let validity = Validity::of(&known.certificate)?;
     let now_s = link::renewal::now_s();
 
-    // One of the future was made while the clock was wrong.
+    // A certificate from the future was made while the clock was wrong.
     let due = validity.is_due(now_s) || now_s < validity.from_s;
     if (due || known.ca != *authority.certificate())
         && matches!(store.standing(name.id, key_hash)?, PeerStatus::In(_))
@@ -508,7 +509,7 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
     Ok(())
 }
 
-/// The same with the store open, which is closed then; says which grid it is.
+/// Rotates the CA with the store open, closes the store, and returns the grid's number.
 fn rotate_with(
     home: &Path,
     mut store: Writer,

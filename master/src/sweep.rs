@@ -1,6 +1,5 @@
-//! Removes what nobody needs any more: jobs that were settled long ago where the admin wants that,
-//! content of forgotten jobs or of submissions that never came, and what was recorded of hosts long
-//! ago.
+//! Removes what nobody needs any more: jobs that settled long ago if the admin wants that, content
+//! of forgotten jobs or of submissions that did not come, and old records of hosts.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,11 +11,10 @@ use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
 use crate::operations::SweepHold;
 use crate::run::SessionContext;
 
-/// So many blobs are looked up in one turn of the core, so that nobody waits long.
+/// The most blobs that one turn of the core looks up, so that other asks do not wait long.
 const PORTION: usize = 1_000;
 
-/// Sweeps as often as content may become old, from a while after the start until the core has
-/// ended.
+/// Sweeps once per `content_grace`, first that long after the start, until the core has ended.
 pub(crate) async fn serve(state: Arc<SessionContext>) {
     let grace = state.config.content_grace.0.max(Duration::from_secs(1));
     let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + grace, grace);
@@ -24,7 +22,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
 
     loop {
         turns.tick().await;
-        // One host at a time, so that nobody waits long.
+        // Hosts are trimmed one at a time, so that other asks do not wait long.
         let Ok(hosts) = state.core.ask::<HostNames>(HostAsk::Names).await else {
             return;
         };
@@ -83,11 +81,11 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
     }
 }
 
-/// A blob with when somebody last counted on it.
+/// A blob with its last time of use.
 type Old = (BlobRef, SystemTime);
 
-/// Blobs that nobody has brought in, or counted on, for that long. Uploads that broke off that long
-/// ago go at once.
+/// The blobs that were not uploaded or used for `grace`. Partial uploads of that age are removed at
+/// once.
 fn old(blobs: &link::BlobStore, grace: Duration) -> std::io::Result<Vec<Old>> {
     let now = SystemTime::now();
     let is_old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age >= grace);

@@ -1,5 +1,5 @@
-//! Who is bringing content, and which host has brought what. What is not here: what users have
-//! brought, which is in the store (`store::uploads`), and the bytes.
+//! The uploads under way by user, and the blobs that each host has uploaded. `store::uploads` has
+//! those of users.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,18 +9,18 @@ use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, HostId};
 use uuid::Uuid;
 
-/// So much of what one host brought is remembered. A host that is asked again brings it again.
+/// The most blobs remembered of one host. A host uploads a forgotten one again when asked.
 const REMEMBERED: usize = 65_536;
 
-/// What is known of uploads while the master runs.
+/// The uploads that are known while the master runs.
 #[derive(Debug, Default)]
 pub(crate) struct Uploads {
     by_host: Mutex<BTreeMap<HostId, Brought>>,
-    /// How many bytes each user is bringing.
+    /// The bytes that each user is uploading now.
     under_way: Mutex<BTreeMap<Uuid, u64>>,
 }
 
-/// What one host brought, the oldest first.
+/// The blobs that one host has uploaded, the oldest first.
 #[derive(Debug, Default)]
 struct Brought {
     blobs: BTreeMap<BlobHash, (u64, u64)>,
@@ -43,7 +43,7 @@ impl Brought {
     }
 }
 
-/// An upload of a user's that has begun; dropped at its end.
+/// A user's upload under way; dropped at its end.
 #[derive(Debug)]
 pub(crate) struct BegunUpload<'a> {
     uploads: &'a Uploads,
@@ -52,12 +52,12 @@ pub(crate) struct BegunUpload<'a> {
 }
 
 impl Uploads {
-    /// Notes what a host has brought.
+    /// Notes a blob that a host has uploaded.
     pub(crate) fn note(&self, host: HostId, blob: BlobRef) {
         lock(&self.by_host).entry(host).or_default().note(blob);
     }
 
-    /// Whether this host has brought this content.
+    /// Whether this host has uploaded this content.
     pub(crate) fn brought(&self, host: HostId, blob: &BlobRef) -> bool {
         let by_host = lock(&self.by_host);
         by_host
@@ -66,8 +66,8 @@ impl Uploads {
             .is_some_and(|(size, _)| *size == blob.size)
     }
 
-    /// Begins an upload of so many bytes, if they fit beside what of this user's is there and is
-    /// not needed, and what is under way, into the `room` for such.
+    /// Begins an upload of this many bytes. It is refused if they do not fit into `room` beside the
+    /// user's `unused` bytes and the uploads under way.
     pub(crate) fn begin(
         &self,
         user: Uuid,

@@ -1,9 +1,9 @@
-//! Whether the store is the one that the master left: it is looked at before anything is changed. A
-//! grid whose store is lost would turn everybody away, so a master that finds such a thing does not
-//! start, and says how to go on.
+//! Checks that the store is the one that the master left, before anything is changed. A grid whose
+//! store is lost would refuse all its peers, so a master that finds this does not start, and says
+//! how to go on.
 //!
-//! What is not here: whether what the store holds makes sense ([`crate::store`],
-//! [`crate::operations`]).
+//! Whether the store's contents make sense is checked by [`crate::store`] and
+//! [`crate::operations`].
 
 use std::fmt;
 use std::fs::{self, File};
@@ -22,26 +22,26 @@ use crate::{Accept, MasterError, authority};
 
 const STORE: &str = "store.sqlite";
 const LOG: &str = "store.sqlite-wal";
-/// Clocks that are set by the network at each start may lie behind by so much, and it is noted now
-/// and then only that the master is up.
+/// The time by which the clock may lie behind the last note of the master being up: some clocks are
+/// set by the network only after a start.
 const SLACK: Span = Span::from_secs(600);
 
-/// How a store is not the one that the master left.
+/// The way in which a store is not the one that the master left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// There is none, though there are keys of a grid.
+    /// There is no store, though there are keys of a grid.
     Missing,
-    /// There is nothing in it, though there are keys of a grid.
+    /// The store is empty, though there are keys of a grid.
     Empty,
-    /// It is that of another grid than the keys.
+    /// The store belongs to another grid than the keys.
     OtherGrid,
-    /// It lacks the newest of what was acknowledged: so many groups of changes.
+    /// The store lacks this many of the newest acknowledged groups of changes.
     Older(u64),
     /// It was changed since the master ended in order.
     Changed,
-    /// It is not known how far it got: nothing that can be read says so.
+    /// No readable mark says how far the store got.
     Unmarked,
-    /// There are no keys of the grid, though the store has somebody in it.
+    /// There are no keys of the grid, though the store has identities.
     NoKeys,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Lost {
 }
 
 impl Lost {
-    /// What to do.
+    /// The remedy, shown to the admin.
     pub fn hint(self) -> &'static str {
         match self {
             Lost::Missing | Lost::Empty | Lost::OtherGrid => {
@@ -94,14 +94,14 @@ impl Lost {
         }
     }
 
-    /// Whether there is nothing to look at.
+    /// Whether there is no store to look at.
     pub(crate) fn is_empty(self) -> bool {
         matches!(self, Lost::Missing | Lost::Empty)
     }
 }
 
-/// Looks how the store in `home` is not the one that the master left, if so. Changes nothing. A
-/// store that cannot be read is somebody else's affair.
+/// Compares the store in `home` with its mark and the keys, and returns the difference, if any.
+/// Changes nothing. A store that cannot be read is reported by whoever opens it.
 pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
     let ca = authority::exists(home)?;
     let mark = marked(home);
@@ -124,7 +124,7 @@ pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
     Ok(known(&path, home, ca, mark)?.unwrap_or(changed.then_some(Lost::Changed)))
 }
 
-/// What the mark says. One that cannot be read is as good as none.
+/// The `Mark` beside the store; one that cannot be read counts as none.
 fn marked(home: &Path) -> Option<Marked> {
     Mark::read(home).unwrap_or_else(|error| {
         tracing::warn!(%error, "how far the store got cannot be read");
@@ -132,8 +132,8 @@ fn marked(home: &Path) -> Option<Marked> {
     })
 }
 
-/// What the store itself says; nothing where it says nothing, or agrees with what is around it. One
-/// that is a copy is older on purpose, and changed.
+/// The difference that the store itself shows. The outer `None` means that the store tells nothing,
+/// or agrees with its surroundings. `Some(None)` is a copy, which is older and changed on purpose.
 fn known(
     path: &Path,
     home: &Path,
@@ -175,16 +175,16 @@ fn log_bytes(home: &Path) -> u64 {
     fs::metadata(home.join(LOG)).map_or(0, |log| log.len())
 }
 
-/// What the store's file hashes to. Nobody in this process may have the store open: closing the
-/// file would let go of its locks.
+/// The hash of the store's file. Nobody in this process may have the store open: closing the file
+/// would release SQLite's locks.
 fn hash(home: &Path) -> io::Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     io::copy(&mut File::open(home.join(STORE))?, &mut hasher)?;
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Opens the store in `home` to write, if it is the one that the master left, or an admin takes it
-/// as it is.
+/// Opens the store in `home` to write, if it is the one that the master left or an admin accepts
+/// it.
 pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, MasterError> {
     crate::room::look_for_room(home)?;
     let lost = look(home)?;
@@ -197,7 +197,7 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
 
     let closed = marked(home).filter(|mark| mark.whole.is_some());
     if let Some(mark) = closed {
-        // From now on the file changes.
+        // From here on the file changes, and its hash no longer holds.
         let open = Marked {
             whole: None,
             ..mark
@@ -220,7 +220,7 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
     Ok(store)
 }
 
-/// Has the mark say again that the store was closed in order, where it did not come to change it.
+/// Restores the mark of an orderly end, if the store was not changed after all.
 fn close_again(home: &Path, mark: Marked) {
     let same = hash(home).ok() == mark.whole;
     if log_bytes(home) == 0
@@ -231,8 +231,8 @@ fn close_again(home: &Path, mark: Marked) {
     }
 }
 
-/// A clock that lies before what has happened already would make certificates that hold for nobody,
-/// and count leases anew. What the store does not say is no reason not to open it.
+/// Refuses a clock that is before a time at which the master was up: it would issue certificates
+/// that nobody accepts, and count leases anew. A store that names no such time is opened.
 fn look_at_clock(home: &Path, clock: Clock, accept: Accept) -> Result<(), MasterError> {
     let known = || StoreFacts::of(&store::open_to_look(&home.join(STORE)).ok()?.0).ok();
     let now = clock.now();
@@ -262,7 +262,7 @@ fn look_at_clock(home: &Path, clock: Clock, accept: Accept) -> Result<(), Master
     })
 }
 
-/// Notes beside the store from now on how far it gets.
+/// Writes the mark beside the store from now on, with each commit.
 pub(crate) fn watch(home: &Path, store: &mut Writer, grid: Uuid) -> Result<(), MasterError> {
     let marked = Marked {
         grid,
@@ -275,8 +275,8 @@ pub(crate) fn watch(home: &Path, store: &mut Writer, grid: Uuid) -> Result<(), M
     Ok(())
 }
 
-/// Notes how the store was left by what opened it and then came to nothing: nobody has it open any
-/// more. A store that has failed is not known to be whole.
+/// Notes the state of the store after a start that failed, once the store is closed. After an error
+/// of the store itself nothing is noted, as it may not be whole.
 pub(crate) fn note_refusal(home: &Path, error: &MasterError) {
     if matches!(error, MasterError::Store(_)) {
         return;
@@ -286,8 +286,8 @@ pub(crate) fn note_refusal(home: &Path, error: &MasterError) {
     }
 }
 
-/// Notes what the store's file hashes to, now that nobody writes to it. Where it has a log still,
-/// or this fails, it is only known how far it got.
+/// Notes the hash of the store's file after an orderly end. If the store still has a log, or this
+/// fails, the mark only says how far it got.
 pub(crate) fn note_end(home: &Path, grid: Uuid) {
     let note = || -> io::Result<()> {
         let Some(mark) = Mark::read(home)?.filter(|mark| mark.grid == grid) else {
@@ -357,8 +357,7 @@ mod tests {
         Ok(incarnation.0)
     }
 
-    /// Leaves behind what there is when a master is killed: what is in its files before it closes
-    /// them.
+    /// Leaves the files as a killed master does: with their bytes from before the store is closed.
     fn killed(home: &Path, store: Writer) {
         let files = [STORE, LOG, "mark"];
         let left = files.map(|name| (home.join(name), fs::read(home.join(name)).unwrap()));
@@ -500,7 +499,7 @@ mod tests {
         note_refusal(dir.path(), &refused);
         assert!(is_closed(dir.path()));
 
-        // Nothing is said of a store that failed, and nothing of one that somebody has open.
+        // Nothing is noted of a store that failed, or of one that is open.
         let store = open(dir.path(), clock(), Accept::default()).unwrap();
         note_refusal(
             dir.path(),
@@ -509,7 +508,7 @@ mod tests {
         assert!(!is_closed(dir.path()));
         drop(store);
 
-        // A store that could not be opened, and is what it was.
+        // A store that could not be opened stays as it was.
         note_end(dir.path(), mark.grid);
         let whole = Mark::read(dir.path()).unwrap().unwrap();
         Mark::write(

@@ -12,16 +12,16 @@ use std::path::PathBuf;
 
 use simulator::figure::{Figure, draw};
 
-/// What is asked of a report.
+/// The options of a report.
 #[derive(Debug, Clone, Default)]
 pub struct Brief {
     /// The seed of everything random.
     pub seed: u64,
     /// The number of threads; the report is the same on any number.
     pub threads: usize,
-    /// Whether fewer runs do.
+    /// Whether fewer runs suffice.
     pub quick: bool,
-    /// The number of runs of each experiment, where it is not the report's own.
+    /// The number of runs of each experiment, if it differs from the report's own.
     pub runs: Option<u32>,
     /// The path of the KTH-SP2 log in the Standard Workload Format, if it is available.
     pub log: Option<PathBuf>,

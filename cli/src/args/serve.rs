@@ -1,5 +1,5 @@
-//! Words of the commands that run deskgrid itself and let machines join: master, worker, token,
-//! login, host, demo.
+//! Defines the flags of the commands that run deskgrid itself and let machines join: master,
+//! worker, token, login, host, demo.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -131,7 +131,7 @@ pub(crate) struct MasterArgs {
     pub tied: bool,
 }
 
-/// An address for HTTP, or none.
+/// An address for HTTP, or `none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http {
     /// Serve there.
@@ -339,7 +339,7 @@ pub(crate) struct EnrolArgs {
     pub rejoin: bool,
 }
 
-/// `HOST:PORT`; the port is the usual one where only a host is given.
+/// Parses `HOST:PORT`; the default port is 7411.
 fn master_address(given: &str) -> Result<String, String> {
     const USUAL: u16 = 7411;
     let example = "write HOST:PORT, such as grid.example.org:7411";
@@ -348,7 +348,7 @@ fn master_address(given: &str) -> Result<String, String> {
     }
 
     let (host, port) = match given.rsplit_once(':') {
-        // An address of IPv6 has brackets where a port stands behind it.
+        // An IPv6 address has brackets if a port follows it.
         Some((host, _)) if host.contains(':') && !host.ends_with(']') => (given, None),
         Some(_) if given.ends_with(']') => (given, None),
         Some((host, port)) => (host, Some(port)),

@@ -76,7 +76,8 @@ impl Core {
                 attempt,
                 verdict,
             } => {
-                // An attempt that could not even be described to its host has no completion.
+                // If an attempt could not be described to its host, `delivered` belongs to another
+                // one.
                 let of_it = |of: &&Delivered| of.completion.attempt == attempt;
                 if let Some(delivered) = delivered.filter(of_it) {
                     return self.on_acknowledge(host, delivered, verdict);
@@ -119,7 +120,7 @@ impl Core {
         }
     }
 
-    /// An attempt stands still, so that another task has its slot.
+    /// Freezes an attempt on its host, so that another task gets its slot.
     fn on_freeze(
         &mut self,
         host: HostId,
@@ -245,7 +246,7 @@ impl Core {
     ) -> Result<(), StoreError> {
         let attempt = completion.attempt;
         if verdict == Verdict::Taken {
-            // Also of an attempt that had been given up as lost, and whose late result counts.
+            // The attempt may have been given up as lost: its late result counts.
             let why = &completion.outcome;
             let state = self.state_after(attempt, &EndReason::Delivered(why.clone()));
             self.store
@@ -255,7 +256,7 @@ impl Core {
                 self.count_host(host, 1, 0)?;
             }
         } else {
-            // What it left is of no use. What it took was taken all the same.
+            // Its outputs are of no use, but the time that it used counts.
             let spent = Spent::of(completion);
             self.store.attempt_spent(host, &spent, *ended)?;
         }

@@ -1,6 +1,6 @@
-//! The one door into the core: every `Ask`, a closed enum of plain values, and the `CoreReply` to
-//! each. Sessions, what goes on by the clock, and the simulated world all come in here. What is not
-//! here: who may ask (`sessions::rights`), and what is done (the module of each noun).
+//! The interface of the core: every `Ask`, a closed enum of plain values, and the `CoreReply` to
+//! each. Sessions, periodic tasks and the simulator all come in here. `sessions::rights` decides
+//! who may ask; each noun's own module does what is asked.
 
 mod hosts;
 mod jobs;
@@ -23,19 +23,19 @@ pub use jobs::{JobAsk, Submitting};
 pub use peers::{PeerAsk, Redeeming, TokenWish};
 pub use upkeep::UpkeepAsk;
 
-/// Something asked of the core.
+/// A request to the core.
 pub enum Ask {
-    /// About jobs and their tasks.
+    /// A request about jobs and their tasks.
     Job(JobAsk),
-    /// About hosts, and what their workers say.
+    /// A request about hosts, or a message of a worker.
     Host(HostAsk),
-    /// About who is let in.
+    /// About identities, join tokens and the audit log.
     Peer(PeerAsk),
-    /// What a master does by itself.
+    /// About the master's own upkeep.
     Upkeep(UpkeepAsk),
 }
 
-/// The hosts by number.
+/// The hosts by number, with their names.
 pub(crate) type HostNames = Vec<(HostId, String)>;
 
 /// Declares the replies, each with the conversion from its value and back.
@@ -77,11 +77,11 @@ replies! {
     Count(u64),
     /// Numbers of jobs.
     Ids(IdSet),
-    /// A submission was taken, or was not.
+    /// The outcome of a submission.
     Submitted(Box<Result<SubmitReply, Refusal>>),
     /// Tasks were requested.
     Requested(RequestOutcome),
-    /// How many tasks of each job, or whether it, changed; `None` where there is no such user.
+    /// Each job with 1 if sharing it changed, else 0; `None` if there is no such user.
     Shared(Option<Vec<(JobId, u64)>>),
     /// Jobs as they are now.
     Jobs(Vec<JobView>),
@@ -97,7 +97,7 @@ replies! {
     Hosts(Result<Vec<HostView>, String>),
     /// The names of all hosts.
     Names(HostNames),
-    /// The wait for so many free hosts.
+    /// The predicted wait for free hosts.
     Wait(WaitView),
     /// Whether a host needs some content.
     Needs(ContentNeed),
@@ -128,15 +128,15 @@ pub struct WrongReply;
 /// An ask on its way to the core.
 pub(super) struct Asking {
     pub(super) ask: Ask,
-    /// Takes the reply, if somebody waits.
+    /// Takes the reply, if a session waits for it.
     pub(super) tell: Option<oneshot::Sender<CoreReply>>,
     /// Given back once the core has considered the ask.
     pub(super) turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Core {
-    /// Does what is asked. What it changes is durable only at the end of the group, and until then
-    /// nobody is told the reply.
+    /// Handles an ask. Its changes are durable only after `finish_group`, and no reply is sent
+    /// before.
     ///
     /// # Errors
     /// If the store fails; the core ends then.

@@ -7,8 +7,8 @@ use common::template::{PLACEHOLDERS, TemplateValues};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput};
 use common::{AttemptId, Span};
 
-/// Builds the assignment of `attempt` on `host`, with its time limit, the interval of its reports,
-/// and the saved state it starts from.
+/// Builds the `Assignment` of `attempt` on `host`, with its time limit, the interval of its
+/// reports, and the checkpoint that it starts from.
 ///
 /// # Errors
 /// If an input's name, expanded, is no portable path.

@@ -1,5 +1,5 @@
-//! How hosts were available: what workers record, kept for a while. What is not here: what is made
-//! of it.
+//! Stores the availability intervals that workers record, for a configured time. `windows` derives
+//! the lengths of idle windows from them.
 
 use common::availability::AvailabilityInterval;
 use common::wire::worker::MAX_STRETCHES;
@@ -9,14 +9,14 @@ use super::{Core, SessionId};
 use crate::Config;
 use crate::store::StoreError;
 
-/// What is said to end later than this from now comes from a clock that is wrong.
+/// The time ahead of now up to which an interval may end: a later end comes from a wrong clock.
 const AHEAD: Span = Span::from_secs(3_600);
 /// The most rows for one host, whatever its worker sends: three months of a change every ten
 /// seconds.
 const MOST_ROWS: u32 = 800_000;
 const DAY: Span = Span::from_secs(86_400);
 
-/// For how long it is kept.
+/// The time for which records are kept; `None` keeps none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retention(Option<Span>);
 
@@ -28,8 +28,9 @@ impl Retention {
 }
 
 impl Core {
-    /// A worker says how its host was available. It is told once that is durable; what is not
-    /// taken, because it was said before or cannot be, it need not say again either.
+    /// Stores a worker's recorded availability, and acknowledges it once it is durable. Records
+    /// that are left out, as known or impossible, are acknowledged too: the worker need not send
+    /// them again.
     pub(super) fn on_recorded(
         &mut self,
         host: HostId,
@@ -63,7 +64,7 @@ impl Core {
         Ok(())
     }
 
-    /// Removes what is recorded of a host and older than it is to be kept.
+    /// Removes a host's records that are older than the retention.
     pub(super) fn trim_availability(&mut self, host: HostId) -> Result<(), StoreError> {
         let oldest = match self.availability {
             _ if !self.believes_clock() => Time(0),

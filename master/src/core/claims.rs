@@ -41,7 +41,7 @@ impl Core {
     /// claim beyond that.
     pub(super) fn believed(&mut self, host: HostId, claimed: Spent) -> Result<Spent, StoreError> {
         let Some(assigned) = self.store.assigned(claimed.attempt, host)? else {
-            // Nothing of such an attempt counts.
+            // Nothing counts of an attempt that the host was not given.
             return Ok(Spent {
                 ran: Span::ZERO,
                 suspended: Span::ZERO,
@@ -50,7 +50,7 @@ impl Core {
             });
         };
 
-        // A clock that was set back meanwhile says nothing of how long it was.
+        // If the clock was set back meanwhile, the elapsed time is unknown.
         let had = if assigned > self.now {
             Span(i64::MAX.unsigned_abs() / 4)
         } else {

@@ -1,6 +1,5 @@
-//! Records the content that users sent, counts the bytes of it that none of their jobs needs, and
-//! decides what a host needs for its attempts. The bytes and the limits on sending are handled
-//! elsewhere.
+//! Records users' uploads, counts their bytes that no job of the user needs, and decides which
+//! content a host needs for its attempts. The transfer and its limits live in `sessions::content`.
 
 use common::content::BlobHash;
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span};
@@ -13,13 +12,13 @@ use crate::store::StoreError;
 pub enum ContentNeed {
     /// The host needs the content itself.
     This,
-    /// Only if one of these lists of files has it: they are the states from which its attempts
-    /// start.
+    /// The host needs the content if one of these lists of files names it: they are the checkpoints
+    /// from which its attempts start.
     FilesOf(Vec<BlobRef>),
 }
 
 impl Core {
-    /// Notes that `user` has sent this content.
+    /// Notes that `user` has uploaded this content.
     pub(super) fn content_came(&mut self, user: &str, blob: BlobRef) -> Result<(), StoreError> {
         let unused = self.store.content_came(user, blob, self.now)?;
         if unused > 0 {
@@ -29,7 +28,7 @@ impl Core {
         Ok(())
     }
 
-    /// The bytes that a user has sent and that none of that user's jobs needs.
+    /// The bytes that a user has uploaded and that none of that user's jobs needs.
     pub(super) fn unused_of(&self, user: &str) -> u64 {
         self.unused.get(user).copied().unwrap_or(0)
     }
@@ -53,8 +52,8 @@ impl Core {
         Ok(())
     }
 
-    /// Forgets who sent content more than `grace` ago if no job of the sender needs it: the sender
-    /// must then send it again.
+    /// Forgets uploads made more than `grace` ago that no job of the sender needs: the sender must
+    /// then upload the content again.
     pub(super) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
         self.store.trim_content_of(self.now - grace)?;
         self.count_unused()
@@ -80,8 +79,8 @@ impl Core {
         Ok(tasks.len())
     }
 
-    /// Whether the host needs this content: for an attempt that is on its books, as an input or for
-    /// the state that it starts from.
+    /// Whether the host needs this content for one of its attempts: as an input, or for the
+    /// checkpoint that the attempt starts from.
     pub(super) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<ContentNeed, StoreError> {
         let mut lists = Vec::new();
         for attempt in self

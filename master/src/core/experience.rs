@@ -12,7 +12,7 @@ const KEY: &str = "experience";
 /// The least time between two writes: a crash may lose what was learned within the last minute.
 const WRITE_EVERY: Span = Span::from_secs(60);
 
-/// The time of the last write, and whether there is a reason for another.
+/// The time of the last write, and whether another one is due.
 #[derive(Debug, Default)]
 pub(super) struct Notebook {
     written: Time,
@@ -40,7 +40,7 @@ impl Core {
         self.notebook.due = true;
     }
 
-    /// Writes the experience if there is a reason and the last write is at least `WRITE_EVERY` ago.
+    /// Writes the experience if it is due and the last write is at least `WRITE_EVERY` ago.
     pub(crate) fn write_experience_if_due(&mut self) -> Result<(), StoreError> {
         let soon = self.now.since(self.notebook.written) < WRITE_EVERY;
         if self.notebook.due && !soon {

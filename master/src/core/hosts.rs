@@ -1,4 +1,4 @@
-//! Hosts: their sessions, what their workers say, and what can be shown of them.
+//! Hosts: their sessions, the messages of their workers, and their views.
 
 use std::collections::VecDeque;
 
@@ -27,13 +27,13 @@ pub(super) struct Host {
     draining: bool,
     /// The owner of the host, as an admin named it.
     pub(super) owner: Option<String>,
-    /// The host that stands for all of its owner's, as the scheduler was last told; itself where
-    /// nothing was said.
+    /// The host that stands for all hosts of the same owner, as the scheduler was last told; the
+    /// host itself by default.
     pub(super) party: Option<HostId>,
     /// The time since which this process has known the host.
     known: Time,
     heard: Option<Time>,
-    /// The part of a slot's processor that tasks could have when it was last heard of.
+    /// The share of a slot's processor that tasks could have, as last reported.
     cpu: Option<f32>,
     finished: u64,
     lost: u64,
@@ -41,29 +41,30 @@ pub(super) struct Host {
     revoked: bool,
     /// The runs of its worker that were seen.
     runs: WorkerRuns,
-    /// Whether it has claimed an impossible time for an attempt.
+    /// Whether the host has claimed an impossible time for an attempt.
     claimed_wildly: bool,
 }
 
-/// The runs of a host's worker, as each names itself.
+/// The runs of a host's worker, each with the number it gave itself.
 #[derive(Debug, Default)]
 struct WorkerRuns {
-    /// The one that is there, or was last.
+    /// The present run, or the last one.
     current: Option<Uuid>,
-    /// Some before it, the oldest first.
+    /// Earlier runs, the oldest first.
     before: VecDeque<Uuid>,
 }
 
-/// A completion that a host delivers.
+/// A `Completion` that a host delivers.
 pub(super) struct Delivered {
     pub(super) completion: Completion,
     /// The end of its attempt.
     pub(super) ended: Time,
 }
 
-/// The memory that there must be for each attempt, running or frozen, before another is frozen.
+/// The memory in MiB that a host must have for each attempt, running or frozen, before another one
+/// is frozen.
 const FROZEN_MIB: u64 = 512;
-/// The most cores that are believed of a host.
+/// The most cores that a host is believed to have.
 const MOST_CORES: u32 = 4_096;
 /// The most earlier runs of a worker that are remembered.
 const RUNS: usize = 32;
@@ -85,7 +86,7 @@ impl WorkerRuns {
     }
 }
 
-/// A worker that has said hello.
+/// A worker that has sent `Hello`.
 pub struct Connected {
     /// The host that its certificate names.
     pub host: HostId,
@@ -210,7 +211,7 @@ impl Core {
         }
     }
 
-    /// A worker said hello. An earlier session of the same host ends.
+    /// Opens a session for a worker that said hello. An earlier session of the same host ends.
     pub(super) fn on_connected(&mut self, connected: Connected) -> Result<(), StoreError> {
         if self.is_revoked(connected.host) {
             return Ok(());
@@ -250,7 +251,8 @@ impl Core {
             .or_insert_with(|| Host::new(name.clone(), now));
 
         if host.session.replace((session, outbox)).is_some() {
-            // Also after a connection that died unnoticed; only its repetition is a reason to look.
+            // This also happens after a connection that died unnoticed; only repetitions are
+            // suspicious.
             tracing::warn!(
                 host = name,
                 "a newer session replaces an older one: do two workers use one identity?"
@@ -264,7 +266,8 @@ impl Core {
         host.heard = Some(now);
         host.cpu = Some(status.cpu);
 
-        // What waited for the session before is settled by what the worker says it holds.
+        // Mail for the earlier session is dropped: the held attempts that the worker lists settle
+        // it.
         self.mail.remove(&id);
         self.step(Event::HostOffers { host: id, offers })?;
         self.tell_windows(id)?;
@@ -292,8 +295,8 @@ impl Core {
         Ok(())
     }
 
-    /// A run of a host's worker says which one it is. Gives the answer to one that another has
-    /// replaced before.
+    /// Enters a run of a host's worker. A run that another one has replaced before gets a
+    /// `Refusal`.
     pub(super) fn on_instance(
         &mut self,
         id: HostId,
@@ -324,7 +327,7 @@ impl Core {
         self.audit(&name, "clone", "its identity", Err(&why))
     }
 
-    /// A session ended. If the host has another one by now, that changes nothing.
+    /// Ends a session. Nothing changes if the host has a newer one.
     pub(super) fn on_disconnected(
         &mut self,
         id: HostId,
@@ -346,8 +349,8 @@ impl Core {
         }
     }
 
-    /// Something that a host's worker said, in the words of the scheduler. What an earlier session
-    /// said late counts no more: the present one has said what is held.
+    /// Gives the scheduler an `Event` of a host's worker. A late event of an earlier session is
+    /// dropped: the present session has reported what the host holds.
     pub(super) fn on_event(
         &mut self,
         host: HostId,
@@ -365,10 +368,10 @@ impl Core {
         self.hosts.get(&id).is_some_and(|host| host.revoked)
     }
 
-    /// A host is let in no more: what it holds is to run elsewhere, and what it still says does not
+    /// Shuts out a revoked host: its attempts are to run elsewhere, and its messages no longer
     /// count.
     pub(super) fn on_revoked(&mut self, id: HostId) -> Result<(), StoreError> {
-        // Its session stays until whoever revokes closes the connection, with the reason.
+        // Its session stays until the revoking session closes the connection, with the reason.
         if let Some(host) = self.hosts.get_mut(&id) {
             host.revoked = true;
         }
@@ -381,7 +384,7 @@ impl Core {
         current.is_some_and(|(current, _)| *current == session) && !self.is_revoked(id)
     }
 
-    /// A heartbeat; it wants an answer.
+    /// Takes a heartbeat with the host's `Status`; it is to be answered.
     pub(super) fn on_heartbeat(
         &mut self,
         host: HostId,
@@ -396,8 +399,8 @@ impl Core {
         self.on_event(host, session, Event::HostHeard { host, status, held })
     }
 
-    /// An attempt ended, whichever session says so. Its completion is acknowledged, one way or the
-    /// other, after the commit.
+    /// Takes a `Delivery` from any session of the host. Its completion is acknowledged after the
+    /// commit, whether it counts or not.
     pub(super) fn on_delivery(
         &mut self,
         host: HostId,
@@ -436,8 +439,7 @@ impl Core {
         facts.map_or(1, |facts| facts.cores.clamp(1, MOST_CORES))
     }
 
-    /// Whether the host has claimed nothing before, since the master was started, that cannot be
-    /// true.
+    /// Whether this is the host's first impossible claim since the master started.
     pub(super) fn first_wild_claim(&mut self, id: HostId) -> bool {
         self.hosts
             .get_mut(&id)
@@ -457,7 +459,7 @@ impl Core {
         };
         match owner {
             Some(reason) => tracing::info!(host = host.name, %state, %reason),
-            // Between ready and busy with every task: of interest only to those who look closely.
+            // Changes between ready and busy come with every task: too many for a higher log level.
             None => tracing::debug!(host = host.name, %state),
         }
     }
@@ -498,8 +500,8 @@ impl Core {
         })
     }
 
-    /// The hosts of these names (a name, or `host-N`; none given: all), with the attempts of all
-    /// jobs or of one user's. A name that no host has is the error.
+    /// The views of the hosts of these names (a name, or `host-N`; none given: all), with the
+    /// attempts of all jobs or of one user's. The error is a name that no host has.
     pub(super) fn host_views(
         &self,
         names: &[String],
@@ -541,7 +543,7 @@ impl Core {
 
     fn host_view(&self, id: HostId) -> Option<HostView> {
         let host = self.hosts.get(&id)?;
-        // Enrolled, but never started: there is nothing to show yet but its name.
+        // The host has enrolled but not started: only its name is known.
         let facts = host.facts.clone().unwrap_or_else(|| HostFacts {
             name: host.name.clone(),
             slots: 0,
@@ -585,7 +587,7 @@ impl Core {
         })
     }
 
-    /// The name of a host, for lists that the store made.
+    /// The names of all hosts, for lists that the store makes.
     pub(super) fn host_names(&self) -> Vec<(HostId, String)> {
         self.hosts
             .iter()

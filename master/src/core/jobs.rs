@@ -27,15 +27,15 @@ use crate::store::{NewJob, Promised, RequestKey, StoreError};
 /// A job that is not settled.
 pub(super) struct UnsettledJob {
     pub(super) spec: Arc<JobSpec>,
-    /// The job as it is written and shown, but for what the scheduler knows: its state and counts.
+    /// The job's view as stored and shown, except its state and counts, which the scheduler knows.
     pub(super) view: JobView,
-    /// Whether it was only disclosed at first.
+    /// Whether it was submitted as disclosed.
     pub(super) disclosed: bool,
     /// Bytes of its spec.
     bytes: u64,
     /// The promise made for its deadline, if any.
     pub(super) promised: Option<Promised>,
-    /// Whether it may be kept when it was to start.
+    /// Whether the store may hold a prediction of its start.
     pub(super) foretold: bool,
 }
 
@@ -56,12 +56,12 @@ pub struct SubmitReply {
     pub width: Option<WidthView>,
 }
 
-/// A submission that was not taken.
+/// The refusal of a submission.
 pub(crate) type SubmitError = Refusal;
 
-/// The present state of a job that is not settled, task by task.
+/// The present tasks and attempts of an unsettled job.
 pub struct LiveJob {
-    /// The tasks in each state that is known from memory.
+    /// The tasks in each state that memory knows.
     pub states: Vec<(TaskState, IdSet)>,
     /// Live attempts.
     pub attempts: BTreeMap<AttemptId, RunningAttempt>,
@@ -71,18 +71,18 @@ pub struct LiveJob {
 pub struct RunningAttempt {
     /// Its state.
     pub state: AttemptState,
-    /// The reason for its suspension, or what it waits for.
+    /// The reason for its suspension or its wait.
     pub reason: Option<String>,
     /// The start of the present suspension, if it is suspended.
     pub suspended_since: Option<Time>,
-    /// Run time as last heard.
+    /// The run time as last reported.
     pub ran: Span,
-    /// Time suspended, this time included.
+    /// The time suspended, the present suspension included.
     pub suspended: Span,
 }
 
 impl UnsettledJob {
-    /// Notes that an attempt is started; whether it is the job's first.
+    /// Notes the start of an attempt, and returns whether it is the job's first.
     pub(super) fn on_start(&mut self, now: Time) -> bool {
         let first = self.view.started.is_none();
         self.view.started.get_or_insert(now);
@@ -90,13 +90,12 @@ impl UnsettledJob {
     }
 }
 
-/// The encoded form by which two submissions are compared. It does not depend on the time of
-/// submission.
+/// Encodes a submission, so that two can be compared. The time of submission is not part of it.
 fn body(spec: &JobSpec, asked: &SubmitOptions, disclosed: bool) -> Result<Vec<u8>, StoreError> {
     postcard::to_stdvec(&(spec, asked, disclosed)).map_err(|e| StoreError::Content(e.to_string()))
 }
 
-/// The refusal of a deadline that was over before the job came.
+/// The refusal of a deadline that was past before the job came.
 fn past(since: Option<Span>) -> Refusal {
     let what = match since {
         Some(since) => format!("the deadline is past: it was {since} ago by the master's clock"),
@@ -107,8 +106,8 @@ fn past(since: Option<Span>) -> Refusal {
     Refusal::new(RefusalCode::Invalid, what, hint)
 }
 
-/// The refusal of a submission that names content which is not here, or not its user's to name: the
-/// answer is the same.
+/// The refusal of a submission that names content which is missing, or not its user's to name: the
+/// answer does not tell the two apart.
 pub(crate) fn content_is_missing(hash: &BlobHash) -> Refusal {
     let what = format!("the content {hash} of an input is not here");
     Refusal::new(
@@ -134,7 +133,7 @@ fn estimator(spec: &JobSpec, user: &str) -> Estimator {
     }
 }
 
-/// The part of a job that the scheduler works with.
+/// The `Bag` that the scheduler keeps of a job.
 fn bag(
     (spec, estimates): (&JobSpec, Vec<Span>),
     user: &str,
@@ -160,7 +159,7 @@ fn bag(
     }
 }
 
-/// The view of a job of which nothing was tried.
+/// The `JobView` of a job that has had no attempt.
 fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
     JobView {
         job,
@@ -215,8 +214,8 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> RunningAttempt {
 }
 
 impl Core {
-    /// Takes a submission that [`super::check_spec`] has passed, or says why not. Nothing is
-    /// remembered of one that is not taken.
+    /// Takes a submission that [`super::check_spec`] has passed, or refuses it. A refused one
+    /// leaves no trace.
     pub(super) fn submit(
         &mut self,
         submitting: Submitting,
@@ -246,8 +245,8 @@ impl Core {
             return Ok(Err(refusal));
         }
 
-        // However long its files took to come here, or whatever the client's clock says: a date
-        // stays that date.
+        // A date stays that date, however long the files took to arrive and whatever the client's
+        // clock says.
         spec.rules.deadline = asked
             .deadline
             .map(|date| date.since(self.now))
@@ -325,7 +324,7 @@ impl Core {
         }))
     }
 
-    /// The answer to a submission whose request made a job before, if it is the same.
+    /// The answer to a repeated request that made the same job before.
     fn repeated(
         &self,
         (request, user, body_hash): (RequestId, &str, [u8; 32]),
@@ -382,7 +381,8 @@ impl Core {
         )))
     }
 
-    /// Why a user has to wait before another job of so many bytes is taken, if so.
+    /// The refusal of another job of `bytes` by a user who has as many unsettled jobs, or bytes of
+    /// specs, as the limits allow.
     fn beyond_limits(&self, user: &str, bytes: u64) -> Option<Refusal> {
         let limits = &self.limits;
         let (jobs, open) = self.open_of.get(user).copied().unwrap_or_default();
@@ -412,7 +412,7 @@ impl Core {
         self.jobs.insert(id, job);
     }
 
-    /// A job is settled.
+    /// Removes a settled job from memory.
     pub(super) fn leave(&mut self, id: JobId) {
         let Some(job) = self.jobs.remove(&id) else {
             return;
@@ -426,14 +426,14 @@ impl Core {
         }
     }
 
-    /// The content of an input that is not here, if there is any.
+    /// The refusal of a spec that names an input whose content is missing.
     fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
         let command = spec.work.command()?;
         let BlobRef { hash, .. } = command.blobs().find(|blob| !self.blobs.has(blob))?;
         Some(content_is_missing(&hash))
     }
 
-    /// Reads back what a restart interrupted.
+    /// Restores the state that the last stop interrupted from the store.
     pub(super) fn restore(&mut self) -> Result<(), StoreError> {
         self.recall_experience()?;
         for host in self.store.restore_hosts()? {
@@ -454,7 +454,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a job of the store into memory again. The reason of its state is not taken over.
+    /// Loads a job of the store into memory again, without the reason of its state.
     pub(super) fn bring_back(
         &mut self,
         restored: crate::store::RestoredJob,
@@ -500,13 +500,13 @@ impl Core {
         })
     }
 
-    /// Stops the tasks (none given: all) of a job, and says how many were affected.
+    /// Cancels these tasks of a job (`None`: all), and returns the number affected.
     pub(super) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return Ok(0);
         };
         self.step(Event::JobCancelled { job, tasks })?;
-        // A job that is settled by this has left the scheduler: then everything that was open is
+        // A job that settles here has left the scheduler: then everything that was open is
         // cancelled.
         let cancelled = |after: TaskCounts| after.cancelled - before.cancelled;
         Ok(self
@@ -515,14 +515,14 @@ impl Core {
             .map_or(before.total - before.settled(), cancelled))
     }
 
-    /// Makes failed and cancelled tasks of a job wait again, and says how many.
+    /// Makes failed and cancelled tasks of a job wait again, and returns their number.
     pub(super) fn retry(
         &mut self,
         job: JobId,
         tasks: &IdSet,
         only_failed: bool,
     ) -> Result<u64, StoreError> {
-        // No rank is of use alone.
+        // A single rank is of no use without the others.
         let tried_again =
             |restored: &crate::store::RestoredJob| restored.spec.work.ranks().is_none();
         let Some(restored) = self.store.restore_job(job)?.filter(tried_again) else {
@@ -550,7 +550,7 @@ impl Core {
         Ok(count)
     }
 
-    /// Removes a settled job with its results; false for one that is not settled.
+    /// Removes a settled job with its results; false if the job is not settled.
     pub(super) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
         if self.jobs.contains_key(&job) {
             return Ok(false);
@@ -575,12 +575,12 @@ impl Core {
         Ok(true)
     }
 
-    /// Removes those of these blobs, each with when somebody last counted on it, that no job needs,
-    /// and says how many bytes that were.
+    /// Removes the blobs of these that no job needs and that were not used since the given time,
+    /// and returns their bytes.
     pub(super) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for (blob, at) in old {
-            // Counted on meanwhile, or needed: it stays.
+            // A blob that was used meanwhile, or is needed, stays.
             if self.blobs.modified(&blob.hash) != Some(*at) || self.store.needs_blob(&blob.hash)? {
                 continue;
             }
@@ -603,14 +603,13 @@ impl Core {
         Ok(bytes)
     }
 
-    /// Whether an unsettled job is this user's.
+    /// Whether this unsettled job is the user's.
     pub(super) fn is_of(&self, job: JobId, user: &str) -> bool {
         self.jobs.get(&job).is_some_and(|job| job.view.user == user)
     }
 
-    /// The jobs of these that are not settled, as they are now. Of those in these states (none
-    /// given: any) it says when they should start, if they wait, and when the first `forecasts`
-    /// should be done.
+    /// The views of the unsettled ones of these jobs. Those in `states` (none given: any) get a
+    /// predicted start if they wait, and the first `forecasts` of them a predicted end.
     pub(super) fn live_jobs(
         &self,
         jobs: &IdSet,
@@ -630,7 +629,7 @@ impl Core {
         views
     }
 
-    /// Every job that is not settled, of all or of one user with those shared with that user.
+    /// Every unsettled job: of all users, or of one user with the jobs shared with that user.
     pub(super) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
         let visible = |id: &JobId, job: &UnsettledJob| {
             user.is_none_or(|(user, shared)| job.view.user == *user || shared.contains(id.0))
@@ -642,14 +641,14 @@ impl Core {
             .collect()
     }
 
-    /// The jobs of `jobs` that are not settled.
+    /// The unsettled ones of `jobs`.
     pub(super) fn open_of(&self, jobs: &IdSet) -> IdSet {
         jobs.iter()
             .filter(|id| self.jobs.contains_key(&JobId(*id)))
             .collect()
     }
 
-    /// The job's view without forecast, promise, limits, start and width.
+    /// The job's `JobView` without forecast, promise, limits, start and width.
     fn view(&self, id: JobId) -> Option<JobView> {
         let job = self.jobs.get(&id)?;
         let mut tasks = self.scheduler.job_counts(id).unwrap_or_default();
@@ -667,7 +666,7 @@ impl Core {
         })
     }
 
-    /// The present state of a job's tasks; none of a settled job.
+    /// The present tasks and attempts of a job; `None` if it is settled.
     pub(super) fn live_job(&self, job: JobId) -> Option<LiveJob> {
         self.jobs.get(&job)?;
         let states = [
@@ -736,7 +735,7 @@ impl Core {
         })
     }
 
-    /// Writes the job as it is now to the store.
+    /// Stores the job's view with this state.
     pub(super) fn write_job(
         &mut self,
         id: JobId,
@@ -753,7 +752,7 @@ impl Core {
         })
     }
 
-    /// The predicted finish of the job, with its interval.
+    /// The predicted finish of the job as a `Forecast` with its interval.
     fn forecast(&self, id: JobId) -> Option<Forecast> {
         let scheduler::Prediction { finish, low, high } = self.scheduler.predict(id, self.now)?;
         Some(Forecast {
@@ -762,7 +761,7 @@ impl Core {
         })
     }
 
-    /// Notes the first prediction that can be made of a job's makespan.
+    /// Stores the first prediction of a job's makespan that can be made.
     pub(super) fn predict(&mut self, id: JobId) {
         let open = self
             .jobs
@@ -785,13 +784,13 @@ impl Core {
             .is_some_and(|job| job.spec.rules.checkpoint)
     }
 
-    /// Whether a state of this attempt can be of use, and is this host's to save.
+    /// Whether a checkpoint of this attempt can be of use, and is this host's to save.
     pub(super) fn takes_state(&self, host: HostId, attempt: AttemptId) -> Result<bool, StoreError> {
         Ok(self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)?)
     }
 
-    /// Keeps a complete state of an attempt, if it is one that this host was given and that can
-    /// still be of use.
+    /// Keeps a complete checkpoint, if the host was given the attempt and the checkpoint can still
+    /// be of use.
     pub(super) fn on_saved(
         &mut self,
         host: HostId,
@@ -816,7 +815,7 @@ impl Core {
         Ok(())
     }
 
-    /// Notes that a state of an attempt was not saved, or not used.
+    /// Notes that a checkpoint of an attempt was not saved, or not used.
     pub(super) fn on_not_saved(
         &mut self,
         host: HostId,
@@ -835,12 +834,12 @@ impl Core {
         Ok(())
     }
 
-    /// The job that a request made.
+    /// The job that this request made, if any.
     pub(crate) fn job_of(&self, request: RequestId) -> Result<Option<JobId>, StoreError> {
         Ok(self.store.job_of_request(request)?.map(|known| known.job))
     }
 
-    /// A job as the store has it.
+    /// The job's record in the store.
     pub(crate) fn stored(
         &self,
         job: JobId,
@@ -848,7 +847,7 @@ impl Core {
         self.store.restore_job(job)
     }
 
-    /// The number of jobs that are not settled.
+    /// The number of unsettled jobs.
     pub(crate) fn open_jobs(&self) -> usize {
         self.jobs.len()
     }

@@ -1,6 +1,6 @@
-//! Limits the bytes kept of executed tasks that nobody has requested, for each user and in all. The
-//! oldest are evicted first. A user whose share is full has no more disclosed work started,
-//! whatever is kept of others. The rows live in `store::kept`; content is swept.
+//! Limits the bytes kept of outputs of executed tasks that nobody has requested, for each user and
+//! in all. The oldest are evicted first. A user whose share is full gets no more disclosed work
+//! started, whatever is kept of others. The rows live in `store::kept`; their content is swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +11,26 @@ use super::Core;
 use crate::limits::Limits;
 use crate::store::{Removed, StoreError, bytes_left};
 
-/// From this part of a user's share on, in per cent, nothing more of that user's is started that
-/// nobody has requested.
+/// The part of a user's share, in per cent, from which on no more unrequested work of that user is
+/// started.
 const FULL: u64 = 90;
-/// A share that has overflown stays full until less than this part of it is kept, in per cent:
-/// outputs of one size never come below it by what had to go for the next.
+/// The part of a share, in per cent, below which a share that overflowed is no longer full.
+/// Evicting one output to make room for another of the same size does not reach it.
 const ROOMY: u64 = 50;
 
-/// The bytes that are kept, and the limits.
+/// The bytes kept of unrequested outputs, and their limits.
 #[derive(Debug, Default)]
 pub(super) struct KeptBytes {
-    /// Of all users together, and of one.
+    /// The limits in bytes: of all users together, and of one.
     most: (u64, u64),
     by_user: BTreeMap<String, u64>,
     total: u64,
-    /// Users whose own outputs were more than their shares since one was last requested, forgotten
-    /// or removed for others.
+    /// Users whose own outputs overflowed their shares, until one is requested, forgotten, or
+    /// evicted for another user.
     overflown: BTreeSet<String>,
     /// Users whose shares are full, as the scheduler was last told.
     full: BTreeSet<String>,
-    /// Users of whom other outputs are kept than when the scheduler was last told.
+    /// Users whose kept bytes have changed since the scheduler was last told.
     stirred: BTreeSet<String>,
 }
 
@@ -68,22 +68,22 @@ impl KeptBytes {
         self.by_user.get(user).copied().unwrap_or(0)
     }
 
-    /// Whether so many bytes are at least this part of a user's share, which is never more than
-    /// there may be of all.
+    /// Whether `bytes` are at least `percent` of a user's share, which is at most the limit of all
+    /// users together.
     fn fill(&self, bytes: u64, percent: u64) -> bool {
         u128::from(bytes) * 100 >= u128::from(self.most.0.min(self.most.1)) * u128::from(percent)
     }
 
-    /// Whether a user's share is as good as full, with so many bytes more. Where not even one
-    /// output fits, nothing is kept, and nobody could make room.
+    /// Whether a user's share counts as full with `more` bytes. It is not full while nothing is
+    /// kept: if not even one output fits, nobody could make room.
     fn is_full(&self, user: &str, more: u64) -> bool {
         let bytes = self.of_user(user).saturating_add(more);
         let overflown = self.overflown.contains(user) && self.fill(bytes, ROOMY);
         bytes > 0 && (self.fill(bytes, FULL) || overflown)
     }
 
-    /// Something of `whose` is removed, since there is more of `by` now. Who fills a share
-    /// overflows it; who had to give way to others has room.
+    /// Takes an evicted output of `whose` off the books; the new output of `by` was the reason. If
+    /// `by` fills the share, it overflows; a user evicted for another has room.
     fn remove(&mut self, whose: &str, bytes: u64, by: &str) {
         if self.fill(self.of_user(by), FULL) {
             self.overflown.insert(by.to_owned());
@@ -106,7 +106,7 @@ impl KeptBytes {
 }
 
 impl Core {
-    /// Keeps what an attempt did and left; where nobody has requested its task, only as long as
+    /// Stores an attempt's `Completion`; the outputs of an unrequested task are kept only while
     /// there is room.
     pub(super) fn keep_result(
         &mut self,
@@ -164,8 +164,8 @@ impl Core {
         Ok(())
     }
 
-    /// Tells the scheduler of everybody of whom more or less is kept than before, whether there is
-    /// room for what more of their disclosed tasks would leave.
+    /// Tells the scheduler, for every user whose kept bytes have changed, whether the share is
+    /// full.
     pub(super) fn tell_stirred(&mut self) -> Result<(), StoreError> {
         let stirred = std::mem::take(&mut self.shelf.stirred);
         stirred.iter().try_for_each(|user| self.tell_share_of(user))
@@ -204,14 +204,13 @@ impl Core {
         self.tell_share_of(user)
     }
 
-    /// After a restart: whose shares are full.
+    /// Tells the scheduler after a restart which users' shares are full.
     pub(super) fn tell_shares(&mut self) -> Result<(), StoreError> {
         let users: Vec<String> = self.shelf.by_user.keys().cloned().collect();
         users.iter().try_for_each(|user| self.tell_share_of(user))
     }
 
-    /// Tasks of a job were requested, of which some may have been executed and their results
-    /// removed: those run again.
+    /// Runs requested tasks of a job again whose outputs were evicted.
     pub(super) fn run_removed_again(
         &mut self,
         job: JobId,

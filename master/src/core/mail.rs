@@ -8,7 +8,7 @@ use quinn::{Connection, VarInt};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Everything for one host.
+/// The changes for one host, in the order in which they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct HostMail {
     /// The `Welcome`, sent first.
@@ -27,7 +27,7 @@ pub(crate) struct HostMail {
     pub(crate) hold: Vec<(AttemptId, bool)>,
     /// Completions that are durable.
     pub(crate) acknowledge: Vec<AttemptId>,
-    /// Held attempts that are of no use.
+    /// Held attempts that the host is to abandon.
     pub(crate) abandon: Vec<AttemptId>,
     /// Whether a heartbeat wants its answer.
     pub(crate) beat: bool,
@@ -37,12 +37,12 @@ pub(crate) struct HostMail {
     pub(crate) refuse: Option<Refusal>,
 }
 
-/// Messages grow to about this size; with one more entry of at most as much they stay below the
+/// The bytes to which messages grow; with one more entry of at most as much they stay below the
 /// frame limit.
 const FULL: usize = 100 * 1024;
-/// More than any id takes.
+/// An upper bound on the bytes of an id.
 const ID_BYTES: usize = 24;
-/// The largest assignment that is taken, as [`assignment_bytes`] counts.
+/// The bytes of the largest assignment that is taken, as [`assignment_bytes`] counts.
 pub(crate) const MAX_ASSIGNMENT: usize = FULL;
 
 /// Returns an upper bound on the bytes that an assignment takes in a message.
@@ -69,13 +69,13 @@ pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
         .map(|input| text(input.path.as_str()) + 48)
         .sum::<usize>();
 
-    // The fixed part of it, a saved state included, takes less than this.
+    // The fixed part, with a checkpoint, takes less than these ids.
     12 * ID_BYTES + strings + env + inputs + command.stdin.as_ref().map_or(0, |p| text(p.as_str()))
 }
 
 impl HostMail {
-    /// Takes an assignment out that is not on its way yet; whether there was one. An order to end
-    /// what is assigned behind it would come too early.
+    /// Takes out an assignment that was not sent yet; false if there is none. An order to stop it
+    /// would arrive before it.
     pub(crate) fn take_back(&mut self, attempt: AttemptId) -> bool {
         let before = self.assign.len() + self.together.len();
         self.assign
@@ -156,7 +156,7 @@ impl HostMail {
     }
 }
 
-/// Assignments in portions that fit a message.
+/// Splits assignments into portions of at most `FULL` bytes, as [`assignment_bytes`] counts.
 fn batches(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
     let mut batches = Vec::<Vec<Assignment>>::new();
     let mut bytes = 0;
@@ -177,25 +177,26 @@ fn batches(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
     batches
 }
 
-/// The most messages that may wait for a worker that does not read them.
+/// The most messages that wait for a worker that does not read them.
 const WAITING: usize = 1_024;
 
-/// The way to a worker. Dropping it ends the session, and so does a worker that does not read.
+/// The queue of messages to a worker. Dropping it ends the session, and so does a worker that does
+/// not read.
 pub struct Outbox {
     tx: Sender<ToWorker>,
-    /// Ends the session.
+    /// Closes the session.
     close: Box<dyn Fn() + Send>,
 }
 
 impl Outbox {
-    /// The way to the worker of this connection, and what comes out at its end.
+    /// The queue to the worker of this connection, and its receiving end.
     pub(crate) fn new(connection: Connection) -> (Self, Receiver<ToWorker>) {
         Self::closing(Box::new(move || {
             connection.close(VarInt::from_u32(2), b"it does not read what it is told");
         }))
     }
 
-    /// The way to a worker without a connection: one that does not read is told nothing more.
+    /// The queue to a worker without a connection. If it is full, messages are dropped.
     pub(crate) fn loose() -> (Self, Receiver<ToWorker>) {
         Self::closing(Box::new(|| {}))
     }
@@ -205,8 +206,8 @@ impl Outbox {
         (Self { tx, close }, rx)
     }
 
-    /// Sends, or ends the session. A session that is going away takes nothing; what was in the
-    /// message is settled when the worker is back.
+    /// Sends a message, or closes the session if the queue is full. A session that is closing takes
+    /// nothing: the worker's next session settles what the message held.
     pub(super) fn send(&self, message: ToWorker) {
         if matches!(self.tx.try_send(message), Err(TrySendError::Full(_))) {
             (self.close)();

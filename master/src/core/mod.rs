@@ -1,6 +1,6 @@
-//! The one thread that owns the scheduler and the store's writer. It keeps the step law: take what
-//! has come, step the scheduler for each event, make everything durable in one commit, and only
-//! then send and answer. While a commit runs, the next group collects.
+//! The one thread that owns the scheduler and the store's writer. It works in groups: take all asks
+//! that have arrived, step the scheduler for each event, make everything durable in one commit, and
+//! only then send messages and replies. While a commit runs, the next group collects.
 
 mod agree;
 mod apply;
@@ -59,27 +59,27 @@ pub(crate) use mail::{HostMail, Outbox};
 pub(crate) use peers::Judged;
 pub(crate) use speculation::RequestOutcome;
 
-/// At most this much is taken into one commit, so that answers do not wait for ever under load.
+/// The most asks in one commit, so that replies do not wait without bound under load.
 const GROUP: usize = 4_096;
-/// How often the thread looks at the clock when nothing happens.
+/// The longest time between two looks at the clock.
 const BEAT: Span = Span::from_secs(1);
-/// A gap longer than this between two looks means that the machine, or this process, stood still.
+/// The gap between two looks from which the machine, or this process, counts as having stood still.
 const PAUSE: Span = Span::from_secs(5);
 
-/// The core's thread, with why it ended.
+/// The core's thread, with its result.
 pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
-/// Asks the core from any task.
+/// A `Handle` by which any task asks the core.
 #[derive(Clone)]
 pub(crate) struct CoreHandle {
     inbox: Sender<Asking>,
-    /// Counts changes of any job, for those who watch progress.
+    /// Counts changes of any job, for clients that watch progress.
     pub(crate) changed: watch::Receiver<u64>,
-    /// Counts settled jobs, for those who wait for the end.
+    /// Counts settled jobs, for clients that wait for the end.
     pub(crate) settled: watch::Receiver<u64>,
 }
 
-/// The scheduler with everything that it drives.
+/// The scheduler with the store and the mail that it drives.
 pub(crate) struct Core {
     now: Time,
     laws: SafetyRules,
@@ -87,22 +87,22 @@ pub(crate) struct Core {
     scheduler: Scheduler,
     incarnation: Incarnation,
     blobs: Box<dyn Contents>,
-    /// The disk; none where there is none to look after.
+    /// The disk to look after, if there is one.
     room: Option<Arc<DiskRoom>>,
-    /// Whether what a host cannot start is charged to that host, and not to the task.
+    /// Whether an attempt that a host cannot start is charged to that host, and not to the task.
     benching: bool,
     jobs: BTreeMap<JobId, jobs::UnsettledJob>,
-    /// Of each user that has any: how many jobs are not settled, and the bytes of their specs.
+    /// The number of unsettled jobs of each user, and the bytes of their specs.
     open_of: BTreeMap<String, (u32, u64)>,
     hosts: BTreeMap<HostId, hosts::Host>,
     mail: BTreeMap<HostId, HostMail>,
-    /// Replies that are told when the group is durable.
+    /// Replies to send once the group is durable.
     replies: Vec<(oneshot::Sender<CoreReply>, CoreReply)>,
-    /// Events that follow from effects, stepped before anything else.
+    /// Events that follow from effects, stepped before all others.
     follow: Vec<Event>,
-    /// When the start of a job was last predicted to be compared with what comes.
+    /// The time at which the start of a job was last predicted and stored.
     foretold: Time,
-    /// Jobs settled by the present event; they leave memory when it is done.
+    /// Jobs settled by the present event; they leave memory after it.
     leaving: Vec<JobId>,
     effects: Vec<Effect>,
     recorder: Option<Recorder>,
@@ -110,27 +110,28 @@ pub(crate) struct Core {
     availability: availability::Retention,
     limits: Limits,
     jobs_kept: retention::JobRetention,
-    /// Before that nothing is forgotten because it is old.
+    /// The time before which nothing is forgotten for its age.
     ageing_from: Time,
-    /// What was executed and not requested.
+    /// The outputs kept of executed tasks that nobody has requested.
     shelf: kept::KeptBytes,
-    /// How many bytes users have sent that no job of theirs needs.
+    /// The bytes of each user's uploads that no job of that user needs.
     unused: BTreeMap<String, u64>,
-    /// Jobs that are over and of which nothing more is needed, as their users said.
+    /// Settled jobs of which their users need nothing more.
     dropped: BTreeSet<JobId>,
-    /// How many attempts a host holds frozen for each of its slots, at most.
+    /// The most attempts that a host holds frozen for each of its slots.
     frozen_per_slot: u32,
-    /// Results that are to be compared beside the core.
+    /// Takes results to be compared beside the core.
     compare: UnboundedSender<Comparison>,
-    /// Results that wait for a program of the user's, with those that were there before.
+    /// Results that wait for the user's comparison program, with the earlier results of their
+    /// tasks.
     undecided: BTreeMap<AttemptId, Vec<AttemptId>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
-    /// The present group is the last one.
+    /// Whether the present group is the last one.
     stopping: bool,
 }
 
-/// The core has ended: nothing can be asked of it any more.
+/// The error of asks after the core has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopped;
 
@@ -145,7 +146,7 @@ impl From<Stopped> for Refusal {
 }
 
 impl CoreHandle {
-    /// Asks, and gives the reply once everything that it says is durable.
+    /// Asks the core, and returns the reply once it is durable.
     pub(crate) async fn ask<T: TryFrom<CoreReply>>(
         &self,
         ask: impl Into<Ask>,
@@ -157,13 +158,13 @@ impl CoreHandle {
         reply.map_err(|_| Stopped)
     }
 
-    /// Asks for something for which nobody waits.
+    /// Asks the core without waiting for a reply.
     pub(crate) fn tell(&self, ask: impl Into<Ask>) {
-        // A core that has ended needs to know nothing more.
+        // A core that has ended needs no more messages.
         let _ = self.send(ask.into(), None, None);
     }
 
-    /// As `tell`; the turn is over once the core has considered it.
+    /// Asks like `tell`, and gives `turn` back once the core has considered the ask.
     pub(crate) fn tell_in_turn(&self, ask: impl Into<Ask>, turn: OwnedSemaphorePermit) {
         let _ = self.send(ask.into(), None, Some(turn));
     }
@@ -179,8 +180,9 @@ impl CoreHandle {
     }
 }
 
-/// Opens the store's contents into a core and starts its thread. The thread ends, with its result
-/// and a closed store, when it is told to or every handle is gone; and when the store fails.
+/// Loads the store into a core and starts its thread. The thread ends, with its result and a closed
+/// store, when it is told to or every handle is gone. It also ends if the store fails, without
+/// closing it.
 pub(crate) fn start(
     clock: Clock,
     store: Writer,
@@ -204,8 +206,8 @@ pub(crate) fn start(
         .spawn(move || {
             let ended = core.run(&asked, clock);
             if ended.is_err() {
-                // A store that failed is not closed: closing it would copy into it what may never
-                // have reached the disk. What is durable is read again at the next start.
+                // A store that failed is not closed: closing would copy pages into it that may not
+                // have reached the disk. The next start reads what is durable.
                 std::mem::forget(core);
             }
             ended
@@ -223,18 +225,18 @@ pub(crate) fn start(
     ))
 }
 
-/// What lies around a core.
+/// The core's surroundings.
 pub(crate) struct Around {
     /// The content of files.
     pub(crate) blobs: Box<dyn Contents>,
-    /// The disk, if there is one to look after.
+    /// The disk to look after, if there is one.
     pub(crate) room: Option<Arc<DiskRoom>>,
-    /// Where results go that are to be compared beside the core.
+    /// Takes results to be compared beside the core.
     pub(crate) compare: UnboundedSender<Comparison>,
 }
 
 impl Core {
-    /// A core with what the store holds, which counts this as one more start of the master.
+    /// Loads the store into a core, and counts this as one more start of the master.
     pub(crate) fn begin(
         now: Time,
         mut store: Writer,
@@ -339,7 +341,7 @@ impl Core {
         self.store.empty_log()
     }
 
-    /// Does what is asked, and has the reply told when the group is durable.
+    /// Handles an ask; its reply goes to `tell` once the group is durable.
     pub(crate) fn consider(
         &mut self,
         ask: Ask,
@@ -350,7 +352,7 @@ impl Core {
         Ok(())
     }
 
-    /// How long nothing needs to be done if nothing comes.
+    /// The time until something is due if no ask arrives.
     pub(crate) fn patience(&self, now: Time) -> Span {
         self.scheduler
             .next_wakeup()
@@ -358,7 +360,7 @@ impl Core {
             .min(BEAT)
     }
 
-    /// It is now this late: what is due happens.
+    /// Sets the present time, and does what is due.
     pub(crate) fn look_at_clock(&mut self, now: Time) -> Result<(), StoreError> {
         let before = std::mem::replace(&mut self.now, now);
         let gap = self.now.since(before);
@@ -377,7 +379,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sees to it that what comes can be written down, also where others have filled the disk.
+    /// Keeps enough of the disk free for the store, even if others have filled it.
     fn look_at_disk(&self) {
         if let Some(room) = &self.room {
             room.make_way(0);
@@ -386,12 +388,13 @@ impl Core {
         }
     }
 
-    /// One event, all its effects, and what follows from them.
+    /// Steps the scheduler with one event, and applies all its effects and the events that
+    /// `follow`.
     fn step(&mut self, event: Event) -> Result<(), StoreError> {
         self.step_with(event, None)
     }
 
-    /// As `step`, for an event that may deliver a completion.
+    /// Steps like `step`, for an event with the completion that it delivers.
     fn step_with(&mut self, event: Event, delivered: Option<&Delivered>) -> Result<(), StoreError> {
         self.follow.push(event);
         while let Some(event) = self.follow.pop() {
@@ -418,7 +421,7 @@ impl Core {
         Ok(())
     }
 
-    /// Makes the group durable, then sends and answers.
+    /// Commits the group, then sends the mail and the replies.
     pub(crate) fn finish_group(&mut self) -> Result<(), StoreError> {
         if !self.laws.acknowledge_after_commit {
             self.send_and_reply();
@@ -449,12 +452,12 @@ impl Core {
             self.send(host, mail);
         }
         for (tell, reply) in self.replies.drain(..) {
-            // The asker may have gone away meanwhile; that changes nothing.
+            // The asker may be gone by now.
             let _ = tell.send(reply);
         }
     }
 
-    /// How often the master has been started on this store.
+    /// The incarnation of this start, greater than that of every earlier start on this store.
     pub(crate) fn incarnation(&self) -> Incarnation {
         self.incarnation
     }

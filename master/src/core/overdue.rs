@@ -73,7 +73,7 @@ impl Core {
             let late = match live.phase {
                 Phase::Queued => within,
                 Phase::Staging => Span(within.0.saturating_mul(STAGING)),
-                // A ready attempt waits for other ranks; one in any other phase was begun.
+                // A ready attempt waits for other ranks; an attempt in any other phase has begun.
                 _ => {
                     works.insert(live.host, true);
                     continue;

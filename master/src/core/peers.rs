@@ -15,16 +15,16 @@ fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
     *blake3::hash(secret).as_bytes()
 }
 
-/// The outcome of an approval or a revocation of an identity.
+/// The outcome of an approval or a revocation.
 pub enum Judged {
-    /// Done.
+    /// The identity was approved or revoked.
     Done(Peer),
-    /// There is nobody of that name.
+    /// No identity has this name.
     Nobody,
 }
 
 impl Core {
-    /// Adds an entry to the audit log: what somebody did, or why not.
+    /// Adds an entry to the audit log: an action, or the reason why it was refused.
     pub(super) fn audit(
         &mut self,
         who: &str,
@@ -44,7 +44,7 @@ impl Core {
         })
     }
 
-    /// Adds entries that others have made.
+    /// Adds entries that were made elsewhere.
     pub(super) fn audit_all(&mut self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         entries
             .iter()
@@ -101,12 +101,12 @@ impl Core {
         ))
     }
 
-    /// Every token.
+    /// The views of all tokens.
     pub(super) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
         self.store.tokens()
     }
 
-    /// Makes a token useless; false where there is none.
+    /// Revokes a token; false if there is none.
     pub(super) fn revoke_token(&mut self, by: &str, id: u32) -> Result<bool, StoreError> {
         let revoked = self.store.revoke_token(id)?;
         if revoked {
@@ -116,8 +116,7 @@ impl Core {
         Ok(revoked)
     }
 
-    /// Lets somebody with a token in, or says why not. The certificate that goes with it is to
-    /// expire at `expires`.
+    /// Admits a peer with a token, or refuses it. Its certificate is to expire at `expires`.
     pub(super) fn redeem(&mut self, redeeming: Redeeming) -> Result<Redeemed, StoreError> {
         let Redeeming {
             from,
@@ -199,7 +198,7 @@ impl Core {
         self.store.expiry_of(id)
     }
 
-    /// Lets somebody in who waits for it.
+    /// Approves an identity that waits for it.
     pub(super) fn approve(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
         let Some(peer) = self.store.peer_named(name)? else {
             return Ok(Judged::Nobody);
@@ -209,7 +208,7 @@ impl Core {
         Ok(Judged::Done(peer))
     }
 
-    /// Lets somebody in no more. What a host held waits for another one. The caller closes the
+    /// Revokes an identity. The attempts of a host wait for another one. The caller closes the
     /// connections.
     pub(super) fn revoke(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
         let Some(peer) = self.store.peer_named(name)? else {
@@ -224,8 +223,7 @@ impl Core {
         Ok(Judged::Done(peer))
     }
 
-    /// Everybody of these names (none given: everybody) who has joined. A name that nobody has is
-    /// the error.
+    /// The identities of these names (none given: all). The error is a name that nobody has.
     pub(super) fn identities(
         &self,
         names: &[String],
@@ -241,8 +239,8 @@ impl Core {
         Ok(Ok(all))
     }
 
-    /// Lets another user look at jobs, or ends that; none where there is no such user. Gives for
-    /// how many that is news.
+    /// Shares jobs with another user, or ends that; `None` if there is no such user. Returns each
+    /// job with whether this changed it.
     pub(super) fn share(
         &mut self,
         by: &str,

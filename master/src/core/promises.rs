@@ -19,7 +19,7 @@ use super::Core;
 use crate::store::{Promised, StoreError};
 
 impl Core {
-    /// The quality of one estimator's estimates.
+    /// The quality of an `Estimator`'s estimates.
     pub(super) fn quality(&self, estimator: &Estimator) -> Option<QualityView> {
         self.scheduler
             .estimates()
@@ -43,8 +43,7 @@ impl Core {
     /// Tests the admission of a bag that is submitted now, if it has a deadline; the inner error is
     /// the counter-offer.
     ///
-    /// # Errors
-    /// Says why it can be promised nothing at all.
+    /// Returns the refusal of a bag that can be promised nothing at all.
     pub(super) fn test(
         &self,
         bag: &Bag,
@@ -69,7 +68,7 @@ impl Core {
         }
     }
 
-    /// The promise that an offer makes to a bag with a deadline.
+    /// The view of the promise that an `Offer` makes to a bag with a deadline.
     pub(super) fn promise_view(&self, bag: &Bag, offer: Offer) -> Option<PromiseView> {
         Some(PromiseView {
             deadline: bag.terms.deadline?,
@@ -80,7 +79,7 @@ impl Core {
         })
     }
 
-    /// The refusal of a bag that no deadline can be promised now, with what to do about it.
+    /// The refusal of a bag that no deadline can be promised now, with a hint.
     fn no_promise(&self, refused: &Refused, why: String) -> Refusal {
         let (code, what, hint) = match refused {
             Refused::NoEstimate => {
@@ -107,7 +106,7 @@ impl Core {
         Refusal::new(code, what, hint)
     }
 
-    /// Why no host takes work, by how many.
+    /// The reason why no host takes work, with the number of hosts in each state.
     fn no_hosts(&self) -> String {
         let mut counts = BTreeMap::new();
         for id in self.hosts.keys() {
@@ -132,7 +131,7 @@ impl Core {
         }
     }
 
-    /// Stores the promise made to the job.
+    /// Stores the `Offer` that the job was promised.
     pub(super) fn on_promised(&mut self, id: JobId, offer: Offer) -> Result<(), StoreError> {
         let Offer {
             finish,
@@ -162,7 +161,7 @@ impl Core {
         Ok(())
     }
 
-    /// An attempt of the job was killed to make room: whoever asks about the job is told.
+    /// Tells the job's user that an attempt was killed to make room.
     pub(super) fn tell_policed(
         &mut self,
         attempt: AttemptId,
@@ -181,12 +180,13 @@ impl Core {
             .filter(|state| !state.settled())
         {
             Some(state) => self.write_job(id, state, None),
-            // It is written when the job is settled, which comes next.
+            // The reason is written when the job settles, which comes next.
             None => Ok(()),
         }
     }
 
-    /// Tasks of the job were tried again by hand: its promise was made anew, or counts no more.
+    /// Updates the job's promise after tasks were retried by hand: it was made anew, or counts no
+    /// more.
     pub(super) fn renew_promise(&mut self, id: JobId) -> Result<(), StoreError> {
         let keeping = self.scheduler.keeping(id, self.now);
         let Some(promised) = self.jobs.get_mut(&id).and_then(|job| job.promised.as_mut()) else {
@@ -205,7 +205,7 @@ impl Core {
         self.store.keep_promise(id, &promised)
     }
 
-    /// The present state of the job's promise.
+    /// The present `PromiseStatus` of the job.
     pub(super) fn promise_status(&self, id: JobId) -> Option<PromiseStatus> {
         let promised = self.jobs.get(&id)?.promised.as_ref()?;
         if let Some(withdrawn) = promised.withdrawn() {
@@ -234,7 +234,8 @@ impl Core {
             .map(|limits| limits_view(limits, bag.rules.checkpoint))
     }
 
-    /// Whether an attempt of this job that was killed at this limit had it from what was learned.
+    /// Whether the limit at which an attempt of this job was killed was learned, and not set by the
+    /// user.
     pub(super) fn learned_limit(&self, id: JobId, limit: Span) -> bool {
         self.jobs
             .get(&id)
@@ -242,7 +243,7 @@ impl Core {
     }
 }
 
-/// The most limits of a sequence that are shown: later ones are hardly ever needed.
+/// The most limits of a sequence that are shown: later ones are hardly needed.
 const TOLD: usize = 16;
 
 /// Builds the view of learned limits; `keeps` says whether the job's tasks write checkpoints.
@@ -309,12 +310,11 @@ pub(super) fn quality_view(quality: Quality) -> Option<QualityView> {
     })
 }
 
-/// For so long after an answer the date in it can be asked for at least.
+/// The least time after an answer for which its date can still be asked for.
 const TO_ASK: Span = Span::from_secs(2);
 
-/// The earliest deadline as a date that can be asked for as it is printed: nothing is done while
-/// nobody asks, so that what was the earliest deadline a moment ago comes too soon now. A whole
-/// second.
+/// Rounds the earliest deadline up to a whole second, and adds `TO_ASK`: no work is done while the
+/// user reads the answer, so the earliest deadline of now is too early a moment later.
 fn askable(earliest: Time) -> Time {
     let second = Span::from_secs(1).0;
     Time(
@@ -325,7 +325,7 @@ fn askable(earliest: Time) -> Time {
     )
 }
 
-/// The state of a promise, of whose tasks `failed` have failed for good, and the reason.
+/// The state of a promise and its reason; `failed` of its tasks have failed for good.
 fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String) {
     let Keeping {
         deadline,

@@ -1,6 +1,6 @@
-//! Writes down every event that the scheduler is given and what follows, so that the run can be
-//! replayed. Only where the configuration names a file; never synced, and never a reason for the
-//! master to stop.
+//! Records every event that the scheduler is given, and its effects, so that the run can be
+//! replayed. It records only if the configuration names a file; the file is not synced, and an
+//! error ends the recording, not the master.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,19 +12,19 @@ use common::{Incarnation, Time};
 use scheduler::record::{self, MAGIC};
 use scheduler::{Effect, Event, Settings};
 
-/// The bytes that may collect before they are written.
+/// The bytes that collect before they are written.
 const ROOM: usize = 256 * 1024;
 
-/// A recording that is being made.
+/// A recording in progress.
 pub(super) struct Recorder {
     path: PathBuf,
-    /// None once writing has failed.
+    /// The file; `None` once writing has failed.
     file: Option<File>,
     buffer: Vec<u8>,
 }
 
 impl Recorder {
-    /// Opens the file, or begins it, and goes on behind the last whole entry.
+    /// Opens or creates the file, and continues behind its last whole entry.
     pub(super) fn open(
         path: &Path,
         settings: &Settings,
@@ -53,12 +53,12 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Notes an event; [`Recorder::effects`] follows.
+    /// Records an event; [`Recorder::effects`] follows.
     pub(super) fn event(&mut self, at: Time, event: &Event) {
         self.note(|out| record::event(at, event, out));
     }
 
-    /// Notes what followed from the event.
+    /// Records the effects of the event.
     pub(super) fn effects(&mut self, effects: &[Effect]) {
         self.note(|out| record::effects(effects, out));
         if self.buffer.len() >= ROOM {
@@ -74,7 +74,7 @@ impl Recorder {
         }
     }
 
-    /// Gives what has collected to the system.
+    /// Writes the collected bytes to the file.
     pub(super) fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
         if let Err(error) = file.write_all(&self.buffer) {
@@ -83,14 +83,14 @@ impl Recorder {
         self.buffer.clear();
     }
 
-    /// A recording with a hole would be worse than one that ends.
+    /// Ends the recording: one with a gap would be worse than one that ends.
     fn give_up(&mut self, error: &dyn std::fmt::Display) {
         tracing::error!(path = %self.path.display(), %error, "recording ends: it cannot be written");
         self.file = None;
     }
 }
 
-/// The length of the file in bytes without a last entry that broke off.
+/// The length of the file in bytes up to the end of its last whole entry.
 fn whole_length(file: &File) -> io::Result<u64> {
     let length = file.metadata()?.len();
     if length == 0 {

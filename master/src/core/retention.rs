@@ -1,5 +1,5 @@
-//! What is forgotten because it is old, and when the clock is not believed that it is. What is not
-//! here: how hosts were available, and content.
+//! Forgets settled jobs and expired tokens by age, unless the clock is in doubt. `availability`
+//! trims the records of hosts, and `sweep` removes content.
 
 use common::{IdSet, Span};
 
@@ -8,21 +8,21 @@ use crate::Config;
 use crate::store::StoreError;
 
 const DAY: u64 = 86_400;
-/// So many jobs are forgotten in one turn, so that nobody waits long.
+/// The most jobs that one turn forgets, so that other asks do not wait long.
 const PORTION: u32 = 100;
-/// Tokens stay in lists for so long after they expired.
+/// The time for which expired tokens stay in lists.
 const TOKENS: Span = Span::from_secs(90 * DAY);
 
-/// A clock that shows so much more than when the master was up last may be wrong.
+/// The gap since the master was last up from which the clock may be wrong.
 const JUMP: Span = Span::from_secs(7 * DAY);
-/// For so long after that nothing is forgotten because it is old.
+/// The time after a gap of more than `JUMP` during which nothing is forgotten for its age.
 const DOUBT: Span = Span::from_secs(DAY);
-/// In `meta`: from when on things are forgotten because they are old.
+/// The key in `meta` of the time from which on things are forgotten for their age.
 const AGEING_FROM: &str = "ageing from";
-/// Who forgets, in the audit log.
+/// The actor's name in the audit log.
 const WHO: &str = "this machine";
 
-/// For how long settled jobs are kept.
+/// The time for which settled jobs are kept; `None` keeps them until they are forgotten by hand.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobRetention(Option<Span>);
 
@@ -34,9 +34,10 @@ impl JobRetention {
 }
 
 impl Core {
-    /// Looks at a start how far the clock has come since the master was up last. Who was away for
-    /// long loses nothing by waiting; who has a wrong clock would lose what is not old. Over further
-    /// starts the doubt stays, unless an admin says that the clock is right.
+    /// Compares the clock at a start with the time at which the master was last up. A longer gap
+    /// than `JUMP` puts the clock in doubt: a machine that was off loses nothing by waiting, but
+    /// with a wrong clock things would be forgotten that are not old. The doubt outlasts further
+    /// starts, unless an admin says that the clock is right.
     pub(super) fn doubt_clock(&mut self, accepted: bool) -> Result<(), StoreError> {
         if accepted {
             return self.store.remove_meta(AGEING_FROM);
@@ -61,13 +62,13 @@ impl Core {
         Ok(())
     }
 
-    /// Whether it is believed how old things are.
+    /// Whether the clock is trusted to tell the age of things.
     pub(super) fn believes_clock(&self) -> bool {
         self.now >= self.ageing_from
     }
 
-    /// Forgets some of the jobs that were settled long ago, and tokens that expired long ago. Says
-    /// whether there may be more.
+    /// Forgets expired tokens and a portion of the jobs that settled long ago. Returns whether
+    /// there may be more.
     pub(super) fn retire(&mut self) -> Result<bool, StoreError> {
         if !self.believes_clock() {
             return Ok(false);
@@ -138,7 +139,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A master that was up at the start, with a job that was settled then.
+    /// A stopped master's directory with a job that was settled at `START`.
     fn with_a_settled_job() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Writer::open(dir.path()).unwrap();
@@ -191,7 +192,7 @@ mod tests {
         first.finish_group().unwrap();
         drop(first);
 
-        // The wrong time was written down meanwhile; that makes it no better.
+        // The wrong time was noted meanwhile, which must not end the doubt.
         let mut second = core(dir.path(), later + Span::from_secs(60), false);
         assert_eq!(retired(&mut second), 0);
         second.now = later + Span::from_secs(DAY);

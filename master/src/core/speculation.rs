@@ -92,7 +92,7 @@ impl Core {
         };
         self.step(Event::UnrequestedCancelled { job })?;
         self.experience_gained();
-        // A job that is settled by this has left the scheduler: then everything that was open is
+        // A job that settles here has left the scheduler: then everything that was open is
         // cancelled.
         let after = self.scheduler.job_counts(job);
         Ok(after.map_or(before.total - before.settled(), |after| {
@@ -100,9 +100,9 @@ impl Core {
         }))
     }
 
-    /// Notes, for a job that is over, that its user needs no more of it. All of it was executed, so
+    /// Notes, for a settled job, that its user needs no more of it. All of it was executed, so
     /// nothing is dropped, but the note helps predict how likely the rest of other jobs is needed.
-    /// Counts once, and not for a job with cancelled tasks.
+    /// It counts once, and not for a job with cancelled tasks.
     fn drop_kept(&mut self, job: JobId) -> Result<u64, StoreError> {
         let Some(disclosure) = self.store.disclosure(job)? else {
             return Ok(0);
@@ -118,8 +118,8 @@ impl Core {
         Ok(0)
     }
 
-    /// Tells the scheduler whether the user of a job that is over dropped the rest, went on, or
-    /// asked for a first result (`None`).
+    /// Tells the scheduler whether the user of a settled job dropped the rest (`Some(true)`), went
+    /// on (`Some(false)`), or asked for a first result (`None`).
     fn rest_decided(&mut self, job: JobId, dropped: Option<bool>) -> Result<(), StoreError> {
         let Some((view, ..)) = self.store.job(job)? else {
             return Ok(());

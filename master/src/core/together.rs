@@ -12,8 +12,7 @@ use scheduler::{Together, WidthOffer};
 use super::Core;
 use crate::store::{StoreError, WaitPrediction};
 
-/// The start of a job that must wait is predicted and compared with what comes, but not more often
-/// than this.
+/// The least time between two stored predictions of the starts of waiting jobs.
 const FORETOLD_EVERY: Span = Span::from_secs(1);
 /// The most ways to run a job that are shown.
 const WAYS: usize = 16;
@@ -91,8 +90,8 @@ impl Core {
         )
     }
 
-    /// Keeps when a job that has just come should start, if it must wait; of very many that come at
-    /// a time only of some.
+    /// Stores the predicted start of a new job that must wait, at most once in `FORETOLD_EVERY` for
+    /// all jobs.
     pub(super) fn foretell_start(&mut self, id: JobId) -> Result<(), StoreError> {
         let waits = self
             .scheduler
@@ -193,8 +192,8 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
     }
 }
 
-/// Some of very many ways: the first, the last, the chosen one, the soonest, and others evenly
-/// between.
+/// At most about `WAYS` of many ways: the first, the last, the chosen one, the soonest, and others
+/// evenly between.
 fn told(ways: &[WidthOption], chosen: Option<u32>) -> impl Iterator<Item = &WidthOption> {
     let every = ways.len().div_ceil(WAYS).max(1);
     let soonest = ways

@@ -71,7 +71,8 @@ mod tests {
 
     use super::*;
 
-    /// A week of hours from nine to seventeen, in the first half of each of which nobody is there.
+    /// A week of hours from nine to seventeen, in the first half of each of which the owner is
+    /// away.
     fn recorded() -> Vec<AvailabilityInterval> {
         let at =
             |day: u64, hour: u64, minute: u64| Time(((day * 24 + hour) * 60 + minute) * 60_000_000);

@@ -1,4 +1,5 @@
-//! Connections over HTTP: so many at a time and of one address, each for some seconds.
+//! Accepts HTTP connections: a bounded number at a time and from one address, each for some
+//! seconds.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,9 +11,9 @@ use link::{BoundedPlaces, TakenPlace};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long a connection lasts: its one request, and the answer.
+/// The life of a connection, with its one request and the answer.
 const LASTS: Duration = Duration::from_secs(10);
-/// How long to wait after a connection could not be accepted, for want of files for instance.
+/// The pause after a connection could not be accepted, for want of files for instance.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections.
@@ -22,7 +23,8 @@ pub(super) struct HttpListener {
 }
 
 impl HttpListener {
-    /// With room for so many; when it is full, who came first goes.
+    /// A door with room for `most` connections, `of_one` of them from one address; a full one drops
+    /// the oldest.
     pub(super) fn new(listener: TcpListener, most: usize, of_one: usize) -> Self {
         Self {
             listener,
@@ -64,7 +66,7 @@ pub(super) struct Bounded {
 impl Bounded {
     fn new(stream: TcpStream, mut place: TakenPlace) -> Self {
         let over = async move {
-            // Its place is given back with it.
+            // The place is given back when the future ends.
             let _ = tokio::time::timeout(LASTS, place.lost()).await;
         };
         Self {

@@ -1,5 +1,5 @@
-//! Token buckets by key, with time as an argument: each key may take so many at once, and so many a
-//! second for long.
+//! Token buckets by key, with time as an argument: each key may take a burst at once, and a steady
+//! rate per second.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,8 @@ impl Taken {
     }
 }
 
-/// One bucket for each key. Of keys beyond a number, those that have taken nothing lately are
-/// forgotten, and if that is not enough the newcomers share one bucket: memory is bounded, whoever
-/// asks.
+/// Buckets, one for each key. Beyond `most` keys, those whose buckets are full again are forgotten;
+/// if that is not enough, the newcomers share one bucket. Memory is bounded, whoever asks.
 #[derive(Debug)]
 pub(crate) struct Buckets<K> {
     rate: Rate,
@@ -58,7 +57,7 @@ impl<K: Ord> Buckets<K> {
         });
         let missing = taken.now(self.rate, now) + 1.0 - self.rate.burst;
 
-        // A hundred nanoseconds too few are nobody's fault but rounding's.
+        // The tolerance absorbs rounding: a unit that lacks 1e-7 counts as there.
         if missing <= 1e-7 {
             Span::ZERO
         } else {
@@ -66,7 +65,8 @@ impl<K: Ord> Buckets<K> {
         }
     }
 
-    /// Takes one, whether it is there or not: what is taken too early makes the next wait longer.
+    /// Takes one unit, whether it is there or not: a unit taken too early makes the next wait
+    /// longer.
     pub(crate) fn take(&mut self, key: K, now: Time) {
         let rate = self.rate;
         if self.taken.len() >= self.most && !self.taken.contains_key(&key) {

@@ -1,35 +1,35 @@
-//! Who may come in while many want to: how many connections may be between their first packet and
-//! their certificate, how many may join at a time without a word, and how many there may be at all.
-//! Who is on the way in makes room for who comes later: a handshake takes a moment, and one that
-//! takes longer is hardly meant.
+//! Admits connections while many want in. It bounds the connections between their first packet and
+//! their certificate, the joiners that have not named a token, and all connections together. An
+//! older handshake makes room for a newer one: it takes a moment, and one that takes longer is
+//! hardly meant.
 
 use std::net::IpAddr;
 
 use link::{BoundedPlaces, TakenPlace};
 
-/// The most peers on their way in without a proved address.
+/// The most pending handshakes before new ones must prove their address.
 const UNPROVED: usize = 200;
-/// The most peers on their way in at all.
+/// The most pending handshakes.
 const PENDING: usize = 1_600;
-/// So many of them may come from one address.
+/// The most pending handshakes from one address.
 const OF_ONE: usize = 400;
-/// The most peers that are about to join and have not named a token.
+/// The most joiners that have not named a token.
 const SILENT: usize = 512;
-/// So many of them may come from one address.
+/// The most such joiners from one address.
 const SILENT_OF_ONE: usize = 64;
 
 /// The answer to a new connection.
 #[derive(Debug)]
 pub(crate) enum Knock {
-    /// Let in; the handshake may go on while this is kept.
+    /// The connection is let in; the handshake may go on while the `Place` is kept.
     In(TakenPlace),
-    /// First it has to prove its address.
+    /// The peer has to prove its address first.
     Prove,
-    /// Not now.
+    /// The connection is refused for now.
     Away,
 }
 
-/// Counts those who are on their way in.
+/// The counts of connections on their way in.
 #[derive(Debug, Clone)]
 pub(crate) struct Door {
     most: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// For so many connections at most.
+    /// A door for `most` open connections.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
@@ -47,8 +47,8 @@ impl Door {
         }
     }
 
-    /// Somebody knocks while so many connections are open. Where those are all that may be, who has
-    /// not shown who it is makes room.
+    /// Answers a new connection while `open` connections exist. If these are the most allowed, a
+    /// peer that has not shown who it is makes room.
     pub(crate) fn knock(&self, from: IpAddr, proved: bool, open: usize) -> Knock {
         if open > self.most && !self.silent.oust() && !self.pending.oust() {
             return Knock::Away;
@@ -59,7 +59,7 @@ impl Door {
         Knock::In(self.pending.enter(from))
     }
 
-    /// Somebody wants to join and has not said with which token.
+    /// Enters a joiner that has not named its token.
     pub(crate) fn joins(&self, from: IpAddr) -> TakenPlace {
         self.silent.enter(from)
     }

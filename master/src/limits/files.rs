@@ -1,29 +1,31 @@
-//! The files that the process may have open, and how many of them go to whom: what strangers can
-//! take of them is bounded, so that the store, content and those who are known always find some.
+//! The files that the process may have open, divided among their uses. The share that strangers can
+//! take is bounded, so that the store, content and known peers find some.
 
 use link::TunnelLimits;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// With fewer the master works, for few.
+/// The number of files below which the master serves only few peers.
 const FEW: u64 = 4_096;
-/// More are of no use, and some systems allow more than a number of tunnels can be.
+/// The most files that are asked for. More are of no use, and some systems allow more than fits the
+/// number of tunnels.
 const ENOUGH: u64 = 1 << 20;
 
-/// How many files go to whom.
+/// The share of the process's files for each use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileTransfers {
-    /// Tunnels over TCP.
+    /// The limits of TCP tunnels.
     pub(crate) tunnels: TunnelLimits,
-    /// Connections over HTTP.
+    /// The most HTTP connections.
     pub(crate) http: usize,
-    /// The same, of one address.
+    /// The most HTTP connections from one address.
     pub(crate) http_of_one: usize,
-    /// Content of users on its way.
+    /// The most content streams of users.
     pub(crate) contents: usize,
 }
 
 impl FileTransfers {
-    /// Raises what the process may have as far as the system lets it, and divides it.
+    /// Raises the process's limit of open files (`RLIMIT_NOFILE`) as far as the system allows, and
+    /// divides it.
     pub(crate) fn raise() -> Self {
         let mut limits = getrlimit(Resource::Nofile);
         let wanted = limits.maximum.unwrap_or(ENOUGH).min(ENOUGH);
@@ -49,7 +51,7 @@ impl FileTransfers {
         Self::of(usize::try_from(most).unwrap_or(usize::MAX))
     }
 
-    /// Of so many files: half to tunnels, a quarter to content, and the rest to the store and all
+    /// Divides `most` files: half to tunnels, a quarter to content, the rest to the store and all
     /// else.
     fn of(most: usize) -> Self {
         let part = |of: usize, bound: usize| (most / of).clamp(4, bound);

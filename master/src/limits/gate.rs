@@ -1,4 +1,5 @@
-//! Admits requests: a few at a time, each user in turn, however many another has waiting.
+//! Admits requests, a few at a time, each user in turn: a user with many waiting requests delays no
+//! other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,15 +9,15 @@ use uuid::Uuid;
 
 type Ticket = u64;
 
-/// The tickets that wait and the count of those served. Pure: tickets go in, admitted tickets come
-/// out.
+/// The waiting tickets of each key, and the count of those being served. Pure: tickets go in,
+/// admitted tickets come out.
 #[derive(Debug)]
 struct Lanes<K> {
     total: usize,
     each: usize,
     served: usize,
     lanes: BTreeMap<K, Lane>,
-    /// The key that was admitted last: the next key after it is next.
+    /// The key that was admitted last: the search for the next one starts behind it.
     last: Option<K>,
 }
 
@@ -42,7 +43,7 @@ impl<K: Ord + Clone> Lanes<K> {
         self.admit()
     }
 
-    /// The ticket's holder has gone: whether it was being served or only waited.
+    /// Removes a ticket, served or waiting, and returns the tickets that are admitted now.
     fn leave(&mut self, key: &K, ticket: Ticket) -> Vec<Ticket> {
         let Some(lane) = self.lanes.get_mut(key) else {
             return Vec::new();
@@ -81,7 +82,7 @@ impl<K: Ord + Clone> Lanes<K> {
         admitted
     }
 
-    /// The next one, after the last, that waits and may.
+    /// The next key, after `last`, that has a waiting ticket and is below its own limit.
     fn next(&self) -> Option<K> {
         let may = |(_, lane): &(&K, &Lane)| !lane.waiting.is_empty() && lane.served < self.each;
         let after = self.last.as_ref().and_then(|last| {
@@ -95,7 +96,7 @@ impl<K: Ord + Clone> Lanes<K> {
     }
 }
 
-/// A gate through which a few go at a time, each user in turn.
+/// A gate that admits a few at a time, each user in turn.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<Mutex<GateState>>);
 
@@ -105,7 +106,7 @@ struct GateState {
     waiting: BTreeMap<Ticket, oneshot::Sender<()>>,
 }
 
-/// A place in the line, and then the right to be served, until it is dropped.
+/// A place in the queue, and then the right to be served, until it is dropped.
 pub(crate) struct Turn {
     gate: Gate,
     key: Uuid,
@@ -113,7 +114,7 @@ pub(crate) struct Turn {
 }
 
 impl Gate {
-    /// For `total` at a time, at most `each` of them of one user.
+    /// Creates a gate for `total` at a time, at most `each` of them of one user.
     pub(crate) fn new(total: usize, each: usize) -> Self {
         Self(Arc::new(Mutex::new(GateState {
             lanes: Lanes::new(total, each),
@@ -149,7 +150,7 @@ impl GateState {
     fn call(&mut self, tickets: &[Ticket]) {
         for ticket in tickets {
             if let Some(tx) = self.waiting.remove(ticket) {
-                // Whoever does not wait any more gives the place back with the turn.
+                // A receiver that is gone gives its place back with the turn.
                 let _ = tx.send(());
             }
         }

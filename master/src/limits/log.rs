@@ -1,6 +1,6 @@
-//! Refusals on their way into the audit log. Anybody can cause them, as often as they like: what
-//! happens again within a minute becomes one entry with a count, and there are only so many entries
-//! in a minute.
+//! Coalesces refusals on their way into the audit log. Anybody can cause them, as often as they
+//! like: equal ones within a minute become one entry with a count, and a minute has a bounded
+//! number of entries.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use common::{Span, Time};
 
 use crate::store::AuditEntry;
 
-/// How long repeats are counted before they are written.
+/// The time during which repeats are counted before they are written.
 const WINDOW: Span = Span::from_secs(60);
-/// So many entries about refusals are written in a window, repeats included.
+/// The most different refusals that get entries in one `WINDOW`; the others are only counted.
 const BUDGET: usize = 120;
 
-/// Something that was refused.
+/// An action that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Attempted {
-    /// Who tried.
+    /// The name or address of the peer.
     pub(crate) who: String,
-    /// What, in one word.
+    /// The action, in one word.
     pub(crate) what: &'static str,
-    /// With whom or what.
+    /// The object of the action.
     pub(crate) subject: String,
-    /// Why it was refused.
+    /// The reason of the refusal.
     pub(crate) why: String,
 }
 
@@ -47,18 +47,18 @@ impl Attempted {
     }
 }
 
-/// Counts repeats.
+/// Counts repeated refusals.
 #[derive(Debug, Default)]
 pub(crate) struct Coalescer {
     since: Time,
-    /// What was written in this window, with when and how often it happened again since.
+    /// The refusals written in this window, each with its first time and the count of its repeats.
     seen: BTreeMap<Attempted, (Time, u32)>,
-    /// Refusals that found no room in this window.
+    /// The refusals beyond the window's `BUDGET`.
     others: u32,
 }
 
 impl Coalescer {
-    /// Something was refused; gives what is to be written now.
+    /// Notes a refusal, and returns the entries to write now.
     pub(crate) fn note(&mut self, now: Time, attempted: Attempted) -> Vec<AuditEntry> {
         let mut entries = if now.since(self.since) >= WINDOW {
             self.turn(now)
@@ -78,7 +78,8 @@ impl Coalescer {
         entries
     }
 
-    /// Begins a new window; gives what happened again in the one before.
+    /// Begins a new window, and returns the entries for the repeats of the one before, and one
+    /// entry for all refusals beyond its budget.
     pub(crate) fn turn(&mut self, now: Time) -> Vec<AuditEntry> {
         let seen = std::mem::take(&mut self.seen);
         let others = std::mem::take(&mut self.others);

@@ -1,9 +1,9 @@
-//! What one peer may take of the master, so that it cannot starve the rest: how often, how much at
-//! a time, and in whose turn. The mechanisms are pure, in modules of their own; here they are put
+//! Limits on the master's resources that one peer may take, so that it cannot starve the rest:
+//! rates, amounts and turns. The mechanisms are pure, in modules of their own; here they are put
 //! together for the sessions.
 //!
-//! Not here: limits of QUIC (streams and windows are set with the endpoint), of a message (the
-//! frame), of a file.
+//! The limits of QUIC (streams and windows) are set with the endpoint, that of a message with its
+//! frame; the limit of a file is `Config::max_blob_bytes`.
 
 mod bucket;
 mod door;
@@ -28,7 +28,7 @@ pub(crate) use files::FileTransfers;
 pub(crate) use gate::{Gate, Turn};
 pub(crate) use log::{Attempted, Coalescer};
 
-/// What one peer may take, and what all of them together. Shown in `configs/master.toml`.
+/// The limits of one peer, and of all peers together. Listed in `configs/master.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -38,14 +38,14 @@ pub struct Limits {
     pub connections_per_user: u32,
     /// Slots of one host, whatever it says that it has.
     pub slots_per_host: u32,
-    /// Requests of one user in a second, on the average; who asks more often waits. One that needs
-    /// many looks at jobs counts as many.
+    /// Requests of one user per second, on average; a user that asks more often waits. A request
+    /// that looks at many jobs counts as many.
     pub requests_per_s: u32,
-    /// Requests of one user that are being answered at a time; the others wait in line, and every
-    /// user has a turn.
+    /// Requests of one user that are being answered at a time; the others wait in a queue in which
+    /// every user has a turn.
     pub requests_at_a_time: u32,
-    /// How long who asked may take to read the next piece of an answer, before the connection is
-    /// closed.
+    /// The time that a client may take to read the next piece of an answer, before the connection
+    /// is closed.
     pub answer_patience: ConfigDuration,
     /// Jobs of one user that are not settled.
     pub open_jobs_per_user: u32,
@@ -53,13 +53,13 @@ pub struct Limits {
     pub open_spec_bytes_per_user: u64,
     /// Bytes that the spec of one job takes.
     pub spec_bytes: u64,
-    /// Bytes that may be kept of what was executed and nobody has requested: of all users together.
-    /// The oldest is removed first.
+    /// Bytes kept of outputs that nobody has requested, of all users together. The oldest are
+    /// removed first.
     pub unrequested_bytes: u64,
-    /// The same, of one user.
+    /// Bytes kept of unrequested outputs of one user.
     pub unrequested_bytes_per_user: u64,
-    /// Bytes of files that one user has sent and no job of that user's needs (yet); and never more
-    /// than half of the room.
+    /// Bytes of files that one user has uploaded and that no job of that user needs (yet); at most
+    /// half of the room.
     pub unused_bytes_per_user: u64,
 }
 
@@ -84,15 +84,15 @@ impl Default for Limits {
 
 /// Requests of all users that are being answered at a time.
 const REQUESTS: usize = 64;
-/// Answers of all users that are on their way at a time: made, and not yet taken by who asked.
+/// Answers of all users that are on their way at a time: made, and not yet read by the client.
 const ANSWERS: usize = 256;
-/// The same, of one user.
+/// Answers of one user that are on their way at a time.
 const ANSWERS_OF_ONE: usize = 32;
 /// Files of one user that are on their way at a time, to the master or from it.
 const CONTENTS_OF_ONE: usize = 64;
-/// A user may ask for so many seconds' worth of requests in one go.
+/// The burst of requests that a user may send at once, in seconds of `requests_per_s`.
 const BURST_S: f64 = 10.0;
-/// So many keys are told apart in each table; those beyond share one entry.
+/// The most keys in each table with an entry of their own; those beyond share one entry.
 const TOLD_APART: usize = 10_000;
 /// Wrong tokens from one address: five at once, then one in twelve seconds.
 const GUESSES: Rate = Rate {
@@ -110,18 +110,18 @@ const RENEWALS: Rate = Rate {
     burst: 10.0,
 };
 
-/// Everything that is counted while the master runs.
+/// The counters of all limits while the master runs.
 pub(crate) struct Counters {
     guesses: Mutex<(Buckets<IpAddr>, Buckets<()>)>,
     renewals: Mutex<Buckets<Uuid>>,
     requests: Mutex<Buckets<Uuid>>,
-    /// Who is in turn.
+    /// The queue of requests, `REQUESTS` of them at a time.
     pub(crate) gate: Gate,
-    /// Whose answers are on their way.
+    /// The queue of answers on their way, `ANSWERS` of them at a time.
     pub(crate) answers: Gate,
-    /// Whose content is on its way.
+    /// The queue of users' content streams, `Files::contents` of them at a time.
     pub(crate) contents: Gate,
-    /// Who may come in.
+    /// The admission of connections.
     pub(crate) door: Door,
     log: Mutex<Coalescer>,
 }
@@ -153,7 +153,7 @@ impl Counters {
         }
     }
 
-    /// How long no token is taken from this address.
+    /// Whether a token from this address may be tried now; the error is the time until then.
     pub(crate) fn may_guess(&self, from: IpAddr, now: Time) -> Result<(), Span> {
         let guesses = lock(&self.guesses);
         match guesses
@@ -166,14 +166,14 @@ impl Counters {
         }
     }
 
-    /// A wrong token came from there.
+    /// Counts a wrong token from this address.
     pub(crate) fn guessed(&self, from: IpAddr, now: Time) {
         let mut guesses = lock(&self.guesses);
         guesses.0.take(place_of(from), now);
         guesses.1.take((), now);
     }
 
-    /// Whether this identity may renew its certificate now.
+    /// Whether this identity may renew its certificate now; the error is the time until then.
     pub(crate) fn may_renew(&self, id: Uuid, now: Time) -> Result<(), Span> {
         let mut renewals = lock(&self.renewals);
         match renewals.wait(&id, now) {
@@ -185,7 +185,7 @@ impl Counters {
         }
     }
 
-    /// How long a request of this user has to wait for the user's pace.
+    /// The time that this user's request has to wait. Counts the request.
     pub(crate) fn pace(&self, id: Uuid, now: Time) -> Span {
         let mut requests = lock(&self.requests);
         let wait = requests.wait(&id, now);
@@ -193,12 +193,12 @@ impl Counters {
         wait
     }
 
-    /// What of a refusal is to be written into the audit log now.
+    /// Notes a refusal, and returns the entries to write into the audit log now.
     pub(crate) fn note(&self, now: Time, attempted: Attempted) -> Vec<crate::store::AuditEntry> {
         lock(&self.log).note(now, attempted)
     }
 
-    /// What happened again since, and is to be written now.
+    /// The entries for repeats since the last call, to be written now.
     pub(crate) fn repeats(&self, now: Time) -> Vec<crate::store::AuditEntry> {
         lock(&self.log).turn(now)
     }

@@ -1,13 +1,13 @@
-//! A backup in one file: a tar archive (POSIX ustar) of plain files with short names, which any tar
-//! can list and unpack. Sizes beyond 8 GiB are written in base 256, as GNU tar and bsdtar do. What
-//! is not here: what the files mean; and it reads nothing but what it writes.
+//! Reads and writes a backup in one file: a tar archive (POSIX ustar) of plain files with short
+//! names, which any tar can list and unpack. Sizes beyond 8 GiB are written in base 256, as GNU tar
+//! and bsdtar do. It reads only archives that it has written.
 
 use std::io::{self, Read, Write};
 
 const BLOCK: usize = 512;
-/// The longest name of a file in it, in bytes.
+/// The bytes of the name field in a head.
 const NAME: usize = 100;
-/// The greatest size that eleven octal digits hold.
+/// The greatest size that fits eleven octal digits, in bytes.
 const OCTAL_MOST: u64 = 0o77_777_777_777;
 
 /// One file in an archive.
@@ -22,7 +22,7 @@ fn broken(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
-/// Writes the head of a file and what `body` gives, which must be as long as the head says.
+/// Writes a file's head and the bytes of `body`, which must be as many as the head says.
 pub(super) fn append(
     out: &mut impl Write,
     entry: &ArchiveEntry,
@@ -41,7 +41,7 @@ pub(super) fn end(out: &mut impl Write) -> io::Result<()> {
     out.write_all(&[0; 2 * BLOCK])
 }
 
-/// The next file's head; none at the end of the archive. After it come `size` bytes, then
+/// Reads the next file's head; `None` at the end of the archive. After it come `size` bytes, then
 /// [`skip_padding`].
 pub(super) fn next(from: &mut impl Read) -> io::Result<Option<ArchiveEntry>> {
     let mut block = [0; BLOCK];
@@ -76,7 +76,7 @@ pub(super) fn next(from: &mut impl Read) -> io::Result<Option<ArchiveEntry>> {
     Ok(Some(ArchiveEntry { name, size, mode }))
 }
 
-/// Reads what fills up a file of this size to whole blocks.
+/// Skips the padding that fills up a file of this size to whole blocks of `BLOCK` bytes.
 pub(super) fn skip_padding(from: &mut impl Read, size: u64) -> io::Result<()> {
     let mut rest = [0; BLOCK];
     from.read_exact(&mut rest[..padding(size)])
@@ -119,7 +119,7 @@ fn head(entry: &ArchiveEntry) -> io::Result<[u8; BLOCK]> {
     Ok(block)
 }
 
-/// The sum of a head's bytes, its own place taken as blanks.
+/// The sum of a head's bytes, with its own field taken as blanks.
 fn checksum(block: &[u8; BLOCK]) -> u32 {
     let rest = block[..148].iter().chain(&block[156..]);
     rest.map(|byte| u32::from(*byte)).sum::<u32>() + 8 * u32::from(b' ')
@@ -191,8 +191,8 @@ mod tests {
             let mut bytes = written(&files);
             let whole = bytes.len();
             bytes[at] = bytes[at].wrapping_add(by);
-            // Four bytes of the magic, and what an archive leaves free, may hold anything; the sum
-            // notices those too.
+            // Four bytes of the magic, and fields that an archive leaves empty, may hold anything;
+            // the sum covers those too.
             let told = read_back(&bytes);
             prop_assert!(told.is_err() || told.unwrap().len() != 1 || (148..156).contains(&at), "byte {}", at);
             let bytes = written(&files);

@@ -1,6 +1,6 @@
-//! A copy of the store as of one moment, of the content that it names, and of the master's keys,
-//! made beside a master that goes on with its work. It is written aside, read back, and only then
-//! given its name. What is not here: putting it in place again.
+//! Backs up the store as of one moment, the content that it names, and the master's keys, while the
+//! master may run. The backup is written beside its target, read back, and only then renamed.
+//! `restore` puts it in place again.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
@@ -17,13 +17,13 @@ use crate::clock::Clock;
 use crate::room;
 use crate::store::{self, Reader};
 
-/// How much of a file is read at a time.
+/// The bytes of a file that are read at a time.
 const PIECE: usize = 256 * 1024;
 
-/// What was backed up.
+/// The extent of a backup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BackedUp {
-    /// As of when, in microseconds since the Unix epoch.
+    /// The moment of the store's copy, in microseconds since the Unix epoch.
     pub taken: Time,
     /// Bytes of the store's copy.
     pub store_bytes: u64,
@@ -31,11 +31,11 @@ pub struct BackedUp {
     pub content_files: u64,
     /// Bytes of content.
     pub content_bytes: u64,
-    /// What should have been there and was not, or was damaged: it is not in the backup.
+    /// Files that were missing or damaged: they are not in the backup.
     pub faults: Vec<String>,
 }
 
-/// Where a backup is written to.
+/// The target of a backup: a directory or an archive.
 enum Sink {
     Dir(PathBuf),
     Archive(BufWriter<File>),
@@ -91,7 +91,7 @@ pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
     written
 }
 
-/// `target` with something after its name.
+/// The path `target` with `.what` after its name.
 fn beside(target: &Path, what: &str) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(format!(".{what}"));
@@ -219,7 +219,7 @@ fn put_all(
 }
 
 impl Sink {
-    /// Copies a file, and says what the copied bytes hash to.
+    /// Copies a file, and returns the hash of the copied bytes.
     fn put(&mut self, item: &Item) -> Result<blake3::Hash, OperationError> {
         let file = File::open(&item.path).map_err(LinkError::file("cannot read", &item.path))?;
         let mut hashing = Hashing {
@@ -277,7 +277,7 @@ fn sync_tree(dir: &Path) -> io::Result<()> {
     files::sync_dir(dir)
 }
 
-/// Reads everything back and compares it with what was read when it was written.
+/// Reads everything back and compares it with the hashes taken while it was written.
 fn verify(part: &Path, kept: &[BackedUpFile]) -> Result<(), OperationError> {
     let differs = |why: String| OperationError::NotVerified {
         path: part.to_owned(),
@@ -313,7 +313,7 @@ fn verify(part: &Path, kept: &[BackedUpFile]) -> Result<(), OperationError> {
     Ok(())
 }
 
-/// What a reader's bytes hash to, and how many there are.
+/// The hash of a reader's bytes, and their number.
 pub(super) fn hash_of(from: &mut impl Read) -> io::Result<(blake3::Hash, u64)> {
     let mut hashing = Hashing {
         from,
@@ -323,7 +323,7 @@ pub(super) fn hash_of(from: &mut impl Read) -> io::Result<(blake3::Hash, u64)> {
     Ok((hashing.hasher.finalize(), size))
 }
 
-/// Hashes what is read through it.
+/// A reader that hashes the bytes read through it.
 struct Hashing<R> {
     from: R,
     hasher: blake3::Hasher,

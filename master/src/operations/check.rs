@@ -1,6 +1,6 @@
-//! Looks whether a master's files are sound: the store, what it names, the content, and who may
-//! read the keys. Changes nothing, and may be done while the master runs. What is not here:
-//! repairs; each fault says what to do.
+//! Checks whether a master's files are sound: the store, the content that it names, and the
+//! permissions of the keys. It changes nothing, and may run beside the master. It repairs nothing:
+//! each fault says what to do.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,26 +15,26 @@ use crate::room;
 use crate::store::{self, Looked};
 use crate::whole;
 
-/// So many damaged or missing blobs are told one by one.
+/// The most damaged or missing blobs that are named one by one.
 const SHOWN: usize = 100;
 
-/// Something that is wrong, and what to do about it.
+/// A fault that was found, and the way to mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What.
+    /// The fault, shown to the admin.
     pub what: String,
-    /// What to do.
+    /// The remedy, shown to the admin.
     pub hint: String,
 }
 
-/// What was looked at, and what is wrong.
+/// The result of a check: faults, and the extent of what was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// What is wrong; nothing if all is well.
+    /// The faults; empty if all is well.
     pub faults: Vec<Fault>,
-    /// What is worth knowing though it is well.
+    /// Remarks about things that are no faults.
     pub notes: Vec<String>,
-    /// When it was copied, if it is a backup on which no master was started yet.
+    /// The moment of the copy, if this is a backup on which no master was started yet.
     pub copied: Option<Time>,
     /// Jobs in the store.
     pub jobs: u64,
@@ -42,12 +42,12 @@ pub struct Checked {
     pub attempts: u64,
     /// Files of content that the store names.
     pub content_files: u64,
-    /// Their bytes.
+    /// The bytes of these files.
     pub content_bytes: u64,
 }
 
-/// Looks at the master in the state directory `dir` (which may be a backup); at what its content
-/// hashes to only if `read_content`.
+/// Checks the master in the state directory `dir` (which may be a backup). Hashes its content only
+/// if `read_content`.
 ///
 /// # Errors
 /// If there is no master's state, or it cannot be looked at.
@@ -64,7 +64,7 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let mut checked = Checked::default();
 
-    // Looked at before anything else: what the mark says was durable then.
+    // Read before anything else: the mark names what was durable at that moment.
     match whole::look(&home) {
         Ok(None) => {}
         Ok(Some(lost)) if lost.is_empty() => {
@@ -123,7 +123,7 @@ impl Checked {
         }
     }
 
-    /// Who may read the keys, and whether they belong together.
+    /// Checks that only the owner can read the keys, and that they belong together.
     fn look_at_keys(&mut self, home: &Path) -> Result<(), OperationError> {
         let private =
             |path: &Path| files::is_private(path).map_err(LinkError::file("cannot read", path));
@@ -145,7 +145,7 @@ impl Checked {
             return Ok(());
         }
 
-        // The number of the grid does not matter for reading the CA.
+        // Reading the CA does not depend on the grid's number.
         if !authority::exists(home).unwrap_or(true) {
             self.fault(
                 "the CA is missing",

@@ -1,11 +1,12 @@
-//! Keeps content from being swept while somebody copies it or looks through it. Held by a lock on a
-//! file, which the system lets go of with the process.
+//! Keeps content from being swept while somebody copies or checks it. The lock on `sweep-lock` ends
+//! with the process.
 
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// While it is there, content is not swept, or nobody else counts on that.
+/// A lock on `sweep-lock`: shared, it keeps content from being swept; exclusive, it lets its holder
+/// sweep.
 #[derive(Debug)]
 pub(crate) struct SweepHold(#[expect(dead_code, reason = "the lock ends with the file")] File);
 
@@ -18,14 +19,15 @@ fn open(home: &Path) -> io::Result<File> {
 }
 
 impl SweepHold {
-    /// For those who count on content that the store names. Waits while it is swept.
+    /// Takes the shared lock, for those who rely on content that the store names. Waits for the end
+    /// of a sweep.
     pub(crate) fn against_sweeping(home: &Path) -> io::Result<Self> {
         let file = open(home)?;
         file.lock_shared()?;
         Ok(Self(file))
     }
 
-    /// For the one who sweeps; none while somebody counts on content.
+    /// Takes the exclusive lock, for a sweep; `None` while somebody relies on content.
     pub(crate) fn for_sweeping(home: &Path) -> io::Result<Option<Self>> {
         let file = open(home)?;
         match file.try_lock() {

@@ -1,6 +1,5 @@
-//! What an admin does with the files of a master beside it, whether it runs or not: back them up,
-//! look whether they are sound, and put them in place on another machine. What is not here: the
-//! master itself, and words for people.
+//! Operations on the files of a master, whether it runs or not: back them up, check whether they
+//! are sound, and restore them on another machine.
 
 mod archive;
 mod backup;
@@ -22,58 +21,58 @@ pub use check::{Checked, Fault, check};
 pub(crate) use hold::SweepHold;
 pub use restore::{Restored, restore};
 
-/// Why a backup, a look or a restoration did not come about.
+/// The reason why a backup, a check or a restoration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
     /// There is no master's state.
     #[error("there is no master's state in {dir}", dir = dir.display())]
     NoMaster {
-        /// Where it was looked for.
+        /// The state directory that was looked at.
         dir: PathBuf,
     },
-    /// Something would be overwritten.
+    /// A file or directory would be overwritten.
     #[error("{path} is there already", path = path.display())]
     Exists {
-        /// What.
+        /// The existing file or directory.
         path: PathBuf,
     },
-    /// It would not fit.
+    /// The files do not fit on the disk.
     #[error("{needed} bytes are needed in {dir}, and {free} are free", dir = dir.display())]
     Space {
-        /// Where.
+        /// The directory they would be written to.
         dir: PathBuf,
-        /// How many bytes would be written.
+        /// The bytes that would be written.
         needed: u64,
-        /// How many can be.
+        /// The bytes that are free.
         free: u64,
     },
-    /// What should be a backup is none, or is damaged.
+    /// The source is no backup, or is damaged.
     #[error("{path} is no whole backup: {why}", path = path.display())]
     NoBackup {
-        /// Which file or directory.
+        /// The file or directory that was to be restored.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason, shown to the admin.
         why: String,
     },
-    /// What was written does not read back as it should.
+    /// The written backup does not read back as it was written.
     #[error("{path} does not read back as it was written: {why}", path = path.display())]
     NotVerified {
-        /// Which file or directory.
+        /// The file or directory that was written.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason, shown to the admin.
         why: String,
     },
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A file.
+    /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] LinkError),
 }
 
-/// The master's files within a state directory.
+/// The directory of the master's files, within a state directory.
 const HOME: &str = "master";
-/// The store's file within them.
+/// The store's file, within `HOME`.
 const STORE: &str = "store.sqlite";
-/// The directory of content within them.
+/// The directory of content, within `HOME`.
 const CONTENT: &str = "content";

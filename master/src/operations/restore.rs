@@ -1,5 +1,5 @@
-//! Puts a backup in place. The master that is started on it then knows by the store that it is a
-//! copy, and does what follows from that. What is not here: merging with what is there.
+//! Puts a backup in place. A master that starts on it learns from the store that it is a copy, and
+//! acts on that. The target must hold no master: nothing is merged.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -12,19 +12,20 @@ use super::{HOME, OperationError, STORE, archive};
 use crate::room;
 use crate::store;
 
-/// What was put in place.
+/// The extent of a restoration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Files of content.
     pub content_files: u64,
-    /// Bytes of everything.
+    /// The bytes of all files.
     pub bytes: u64,
-    /// What the store names and the backup does not have.
+    /// Content that the store names and the backup does not have.
     pub faults: Vec<String>,
 }
 
-/// Puts the backup `from` (a directory, or an archive) into the state directory `dir`, where no
-/// master's state may be. Everything is verified on the way, and there only once it is whole.
+/// Puts the backup `from` (a directory, or an archive) into the state directory `dir`, which must
+/// not hold a master's state. Everything is verified on the way, and appears there only once it is
+/// whole.
 ///
 /// # Errors
 /// If it is no whole backup, or something is there already.
@@ -32,7 +33,7 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
     let home = dir.join(HOME);
     let part = dir.join("master.part");
     for path in [&home, &part] {
-        // An empty directory is what a machine's setup may have made.
+        // A machine's setup may have made an empty directory.
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(OperationError::Exists { path: path.clone() });
         }
@@ -64,7 +65,7 @@ fn no_backup(path: &Path, why: impl Into<String>) -> OperationError {
     }
 }
 
-/// Whether all of a backup fits.
+/// Checks that all of a backup fits.
 fn room_for(from: &Path, part: &Path) -> Result<(), OperationError> {
     let cannot = |error| LinkError::file("cannot read", from)(error);
     let files = if from.is_dir() {
@@ -183,7 +184,7 @@ impl Restored {
     }
 }
 
-/// Writes what is read through it.
+/// A reader that writes the bytes read through it to a file.
 struct Tee<'a, R> {
     from: &'a mut R,
     to: &'a mut File,
@@ -197,7 +198,7 @@ impl<R: Read> Read for Tee<'_, R> {
     }
 }
 
-/// Whether the store is sound; says which content it names that is not there.
+/// Checks that the store is sound, and returns the content that it names and that is missing.
 fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
     let path = part.join(STORE);
     if !path.is_file() {

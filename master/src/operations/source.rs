@@ -1,5 +1,5 @@
-//! What of a master's files goes into a backup, and under which names; and what may come out of
-//! one. What is not here: how it is written.
+//! Selects the files of a master that go into a backup, with their names there, and the names that
+//! may come out of one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use link::LinkError;
 
 use super::{CONTENT, HOME, OperationError, STORE};
 
-/// Files of a master that belong to its process, or that it makes anew.
+/// The files of a master that belong to its process, or that it makes anew.
 const NOT_TAKEN: [&str; 6] = [
     "lock",
     "sweep-lock",
@@ -21,31 +21,31 @@ const NOT_TAKEN: [&str; 6] = [
     "mark",
 ];
 
-/// A file that is to be taken.
+/// A file that goes into the backup.
 #[derive(Debug)]
 pub(super) struct Item {
     /// Its name in the backup.
     pub(super) name: String,
-    /// Where it lies now.
+    /// The file's present path.
     pub(super) path: PathBuf,
     pub(super) size: u64,
     pub(super) mode: u32,
-    /// What it must hash to, where its name says that.
+    /// The hash of its bytes, if its name states one.
     pub(super) hash: Option<BlobHash>,
 }
 
-/// What a name in a backup means.
+/// The kind of file that a name in a backup stands for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The store.
     Store,
     /// A blob.
     Content(BlobHash),
-    /// A file of the master beside these, such as the CA's key.
+    /// Another file of the master, such as the CA's key.
     Other,
 }
 
-/// Everything but the store and its content: keys and certificates.
+/// All files but the store and its content: keys and certificates.
 pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
     let mut items = Vec::new();
     for entry in fs::read_dir(home).map_err(LinkError::file("cannot read", home))? {
@@ -80,7 +80,7 @@ pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
     Ok(items)
 }
 
-/// The content that a store names, as far as it is there, and the hashes of what is not.
+/// The files of content that a store names, and the hashes of the missing ones.
 pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Vec<BlobHash>) {
     let mut items = Vec::new();
     let mut missing = Vec::new();
@@ -105,13 +105,13 @@ pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Ve
     (items, missing)
 }
 
-/// Where a blob lies below the directory of content.
+/// The path of a blob within the directory `CONTENT`.
 pub(super) fn path_of(hash: &BlobHash) -> String {
     let name = hash.to_string();
     format!("{}/{}", &name[..2], &name[2..])
 }
 
-/// What a name means; none of one that no backup has.
+/// The meaning of a name; `None` for a name that no backup has.
 pub(super) fn meaning(name: &str) -> Option<Meaning> {
     let portable: PortablePath = name.parse().ok()?;
     let parts: Vec<&str> = portable.as_str().split('/').collect();

@@ -1,5 +1,5 @@
-//! Backups, looks and restorations of real directories: what is there afterwards, and what is
-//! refused.
+//! Tests backups, checks and restorations of real directories: what they leave, and what they
+//! refuse.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use super::{OperationError, backup, check, restore};
 use crate::authority::Authority;
 use crate::store::{NewJob, NewToken, Redeemed, Writer};
 
-/// A master's state directory, as a master that was stopped leaves it.
+/// The state directory of a stopped master.
 struct Place {
     dir: tempfile::TempDir,
     blob: BlobRef,
@@ -206,12 +206,12 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
     );
     store.commit().unwrap();
 
-    // A clock that is wrong makes no number come again.
+    // A wrong clock must not make an incarnation come again.
     backup(&place.at("copy"), &place.at("again")).unwrap();
     let mut store = Writer::open(&place.at("again/master")).unwrap();
     assert_eq!(store.begin(Time(0)).unwrap().0, Incarnation(1_700_000_002));
 
-    // The original knows nothing of it.
+    // The original does not know of its copies.
     let mut store = Writer::open(&place.home()).unwrap();
     assert_eq!(
         store.begin(now).unwrap(),

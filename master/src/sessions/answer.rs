@@ -1,5 +1,5 @@
-//! An answer on its way to a client: sent piece by piece as the client takes it, and given up when
-//! it takes nothing.
+//! An answer on its way to a client, sent piece by piece as the client reads it. It is given up
+//! when the client reads nothing for too long.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use link::{FrameSender, LinkError};
 /// An answer to one request.
 pub(super) struct Response {
     tx: FrameSender,
-    /// How long a piece may take to be read.
+    /// The time a client may take to read one piece.
     patience: Duration,
 }
 
@@ -23,26 +23,26 @@ impl Response {
         self.tx.push(reply)
     }
 
-    /// How many bytes wait for a flush.
+    /// The bytes pushed since the last flush.
     pub(super) fn pending(&self) -> usize {
         self.tx.pending()
     }
 
-    /// Sends what was pushed, as fast as it is taken.
+    /// Sends what was pushed, as fast as the client reads it.
     ///
     /// # Errors
-    /// `Unread` if it is not taken, and if the stream is gone.
+    /// Returns `LinkError::Unread` if the client does not read it, and fails if the stream is gone.
     pub(super) async fn flush(&mut self) -> Result<(), LinkError> {
         tokio::time::timeout(self.patience, self.tx.flush())
             .await
             .unwrap_or(Err(LinkError::Unread))
     }
 
-    /// Ends the answer, and waits until all of it has been taken: what lies between flow control
-    /// and reader is some pieces.
+    /// Ends the answer, and waits until the client has read all of it. That may take twice as long
+    /// as one piece: several pieces lie between flow control and the reader.
     ///
     /// # Errors
-    /// `Unread` if it is not taken.
+    /// Returns `LinkError::Unread` if the client does not read it.
     pub(super) async fn end(&mut self) -> Result<(), LinkError> {
         self.tx.finish();
         let taken =
@@ -50,7 +50,7 @@ impl Response {
         taken.map_err(|_| LinkError::Unread)
     }
 
-    /// Resolves once nobody is there to take it.
+    /// Resolves once the client has closed or lost the stream.
     pub(super) async fn gone(&mut self) {
         self.tx.delivered().await;
     }

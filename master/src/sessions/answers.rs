@@ -1,5 +1,5 @@
-//! What a client may ask, and the answers: from the core for what lives, from the store for what is
-//! over.
+//! Answers to clients: [`Asker`] asks the core about live jobs and hosts, and the store about
+//! settled ones.
 
 mod hosts;
 mod jobs;
@@ -26,27 +26,27 @@ use crate::limits::Turn;
 use crate::run::SessionContext;
 use crate::store::{Peer, StoreError};
 
-/// A request has so many turns; each one beyond them counts as a request of its own.
+/// The turns that a request has for free; each further one counts as a request of its own.
 const TURNS: u32 = 4;
-/// So many jobs are looked at in one turn.
+/// The most jobs that one turn looks at.
 const JOBS_A_TURN: u32 = 100;
 
-/// A client that asks, with one request.
+/// A client together with its present request.
 pub(super) struct Asker {
     pub(super) user: String,
     id: Uuid,
     role: Role,
     right: Right,
     state: Arc<SessionContext>,
-    /// Turns that the request has had.
+    /// The turns that the request has had.
     turns: AtomicU32,
 }
 
-/// Why there is no answer.
+/// The reason why a request gets no answer.
 pub(super) enum NoAnswer {
-    /// The client is told.
+    /// The client is told the refusal.
     Refused(Refusal),
-    /// The client is gone.
+    /// The client's stream is gone.
     Link(LinkError),
 }
 
@@ -105,12 +105,12 @@ impl Asker {
         }
     }
 
-    /// What every session needs.
+    /// The state that all sessions share.
     pub(super) fn state(&self) -> &SessionContext {
         &self.state
     }
 
-    /// Waits until this user may ask again.
+    /// Waits until this user may ask again, at `Limits::requests_per_s`.
     pub(super) async fn pace(&self) {
         let wait = self.state.counters.pace(self.id, self.state.clock.now());
         if wait > Span::ZERO {
@@ -118,8 +118,8 @@ impl Asker {
         }
     }
 
-    /// The right to ask the core or the store once: a request that asks often waits as many
-    /// requests would.
+    /// Waits for the right to ask the core or the store once. After `TURNS` turns each further one
+    /// waits as a request of its own does.
     async fn turn(&self) -> Turn {
         if self.turns.fetch_add(1, Ordering::Relaxed) >= TURNS {
             self.pace().await;
@@ -127,17 +127,17 @@ impl Asker {
         self.state.counters.gate.enter(self.id).await
     }
 
-    /// The right to have one answer on its way.
+    /// Waits for the right to have one answer on its way, at `Counters::answers`.
     pub(super) async fn answer_turn(&self) -> Turn {
         self.state.counters.answers.enter(self.id).await
     }
 
-    /// Writes into the audit log what was refused.
+    /// Writes a refusal into the audit log.
     pub(super) fn refused(&self, what: &'static str, subject: &str, why: &str) {
         self.state.refused(&self.user, what, subject, why);
     }
 
-    /// Counters of changed and of settled jobs.
+    /// Counters that grow whenever a job changes and whenever one settles.
     pub(super) fn counters(&self) -> (watch::Receiver<u64>, watch::Receiver<u64>) {
         (
             self.state.core.changed.clone(),
@@ -145,7 +145,7 @@ impl Asker {
         )
     }
 
-    /// Asks the core, in turn.
+    /// Sends an ask to the core, in this user's turn.
     pub(super) async fn core<T: TryFrom<CoreReply>>(
         &self,
         ask: impl Into<Ask>,
@@ -167,7 +167,7 @@ impl Asker {
         }
     }
 
-    /// Refuses what only admins may ask, where another asks it.
+    /// Refuses a request of `Right::Administer` unless an admin asks.
     pub(super) fn authorise(&self) -> Result<(), NoAnswer> {
         match (self.right, self.role) {
             (Right::Administer(what), role) if role != Role::Admin => {
@@ -193,13 +193,14 @@ impl Asker {
         })
     }
 
-    /// Whose account is looked at: this user's or, where none is named, the client's own and for an
-    /// admin everybody's.
+    /// The user whose account is looked at: `user` or, if none is named, the client's own. `None`
+    /// means every user's, for an admin.
     pub(super) fn account_of(&self, user: Option<String>) -> Option<String> {
         user.or_else(|| self.only_own())
     }
 
-    /// How good estimates were: the client's own, or for an admin those of this user or of all.
+    /// The accuracy of estimates: the client's own or, for an admin, those of `user` or of all
+    /// users.
     pub(super) async fn estimates(
         &self,
         user: Option<String>,

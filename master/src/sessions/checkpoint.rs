@@ -1,5 +1,5 @@
-//! Takes what a worker says of an attempt's state: only a state whose list of files and whose every
-//! file are here counts.
+//! Takes the checkpoints that workers report. A checkpoint counts only once its list of files and
+//! every file in it are here.
 
 use common::checkpoint::{MAX_FILES, MAX_MANIFEST, Manifest, Saved, Saving};
 use common::{AttemptId, BlobRef, HostId, Time};
@@ -11,7 +11,7 @@ use crate::run::SessionContext;
 /// The longest reason that is kept, in bytes.
 const MAX_REASON: usize = 1_000;
 
-/// Considers it. What is incomplete is left out with a word in the log: the worker's next one may
+/// Takes a reported checkpoint. An incomplete one is logged and left out: the worker's next one may
 /// be whole.
 pub(super) async fn take(
     state: &SessionContext,
@@ -22,7 +22,7 @@ pub(super) async fn take(
 ) {
     match saving {
         Saving::Complete(manifest) => {
-            // Nothing is read for a worker that this attempt is not.
+            // Nothing is read for a worker that does not run this attempt.
             let takes = state.core.ask(HostAsk::TakesState(host, attempt)).await;
             if !takes.unwrap_or(false) {
                 return tracing::debug!(%host, %attempt, "a state is of no use");
@@ -44,7 +44,7 @@ pub(super) async fn take(
     }
 }
 
-/// The list of files, if the host has brought it and all of them.
+/// The `Manifest` of a checkpoint, if the host has uploaded it and all files in it.
 fn brought(
     state: &SessionContext,
     host: HostId,
@@ -58,7 +58,7 @@ fn brought(
     Err("some of it was not brought by this host".to_owned())
 }
 
-/// The list of files, if it and all of them are here.
+/// The `Manifest`, if it and all files in it are here.
 fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     let files = read_list(blobs, manifest)?;
     match files.files.iter().find(|file| !blobs.has(&file.blob)) {
@@ -67,13 +67,13 @@ fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     }
 }
 
-/// A list of files, if it is here and whole.
+/// Reads a `Manifest` of at most `MAX_MANIFEST` bytes, if it is here and whole.
 pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     if manifest.size > MAX_MANIFEST {
         return Err(format!("its list of files has {} bytes", manifest.size));
     }
 
-    // Also compares the length with the one that was checked: what is read is never longer.
+    // `has` also compares the length with the one checked above: what is read is not longer.
     if !blobs.has(&manifest) {
         return Err(format!(
             "its list of files, {} of {} bytes, is not here",
@@ -158,7 +158,7 @@ mod tests {
             .unwrap();
         assert!(look(&blobs, large).unwrap_err().contains("4194305 bytes"));
 
-        // What is not read cannot be found damaged.
+        // Only a file that is read can be found damaged.
         for claimed in [1, MAX_MANIFEST] {
             let why = look(
                 &blobs,

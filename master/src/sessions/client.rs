@@ -20,12 +20,11 @@ use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
 use crate::run::SessionContext;
 use crate::store::Peer;
 
-/// How often a watcher hears of progress, at most.
+/// The shortest time between two progress messages to a watcher.
 const WATCH_PERIOD: Duration = Duration::from_millis(100);
-/// How many entries go into one reply, so that it stays far below the frame limit where entries are
-/// ordinary.
+/// The most entries in one reply; entries of ordinary size then stay far below the frame limit.
 const CHUNK: usize = 100;
-/// Replies are sent when this many bytes have collected.
+/// Replies are sent once this many bytes have collected.
 const FLUSH: usize = 64 * 1024;
 
 /// Serves a client until its connection ends.
@@ -60,7 +59,7 @@ async fn serve_stream(
         Open::Request => serve_request(state, peer, connection, channel).await,
         Open::Renew { csr } => renew::serve(state, peer, &csr, channel).await,
         open => {
-            // Each takes one of the master's files.
+            // Each content stream takes one of the master's files.
             let _turn = state.counters.contents.enter(peer.id).await;
             content::serve(state, peer, open, channel).await
         }
@@ -82,7 +81,7 @@ async fn serve_request(
     asker.pace().await;
 
     let watches = matches!(request, Request::Watch { .. });
-    // Who watches waits most of the time, and has a turn of its own for each word.
+    // A watcher waits most of the time, and takes a turn of its own for each message.
     let turn = if watches {
         None
     } else {
@@ -102,7 +101,7 @@ async fn serve_request(
     told
 }
 
-/// Sends the end of an answer, and waits until it is taken.
+/// Sends the end of an answer, and waits until the client has read it.
 async fn conclude(
     asker: &Asker,
     asked: &str,
@@ -299,7 +298,7 @@ async fn send_estimates(
     tx: &mut Response,
 ) -> Result<(), NoAnswer> {
     let views = asker.estimates(user).await?;
-    // No estimate at all is an answer too.
+    // An empty list of estimates is an answer too.
     push(
         tx,
         &Reply::Estimates(views.iter().take(CHUNK).cloned().collect()),
@@ -312,7 +311,7 @@ async fn send_estimates(
 }
 
 async fn send_accounts(tx: &mut Response, accounts: &[AccountView]) -> Result<(), NoAnswer> {
-    // No account at all is an answer too.
+    // An empty list of accounts is an answer too.
     if accounts.is_empty() {
         return push(tx, &Reply::Accounts(Vec::new()));
     }
@@ -335,7 +334,7 @@ async fn send_jobs(
         }
     }
 
-    // No job at all is an answer too.
+    // An empty list of jobs is an answer too.
     if sent {
         Ok(())
     } else {
@@ -343,8 +342,7 @@ async fn send_jobs(
     }
 }
 
-/// Tells of the jobs at once, of those that are not settled whenever something changes, and at the
-/// end.
+/// Tells of the jobs at once, of the unsettled ones whenever something changes, and at the end.
 async fn watch(
     asker: &Asker,
     jobs: &IdSet,
@@ -361,14 +359,14 @@ async fn watch(
     let mut first = true;
     let mut rest = jobs.clone();
     loop {
-        // What changes from here on is seen by the next round.
+        // A change from here on is seen in the next round.
         changed.mark_unchanged();
         settled.mark_unchanged();
 
         let open = asker.open_of(&rest).await?;
         let done = open.is_empty();
         if first || done || !quiet {
-            // Whoever hears of every change has heard of those that were settled before.
+            // A watcher that hears of every change has heard of the jobs that settled before.
             let told = if quiet { jobs.clone() } else { rest };
             let _turn = asker.answer_turn().await;
             send_jobs(asker, JobListing::new(told, Vec::new()), tx).await?;
@@ -395,7 +393,7 @@ async fn watch(
                 return Err(NoAnswer::Refused(Refusal::from(crate::core::Stopped)));
             },
             () = &mut over => return send_jobs(asker, JobListing::new(jobs.clone(), Vec::new()), tx).await,
-            // A watcher that is gone is not watched for.
+            // The watch ends with the client's stream.
             () = gone(tx) => return Ok(()),
         }
     }

@@ -1,6 +1,7 @@
-//! Content on streams of its own: who may read what, and who may name it. Nobody has content by its
-//! hash alone: users read what their jobs, and jobs that are shared with them, need or left;
-//! workers what their attempts need. Who brings content sends it, unless it is that peer's already.
+//! Streams that carry content: the rights to read it and to name it. Knowing a hash gives no right.
+//! Users read content that their jobs, and jobs shared with them, need or left; workers read
+//! content that their attempts need. A peer that names content uploads it, unless it is that peer's
+//! already.
 
 use common::content::BlobHash;
 use common::token::Role;
@@ -16,7 +17,7 @@ use crate::core::ask::{HostAsk, UpkeepAsk};
 use crate::run::SessionContext;
 use crate::store::Peer;
 
-/// Serves a stream that carries content.
+/// Serves a stream of `Open::Get` or `Open::Put`.
 pub(super) async fn serve(
     state: &SessionContext,
     peer: &Peer,
@@ -32,8 +33,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Whether all that a message delivers was brought by the host that delivers it; the error names a
-/// completion that was not.
+/// Whether the delivering host has uploaded all content of its completions. The error names a
+/// completion whose content it has not.
 pub(super) fn was_brought(
     state: &SessionContext,
     host: HostId,
@@ -82,8 +83,8 @@ async fn give(
     }
 }
 
-/// Whether an attempt that is the host's now needs this content: as an input, or for the state that
-/// it starts from.
+/// Whether an attempt that the host has now needs this content: as an input, or in the checkpoint
+/// that it starts from.
 async fn needs(state: &SessionContext, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
     let lists = match state
         .core
@@ -114,8 +115,8 @@ async fn may_read(state: &SessionContext, user: &str, hash: BlobHash) -> Result<
         .map_err(|e| LinkError::Closed(e.to_string()))
 }
 
-/// Takes content, unless it is here and this peer has brought it before or may see it anyway.
-/// Whether others have it makes no difference.
+/// Takes an upload, unless the content is here and this peer has uploaded it before or may see it
+/// anyway. The answer does not depend on whether other peers have it.
 async fn take(
     state: &SessionContext,
     peer: &Peer,
@@ -148,7 +149,7 @@ async fn take(
     content::answer_stored(channel).await
 }
 
-/// Whether this content is the peer's to name without sending it.
+/// Whether this peer may name this content without uploading it.
 async fn may_name(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<bool, LinkError> {
     match (peer.role, peer.host) {
         (Role::Admin, _) => Ok(true),
@@ -167,8 +168,8 @@ async fn may_name(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<
     }
 }
 
-/// Notes who has brought this content: of a user durably, of a host for as long as this master
-/// runs, since its worker brings everything again to the next.
+/// Notes that this peer has uploaded this content: durably for a user, in memory for a host, since
+/// its worker uploads everything again to the next master process.
 async fn note(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<(), LinkError> {
     match peer.host {
         Some(host) => {
@@ -182,8 +183,8 @@ async fn note(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<(), 
     }
 }
 
-/// Why a blob is not taken, if so: it is too large, there is no room for it, or its user has sent
-/// too much that no job needs.
+/// Decides whether a blob is refused: it is too large, there is no room for it, or its user has
+/// uploaded too much that no job needs. Returns the started upload otherwise.
 async fn refuse<'a>(
     state: &'a SessionContext,
     peer: &Peer,
@@ -213,7 +214,7 @@ async fn refuse<'a>(
     let name = from.to_owned();
     let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;
 
-    // What cannot be counted does not count.
+    // If the parts cannot be counted, they do not count.
     let parts = parts
         .map_err(|e| LinkError::Closed(e.to_string()))?
         .unwrap_or(0);

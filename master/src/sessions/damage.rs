@@ -1,6 +1,5 @@
-//! Results that the master has lost, or finds damaged: their tasks are computed again, if their
-//! user wants that. What is not here: how such a result is found in passing (`link::content`), or
-//! by an admin (`master check`).
+//! Recomputes tasks whose results the master has lost or finds damaged, if their user wants that.
+//! `link::content` finds such results in passing, and `master check` finds them for an admin.
 
 use common::content::BlobHash;
 use common::selector::Selector;
@@ -14,7 +13,7 @@ use super::answers::{Asker, NoAnswer, chosen, refuse};
 use crate::core::Stopped;
 use crate::core::ask::JobAsk;
 
-/// What of a job's results is not whole.
+/// The tasks whose results are not whole, and the blobs that are damaged or gone.
 #[derive(Debug, Default)]
 struct Damage {
     tasks: IdSet,
@@ -29,7 +28,8 @@ fn blobs_of(view: &OutputView) -> impl Iterator<Item = BlobRef> + '_ {
 }
 
 impl Damage {
-    /// Reads all that these attempts left. What is damaged is put aside, so that it can come anew.
+    /// Reads all content that these attempts left. Damaged blobs are set aside, so that they can be
+    /// uploaded anew.
     fn look(&mut self, blobs: &BlobStore, views: &[OutputView]) {
         for view in views {
             for blob in blobs_of(view).filter(|blob| !blobs.verify(blob)) {
@@ -43,7 +43,7 @@ impl Damage {
         }
     }
 
-    /// What the job needs for its tasks stays its content, be it there or not.
+    /// Leaves out the job's inputs: they stay its content, present or not.
     fn without_inputs(mut self, spec: &JobSpec) -> Self {
         if let Some(command) = spec.work.command() {
             self.blobs
@@ -54,7 +54,7 @@ impl Damage {
 }
 
 impl Asker {
-    /// Has those of these tasks computed again whose results are not whole here.
+    /// Recomputes those of these tasks whose results are not whole here.
     pub(super) async fn recompute(&self, job: JobId, tasks: &Selector) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
         let spec = self.spec(job).await?;

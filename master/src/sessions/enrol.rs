@@ -1,4 +1,4 @@
-//! The master's side of enrolment: a token for a certificate.
+//! The master's side of enrolment: issues a certificate for a join token.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::core::ask::{PeerAsk, Redeeming, UpkeepAsk};
 use crate::run::SessionContext;
 use crate::store::{Peer, Redeemed};
 
-/// How long a joiner may take until it has said with which token.
+/// The time a joiner may take until it has sent its request with a token.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// One request, one reply.
+/// Serves one enrolment: one request, one reply.
 pub(super) async fn serve(
     state: &SessionContext,
     connection: &Connection,
@@ -68,18 +68,19 @@ pub(super) async fn serve(
     channel.tx.send(&reply).await?;
     channel.tx.finish();
 
-    // Who does not take the answer has not got it.
+    // A joiner that does not read the answer has no certificate.
     let _ = tokio::time::timeout(MESSAGE_DEADLINE, channel.tx.delivered()).await;
     Ok(())
 }
 
-/// Whether a name can stand in lists, file names and logs.
+/// Whether a name is fit for lists, file names and logs: 1 to `MAX_HOST_NAME` ASCII letters,
+/// digits, dots, dashes or underscores.
 fn good_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !name.is_empty() && name.len() <= MAX_HOST_NAME && name.chars().all(fine)
 }
 
-/// A good token in the wrong hands: it can still be used.
+/// The refusal of a token by a peer of the wrong role; the token can still be used.
 fn unfit(role: Role) -> Refusal {
     let hint = match role {
         Role::Worker => "use it with: deskgrid worker start --master HOST:PORT",
@@ -125,7 +126,7 @@ async fn answer(
         )));
     };
 
-    // A few at a time: so that many guesses at once count as well as one after the other.
+    // Few enrolments run at a time, so that parallel guesses count like successive ones.
     let _turn = state.counters.gate.enter(uuid::Uuid::nil()).await;
     if let Err(wait) = state.counters.may_guess(from, state.clock.now()) {
         let what = "too many wrong join tokens came from this address";

@@ -1,5 +1,5 @@
-//! The connections that are there now, by whose they are: so that they can be counted, and closed
-//! at once when somebody is let in no more.
+//! The open connections by identity, so that they can be counted, and closed at once when an
+//! identity is revoked.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quinn::{Connection, VarInt};
 use uuid::Uuid;
 
-/// So many hold what marks a connection as busy where it is asked nothing.
+/// The handles to the [`Busy`] of an idle connection: those of `One`, of [`Present`] and of the
+/// session.
 const IDLE: usize = 3;
 
-/// What happens when somebody has too many.
+/// The rule for an identity that has too many connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
-    /// The oldest of those that ask nothing is closed; where each asks something the new one is
-    /// turned away.
+    /// Closes the oldest connection without a request. If each has one, the new connection is
+    /// refused.
     OldestIdleGoes,
-    /// The oldest is closed.
+    /// Closes the oldest connection.
     OldestGoes,
 }
 
@@ -29,21 +30,20 @@ struct OpenSessions {
 #[derive(Debug)]
 struct OneSession {
     connection: Connection,
-    /// Whether it has turned out to be let in: only then does it count against others of the same
-    /// identity.
+    /// Whether the connection was let in: only then does it count against others of its identity.
     admitted: bool,
-    /// Held by each request that is being answered.
+    /// Cloned by each request that is being answered.
     busy: Busy,
 }
 
-/// Held for as long as a connection is asked something.
+/// A handle that a connection's requests hold while they are answered.
 pub(crate) type Busy = Arc<()>;
 
-/// All of them. Cloning gives another handle.
+/// The table of all open connections. Cloning gives another handle.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LiveSessions(Arc<Mutex<OpenSessions>>);
 
-/// One of them, until it is dropped.
+/// The entry of one connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Present {
     live: LiveSessions,
@@ -57,7 +57,7 @@ impl LiveSessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a connection whose certificate names this identity.
+    /// Enters a connection whose certificate names this identity.
     pub(crate) fn enter(&self, id: Uuid, connection: &Connection) -> Present {
         let busy = Busy::default();
         let mut open = self.open();
@@ -81,7 +81,7 @@ impl LiveSessions {
         }
     }
 
-    /// Closes every connection of an identity, and says how many those were.
+    /// Closes every connection of an identity with `NOT_LET_IN`, and returns their number.
     pub(crate) fn close(&self, id: Uuid, why: &str) -> usize {
         let open = self.open();
         let connections = open.by.get(&id).into_iter().flat_map(BTreeMap::values);
@@ -93,7 +93,7 @@ impl LiveSessions {
             .count()
     }
 
-    /// How many connections an identity has.
+    /// The number of connections of an identity that were let in.
     pub(crate) fn count(&self, id: Uuid) -> u32 {
         let open = self.open();
         let admitted = open
@@ -107,13 +107,13 @@ impl LiveSessions {
 }
 
 impl Present {
-    /// What each request of this connection is to hold while it is answered.
+    /// The handle that each request of this connection holds while it is answered.
     pub(crate) fn busy(&self) -> Busy {
         self.busy.clone()
     }
 
-    /// The connection is let in, unless that makes too many of its identity: then it, or the
-    /// oldest, has to go.
+    /// Lets the connection in. If its identity has `most` already, `beyond` decides which one has
+    /// to go; false if it is this one.
     pub(crate) fn admit(&self, most: usize, beyond: Beyond) -> bool {
         let mut open = self.live.open();
         let Some(of_it) = open.by.get_mut(&self.id) else {
@@ -144,7 +144,7 @@ impl Present {
 
             if let Some(one) = goes.and_then(|number| of_it.get_mut(&number)) {
                 one.connection.close(VarInt::from_u32(2), why);
-                // It counts no more, however long its end takes.
+                // It no longer counts, however long it takes to close.
                 one.admitted = false;
             }
         }

@@ -1,4 +1,5 @@
-//! Connections: who is there, what for, and the streams that they open.
+//! Connections to the master: authenticates each peer, and serves the streams that it opens as
+//! joiner, worker or client.
 
 mod answer;
 mod answers;
@@ -32,30 +33,30 @@ use crate::run::SessionContext;
 use crate::store::{Peer, PeerStatus};
 use live::Beyond;
 
-/// How often, and how far apart, it is looked whether one of an identity's connections is idle,
-/// before another is refused.
+/// The number of looks for an idle connection of an identity before another one is refused, and the
+/// time between two looks.
 const LOOKS_FOR_IDLE: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// The time a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
-/// The time a handshake may take.
+/// The time that a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The most connections of one worker: some that are dead are noticed late.
 const OF_A_WORKER: usize = 4;
-/// How often it is looked whether a certificate has expired meanwhile, at least.
+/// The longest time between two looks whether a peer's certificate has expired.
 const LOOK: Duration = Duration::from_secs(6 * 3_600);
 /// Closes a connection whose peer may try again.
 const NOT_NOW: VarInt = VarInt::from_u32(2);
 
-/// Where connections come in.
+/// A socket on which the master accepts connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Entrance {
     pub(crate) endpoint: quinn::Endpoint,
-    /// Of those that come through tunnels.
+    /// The TCP tunnels that end at this socket, if it serves tunnels.
     pub(crate) tunnels: Option<Arc<TunnelDoor>>,
 }
 
-/// Writes down which tunnels were cut.
+/// Writes cut tunnels into the audit log.
 pub(crate) async fn note_cuts(state: Arc<SessionContext>, tunnels: Arc<TunnelDoor>) {
     loop {
         let cut = tunnels.cut().await;
@@ -81,7 +82,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>, entrance: Entrance) {
         {
             Knock::In(pending) => pending,
             Knock::Prove => {
-                // Fails only where the address is proved already.
+                // Fails only if the address is proved already.
                 let _ = incoming.retry();
                 continue;
             }
@@ -103,7 +104,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>, entrance: Entrance) {
     }
 }
 
-/// Ends the handshake, unless it takes too long or others come after it.
+/// Completes the handshake within `HANDSHAKE`, unless newer ones need its place.
 async fn shake_hands(
     state: &SessionContext,
     incoming: Incoming,
@@ -170,7 +171,7 @@ async fn serve_connection(
         );
     }
 
-    // Noted before it is looked up: who is revoked meanwhile is closed by whoever revokes.
+    // Entered before the identity is looked up: a revocation in between closes the connection.
     let present = state.live.enter(name.id, &connection);
     let known = state
         .core
@@ -198,8 +199,8 @@ async fn serve_connection(
 
     let now_s = link::renewal::now_s();
     if until_s < now_s {
-        // A host that was switched off for a month comes back by itself: the table knows its key,
-        // and who must not come back is revoked there. A person joins again.
+        // A host that was off for a month comes back by itself: the table knows its key, and a host
+        // that must not come back is revoked there. A person joins again.
         return match peer.role == Role::Worker || state.away.excuses(until_s, now_s) {
             true => renew::serve_expired(state, &connection, &peer).await,
             false => refuse(&peer.name, NOT_LET_IN, &expired(until_s, now_s)),
@@ -226,8 +227,8 @@ async fn serve_connection(
     }
 }
 
-/// Whether the connection may stay beside the others of its identity. An answer that is on its way
-/// is over within moments, so where all others are busy it is looked at again for a second.
+/// Whether the connection may stay beside the others of its identity. An answer is usually over
+/// within moments, so if all others are busy the check is repeated `LOOKS_FOR_IDLE` times.
 async fn let_stay(present: &live::Present, most: usize, beyond: Beyond) -> bool {
     for _ in 0..LOOKS_FOR_IDLE {
         if present.admit(most, beyond) {
@@ -238,15 +239,15 @@ async fn let_stay(present: &live::Present, most: usize, beyond: Beyond) -> bool 
     present.admit(most, beyond)
 }
 
-/// Somebody who is not let in.
+/// The refusal of a peer that is not let in.
 struct Outside {
-    /// The name, where there is one.
+    /// The identity's name, if it is known.
     who: Option<String>,
     code: VarInt,
     why: &'static str,
 }
 
-/// Who is let in by the table; what is said to everybody else.
+/// Returns the peer if its `Standing` lets it in, else the refusal to send.
 fn let_in(standing: PeerStatus, expired: bool) -> Result<Peer, Outside> {
     let (who, code, why) = match standing {
         PeerStatus::In(peer) => return Ok(peer),
@@ -271,7 +272,7 @@ fn let_in(standing: PeerStatus, expired: bool) -> Result<Peer, Outside> {
     Err(Outside { who, code, why })
 }
 
-/// Says that a certificate has expired, and by which clock.
+/// Words that a certificate has expired, with the time of the master's clock.
 fn expired(until_s: i64, now_s: i64) -> String {
     let day = |s: i64| {
         let at = std::time::UNIX_EPOCH + Duration::from_secs(u64::try_from(s).unwrap_or(0));
@@ -284,8 +285,7 @@ fn expired(until_s: i64, now_s: i64) -> String {
     )
 }
 
-/// Ends when the newest certificate of an identity has expired, which is the one that was shown
-/// unless it was renewed.
+/// Ends when the identity's newest certificate has expired: the one shown, unless it was renewed.
 async fn expiry(state: &SessionContext, id: uuid::Uuid, mut until_s: i64) {
     loop {
         let left = u64::try_from(until_s.saturating_sub(link::renewal::now_s())).unwrap_or(0);
@@ -296,13 +296,13 @@ async fn expiry(state: &SessionContext, id: uuid::Uuid, mut until_s: i64) {
         match state.core.ask::<Option<Time>>(PeerAsk::ExpiryOf(id)).await {
             Ok(Some(newest)) if newest.secs() as i64 > until_s => until_s = newest.secs() as i64,
             Ok(_) => return,
-            // Everything ends now anyway.
+            // The master stops, and this connection with it.
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-/// What somebody wanted to be, for the audit log.
+/// The purpose of a connection in the words of the audit log.
 fn word(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Enrol => "to join",
@@ -315,18 +315,18 @@ fn stopped(_: crate::core::Stopped) -> LinkError {
     LinkError::Closed("the master is shutting down".to_owned())
 }
 
-/// What a certificate says that TLS has verified.
+/// The fields of a certificate that TLS has verified.
 struct Certificate {
     name: link::PeerName,
     key_hash: [u8; 32],
     until_s: i64,
 }
 
-/// What the handshake has shown.
+/// The peer's data from the handshake.
 struct HandshakeFacts {
     purpose: Purpose,
     certificate: Option<Certificate>,
-    /// Under which CA the peer wanted to see the master's certificate.
+    /// The CA under which the peer wants to see the master's certificate.
     wanted: Option<String>,
 }
 
@@ -361,19 +361,19 @@ fn read_handshake(connection: &Connection) -> Result<HandshakeFacts, LinkError> 
     })
 }
 
-/// The next stream that the other end opens. What it is for is read by whoever serves it, so that
-/// no stream waits for the first word of another.
+/// Accepts the next stream that the peer opens. Its server reads its purpose, so that no stream
+/// waits for the first message of another.
 async fn accept(connection: &Connection) -> Result<Channel, LinkError> {
     let (tx, rx) = connection.accept_bi().await?;
     Ok(Channel::new(tx, rx))
 }
 
-/// Reads the purpose of a stream.
+/// Reads the `Open` message that states a stream's purpose.
 async fn read_open(channel: &mut Channel) -> Result<Open, LinkError> {
     within_deadline(channel.rx.expect()).await
 }
 
-/// Bounds the wait for one message.
+/// Waits for one message until `MESSAGE_DEADLINE`.
 async fn within_deadline<T>(
     message: impl Future<Output = Result<T, LinkError>>,
 ) -> Result<T, LinkError> {

@@ -1,4 +1,4 @@
-//! A new certificate for somebody who has one: for a new key, by the CA of the day.
+//! Renews certificates: a peer that has one gets another, for a new key, from the present CA.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::core::ask::PeerAsk;
 use crate::run::SessionContext;
 use crate::store::Peer;
 
-/// How long somebody whose certificate has expired may take to ask for a new one.
+/// The time that a peer with an expired certificate has to ask for a new one.
 const LAST_CHANCE: Duration = Duration::from_secs(30);
 
-/// One request, one reply.
+/// Serves one renewal: one request, one reply.
 pub(super) async fn serve(
     state: &SessionContext,
     peer: &Peer,
@@ -60,7 +60,7 @@ async fn answer(
         )));
     };
 
-    // Durable before anybody has the certificate.
+    // The new key is durable before anybody has the certificate.
     let renew = PeerAsk::Renew(Box::new(peer.clone()), key_hash, state.authority.expiry());
     let renewed: bool = state.core.ask(renew).await.map_err(stopped)?;
     if !renewed {
@@ -86,7 +86,7 @@ async fn answer(
     }))
 }
 
-/// Serves somebody whose certificate has expired and who may renew it: nothing but that.
+/// Serves a peer whose certificate has expired and who may renew it, and do nothing else.
 pub(super) async fn serve_expired(
     state: &SessionContext,
     connection: &Connection,

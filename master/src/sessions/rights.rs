@@ -1,18 +1,18 @@
-//! Who may ask what: one table of all requests. What is not here: whose a job is (`answers::jobs`
-//! looks that up), and who may read which content (`content`).
+//! The rights that requests need: one table of all requests. `answers::jobs` looks up whose a job
+//! is, and `content` decides about reading content.
 
 use common::wire::client::Request;
 
 /// The right that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Right {
-    /// None: what it tells or takes is the asker's own.
+    /// No right: the request concerns the asker's own.
     Anybody,
-    /// To see the jobs that it names: the asker's own, and those shared with the asker.
+    /// The right to see the jobs that it names: the asker's own, and those shared with the asker.
     See,
-    /// To change the jobs that it names: the asker's own.
+    /// The right to change the jobs that it names: the asker's own.
     Change,
-    /// To administer the grid, for doing this.
+    /// The right to administer the grid; the text says what the request does.
     Administer(&'static str),
 }
 

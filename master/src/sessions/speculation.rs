@@ -1,5 +1,4 @@
-//! What a client asks of disclosed jobs, and about accounts. What is not here: what the core and
-//! the store make of it.
+//! Answers to requests about disclosed jobs and about accounts.
 
 use common::selector::Selector;
 use common::view::{AccountView, SpreadView};
@@ -12,14 +11,15 @@ use super::answers::{Asker, NoAnswer, chosen, refuse};
 use crate::core::RequestOutcome;
 use crate::core::ask::JobAsk;
 
-/// Tasks are named one by one up to so many ranges.
+/// The most ranges of tasks that a message lists one by one.
 const SHOWN_RANGES: usize = 8;
 
-/// So many jobs that are over are looked at because somebody drops what was not requested of them.
+/// The most selected jobs for which settled ones are passed to the core, too, when a user drops
+/// their unrequested tasks.
 const MOST_SETTLED: u64 = 32;
 
 impl Asker {
-    /// Somebody waits for these tasks from now on.
+    /// Requests disclosed tasks: their user waits for them from now on.
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
         let tasks = chosen(job, &tasks, &self.spec(job).await?)?;
@@ -31,15 +31,15 @@ impl Asker {
         Ok(Reply::Changed(vec![(job, new)]))
     }
 
-    /// Drops what was not requested.
+    /// Drops the unrequested tasks of disclosed jobs.
     pub(super) async fn drop_unrequested(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
         let picked = self.pick(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
 
         for job in picked.iter().map(JobId) {
-            // Where everything is settled there is nothing to drop; that its user says so is heard
-            // of a few jobs at a time.
+            // A settled job has nothing to drop; the core still hears of a few of them, since their
+            // user needs no more of their results.
             let count = match open.contains(job.0) || picked.len() <= MOST_SETTLED {
                 true => self.core(JobAsk::DropUnrequested(job)).await?,
                 false => 0,
@@ -50,7 +50,7 @@ impl Asker {
         Ok(Reply::Changed(changed))
     }
 
-    /// What was spent on the client's tasks, or as an admin on somebody's or everybody's.
+    /// The time spent on the client's tasks or, for an admin, on those of `user` or of everybody.
     pub(super) async fn accounts(
         &self,
         user: Option<String>,
@@ -67,7 +67,7 @@ impl Asker {
     }
 }
 
-/// Why nothing could be requested.
+/// The refusal if all tasks to be requested are cancelled.
 fn all_cancelled(job: JobId, tasks: &IdSet) -> NoAnswer {
     let are = if tasks.len() == 1 {
         "task is"

@@ -1,5 +1,5 @@
-//! Tasks and outputs as clients see them: what the store has, with what only the core knows of live
-//! attempts laid over it. Long lists are made portion by portion.
+//! Tasks and outputs as clients see them: the store's rows, with the core's knowledge of live
+//! attempts laid over them. Long lists are built portion by portion.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,30 @@ use common::{Content, HostId, IdSet, JobId, TaskId};
 use crate::core::LiveJob;
 use crate::store::{AttemptRow, Disclosure, Reader, SettledRow, StoreError};
 
-/// How many tasks are read at a time.
+/// The number of tasks that are read at a time.
 const PORTION: u32 = 2_000;
-/// Outputs go into one message until they take this many bytes, far below the frame limit.
+/// The bytes of outputs at which a message is full, far below the frame limit.
 const FULL: usize = 128 * 1024;
 
-/// Attempts by task.
+/// The attempts of each task.
 type AttemptsByTask = BTreeMap<u32, Vec<AttemptRow>>;
 
-/// A list of tasks on its way to a client.
+/// A listing of tasks on its way to a client.
 pub(super) struct Listing {
     job: JobId,
     spec: JobSpec,
     /// Tasks still to come.
     rest: IdSet,
-    /// The job as it lives; none where it is settled.
+    /// The job's live state; `None` if it is settled.
     live: Option<LiveJob>,
-    /// Tasks settled without success: the last one of each range, with the range.
+    /// The tasks settled without success, as ranges: the key is the last task of each.
     settled: BTreeMap<u32, SettledRow>,
     names: BTreeMap<HostId, String>,
-    /// What was requested when, of a job that was disclosed.
+    /// The times at which tasks were requested, if the job was disclosed.
     disclosure: Option<Disclosure>,
 }
 
-/// Attempts of some tasks.
+/// Reads the attempts of `tasks`.
 pub(super) fn attempts_of(
     reader: &Reader,
     job: JobId,
@@ -75,17 +75,17 @@ impl Listing {
         }
     }
 
-    /// The same with what was requested when.
+    /// The same listing with the times at which tasks were requested.
     pub(super) fn disclosed(self, disclosure: Option<Disclosure>) -> Self {
         Self { disclosure, ..self }
     }
 
-    /// Of which job.
+    /// The job of the listing.
     pub(super) fn job(&self) -> JobId {
         self.job
     }
 
-    /// The next tasks to be read; none after the last.
+    /// The next tasks to be read; `None` after the last.
     pub(super) fn next_portion(&mut self) -> Option<IdSet> {
         let first = self.rest.first()?;
         let portion = self
@@ -95,7 +95,7 @@ impl Listing {
         Some(portion)
     }
 
-    /// A portion as it is shown.
+    /// The views of a portion's tasks.
     pub(super) fn tasks(&self, portion: &IdSet, mut attempts: AttemptsByTask) -> Vec<TaskView> {
         let task = |index: u32| {
             let (state, reason) = self.state_of(index);
@@ -108,7 +108,7 @@ impl Listing {
                 .find(|row| row.view.state == AttemptState::Finished && row.counts);
             let executed = done.and_then(|row| row.view.finished);
 
-            // Of a task that is to run again it does not matter what became of what it left.
+            // The outputs of a task that will run again do not matter.
             let settled = matches!(state, TaskState::Finished | TaskState::Failed);
             let removed = best(&rows)
                 .filter(|_| settled)
@@ -138,7 +138,7 @@ impl Listing {
         portion.iter().map(task).collect()
     }
 
-    /// What the attempts of a portion have left.
+    /// The outputs of a portion's tasks, from the attempt that counts for each.
     pub(super) fn outputs(&self, attempts: AttemptsByTask) -> Result<Vec<OutputView>, StoreError> {
         attempts
             .into_values()
@@ -196,13 +196,13 @@ impl Listing {
         view
     }
 
-    /// What the attempt that counts has left.
+    /// The outputs of the attempt that counts.
     fn output(&self, mut rows: Vec<AttemptRow>) -> Option<Result<OutputView, StoreError>> {
         let best = best(&rows)?;
         Some(self.output_of(rows.swap_remove(best)))
     }
 
-    /// What one attempt has left.
+    /// The outputs of one attempt.
     pub(super) fn output_of(&self, row: AttemptRow) -> Result<OutputView, StoreError> {
         let host = self.host(row.host);
         let result = row.result?.unwrap_or_default();
@@ -236,7 +236,8 @@ impl Listing {
     }
 }
 
-/// Which attempt counts: the one that finished the task, else the latest that ended by itself.
+/// The index of the attempt that counts: the one that finished the task, else the latest that ended
+/// by itself.
 fn best(rows: &[AttemptRow]) -> Option<usize> {
     let done = rows
         .iter()
@@ -247,7 +248,8 @@ fn best(rows: &[AttemptRow]) -> Option<usize> {
     done.or_else(|| rows.iter().rposition(left))
 }
 
-/// That what a task left is there no more, behind why it failed where it did.
+/// The reason for missing outputs that were removed unrequested, after the reason for a failure if
+/// there is one.
 fn why_removed(failed: Option<&str>) -> String {
     let (what, again) = failed.map_or(("executed", "request"), |why| (why, "retry"));
     format!(
@@ -255,7 +257,7 @@ fn why_removed(failed: Option<&str>) -> String {
     )
 }
 
-/// Outputs in portions whose messages stay below the frame limit.
+/// Splits outputs into portions whose messages stay below the frame limit.
 pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
     let mut portions: Vec<Vec<OutputView>> = Vec::new();
     let mut room = 0usize;

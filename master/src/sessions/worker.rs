@@ -19,9 +19,9 @@ use crate::run::SessionContext;
 use crate::store::Peer;
 
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
-/// So many messages of one worker wait for the core at most.
+/// The most messages of one worker that wait for the core.
 const UNREAD: usize = 32;
-/// How long the last word to a worker may take.
+/// The time that the last message to a worker may take.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Serves a worker until its connection ends.
@@ -60,7 +60,7 @@ struct Worker {
     connection: Connection,
     peer: Peer,
     host: HostId,
-    /// Whether it has opened its control stream.
+    /// Whether the worker has opened its control stream.
     controlled: AtomicBool,
 }
 
@@ -122,7 +122,7 @@ async fn serve_control(
     }
 }
 
-/// Sends what the core has for the host, as many messages in one write as there are.
+/// Sends the core's messages to the host, with all that are ready in one write.
 async fn speak(mut tx: FrameSender, mut inbox: Receiver<ToWorker>) -> Result<(), LinkError> {
     let mut messages = Vec::new();
     while inbox.recv_many(&mut messages, 64).await > 0 {
@@ -138,7 +138,7 @@ async fn speak(mut tx: FrameSender, mut inbox: Receiver<ToWorker>) -> Result<(),
         tx.flush().await?;
     }
 
-    // The core has dropped the outbox: another session of the host has taken over.
+    // The core has dropped the outbox: a newer session of the host has taken over.
     Err(LinkError::Closed(
         "replaced by a newer session of the same host".to_owned(),
     ))
@@ -150,8 +150,8 @@ async fn listen(
     host: HostId,
     session: SessionId,
 ) -> Result<(), LinkError> {
-    // What the core has not looked at yet is bounded: a worker that says more waits, and holds up
-    // nobody else.
+    // The messages that wait for the core are bounded: a worker that sends more waits, and delays
+    // no other.
     let unread = Arc::new(Semaphore::new(UNREAD));
     while let Some(message) = rx.recv::<ToMaster>().await? {
         let Ok(turn) = unread.clone().acquire_owned().await else {
@@ -167,8 +167,8 @@ async fn listen(
                 checkpoint::take(state, host, attempt, sequence, saving).await;
             }
             message => {
-                // Should some content not be here, the session ends: the worker comes back, sends
-                // the content of all that was not acknowledged, and delivers again.
+                // If some content is missing, the session ends: the worker reconnects, uploads the
+                // content of all that was not acknowledged, and delivers again.
                 let here = content_is_here(&state.blobs, &message);
                 if let Err(what) = here.and_then(|()| content::was_brought(state, host, &message)) {
                     tracing::warn!(%host, "{what}");

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use common::{AttemptId, HostId, JobId, TaskId};
 
 use crate::state::host::Host;
-use crate::state::job::{Job, Record};
+use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
 
 /// At most so many touched hosts are checked in a step, and so many attempts of each.
@@ -69,7 +69,7 @@ impl Scheduler {
         }
     }
 
-    fn check_record(&self, task: TaskId, job: &Job, record: &Record) {
+    fn check_record(&self, task: TaskId, job: &Job, record: &TaskRecord) {
         // A task whose results are being compared neither waits nor runs.
         let waits = job.requeued.contains(task.index);
         let runs = !record.live.is_empty();

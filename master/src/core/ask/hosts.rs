@@ -1,4 +1,4 @@
-//! What is asked about hosts, and what their workers say.
+//! Requests to the core about hosts, and the messages of their workers.
 
 use common::checkpoint::Saved;
 use common::content::BlobHash;
@@ -9,19 +9,20 @@ use super::{Ask, CoreReply};
 use crate::core::{Connected, Core, SessionId};
 use crate::store::StoreError;
 
-/// Something asked about hosts, or said by their workers.
+/// A request about hosts, or a message of a worker.
 pub enum HostAsk {
-    /// A worker said hello. Gives `Done`.
+    /// Opens the session of a worker that said `Hello`. Gives `Done`.
     Connected(Box<Connected>),
-    /// A worker said something else, on this session. Gives `Done`.
+    /// Applies another message of a worker's session. Gives `Done`.
     Said(HostId, SessionId, ToMaster),
-    /// A session ended. Gives `Done`.
+    /// Ends a session. Gives `Done`.
     Disconnected(HostId, SessionId),
-    /// Whether a state of this attempt can be of use, and is this host's to save. Gives `Whether`.
+    /// Whether a checkpoint of this attempt can be of use, and is this host's to save. Gives
+    /// `Whether`.
     TakesState(HostId, AttemptId),
-    /// A complete state of an attempt is here, with these files. Gives `Done`.
+    /// A complete checkpoint of an attempt is here, with these files. Gives `Done`.
     Saved(HostId, AttemptId, Saved, Vec<BlobHash>),
-    /// A state was not saved, or not used. Gives `Done`.
+    /// A checkpoint was not saved, or not used. Gives `Done`.
     NotSaved {
         /// The host that says so.
         host: HostId,
@@ -34,25 +35,25 @@ pub enum HostAsk {
     },
     /// Whether the host needs this content for its attempts. Gives `Needs`.
     Needs(HostId, BlobHash),
-    /// The hosts of these names (none given: all), without what belongs to others than `user`.
+    /// The hosts of these names (none given: all), without the attempts of others than `user`.
     /// Gives `Hosts`.
     Views {
         /// Names, or `host-N`.
         names: Vec<String>,
-        /// Whose attempts are shown; `None` for everybody's.
+        /// The user whose attempts are shown; `None` for all users'.
         user: Option<String>,
     },
     /// The names of all hosts. Gives `Names`.
     Names,
-    /// The wait until so many hosts are free. Gives `Wait`.
+    /// The predicted wait until this many hosts are free. Gives `Wait`.
     Wait(u32),
     /// Starts or ends a drain. Gives `Hosts`.
     Drain(String, bool),
     /// Sets or clears a host's owner. Gives `Hosts`.
     Own(String, Option<String>),
-    /// Takes back what hosts have not begun within this time. Gives `Done`.
+    /// Takes back attempts that hosts have not begun within this time. Gives `Done`.
     TakeBack(Span),
-    /// Forgets what was recorded of this host's availability long ago. Gives `Done`.
+    /// Forgets old records of this host's availability. Gives `Done`.
     TrimAvailability(HostId),
 }
 

@@ -1,4 +1,4 @@
-//! What is asked about jobs and their tasks.
+//! Requests to the core about jobs and their tasks.
 
 use common::content::BlobHash;
 use common::view::JobState;
@@ -11,7 +11,7 @@ use crate::store::StoreError;
 /// A submission.
 #[derive(Debug, Clone)]
 pub struct Submitting {
-    /// Its own number.
+    /// The number of the request, for repetitions.
     pub request: RequestId,
     /// Its user.
     pub user: String,
@@ -25,14 +25,14 @@ pub struct Submitting {
     pub dry_run: bool,
 }
 
-/// Something asked about jobs. Those named are the asker's to name.
+/// A request about jobs. The sender has checked that the asker may name them.
 #[derive(Debug, Clone)]
 pub enum JobAsk {
-    /// Takes a job whose spec was checked, or says why not. Gives `Submitted`.
+    /// Takes a job whose spec was checked, or refuses it. Gives `Submitted`.
     Submit(Box<Submitting>),
-    /// Somebody waits for these tasks of a disclosed job. Gives `Requested`.
+    /// Requests these tasks of a disclosed job. Gives `Requested`.
     Request(JobId, IdSet),
-    /// Nobody needs what was not requested of a disclosed job. Gives `Count`.
+    /// Drops the unrequested tasks of a disclosed job. Gives `Count`.
     DropUnrequested(JobId),
     /// Stops these tasks (none given: all) of a job. Gives `Count`.
     Cancel(JobId, Option<IdSet>),
@@ -45,12 +45,12 @@ pub enum JobAsk {
         /// Whether cancelled ones are left alone.
         only_failed: bool,
     },
-    /// Computes these tasks again, of whose results this content is gone. Gives `Count`.
+    /// Computes these tasks again, since this content of their results is gone. Gives `Count`.
     Recompute(JobId, IdSet, Vec<BlobHash>),
-    /// Takes the verdict of the user's program: with which attempts this result agrees. Gives
+    /// Takes the verdict of the user's program: the attempts with which this result agrees. Gives
     /// `Whether`.
     Judge(AttemptId, Vec<u32>),
-    /// The same, as found beside the core. Gives `Done`.
+    /// Takes the verdict of a comparison beside the core. Gives `Done`.
     Compared(AttemptId, Vec<u32>),
     /// Removes a settled job. Gives `Whether`.
     Forget(JobId),
@@ -60,9 +60,9 @@ pub enum JobAsk {
         by: String,
         /// The jobs.
         jobs: IdSet,
-        /// Whoever is to see them.
+        /// The user who is to see them.
         user: String,
-        /// Whether from now on or no more.
+        /// Whether sharing starts (`true`) or ends.
         on: bool,
     },
     /// Those of these jobs that are not settled. Gives `Ids`.
@@ -74,16 +74,16 @@ pub enum JobAsk {
     Views {
         /// The jobs.
         jobs: IdSet,
-        /// Forecasts are made of jobs in these states (none given: any).
+        /// The states of jobs that get forecasts (none given: any).
         states: Vec<JobState>,
-        /// The most forecasts of an end.
+        /// The most jobs that get a forecast of their end.
         forecasts: usize,
     },
-    /// The present state of a job's tasks. Gives `Tasks`.
+    /// The present tasks and attempts of a job. Gives `Tasks`.
     Tasks(JobId),
     /// The reasons why a job's tasks wait. Gives `Explained`.
     Explain(JobId),
-    /// The first results of a job that wait for the user's program, so many at most. Gives
+    /// The first results of a job that wait for the user's program, at most this many. Gives
     /// `Undecided`.
     Undecided(JobId, usize),
     /// The quality of estimates, of all users or of one. Gives `Estimates`.

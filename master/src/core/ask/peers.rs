@@ -1,4 +1,4 @@
-//! What is asked about who is let in: identities, join tokens and the audit log.
+//! Requests to the core about admission: identities, join tokens and the audit log.
 
 use common::token::Role;
 use common::wire::enrol::WantedRole;
@@ -22,13 +22,13 @@ pub struct TokenWish {
     pub uses: u32,
     /// Its name in lists.
     pub name: String,
-    /// Whether who joins with it waits for an admin.
+    /// Whether its holder must wait for an admin's approval.
     pub approval: bool,
     /// The hash of the master's key.
     pub ca_key_hash: [u8; 32],
 }
 
-/// Somebody with a token.
+/// A peer that joins with a token.
 #[derive(Debug, Clone)]
 pub struct Redeeming {
     /// The address that it comes from.
@@ -47,7 +47,7 @@ pub struct Redeeming {
     pub expires: Time,
 }
 
-/// Something asked about who is let in.
+/// A request about admission.
 #[derive(Debug, Clone)]
 pub enum PeerAsk {
     /// The standing of the identity with this number and key. Gives `Standing`.
@@ -56,34 +56,34 @@ pub enum PeerAsk {
     CreateToken(TokenWish),
     /// Every token. Gives `Tokens`.
     Tokens,
-    /// Makes a token useless. Gives `Whether`.
+    /// Revokes a token. Gives `Whether`.
     RevokeToken {
-        /// The admin who does.
+        /// The admin who revokes it.
         by: String,
         /// Its number.
         id: u32,
     },
-    /// Lets in somebody with a token. Gives `Redeemed`.
+    /// Admits a peer with a token. Gives `Redeemed`.
     Redeem(Redeeming),
     /// Notes the key of a renewed certificate, and its expiry. Gives `Whether`.
     Renew(Box<Peer>, [u8; 32], Time),
     /// The expiry of the newest certificate of an identity. Gives `Expiry`.
     ExpiryOf(Uuid),
-    /// Lets somebody in who waits for it. Gives `Judged`.
+    /// Approves a peer that waits for it. Gives `Judged`.
     Approve {
-        /// The admin who does.
+        /// The admin who approves it.
         by: String,
         /// The name of the identity.
         name: String,
     },
-    /// Lets somebody in no more. Gives `Judged`.
+    /// Revokes an identity. Gives `Judged`.
     Revoke {
-        /// The admin who does.
+        /// The admin who revokes it.
         by: String,
         /// The name of the identity.
         name: String,
     },
-    /// Everybody of these names (none given: everybody). Gives `Identities`.
+    /// The identities of these names (none given: all). Gives `Identities`.
     Identities(Vec<String>),
     /// Puts these entries into the audit log. Gives `Done`.
     Audit(Vec<AuditEntry>),

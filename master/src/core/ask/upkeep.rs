@@ -1,4 +1,4 @@
-//! What a master asks of its core by itself: content, what is noted now and then, and its end.
+//! Requests of the master to its own core: content, periodic notes, and the end.
 
 use std::time::SystemTime;
 
@@ -8,32 +8,32 @@ use super::{Ask, CoreReply};
 use crate::core::Core;
 use crate::store::StoreError;
 
-/// Something that a master does by itself.
+/// A request about the master's upkeep.
 #[derive(Debug, Clone)]
 pub enum UpkeepAsk {
-    /// Nothing but to be alive, which it is once the group is durable. Gives `Done`.
+    /// Nothing. The reply shows that the core lives and can commit. Gives `Done`.
     Ping,
     /// The incarnation and the time. Gives `Present`.
     Present,
     /// The numbers of hosts and jobs that the metrics show. Gives `Counts`.
     Counts,
-    /// A user has sent this content. Gives `Done`.
+    /// A user has uploaded this content. Gives `Done`.
     ContentCame(String, BlobRef),
-    /// The bytes that a user has sent and no job of that user's needs. Gives `Count`.
+    /// The bytes that a user has uploaded and that no job of that user needs. Gives `Count`.
     UnusedOf(String),
-    /// Removes those of these blobs, each with when somebody last counted on it, that no job needs.
-    /// Gives `Count`.
+    /// Removes the blobs of these that no job needs. Each comes with its last time of use; one that
+    /// was used since stays. Gives `Count`, in bytes.
     Sweep(Vec<(BlobRef, SystemTime)>),
-    /// Forgets who sent content longer ago than this, if no job of the sender needs it. Gives
-    /// `Done`.
+    /// Forgets uploads longer ago than this whose content no job of the sender needs. Gives `Done`.
     TrimContent(Span),
-    /// Removes jobs that were settled long ago; whether there may be more. Gives `Whether`.
+    /// Removes a portion of the jobs that settled long ago; the reply says whether there may be
+    /// more. Gives `Whether`.
     Retire,
-    /// Writes down what was learned. Gives `Done`.
+    /// Stores the scheduler's experience of hosts. Gives `Done`.
     WriteExperience,
-    /// Writes down that the master is up. Gives `Done`.
+    /// Stores the present time as the last at which the master was up. Gives `Done`.
     NoteUp,
-    /// Ends the core when what has come before this is durable. Gives `Done`.
+    /// Ends the core once all earlier requests are durable. Gives `Done`.
     Stop,
 }
 

@@ -10,7 +10,7 @@ use crate::core::ask::HostAsk;
 
 use super::{Asker, NoAnswer, refuse};
 
-/// So many stretches of a host's availability go into one message.
+/// The most recorded intervals of a host's availability in one message.
 const RECORDED_PORTION: usize = 1_000;
 
 impl Asker {
@@ -26,7 +26,8 @@ impl Asker {
         self.hosts_of(HostAsk::Views { names, user }).await
     }
 
-    /// Some of what is recorded of a host between two times, and from when on to ask for more.
+    /// Reads recorded intervals of a host's availability between two times, and the time from which
+    /// to ask for more.
     pub(in crate::sessions) async fn availability(
         &self,
         host: &HostView,

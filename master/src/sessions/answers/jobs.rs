@@ -20,28 +20,29 @@ use super::super::rights::Right;
 use super::super::views::{self, Listing};
 use super::{Asker, JOBS_A_TURN, NoAnswer, no_job, refuse};
 
-/// So many copies are explained at most, so that the answer fits a message.
+/// The most duplicates that `explain` lists, so that the answer fits a message.
 const SHOWN_DUPLICATES: u32 = 500;
-/// So many undecided results are given out at a time.
+/// The most undecided results that one request returns.
 const SHOWN_UNDECIDED: usize = 32;
-/// Of how many jobs a list says when they are finished. Each takes a walk over all slots and over
-/// the jobs ahead of it.
+/// The most jobs in a listing that get a forecast of their end. Each forecast walks over all slots
+/// and over the jobs ahead of it.
 const FORECASTS: usize = 32;
-/// Looking up so many numbers of jobs costs as much as a request.
+/// The count of job numbers whose lookup costs as much as one request.
 const NUMBERS: u64 = 1_000;
-/// So many ranges of numbers are looked up one by one; for more, all of a user's jobs are.
+/// The most ranges of numbers that are looked up one by one; for more, all of a user's jobs are
+/// read.
 const RANGES: usize = 100;
 
-/// A list of jobs on its way to a client.
+/// A listing of jobs on its way to a client.
 pub(in crate::sessions) struct JobListing {
     /// Jobs still to come.
     rest: IdSet,
-    /// Only those in these states; none given: all.
+    /// The states to show; empty means all.
     states: Vec<JobState>,
     forecasts: usize,
 }
 
-/// No task of the job has such a number.
+/// The refusal for a task number that the job does not have.
 fn no_task(job: JobId, number: impl std::fmt::Display) -> NoAnswer {
     let hint = format!("see `deskgrid task list {job}`");
     refuse(
@@ -51,7 +52,7 @@ fn no_task(job: JobId, number: impl std::fmt::Display) -> NoAnswer {
     )
 }
 
-/// The tasks of a job that are to be changed. Where one that is named is not there, none is.
+/// The tasks of a job that are to be changed. If one that is named does not exist, none is changed.
 pub(in crate::sessions) fn chosen(
     job: JobId,
     tasks: &Selector,
@@ -68,7 +69,7 @@ pub(in crate::sessions) fn chosen(
 }
 
 impl Asker {
-    /// Takes a job; what is only disclosed waits for nobody.
+    /// Takes a job. The tasks of a disclosed one are submitted, but nobody waits for them yet.
     pub(in crate::sessions) async fn submit(
         &self,
         id: RequestId,
@@ -80,7 +81,7 @@ impl Asker {
             Submission::Blob(blob) => self.described(blob).await?,
         };
 
-        // A long list takes its time to look through: not on the core's.
+        // A long list takes long to check, so that happens off the core's thread.
         let looked =
             tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked)))
                 .await;
@@ -124,8 +125,8 @@ impl Asker {
         })
     }
 
-    /// The job, if all content that it names was sent by its user, or is in a job that the user may
-    /// see.
+    /// Returns the job if all content that it names was sent by its user, or is in a job that the
+    /// user may see.
     async fn names_only_ones_own(&self, spec: JobSpec) -> Result<JobSpec, NoAnswer> {
         let Some(user) = self.only_own() else {
             return Ok(spec);
@@ -155,7 +156,7 @@ impl Asker {
         }
     }
 
-    /// What a client has put here to describe a job.
+    /// Reads the job description that a client has uploaded as a blob.
     async fn described(&self, blob: BlobRef) -> Result<(JobSpec, SubmitOptions), NoAnswer> {
         self.fits(blob.size)?;
         let path = self.state.blobs.path_of(&blob.hash);
@@ -167,7 +168,7 @@ impl Asker {
             )
         };
 
-        // Its size there is the one that was looked at: what is read is never longer.
+        // `has` compares the file's length with the size checked above: what is read is not longer.
         let named = match self.only_own() {
             Some(user) => {
                 self.read(move |reader| reader.may_name(&user, &blob.hash))
@@ -190,7 +191,7 @@ impl Asker {
         postcard::from_bytes(&bytes).map_err(broken)
     }
 
-    /// Whether the spec of a job may be of this size.
+    /// Refuses a job spec of more than `Limits::spec_bytes`.
     fn fits(&self, bytes: u64) -> Result<(), NoAnswer> {
         let most = self.state.config.limits.spec_bytes;
         if bytes <= most {
@@ -204,13 +205,14 @@ impl Asker {
         ))
     }
 
-    /// Whose jobs the client may see; none: everybody's.
+    /// The user to whose jobs the client is limited; `None` for an admin, who sees all.
     pub(in crate::sessions) fn only_own(&self) -> Option<String> {
         (self.role != Role::Admin).then(|| self.user.clone())
     }
 
-    /// The jobs that are meant, of those that the client may see or, where the request changes them,
-    /// of the client's own (an admin's are all). Naming another is an error.
+    /// The jobs selected by `jobs`. A request that changes them selects from the client's own (an
+    /// admin's are all); another one from all that the client may see. Naming a job outside these
+    /// is an error.
     pub(in crate::sessions) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
         let shared = self.right != Right::Change;
         let user = self.only_own();
@@ -250,8 +252,8 @@ impl Asker {
         }
     }
 
-    /// Why a job is not one of the client's: it is shared with the client, or there is none, as far
-    /// as the client can tell.
+    /// The reason why a job is not the client's to change: it is shared with the client, or the
+    /// client is told that it does not exist.
     async fn not_ones_own(&self, job: JobId) -> Result<NoAnswer, NoAnswer> {
         let user = self.only_own();
         let this = IdSet::from_range(job.0, job.0);
@@ -282,13 +284,12 @@ impl Asker {
             .map(drop)
     }
 
-    /// Those of these jobs that are not settled.
+    /// The unsettled ones of these jobs.
     pub(in crate::sessions) async fn open_of(&self, jobs: &IdSet) -> Result<IdSet, NoAnswer> {
         self.core(JobAsk::Open(jobs.clone())).await
     }
 
-    /// What is needed to list jobs, some at a time. An empty selection means those that are not
-    /// settled.
+    /// Starts a listing of jobs. An empty selection means all unsettled jobs.
     pub(in crate::sessions) async fn job_listing(
         &self,
         jobs: &Selector,
@@ -314,8 +315,8 @@ impl Asker {
         Ok(JobListing::new(rest, states))
     }
 
-    /// The next jobs of a listing as they are now, with forecasts of the first of all; none after
-    /// the last.
+    /// The next jobs of a listing as they are now, the first ones with forecasts; `None` after the
+    /// last.
     pub(in crate::sessions) async fn next_jobs(
         &self,
         listing: &mut JobListing,
@@ -358,7 +359,7 @@ impl Asker {
         Ok(Some(views))
     }
 
-    /// What is needed to list tasks of a job, portion by portion.
+    /// Starts a listing of a job's tasks, read portion by portion.
     pub(in crate::sessions) async fn listing(
         &self,
         job: JobId,
@@ -376,7 +377,7 @@ impl Asker {
         Ok(Listing::new(job, spec, picked, live, settled, names).disclosed(disclosure))
     }
 
-    /// The next tasks of a listing; none after the last.
+    /// The next tasks of a listing; `None` after the last.
     pub(in crate::sessions) async fn next_tasks(
         &self,
         listing: &mut Listing,
@@ -394,7 +395,7 @@ impl Asker {
         Ok(Some(listing.tasks(&rows.0, rows.1)))
     }
 
-    /// The next outputs of a listing; none after the last.
+    /// The next outputs of a listing; `None` after the last.
     pub(in crate::sessions) async fn next_outputs(
         &self,
         listing: &mut Listing,
@@ -409,7 +410,7 @@ impl Asker {
         Ok(Some(listing.outputs(rows)?))
     }
 
-    /// Results that wait for a program of the user's.
+    /// The results that wait for the user's comparison program.
     pub(in crate::sessions) async fn undecided(
         &self,
         job: JobId,
@@ -466,8 +467,8 @@ impl Asker {
         let mut which = BTreeMap::new();
 
         if let Some(tasks) = &tasks {
-            // Of all jobs those are meant that have such tasks; one that is named has them, or
-            // nothing is cancelled at all.
+            // With `all`, the jobs that have such tasks are meant. A job that is named must have
+            // them, or nothing is cancelled at all.
             let all = matches!(jobs, Selector::All);
             for id in if all { &open } else { &picked }.iter().map(JobId) {
                 let spec = self.spec(id).await?;
@@ -482,7 +483,7 @@ impl Asker {
 
         let mut changed = Vec::new();
         for id in picked.iter().map(JobId) {
-            // Where everything is settled there is nothing to cancel.
+            // A settled job has nothing to cancel.
             let count = match (open.contains(id.0), which.remove(&id)) {
                 (true, of) => self.core(JobAsk::Cancel(id, of)).await?,
                 (false, _) => 0,
@@ -527,7 +528,7 @@ impl Asker {
 
     pub(in crate::sessions) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
         let picked = self.pick(jobs).await?;
-        // By number, a job that is not settled is an error; `all` means all that can be forgotten.
+        // Naming an unsettled job is an error; `all` means every job that can be forgotten.
         let open = self.open_of(&picked).await?;
         if let (Some(job), false) = (open.first().map(JobId), matches!(jobs, Selector::All)) {
             let hint = format!("cancel it first: deskgrid job cancel {job}");

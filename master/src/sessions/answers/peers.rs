@@ -13,7 +13,7 @@ use crate::core::ask::{JobAsk, PeerAsk, TokenWish};
 
 use super::{Asker, NoAnswer, refuse};
 
-/// So many entries of the audit log are shown at most.
+/// The most entries of the audit log that one request returns.
 const MOST_AUDITED: u32 = 10_000;
 
 impl Asker {
@@ -91,7 +91,8 @@ impl Asker {
         }
     }
 
-    /// Durable first, so that nobody comes in again; then whoever is in is put out.
+    /// Revokes an identity. The revocation is durable before its connections are closed, so that it
+    /// cannot connect again in between.
     pub(in crate::sessions) async fn revoke(
         &self,
         name: String,
