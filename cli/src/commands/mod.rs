@@ -69,7 +69,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
         Commands::Master(MasterCommand::Start(_)) | Commands::Worker(WorkerCommand::Start(_))
     );
     #[cfg(windows)]
-    if matches!(command, Command::Worker(WorkerCommand::Service(_))) {
+    if matches!(command, Commands::Worker(WorkerCommand::Service(_))) {
         logs::of_service(StateDir::find(global.dir.as_deref())?.root());
     }
 

@@ -50,7 +50,7 @@ const NO_SUCH_SERVICE: i32 = 1_060;
 const NOT_ACTIVE: i32 = 1_062;
 
 /// The paths of a service.
-struct Places {
+struct ScmPaths {
     service: String,
     /// The directory of the program.
     programs: PathBuf,
@@ -59,7 +59,7 @@ struct Places {
 }
 
 #[derive(Serialize)]
-struct Plan {
+struct ScmPlan {
     done: bool,
     service: String,
     writes: Vec<PathBuf>,
@@ -67,7 +67,7 @@ struct Plan {
     commands: Vec<String>,
 }
 
-impl Places {
+impl ScmPaths {
     fn of(args: &ServiceArgs) -> Result<Self, Failure> {
         let service = args.service.clone();
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -145,7 +145,7 @@ impl Places {
 
 /// Installs the worker as a service, or shows the plan.
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
-    let places = Places::of(&args.service)?;
+    let places = ScmPaths::of(&args.service)?;
     if let Some(config) = &args.config {
         // Invalid settings are better found now than when the PC starts.
         worker::Config::load(config)?;
@@ -184,7 +184,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let plan = Plan {
+    let plan = ScmPlan {
         done: args.service.yes,
         writes: [places.program(), places.state.clone()]
             .into_iter()
@@ -210,11 +210,11 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
 
 /// Removes the service, with the identity, the cache and everything else of the worker.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
-    let places = Places::of(args)?;
+    let places = ScmPaths::of(args)?;
     let there = [places.state.clone(), places.programs.clone()]
         .into_iter()
         .filter(|path| path.exists());
-    let plan = Plan {
+    let plan = ScmPlan {
         done: args.yes,
         writes: Vec::new(),
         removes: there.collect(),
@@ -229,7 +229,7 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     show(context, &plan)
 }
 
-fn show(context: &Context, plan: &Plan) -> Result<Exit, Failure> {
+fn show(context: &Context, plan: &ScmPlan) -> Result<Exit, Failure> {
     let text = || {
         let paths = |word: &str, paths: &[PathBuf]| -> Vec<String> {
             paths
@@ -304,7 +304,7 @@ fn refused(what: impl Into<String>, error: &windows_service::Error) -> Failure {
 
 fn create(
     manager: &ServiceManager,
-    places: &Places,
+    places: &ScmPaths,
     launch_arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
     let name = OsString::from(&places.service);

@@ -183,14 +183,14 @@ mod tests {
 }
 
 /// Looks at everything below a directory without following links; stops where `each` says so.
-pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> std::ops::ControlFlow<()>) {
+pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(SeenEntry) -> std::ops::ControlFlow<()>) {
     for entry in walkdir::WalkDir::new(dir)
         .min_depth(1)
         .into_iter()
         .flatten()
     {
         let bytes = entry.metadata().map_or(0, |meta| disk_of(&meta));
-        if each(Seen::Entry(bytes)).is_break() {
+        if each(SeenEntry::Entry(bytes)).is_break() {
             return;
         }
     }
@@ -198,7 +198,7 @@ pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> std::ops::Con
 
 /// An entry that [`look_below`] visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SeenEntry {
     /// A file or directory that takes so much disk, in bytes.
     Entry(u64),
     /// A directory in more of them than are looked into: none is, here.

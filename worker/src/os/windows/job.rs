@@ -26,7 +26,7 @@ use windows_sys::Win32::System::Threading::IDLE_PRIORITY_CLASS;
 
 use super::load;
 use super::sys::{ProcessHandle, ticks_of};
-use crate::os::Limits;
+use crate::os::AttemptLimits;
 
 /// The number of processes that a look expects; more only cost a second look.
 const EXPECTED: usize = 64;
@@ -34,7 +34,7 @@ const EXPECTED: usize = 64;
 /// The job of one attempt. When the last handle is closed, however this process ends, everything in
 /// it is killed.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct JobObject {
     handle: OwnedHandle,
     number: u64,
 }
@@ -48,10 +48,10 @@ pub(super) struct Used {
     pub cpu: Duration,
 }
 
-impl Job {
+impl JobObject {
     /// Makes an empty job. It must end with the worker; `limits` that the system refuses are only
     /// logged.
-    pub(super) fn new(limits: Limits) -> io::Result<Self> {
+    pub(super) fn new(limits: AttemptLimits) -> io::Result<Self> {
         // SAFETY: neither a name nor rights are passed; the handle is checked, and ours alone.
         let handle = unsafe {
             let handle = CreateJobObjectW(ptr::null(), ptr::null());
@@ -87,7 +87,7 @@ impl Job {
         Ok(job)
     }
 
-    fn limit(&self, limits: Limits, all: bool) -> io::Result<()> {
+    fn limit(&self, limits: AttemptLimits, all: bool) -> io::Result<()> {
         // SAFETY: a struct of numbers, of which all zeroes are a valid value.
         let mut info: JOBOBJECT_EXTENDED_LIMIT_INFORMATION =
             unsafe { MaybeUninit::zeroed().assume_init() };
@@ -172,7 +172,7 @@ impl Job {
     }
 }
 
-impl Drop for Job {
+impl Drop for JobObject {
     fn drop(&mut self) {
         load::leave(self.number, used(&self.handle).cpu);
     }

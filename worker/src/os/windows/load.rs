@@ -7,16 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{job, sys};
-use crate::share::Load;
+use crate::share::ProcessorTimes;
 
 /// The attempts' jobs, and the processor time of the jobs that are gone.
-struct Jobs {
+struct AttemptJobs {
     next: u64,
     alive: BTreeMap<u64, OwnedHandle>,
     gone: Duration,
 }
 
-static JOBS: Mutex<Jobs> = Mutex::new(Jobs {
+static JOBS: Mutex<AttemptJobs> = Mutex::new(AttemptJobs {
     next: 0,
     alive: BTreeMap::new(),
     gone: Duration::ZERO,
@@ -48,7 +48,7 @@ pub(crate) struct Accounts;
 impl Accounts {
     /// Reads the load now; `None` if the system does not report it.
     #[allow(clippy::unused_self)] // Elsewhere it remembers what it saw.
-    pub(crate) fn look(&mut self) -> Option<Load> {
+    pub(crate) fn look(&mut self) -> Option<ProcessorTimes> {
         // Ours first: what is used in between would else be taken for nobody's.
         let ours = {
             let jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Accounts {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let (total, used) = sys::processors()?;
 
-        Some(Load {
+        Some(ProcessorTimes {
             processors,
             total,
             used,

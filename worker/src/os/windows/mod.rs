@@ -3,7 +3,7 @@
 //!
 //! No helper process is needed: starting a program does not copy this one. The command is born
 //! suspended, put into its job, and only then let go. What Windows does not have: a polite request
-//! to end that every program understands, so [`Order::Terminate`] ends the tree at once; limits on
+//! to end that every program understands, so [`ProcessOrder::Terminate`] ends the tree at once; limits on
 //! the length of a file and on open files.
 
 pub(crate) mod account;
@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 use tokio::process::Child;
 use tokio::sync::Notify;
 
-use super::{Launch, Order, Report, Status};
-use job::Job;
+use super::{Launch, ProcessOrder, ProcessStatus, WatcherReport};
+use job::JobObject;
 pub(crate) use load::Accounts;
 pub use pipe::Output;
 #[cfg(test)]
@@ -52,22 +52,22 @@ pub struct Launcher(());
 
 /// A command that was started, or could not be.
 pub struct Process {
-    state: State,
+    state: ProcessState,
     /// The standard output, if it is kept.
     pub stdout: Option<Output>,
     /// The standard error, if it is kept.
     pub stderr: Option<Output>,
 }
 
-enum State {
+enum ProcessState {
     NotStarted(String),
-    Running(Box<Running>),
+    Running(Box<RunningProcess>),
 }
 
-struct Running {
+struct RunningProcess {
     main: Child,
     process: ProcessHandle,
-    job: Job,
+    job: JobObject,
     stilled: Mutex<Stilled>,
     frozen: Notify,
 }
@@ -86,7 +86,7 @@ impl Launcher {
     /// nowhere.
     ///
     /// # Errors
-    /// If no pipe or job can be had. That the command itself does not start is a [`Report`].
+    /// If no pipe or job can be had. That the command itself does not start is a [`WatcherReport`].
     pub async fn launch(
         &self,
         launch: &Launch,
@@ -97,7 +97,7 @@ impl Launcher {
             pipe::output(keep_stdout).await?,
             pipe::output(keep_stderr).await?,
         );
-        let job = Job::new(launch.limits)?;
+        let job = JobObject::new(launch.limits)?;
         let possible = survey::cannot(&launch.confines).map_or(Ok(()), Err);
         let state =
             match possible
@@ -107,11 +107,11 @@ impl Launcher {
                     let started = begin(command.stdout(out).stderr(err), &job);
                     started.map_err(|error| command::why_not(launch, &program, &error))
                 }) {
-                Err(why) => State::NotStarted(why),
+                Err(why) => ProcessState::NotStarted(why),
                 Ok((main, process)) => {
                     let stilled = Mutex::default();
                     let frozen = Notify::new();
-                    State::Running(Box::new(Running {
+                    ProcessState::Running(Box::new(RunningProcess {
                         main,
                         process,
                         job,
@@ -130,7 +130,10 @@ impl Launcher {
 }
 
 /// Starts the command inside the job.
-fn begin(command: &mut tokio::process::Command, job: &Job) -> io::Result<(Child, ProcessHandle)> {
+fn begin(
+    command: &mut tokio::process::Command,
+    job: &JobObject,
+) -> io::Result<(Child, ProcessHandle)> {
     let child = command.creation_flags(sys::SUSPENDED_AND_IDLE).spawn()?;
     // A process that has ended already has no handle: one that is suspended has.
     let id = child.id().ok_or(io::ErrorKind::NotFound)?;
@@ -144,8 +147,8 @@ fn begin(command: &mut tokio::process::Command, job: &Job) -> io::Result<(Child,
 
 impl Process {
     /// Passes an order on. An order after the end has no effect.
-    pub fn order(&self, order: Order) {
-        let State::Running(running) = &self.state else {
+    pub fn order(&self, order: ProcessOrder) {
+        let ProcessState::Running(running) = &self.state else {
             return;
         };
         let mut stilled = running
@@ -153,33 +156,33 @@ impl Process {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         match order {
-            Order::Terminate => running.job.end(TERMINATED),
-            Order::Kill => running.job.end(KILLED),
-            Order::Freeze => {
+            ProcessOrder::Terminate => running.job.end(TERMINATED),
+            ProcessOrder::Kill => running.job.end(KILLED),
+            ProcessOrder::Freeze => {
                 let asked = Instant::now();
                 if stilled.freeze(&running.job) {
                     tracing::debug!(took = ?asked.elapsed(), "a tree is frozen");
                     running.frozen.notify_one();
                 }
             }
-            Order::Thaw => stilled.thaw(),
+            ProcessOrder::Thaw => stilled.thaw(),
         }
     }
 
-    /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to
+    /// The next report. After [`WatcherReport::Ended`] or [`WatcherReport::NotStarted`] there is none. Safe to
     /// cancel.
-    pub async fn report(&mut self) -> Report {
+    pub async fn report(&mut self) -> WatcherReport {
         match &mut self.state {
-            State::NotStarted(why) => Report::NotStarted(why.clone()),
-            State::Running(running) => {
+            ProcessState::NotStarted(why) => WatcherReport::NotStarted(why.clone()),
+            ProcessState::Running(running) => {
                 let status = tokio::select! {
                     biased;
-                    () = running.frozen.notified() => return Report::Frozen,
+                    () = running.frozen.notified() => return WatcherReport::Frozen,
                     status = running.main.wait() => status,
                 };
                 let cpu = running.end_tree().await;
-                Report::Ended {
-                    status: status.map_or(Status::Signalled(9), told),
+                WatcherReport::Ended {
+                    status: status.map_or(ProcessStatus::Signalled(9), told),
                     cpu,
                     over: None,
                 }
@@ -188,7 +191,7 @@ impl Process {
     }
 }
 
-impl Running {
+impl RunningProcess {
     /// Kills the processes that the command left, until the system reports none.
     async fn end_tree(&self) -> common::Span {
         loop {
@@ -205,12 +208,12 @@ impl Running {
 
 /// Translates the exit code of a command: two codes of deskgrid's own mean that it was killed or
 /// terminated.
-fn told(status: std::process::ExitStatus) -> Status {
+fn told(status: std::process::ExitStatus) -> ProcessStatus {
     match status.code() {
-        Some(code) if code as u32 == KILLED => Status::Signalled(9),
-        Some(code) if code as u32 == TERMINATED => Status::Signalled(15),
-        Some(code) => Status::Exited(code),
-        None => Status::Signalled(9),
+        Some(code) if code as u32 == KILLED => ProcessStatus::Signalled(9),
+        Some(code) if code as u32 == TERMINATED => ProcessStatus::Signalled(15),
+        Some(code) => ProcessStatus::Exited(code),
+        None => ProcessStatus::Signalled(9),
     }
 }
 

@@ -6,7 +6,7 @@ use super::sys;
 
 /// The power supply of the host.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Power {
+pub enum PowerSupply {
     /// Mains, or there is no battery.
     Mains,
     /// A battery with this charge, between 0 and 1, where that is known.
@@ -17,7 +17,7 @@ pub enum Power {
 
 /// The host's memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
+pub struct HostMemory {
     /// The whole memory.
     pub total: u64,
     /// The memory that is available to programs.
@@ -60,27 +60,27 @@ pub fn processors() -> Option<Processors> {
 }
 
 /// Returns the power supply of the host.
-pub fn power() -> Power {
-    sys::power().map_or(Power::Unknown, |(line, flags, percent)| {
+pub fn power() -> PowerSupply {
+    sys::power().map_or(PowerSupply::Unknown, |(line, flags, percent)| {
         told(line, flags, percent)
     })
 }
 
 /// Interprets the three bytes of the system's power status.
-fn told(line: u8, flags: u8, percent: u8) -> Power {
+fn told(line: u8, flags: u8, percent: u8) -> PowerSupply {
     const NO_BATTERY: u8 = 128;
     const UNKNOWN: u8 = 255;
     match line {
-        1 => Power::Mains,
-        _ if flags != UNKNOWN && flags & NO_BATTERY != 0 => Power::Mains,
-        0 => Power::Battery((percent <= 100).then(|| f64::from(percent) / 100.0)),
-        _ => Power::Unknown,
+        1 => PowerSupply::Mains,
+        _ if flags != UNKNOWN && flags & NO_BATTERY != 0 => PowerSupply::Mains,
+        0 => PowerSupply::Battery((percent <= 100).then(|| f64::from(percent) / 100.0)),
+        _ => PowerSupply::Unknown,
     }
 }
 
 /// Returns the host's memory, if the system reports it.
-pub fn memory() -> Option<Memory> {
-    sys::memory().map(|(total, available)| Memory { total, available })
+pub fn memory() -> Option<HostMemory> {
+    sys::memory().map(|(total, available)| HostMemory { total, available })
 }
 
 #[cfg(test)]
@@ -103,11 +103,11 @@ mod tests {
 
     #[test]
     fn unknown_power_is_neither_mains_nor_battery() {
-        assert_eq!(told(1, 8, 50), Power::Mains);
-        assert_eq!(told(0, 2, 30), Power::Battery(Some(0.3)));
-        assert_eq!(told(0, 255, 255), Power::Battery(None));
-        assert_eq!(told(255, 128, 255), Power::Mains, "no battery at all");
-        assert_eq!(told(255, 255, 255), Power::Unknown);
+        assert_eq!(told(1, 8, 50), PowerSupply::Mains);
+        assert_eq!(told(0, 2, 30), PowerSupply::Battery(Some(0.3)));
+        assert_eq!(told(0, 255, 255), PowerSupply::Battery(None));
+        assert_eq!(told(255, 128, 255), PowerSupply::Mains, "no battery at all");
+        assert_eq!(told(255, 255, 255), PowerSupply::Unknown);
     }
 
     #[test]

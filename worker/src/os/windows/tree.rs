@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::job::Job;
+use super::job::JobObject;
 use super::sys::{self, ProcessHandle};
 
 /// The longest time to freeze a tree: enough for one that grows, short against an owner's patience.
@@ -21,7 +21,7 @@ pub(super) struct Stilled(BTreeMap<u32, ProcessHandle>);
 impl Stilled {
     /// Stops every process of the job, until a look finds none that was not stopped: a stopped one
     /// starts no other.
-    pub(super) fn freeze(&mut self, job: &Job) -> bool {
+    pub(super) fn freeze(&mut self, job: &JobObject) -> bool {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let Ok(members) = job.members() else {

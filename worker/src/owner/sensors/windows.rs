@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::Span;
 
 use super::load::OthersLoad;
-use super::{Sensor, SensorsConfig, Use};
+use super::{Sensor, SensorUse, SensorsConfig};
 use crate::os::windows::sense;
 use crate::owner::sight::{Reading, Sight, Topic};
 
@@ -43,7 +43,7 @@ impl Sensor for Glance {
 /// input.
 pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     let ms = Duration::from_millis;
-    let glances: [(Use, &'static str, Topic, Duration, fn() -> Sight); 3] = [
+    let glances: [(SensorUse, &'static str, Topic, Duration, fn() -> Sight); 3] = [
         (config.evdev, "input", Topic::Input, Duration::ZERO, input),
         (
             config.memory,
@@ -62,7 +62,7 @@ pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     ];
     let wanted = glances
         .into_iter()
-        .filter(|(switch, ..)| *switch == Use::Auto);
+        .filter(|(switch, ..)| *switch == SensorUse::Auto);
     let glances = wanted.map(|(_, name, topic, every, look)| {
         Box::new(Glance {
             name,
@@ -72,8 +72,8 @@ pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
         }) as _
     });
 
-    let load =
-        (config.load == Use::Auto).then(|| Box::new(OthersLoad::new(config)) as Box<dyn Sensor>);
+    let load = (config.load == SensorUse::Auto)
+        .then(|| Box::new(OthersLoad::new(config)) as Box<dyn Sensor>);
     glances.chain(load).collect()
 }
 
@@ -100,10 +100,12 @@ fn memory() -> Sight {
 
 fn power() -> Sight {
     match sense::power() {
-        sense::Power::Mains => Sight::Seen(Reading::Battery(None)),
+        sense::PowerSupply::Mains => Sight::Seen(Reading::Battery(None)),
         // A battery with an unknown charge counts as an empty one.
-        sense::Power::Battery(charge) => Sight::Seen(Reading::Battery(Some(charge.unwrap_or(0.0)))),
-        sense::Power::Unknown => {
+        sense::PowerSupply::Battery(charge) => {
+            Sight::Seen(Reading::Battery(Some(charge.unwrap_or(0.0))))
+        }
+        sense::PowerSupply::Unknown => {
             Sight::Unknown("the system does not tell what it runs on".to_owned())
         }
     }
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(seen, names);
         assert!(
             all(&SensorsConfig {
-                evdev: Use::Off,
+                evdev: SensorUse::Off,
                 ..SensorsConfig::default()
             })
             .iter()
