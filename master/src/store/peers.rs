@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::writer::Writer;
 use super::{Peer, StoreError, micros, time, word};
 
-/// The result of [`Writer::redeem`].
+/// The result of redeeming a join token, `Writer::redeem`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Redeemed {
     /// A new identity; one use of the token is counted.
