@@ -115,8 +115,7 @@ impl Reader {
                 .prepare_cached("SELECT min(start) FROM availability WHERE host = ?")?
                 .query_row([host.0], |row| row.get(0))?;
 
-            // The row that begins before `since` and ends after it is the last one that begins
-            // before.
+            // The row that contains `since`, if any, is the last one that begins before it.
             let mut query = db.prepare_cached(
                 "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ?1 AND end > ?2 AND start < ?3
                  AND start >= coalesce((SELECT max(start) FROM availability WHERE host = ?1 AND start <= ?2), 0)

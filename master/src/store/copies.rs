@@ -53,9 +53,9 @@ impl Writer {
         self.set_meta(COPIED, &micros(now).to_le_bytes())
     }
 
-    /// Begins a start of the master and returns its incarnation. The incarnation is at least the
-    /// number of seconds since `ERA`. So the incarnations of later starts are not used again if
-    /// somebody has put back a store of an earlier day by hand.
+    /// Begins a start of the master and returns its incarnation, which is at least the number of
+    /// seconds since `ERA`. So if somebody puts back an older store by hand, the incarnations that
+    /// it does not know of are not given out again.
     ///
     /// If the store is a copy, the master of the original may have run on and used further numbers.
     /// So the incarnation jumps beyond any that it can have reached, the numbers of jobs, hosts and

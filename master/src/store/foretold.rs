@@ -10,7 +10,7 @@ use super::reader::Reader;
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
-/// The number of predictions that are kept. `TOLD` is the number of each kind that is reported.
+/// The number of predictions that are kept. `TOLD` is the most of each kind that are reported.
 const KEPT: i64 = 10_000;
 const TOLD: i64 = 1_000;
 

@@ -1,6 +1,6 @@
 //! The output of executed tasks that nobody has requested. It is kept for a while, and the oldest
-//! is evicted first if it takes too much space. The limit on that space is the core's. The content
-//! itself is swept once no row names it.
+//! is evicted first if it takes too much space; requested output is not evicted. The core sets the
+//! limit on the space. The content itself is swept once no row names it.
 
 use std::collections::BTreeMap;
 
@@ -50,8 +50,8 @@ impl Writer {
             .exists((task.job.0, task.index))?)
     }
 
-    /// Stores the result of a completed attempt whose task is not requested, so that its output can
-    /// be evicted until somebody requests it. Returns the size of the output in bytes.
+    /// Stores the result of a completed attempt whose task is not requested. Its output can be
+    /// evicted until somebody requests the task. Returns the size of the output in bytes.
     pub(crate) fn keep_back(
         &mut self,
         completion: &Completion,
@@ -99,8 +99,8 @@ impl Writer {
         kept_of(self.db(), job)
     }
 
-    /// Protects the output of these tasks from eviction, since they were requested. Returns its
-    /// size in bytes.
+    /// Protects the output of these tasks from eviction, since they were requested: their content
+    /// moves from `kept_blob` to `blob_use`. Returns its size in bytes.
     pub(crate) fn release(&mut self, job: JobId, tasks: &IdSet) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for (first, last) in tasks.ranges() {

@@ -1,6 +1,6 @@
 //! Checks a store without changing it: that the file is sound, that everything it names exists in
-//! it, and that all its values can be read. [`crate::whole`] decides what follows from a fault; the
-//! content of files is checked elsewhere.
+//! it, and that all its values can be read. [`crate::operations`] checks the content of files, and
+//! decides what follows from a fault.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,11 +13,11 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::{AttemptResult, StoreError, connect, from_postcard, meaning, schema, word};
 
-/// The most faults of one kind that are listed one by one.
+/// The greatest number of faults of one kind that are listed one by one.
 const SHOWN: usize = 20;
 
-/// SQL queries that must return no row, each with the fault that a row of it means. A row has one
-/// number: that of the job or host.
+/// SQL queries that must return no row, each with the fault that a row stands for. A row has one
+/// number, that of the job or host.
 const REFERENCES: [(&str, &str); 11] = [
     ("SELECT DISTINCT job FROM attempt WHERE job NOT IN (SELECT id FROM job)", "attempts of a job that is not there"),
     (
@@ -71,7 +71,7 @@ pub(crate) struct Looked {
     pub(crate) faults: Vec<String>,
     /// The store's schema version.
     pub(crate) version: usize,
-    /// The number of jobs. `attempts` is that of attempts.
+    /// The number of jobs in the store. `attempts` is the number of attempts.
     pub(crate) jobs: u64,
     pub(crate) attempts: u64,
     /// The hashes of the blobs that the store names.
@@ -80,8 +80,7 @@ pub(crate) struct Looked {
     pub(crate) copied: Option<common::Time>,
 }
 
-/// Opens a store's file for reading, and returns its schema version.
-///
+/// Opens a store's file for reading, and returns its schema version. Fails with
 /// [`StoreError::Newer`] if a newer program wrote it.
 pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|e| e.on_disk_of(path))?;
@@ -96,7 +95,7 @@ pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
     }
 }
 
-/// The facts about a store that are compared with its mark before a master starts.
+/// The facts that [`crate::whole`] compares with the mark before a master starts.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// The grid to which the store belongs; `None` until its first start is through.
@@ -130,8 +129,8 @@ impl Known {
     }
 }
 
-/// Checks a store's file. If an older program wrote it, only the file itself is checked and the
-/// named content is read; the rest is checked after its upgrade.
+/// Checks a store's file and the values in it. If an older program wrote it, only the file itself
+/// and the names of content are read; the rest is checked after its upgrade.
 pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
     through(path).map_err(|error| error.on_disk_of(path))
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{Promised, StoreError, from_postcard, results, word};
 
-/// The most faults of one table that are listed one by one.
+/// The number of faults after which the check of a table stops.
 const SHOWN: usize = 20;
 
 /// The values that a column may hold. NULL is allowed for each: SQLite's own check covers it.
@@ -300,8 +300,8 @@ fn said(error: StoreError) -> String {
     }
 }
 
-/// Reads all rows of all tables, and adds a fault for each value that is not valid. Stops with a
-/// table after `SHOWN` faults.
+/// Reads all rows of all tables, and adds a fault for each value that is not valid. The check of a
+/// table stops once it has `SHOWN` faults.
 pub(super) fn look(db: &Connection, faults: &mut Vec<String>) -> Result<(), StoreError> {
     for (table, columns) in TABLES {
         let names: Vec<String> = columns

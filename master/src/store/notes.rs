@@ -9,9 +9,9 @@ const BETWEEN: &str = "; ";
 const FROZEN: &str = "frozen, and so made room for task ";
 const LEFT_OUT: &str = "what was noted earlier is left out";
 
-/// Adds to `before`, the reason of an attempt's start and its notes, a note that it was frozen for
-/// task `by`. If the text becomes longer than `MOST`, the oldest notes are replaced by `LEFT_OUT`;
-/// the reason of the start stays.
+/// Adds a note that an attempt was frozen for task `by` to `before`, the reason of its start and
+/// its notes so far. If the text becomes longer than `MOST` bytes, the oldest notes are replaced by
+/// `LEFT_OUT`. The reason of the start stays whole, however long it is.
 pub(super) fn with_frozen(before: &str, by: TaskId) -> String {
     let note = format!("{FROZEN}{by}");
     let all = format!("{before}{BETWEEN}{note}");

@@ -59,9 +59,9 @@ impl Promised {
             .then(|| self.status(PromiseState::Withdrawn, why.to_owned()))
     }
 
-    /// The final state of the promise of a job that ended in `state` at `ended`. A job that failed
-    /// breaks it, and a job that was cancelled or refused withdraws it. Any other job keeps it by
-    /// ending at the deadline at the latest.
+    /// The final state of the promise of a job that ended in `state` at `ended`. It is withdrawn if
+    /// it was so before, or if the job was cancelled or refused, and broken if tasks failed.
+    /// Otherwise it is kept if the job ended at `deadline` at the latest, and else broken.
     pub(crate) fn settled(
         &self,
         state: JobState,

@@ -1,5 +1,5 @@
-//! Removes old rows from the store: settled jobs, and tokens that expired. Content is swept
-//! elsewhere, once nothing names it, and the record of availability has limits of its own
+//! Retention of old rows: finds settled jobs to forget, and removes tokens that expired. Content is
+//! swept elsewhere, once nothing names it, and the record of availability has limits of its own
 //! (`trim_availability`).
 
 use common::{JobId, Time};

@@ -1,5 +1,5 @@
-//! Disclosed jobs: the times at which they were disclosed and their tasks requested, and the run
-//! time spent on tasks. `scheduler::billing` computes the accounts.
+//! Disclosed jobs: the times at which they were disclosed and at which their tasks were requested,
+//! and the CPU time spent on tasks. `scheduler::billing` computes the accounts.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +63,9 @@ pub(super) fn disclosure(db: &Connection, job: JobId) -> Result<Option<Disclosur
     }))
 }
 
-/// The account of a job: the time that its attempts used so far. Requested tasks are counted even
-/// if nothing was spent on them; all tasks of a job that is not disclosed count as requested.
+/// The account of a job: the CPU time that its attempts used so far, with the users' waits for
+/// results. Requested tasks are counted even if nothing was spent on them. All tasks of a job that
+/// is not disclosed count as requested, except those of a refused job.
 fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, StoreError> {
     let disclosure = disclosure(db, job)?;
     let mut query = db.prepare_cached(

@@ -27,7 +27,7 @@ fn may_name(db: &Connection, user: &str, hash: &BlobHash) -> Result<bool, StoreE
 }
 
 impl Reader {
-    /// Whether this content is needed by a job of the user's, or by one that is shared with that
+    /// Whether this content is needed by a job of the user's, or by one that is shared with the
     /// user.
     pub(crate) fn may_read(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
         self.with(|db| may_read(db, user, hash))

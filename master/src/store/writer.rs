@@ -14,16 +14,17 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use super::log::{Files, Logs, write_again};
 use super::{AttemptResult, Mark, StoreError, connect, from_postcard, micros, schema, to_postcard};
 
-/// The size of the write-ahead log, in bytes, to which it is cut once more is no longer needed.
+/// The size, in bytes, to which a larger write-ahead log is cut once its content is no longer
+/// needed.
 const WAL_KEEPS: i64 = 16 << 20;
 
-/// The one connection that writes.
+/// The one connection to the store that writes.
 pub(crate) struct Writer {
     db: Connection,
     open: bool,
     /// The number of transactions that were ever committed.
     commits: u64,
-    /// The mark beside the store that has this number, if one is kept.
+    /// The mark that repeats this number beside the store, if one is kept.
     mark: Option<Mark>,
 }
 
@@ -241,7 +242,7 @@ impl Writer {
             .optional()?)
     }
 
-    /// Sets the value of a key in `meta`.
+    /// Sets the value of a key in `meta`, also if there was none.
     pub(crate) fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.change(
             "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
@@ -364,7 +365,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Whether some job needs this content.
+    /// Whether some job needs this content, as `blob_use`, `checkpoint_blob` and `kept_blob` say.
     pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM blob_use WHERE hash = ?1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = ?1
                    UNION ALL SELECT 1 FROM kept_blob WHERE hash = ?1";
@@ -539,8 +540,9 @@ impl Writer {
         .map(drop)
     }
 
-    /// Stores the times that an ended attempt used, as its host reports them afterwards. It applies
-    /// once, to attempts that the master ended or gave up as lost.
+    /// Stores the CPU time, run time and suspended time of an attempt that the master ended, or
+    /// that was lost or given back, as its host reports them afterwards. A later report changes
+    /// nothing once the CPU time is stored.
     pub(crate) fn attempt_spent(
         &mut self,
         host: HostId,
