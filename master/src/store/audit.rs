@@ -1,5 +1,5 @@
-//! The audit log: who came in, who did not and why, and what admins changed of that. Bounded: the
-//! oldest entries go.
+//! The audit log: enrolments, refusals with their reasons, and the changes that admins or the
+//! master made, such as to tokens and identities. It keeps the newest `KEPT` entries.
 
 use common::Time;
 use common::identity::AuditView;
@@ -9,32 +9,32 @@ use super::reader::Reader;
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
-/// So many entries are kept.
+/// The number of entries that are kept.
 const KEPT: i64 = 100_000;
-/// The longest text in an entry, in characters: some of it comes from strangers.
+/// The longest text in an entry, in characters. It bounds text that comes from strangers.
 const LONGEST: usize = 200;
 
-/// Something to be remembered.
+/// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// When, or when first.
+    /// The time, or the first time if `count` is more than 1.
     pub at: Time,
-    /// Who: a name in the grid, or an address.
+    /// The name in the grid, or the address, of the one who acted.
     pub who: String,
-    /// What was tried, in one word.
+    /// The action that was tried, in one word.
     pub what: &'static str,
-    /// With whom or what.
+    /// The object of the action, such as the name of an identity.
     pub subject: String,
     /// Whether it was allowed.
     pub allowed: bool,
-    /// Why not, or what more there is to say.
+    /// The reason of a refusal, or a further detail.
     pub why: String,
-    /// How often.
+    /// The number of times that it happened.
     pub count: u32,
 }
 
 impl Writer {
-    /// Adds an entry.
+    /// Adds an entry and removes those beyond the newest `KEPT`.
     pub(crate) fn add_audit(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
         self.change(
             "INSERT INTO audit (at, who, what, subject, allowed, why, count) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -55,7 +55,8 @@ impl Writer {
     }
 }
 
-/// What can be printed on one line.
+/// Makes a text fit for one line: control characters become blanks, and it is cut at `LONGEST`
+/// characters.
 fn plain(text: &str) -> String {
     text.chars()
         .take(LONGEST)
@@ -64,7 +65,7 @@ fn plain(text: &str) -> String {
 }
 
 impl Reader {
-    /// The newest so many entries, the oldest of them first.
+    /// The newest `most` entries, the oldest of them first.
     pub(crate) fn audit(&self, most: u32) -> Result<Vec<AuditView>, StoreError> {
         self.with(|db| {
             let mut query = db.prepare_cached(

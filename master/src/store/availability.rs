@@ -1,5 +1,5 @@
-//! The table of how hosts were available: stretches of one host never overlap, and neighbours that
-//! are alike are one row.
+//! The `availability` table: one row for each interval of a host's recorded availability. Intervals
+//! of one host do not overlap, and consecutive equal ones are merged into one row.
 
 use common::availability::AvailabilityInterval;
 use common::{HostId, Time};
@@ -9,12 +9,13 @@ use super::reader::Reader;
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
-/// Neighbours whose parts of the processor differ by no more than this become one row.
+/// The tolerance of `cpu`, as a part of the processor, up to which consecutive intervals are
+/// merged.
 const ALIKE: f32 = 0.01;
 
 impl Writer {
-    /// Takes what a host's worker has recorded, so far as it lies behind what is there: what is
-    /// sent twice is there once.
+    /// Adds the intervals that a host's worker has recorded. Their parts before the end of the last
+    /// stored interval are dropped, so an interval that is sent twice is stored once.
     pub(crate) fn add_availability(
         &mut self,
         host: HostId,
@@ -48,7 +49,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The newest so many stretches of a host that end after `since`, the oldest first.
+    /// The newest `most` intervals of a host that end after `since`, the oldest of them first.
     pub(crate) fn recorded(
         &self,
         host: HostId,
@@ -66,8 +67,7 @@ impl Writer {
         Ok(newest)
     }
 
-    /// Removes what ended before `oldest` of what is recorded of a host, and the oldest rows beyond
-    /// `most`.
+    /// Removes a host's intervals that ended before `oldest`, and its oldest rows beyond `most`.
     pub(crate) fn trim_availability(
         &mut self,
         host: HostId,
@@ -101,8 +101,8 @@ impl Writer {
 }
 
 impl Reader {
-    /// Since when a host is recorded at all, and the first so many stretches of it that end after
-    /// `since` and begin before `until`, cut to lie between them.
+    /// The start of a host's first recorded interval, and its first `most` intervals that end after
+    /// `since` and begin before `until`, clipped to that range.
     pub(crate) fn availability(
         &self,
         host: HostId,
@@ -115,8 +115,7 @@ impl Reader {
                 .prepare_cached("SELECT min(start) FROM availability WHERE host = ?")?
                 .query_row([host.0], |row| row.get(0))?;
 
-            // The row that begins before `since` and ends after it is the last one that begins
-            // before.
+            // The row that contains `since`, if any, is the last one that begins before it.
             let mut query = db.prepare_cached(
                 "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ?1 AND end > ?2 AND start < ?3
                  AND start >= coalesce((SELECT max(start) FROM availability WHERE host = ?1 AND start <= ?2), 0)

@@ -1,5 +1,5 @@
-//! Saved states of tasks: the one from which each open task goes on, and what each attempt started
-//! from and has saved.
+//! Checkpoints: the one from which each open task continues, and for each attempt the one it
+//! started from and the newest one it saved.
 
 use common::checkpoint::Saved;
 use common::content::BlobHash;
@@ -10,7 +10,7 @@ use super::writer::Writer;
 use super::{StoreError, from_postcard, to_postcard};
 
 impl Writer {
-    /// The saved state from which an open task goes on.
+    /// The checkpoint from which an open task continues.
     pub(crate) fn checkpoint(&self, task: TaskId) -> Result<Option<Saved>, StoreError> {
         let sql = "SELECT saved FROM checkpoint WHERE job = ? AND task = ?";
         let found: Option<Vec<u8>> = self
@@ -21,7 +21,8 @@ impl Writer {
         found.map(|bytes| from_postcard(&bytes)).transpose()
     }
 
-    /// Whether a state of this attempt is of use: it was given to this host, and its task is open.
+    /// Whether a checkpoint of this attempt is still of use: the attempt was assigned to this host,
+    /// and its task is open.
     pub(crate) fn wants_checkpoint(
         &self,
         attempt: AttemptId,
@@ -48,8 +49,9 @@ impl Writer {
         Ok(given && !settled)
     }
 
-    /// Keeps a complete state of an attempt: as its newest, and as its task's where it has more in
-    /// it than the one that is kept, as far as can be told. Says whether the task goes on from it.
+    /// Stores a complete checkpoint as the newest of its attempt. It also becomes its task's
+    /// checkpoint if the task has none or if `goes_further` prefers it. Returns whether the task
+    /// now continues from it.
     pub(crate) fn keep_checkpoint(
         &mut self,
         attempt: AttemptId,
@@ -86,10 +88,11 @@ impl Writer {
         Ok(true)
     }
 
-    /// Whether a state of an attempt may take the place of the one `before`: a later one of the
-    /// same attempt, or one of an attempt that started from it. Where nobody works on from the kept
-    /// one any more, because its attempt has ended, a live attempt that started from any state of
-    /// the task does as well; one that started from scratch never does.
+    /// Whether an attempt's checkpoint `saved` may replace the task's checkpoint `before`. It may
+    /// if it is a later one of the same attempt, or if its attempt started from `before`. If the
+    /// attempt that saved `before` has ended, a live attempt that started from any checkpoint of
+    /// the task will do too. An attempt that started from scratch does not replace the checkpoint
+    /// of another.
     fn goes_further(
         &self,
         attempt: AttemptId,
@@ -118,7 +121,7 @@ impl Writer {
             .exists((job.0, index, number))?)
     }
 
-    /// Whether the state from which an open task goes on has this content.
+    /// Whether the checkpoint of an open task needs this content.
     pub(crate) fn state_needs(&self, task: TaskId, hash: &BlobHash) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM checkpoint_blob WHERE job = ? AND task = ? AND hash = ?";
         Ok(self
@@ -127,7 +130,7 @@ impl Writer {
             .exists((task.job.0, task.index, hash.0))?)
     }
 
-    /// The state from which an attempt was to start.
+    /// The checkpoint from which an attempt was to start.
     pub(crate) fn started_from(&self, attempt: AttemptId) -> Result<Option<Saved>, StoreError> {
         let TaskId { job, index } = attempt.task;
         let sql = "SELECT started_from FROM attempt WHERE job = ? AND task = ? AND number = ?";
@@ -143,7 +146,7 @@ impl Writer {
             .transpose()
     }
 
-    /// Notes from which state an attempt is to start.
+    /// Stores the checkpoint from which an attempt is to start.
     pub(crate) fn starts_from(
         &mut self,
         attempt: AttemptId,
@@ -157,7 +160,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Notes why the newest state of an attempt was not saved.
+    /// Stores the reason why an attempt's newest checkpoint was not saved.
     pub(crate) fn checkpoint_problem(
         &mut self,
         attempt: AttemptId,
@@ -170,8 +173,8 @@ impl Writer {
             .map(drop)
     }
 
-    /// Notes that an attempt did not start from the state that it was given. Said twice, it counts
-    /// once.
+    /// Notes that an attempt did not start from its checkpoint, and adds `why` to the reason of its
+    /// start. A second call changes nothing.
     pub(crate) fn started_from_scratch(
         &mut self,
         attempt: AttemptId,
@@ -186,7 +189,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Forgets the states of tasks that are settled; their content is swept later.
+    /// Removes the checkpoints of tasks that are settled. Their content is swept later.
     pub(crate) fn drop_checkpoints(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
         for (first, last) in tasks.ranges() {
             for table in ["checkpoint", "checkpoint_blob"] {

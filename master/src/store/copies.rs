@@ -1,5 +1,5 @@
-//! Copies of the store: how one is made beside a master that runs, and what a master does first
-//! with a store that is one.
+//! Copies of the store: [`Reader::copy_to`] makes one beside a running master, and
+//! [`Writer::begin`] prepares a copy on which a master is started.
 
 use std::path::Path;
 
@@ -10,27 +10,29 @@ use super::reader::Reader;
 use super::writer::Writer;
 use super::{StoreError, connect, micros};
 
-/// In `meta`: when this copy was made, until a master has been started on it.
+/// The key in `meta` for the time at which this copy was made. The entry is removed when a master
+/// is started on the copy.
 const COPIED: &str = "copied";
-/// So many numbers of jobs, hosts and tokens are left out after a copy was taken up: the master
-/// that the copy is of may have given them to others since.
+/// The count of job, host and token numbers that are skipped when a master is started on a copy.
+/// The master of the original store may have used them since.
 const LEFT_OUT: i64 = 10_000;
 
-/// From when seconds are counted: the beginning of 2020, so that they fit for more than a century.
+/// The start of the count of seconds for incarnations: the beginning of 2020, so that 32 bits last
+/// for more than a century.
 const ERA: Time = Time(1_577_836_800_000_000);
 
-/// What was done because the store is a copy.
+/// A report of what [`Writer::begin`] did because the store is a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TakenUp {
-    /// When the copy was made.
+    /// The time at which the copy was made.
     pub(crate) copied: Time,
-    /// How many join tokens were revoked.
+    /// The number of join tokens that were revoked.
     pub(crate) tokens: usize,
 }
 
 impl Reader {
-    /// Writes all that is committed, as of one moment, to a file that is not there yet, and marks
-    /// it as a copy.
+    /// Writes the committed state of the store, as of one moment, to a new file at `path`, and
+    /// marks that file as a copy made at `now`.
     pub(crate) fn copy_to(&self, path: &Path, now: Time) -> Result<(), StoreError> {
         let name = path
             .to_str()
@@ -46,17 +48,19 @@ impl Reader {
 }
 
 impl Writer {
-    /// Marks this store as a copy: it lacks what its master did later.
+    /// Marks this store as a copy made at `now`: it lacks later changes of its master.
     pub(crate) fn is_a_copy(&mut self, now: Time) -> Result<(), StoreError> {
         self.set_meta(COPIED, &micros(now).to_le_bytes())
     }
 
-    /// Counts this start of the master. The count is at least the present second of this era:
-    /// should this store be that of an earlier day, put back by hand, the starts that it does not
-    /// know of are not counted again. If it is a copy, the master that it is of may have gone on
-    /// for a while: nothing that it gave out since may be mistaken for something that this one
-    /// gives out. So numbers go on further up, and tokens that were good then, and may have been
-    /// used since, are good no more.
+    /// Begins a start of the master and returns its incarnation, which is at least the number of
+    /// seconds since `ERA`. So if somebody puts back an older store by hand, the incarnations that
+    /// it does not know of are not given out again.
+    ///
+    /// If the store is a copy, the master of the original may have run on and used further numbers.
+    /// So the incarnation jumps beyond any that it can have reached, the numbers of jobs, hosts and
+    /// tokens skip `LEFT_OUT`, and tokens that can still be used are revoked. The result then has a
+    /// [`TakenUp`].
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -89,14 +93,14 @@ impl Writer {
     }
 }
 
-/// An incarnation beyond those that the master whose copy this is can have reached, and beyond
-/// those of other masters that were started on a copy: masters start less often than once a second.
+/// An incarnation beyond those of the original store's master and of masters that were started on
+/// other copies: the Unix time in seconds, since masters start less often than once a second.
 fn beyond(last: u32, now: Time) -> u32 {
     let seconds = u32::try_from(now.0 / 1_000_000).unwrap_or(u32::MAX);
     last.saturating_add(1).max(seconds)
 }
 
-/// When the store was copied, if it is a copy on which no master was started yet.
+/// The time at which the store was copied, if it is a copy on which no master was started yet.
 pub(crate) fn copied(db: &Connection) -> Result<Option<Time>, StoreError> {
     let value: Option<Vec<u8>> = db
         .query_row("SELECT value FROM meta WHERE key = ?", [COPIED], |row| {

@@ -1,6 +1,6 @@
-//! What was predicted of jobs' waits, and what came: kept after the jobs are forgotten, so that it
-//! can be said how good predictions are. Bounded: the oldest go. What is not here: how waits are
-//! predicted.
+//! Predictions of jobs' waits, with the actual waits. They outlive their jobs, so that the accuracy
+//! of predictions can be reported. The newest `KEPT` are kept. The prediction itself is made in the
+//! scheduler.
 
 use common::view::{AccuracyView, ForetoldView};
 use common::{JobId, Span, Time};
@@ -10,27 +10,27 @@ use super::reader::Reader;
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
-/// So many are kept, and so many of each kind are told.
+/// The number of predictions that are kept. `TOLD` is the most of each kind that are reported.
 const KEPT: i64 = 10_000;
 const TOLD: i64 = 1_000;
 
 /// A prediction of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitPrediction {
-    /// For so many hosts to be free together; 0: for the job's first start.
+    /// The number of hosts to be free together; 0 for the job's first start.
     pub(crate) hosts: u32,
-    /// When it was made.
+    /// The time at which it was made.
     pub(crate) at: Time,
-    /// How long.
+    /// The predicted wait, from `at`.
     pub(crate) wait: Span,
-    /// Between which times it is to lie with a chance of 80 %.
+    /// The lower end of the interval that contains the actual wait with a probability of 80 %.
     pub(crate) low: Span,
-    /// See `low`.
+    /// The upper end of that interval.
     pub(crate) high: Span,
 }
 
 impl Writer {
-    /// Keeps a prediction; of each kind only a job's first one counts.
+    /// Stores a prediction, if it is the job's first one for this number of hosts.
     pub(crate) fn foretell(
         &mut self,
         job: JobId,
@@ -54,7 +54,8 @@ impl Writer {
         self.change(oldest, [KEPT]).map(drop)
     }
 
-    /// So many hosts are free for the job now, or (0) it has started.
+    /// Stores the actual wait of a job's predictions for up to `hosts` hosts, which are free for it
+    /// now. With 0 hosts, it is the wait for the job's first start.
     pub(crate) fn came(&mut self, job: JobId, hosts: u32, now: Time) -> Result<(), StoreError> {
         let sql = "UPDATE foretold SET came = max(?1 - at, 0)
                    WHERE job = ?2 AND came IS NULL AND (hosts = ?3 OR hosts BETWEEN 1 AND ?3)";
@@ -62,7 +63,7 @@ impl Writer {
             .map(drop)
     }
 
-    /// Of what was predicted for the job and has not come, nothing will come any more.
+    /// Removes the job's predictions that have no actual wait yet and can get none any more.
     pub(crate) fn never_came(&mut self, job: JobId) -> Result<(), StoreError> {
         self.change(
             "DELETE FROM foretold WHERE job = ? AND came IS NULL",
@@ -73,7 +74,8 @@ impl Writer {
 }
 
 impl Reader {
-    /// How good predictions of waits were.
+    /// The predicted and actual waits, to judge the accuracy of predictions, and the number of
+    /// predictions that are still open.
     pub(crate) fn accuracy(&self) -> Result<AccuracyView, StoreError> {
         self.with(|db| {
             let open: i64 = db.query_row(
@@ -91,7 +93,8 @@ impl Reader {
     }
 }
 
-/// The newest ones that came, the oldest first: of hosts, or of first starts.
+/// The newest `TOLD` predictions with an actual wait, the oldest of them first: of waits for hosts
+/// if `of_hosts`, else of first starts.
 fn newest(db: &Connection, of_hosts: bool) -> Result<Vec<ForetoldView>, StoreError> {
     let mut query = db.prepare_cached(
         "SELECT hosts, at, wait, low, high, came FROM foretold WHERE came IS NOT NULL AND (hosts > 0) = ?

@@ -1,6 +1,6 @@
-//! What executed tasks left that nobody has requested: kept for a while, the oldest removed first
-//! where it takes too much, and never what was requested. What is not here: how much is too much,
-//! and the content itself, which is swept once no row names it.
+//! The output of executed tasks that nobody has requested. It is kept for a while, and the oldest
+//! is evicted first if it takes too much space; requested output is not evicted. The core sets the
+//! limit on the space. The content itself is swept once no row names it.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::writer::Writer;
 use super::{StoreError, micros};
 
-/// What was kept of one attempt, and is not any more.
+/// The output of one attempt that [`Writer::remove_oldest`] evicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Removed {
     /// The attempt.
     pub(crate) attempt: AttemptId,
     /// The attempt's user.
     pub(crate) user: String,
-    /// The bytes that were removed.
+    /// The size of the output, in bytes.
     pub(crate) bytes: u64,
 }
 
-/// How many bytes what an attempt left takes. Content that several left counts for each.
+/// The size of an attempt's output, in bytes. Content that several attempts left counts for each.
 pub(crate) fn bytes_left(completion: &Completion) -> u64 {
     let streams = [&completion.stdout, &completion.stderr]
         .into_iter()
@@ -31,7 +31,7 @@ pub(crate) fn bytes_left(completion: &Completion) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// How much is kept of a job, in bytes.
+/// The size of a job's output that is kept though nobody has requested it, in bytes.
 pub(super) fn kept_of(db: &Connection, job: JobId) -> Result<u64, StoreError> {
     let sql = "SELECT COALESCE(SUM(bytes), 0) FROM kept WHERE job = ?";
     Ok(db
@@ -41,7 +41,7 @@ pub(super) fn kept_of(db: &Connection, job: JobId) -> Result<u64, StoreError> {
 }
 
 impl Writer {
-    /// Whether nobody has requested this task of a job that was disclosed.
+    /// Whether this task of a disclosed job has no request.
     pub(crate) fn is_unrequested(&self, task: TaskId) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM request WHERE job = ?1 AND ?2 BETWEEN first AND last";
         Ok(!self
@@ -50,8 +50,8 @@ impl Writer {
             .exists((task.job.0, task.index))?)
     }
 
-    /// Keeps what a completed attempt did and left, as long as there is room or until it is
-    /// requested.
+    /// Stores the result of a completed attempt whose task is not requested. Its output can be
+    /// evicted until somebody requests the task. Returns the size of the output in bytes.
     pub(crate) fn keep_back(
         &mut self,
         completion: &Completion,
@@ -83,7 +83,7 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// The bytes that are kept, by user.
+    /// The size of the kept unrequested output of each user, in bytes.
     pub(crate) fn kept_by_user(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         let mut query = self
             .db()
@@ -94,13 +94,13 @@ impl Writer {
         Ok(sums.collect::<Result<_, _>>()?)
     }
 
-    /// How much is kept of a job, in bytes.
+    /// The size of a job's kept unrequested output, in bytes.
     pub(crate) fn kept_of(&self, job: JobId) -> Result<u64, StoreError> {
         kept_of(self.db(), job)
     }
 
-    /// These tasks were requested: what they left stays, and is nobody's to remove. Says how many
-    /// bytes that are.
+    /// Protects the output of these tasks from eviction, since they were requested: their content
+    /// moves from `kept_blob` to `blob_use`. Returns its size in bytes.
     pub(crate) fn release(&mut self, job: JobId, tasks: &IdSet) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for (first, last) in tasks.ranges() {
@@ -129,8 +129,8 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// Removes what has been kept for longest, of this user or (none given) of all; none where
-    /// nothing is kept. Its content is swept once that is durable.
+    /// Evicts the unrequested output that has been kept longest, of `user` or, with `None`, of all
+    /// users. Returns `None` if nothing is kept. Its content is swept once the eviction is durable.
     pub(crate) fn remove_oldest(
         &mut self,
         user: Option<&str>,
@@ -189,8 +189,8 @@ impl Writer {
         Ok(Some(found))
     }
 
-    /// Finished tasks of these whose results were removed, each with the highest number of its
-    /// attempts.
+    /// The finished tasks among `tasks` whose results were evicted, each with its highest attempt
+    /// number.
     pub(crate) fn removed(&self, job: JobId, tasks: &IdSet) -> Result<Vec<(u32, u32)>, StoreError> {
         let mut all = Vec::new();
         let mut query = self.db().prepare_cached(
@@ -205,7 +205,8 @@ impl Writer {
         Ok(all)
     }
 
-    /// This task is open again, since its result is gone. That is nobody's fault.
+    /// Reopens a task whose result was evicted. Its attempt becomes lost, without counting against
+    /// the task.
     pub(crate) fn result_is_gone(&mut self, job: JobId, task: u32) -> Result<(), StoreError> {
         self.change(
             "UPDATE attempt SET state = 'lost', charged = 0 WHERE job = ? AND task = ? AND state = 'finished'

@@ -1,32 +1,32 @@
-//! The store's write-ahead log, before SQLite looks at it. After a failed sync the system shows
-//! bytes of it that the disk does not have and does not try to write again; a later sync succeeds
-//! without them. SQLite would take them for durable, and copy them into the store: a loss of power
-//! in the middle of that leaves pages of two times, and no log to mend them with. So what is there
-//! is written again and synced first. The same bytes in the same places harm nothing, however much
-//! of it arrives.
+//! Repairs the store's write-ahead log before SQLite reads it. After a failed sync the system shows
+//! bytes of the log that the disk does not have, and does not try to write them again; a later sync
+//! succeeds without them. SQLite would take them for durable and copy them into the store. A power
+//! failure during that copy leaves pages of two states, and no log to restore either. So the log's
+//! bytes are first written again and synced. The same bytes in the same places do no harm, however
+//! many of them arrive.
 //!
-//! What is not here: what is in the log.
+//! The content of the log is left to SQLite.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Where logs lie.
+/// A place that holds write-ahead logs, such as the file system.
 pub trait Logs {
-    /// All of a log.
+    /// Reads the whole log.
     ///
     /// # Errors
     /// If it cannot be read; [`io::ErrorKind::NotFound`] where there is none.
     fn read(&self, log: &Path) -> io::Result<Vec<u8>>;
 
-    /// Writes these bytes over those of a log from its beginning, durably.
+    /// Overwrites a log from its beginning with `bytes`, durably.
     ///
     /// # Errors
     /// If that fails, or may have.
     fn write(&self, log: &Path, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// Logs in the file system.
+/// The logs in the file system.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileLogs;
 
@@ -42,7 +42,7 @@ impl Logs for FileLogs {
     }
 }
 
-/// Makes durable what can be read of the log, if there is one.
+/// Writes the readable bytes of the log again, durably, if there is a log.
 pub(super) fn write_again(logs: &dyn Logs, log: &Path) -> io::Result<()> {
     match logs.read(log) {
         Ok(bytes) if bytes.is_empty() => Ok(()),

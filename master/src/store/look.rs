@@ -1,6 +1,6 @@
-//! Looks through a store without changing it: is the file sound, does everything that it names
-//! exist, and can everything in it be read? What is not here: the content of files, and what to do
-//! about what is found.
+//! Checks a store without changing it: that the file is sound, that everything it names exists in
+//! it, and that all its values can be read. [`crate::operations`] checks the content of files, and
+//! decides what follows from a fault.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,10 +13,11 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::{AttemptResult, StoreError, connect, from_postcard, meaning, schema, word};
 
-/// No more than so many faults of one kind are told one by one.
+/// The greatest number of faults of one kind that are listed one by one.
 const SHOWN: usize = 20;
 
-/// Each question, in SQL, that no row may answer, with what such a row means.
+/// SQL queries that must return no row, each with the fault that a row stands for. A row has one
+/// number, that of the job or host.
 const REFERENCES: [(&str, &str); 11] = [
     ("SELECT DISTINCT job FROM attempt WHERE job NOT IN (SELECT id FROM job)", "attempts of a job that is not there"),
     (
@@ -63,23 +64,24 @@ const REFERENCES: [(&str, &str); 11] = [
     ),
 ];
 
-/// What was seen.
+/// The findings of [`look`].
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
-    /// What is wrong.
+    /// The faults, each as a sentence for users.
     pub(crate) faults: Vec<String>,
-    /// The store's version.
+    /// The store's schema version.
     pub(crate) version: usize,
-    /// Jobs, and attempts.
+    /// The number of jobs in the store. `attempts` is the number of attempts.
     pub(crate) jobs: u64,
     pub(crate) attempts: u64,
-    /// The content that the store names.
+    /// The hashes of the blobs that the store names.
     pub(crate) named: BTreeSet<BlobHash>,
-    /// Whether it is a copy on which no master was started yet.
+    /// The time at which the store was copied, if it is a copy on which no master was started yet.
     pub(crate) copied: Option<common::Time>,
 }
 
-/// Opens a store's file for reading, if it is of a version that this program knows.
+/// Opens a store's file for reading, and returns its schema version. Fails with
+/// [`StoreError::Newer`] if a newer program wrote it.
 pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|e| e.on_disk_of(path))?;
     let version = schema::version(&db).map_err(|e| e.damages(path))?;
@@ -93,23 +95,23 @@ pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
     }
 }
 
-/// What a store knows of itself.
+/// The facts that [`crate::whole`] compares with the mark before a master starts.
 #[derive(Debug)]
 pub(crate) struct StoreFacts {
-    /// Of which grid it is; none before the first start is through.
+    /// The grid to which the store belongs; `None` until its first start is through.
     pub(crate) grid: Option<uuid::Uuid>,
-    /// How many groups of changes were committed.
+    /// The number of transactions that were committed.
     pub(crate) commits: u64,
     /// Whether it is a copy on which no master was started yet.
     pub(crate) copied: bool,
-    /// Whether anybody has joined.
+    /// Whether anybody has joined the grid.
     pub(crate) peers: bool,
-    /// When its master was up last, as it wrote that down.
+    /// The time at which its master was last up, as the bytes of the `up` entry in `meta`.
     pub(crate) up: Option<Vec<u8>>,
 }
 
 impl StoreFacts {
-    /// Reads it.
+    /// Reads these facts from a store.
     pub(crate) fn of(db: &Connection) -> Result<Self, StoreError> {
         let note = |key: &str| {
             db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| {
@@ -127,15 +129,15 @@ impl StoreFacts {
     }
 }
 
-/// Looks through a store's file. Of one that an older program wrote only the file itself and what
-/// it names are looked at: the rest is looked at when it is upgraded.
+/// Checks a store's file and the values in it. If an older program wrote it, only the file itself
+/// and the names of content are read; the rest is checked after its upgrade.
 pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
     through(path).map_err(|error| error.on_disk_of(path))
 }
 
 fn through(path: &Path) -> Result<Looked, StoreError> {
     let (db, version) = open(path)?;
-    // One transaction: everything as of one moment, however long it takes.
+    // One transaction, so that every query sees the same state, however long the check takes.
     let db = db.unchecked_transaction()?;
     let mut looked = Looked {
         version,
@@ -158,7 +160,7 @@ fn through(path: &Path) -> Result<Looked, StoreError> {
     Ok(looked)
 }
 
-/// The file itself, page by page and index by index.
+/// Checks the file itself, page by page and index by index, with SQLite's `integrity_check`.
 fn integrity(db: &Connection, path: &Path, faults: &mut Vec<String>) -> Result<(), StoreError> {
     let told = || -> Result<Vec<String>, StoreError> {
         let mut check = db.prepare(&format!("PRAGMA integrity_check({SHOWN})"))?;
@@ -173,12 +175,12 @@ fn integrity(db: &Connection, path: &Path, faults: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// Every blob that some job needs.
+/// The hashes of all blobs that some job needs.
 pub(crate) fn named(db: &Connection) -> Result<BTreeSet<BlobHash>, StoreError> {
     let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
     let mut named = BTreeSet::new();
     for table in ["blob_use", "checkpoint_blob", "kept_blob"] {
-        // A store of an older version has not all of them.
+        // A store of an older version lacks some of them.
         if db.prepare(there)?.exists([table])? {
             let mut query = db.prepare(&format!("SELECT DISTINCT hash FROM {table}"))?;
             let hashes = query.query_map([], |row| row.get(0).map(BlobHash))?;

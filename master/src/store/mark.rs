@@ -1,10 +1,10 @@
-//! The mark: a small file beside the store that says how far the store got. A store that is behind
-//! it is not the one that the master left. It is written after what it says is durable, so a crash
-//! leaves it behind the store and never ahead of it.
+//! The mark: a small file beside the store with the number of commits that the store has reached. A
+//! store with fewer commits is not the one that the master left. The mark is written after the
+//! commit is durable, so a crash leaves it behind the store, not ahead of it.
 //!
-//! It has two places, each a sector of its own with a checksum, that take turns: one that was being
-//! written when the power went leaves the other. What is not here: what follows from it
-//! ([`crate::whole`]).
+//! The file has two places that are written in turn, each a sector of its own with a checksum. If
+//! one of them is torn by a power failure, the other is still readable. [`crate::whole`] decides
+//! what follows from the mark.
 
 use std::fs::File;
 use std::io;
@@ -16,29 +16,29 @@ use uuid::Uuid;
 const FILE: &str = "mark";
 const PLACE: usize = 512;
 
-/// What a mark says.
+/// The content of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Marked {
-    /// Which grid's store.
+    /// The grid to which the store belongs.
     pub(crate) grid: Uuid,
-    /// How many groups of changes were committed, at least.
+    /// The number of transactions that were committed, at least.
     pub(crate) commits: u64,
-    /// What the store's file hashes to, if it was closed in order and not opened since.
+    /// BLAKE3 of the store's file, if it was closed in order and not opened since.
     pub(crate) whole: Option<[u8; 32]>,
 }
 
-/// A mark that is kept up to date.
+/// An open mark file that [`Mark::note`] keeps up to date.
 pub(crate) struct Mark {
     file: File,
     marked: Marked,
-    /// How often it was written.
+    /// The number of writes so far. Its parity selects the place.
     turn: u64,
-    /// Whether it was said that it cannot be written.
+    /// Whether a failed write was logged already.
     told: bool,
 }
 
 impl Marked {
-    /// As one place has it: a line of text, its checksum, and blanks.
+    /// Formats the mark for one place: a line of text with a checksum, padded with blanks.
     fn to_place(self, turn: u64) -> [u8; PLACE] {
         let Self {
             grid,
@@ -104,7 +104,7 @@ fn newest(file: &File) -> io::Result<Option<(u64, Marked)>> {
 }
 
 impl Mark {
-    /// What the mark in `home` says; none where there is none, or none that can be read.
+    /// Reads the mark in `home`. Returns `None` if there is none, or none that can be read.
     pub(crate) fn read(home: &Path) -> io::Result<Option<Marked>> {
         match File::open(home.join(FILE)) {
             Ok(file) => Ok(newest(&file)?.map(|(_, marked)| marked)),
@@ -113,7 +113,7 @@ impl Mark {
         }
     }
 
-    /// Has the mark in `home` say this, durably.
+    /// Writes the mark in `home` and syncs it.
     pub(crate) fn write(home: &Path, marked: Marked) -> io::Result<Self> {
         let file = File::options()
             .read(true)
@@ -135,8 +135,8 @@ impl Mark {
         Ok(mark)
     }
 
-    /// So many groups of changes are durable. The mark is not synced with each of them: after a
-    /// loss of power it says less.
+    /// Writes down that `commits` transactions are durable. This write is not synced, so after a
+    /// power failure the mark may have a lower number. A failure is logged once.
     pub(crate) fn note(&mut self, commits: u64) {
         self.marked.commits = commits;
         if let Err(error) = self.put()

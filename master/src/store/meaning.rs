@@ -1,6 +1,6 @@
-//! What the columns of each table may hold, and a look whether they do: a bit that flips in a word
-//! or a number leaves a file that SQLite finds sound. What is not here: how rows of several tables
-//! fit together, and the values that `look` reads itself.
+//! Checks that each column of each table holds a valid value: a flipped bit in a word or a number
+//! leaves a file that SQLite finds sound. `look` checks how rows of several tables fit together,
+//! and the values that it reads itself.
 
 use common::attempt::Spent;
 use common::checkpoint::Saved;
@@ -12,31 +12,31 @@ use serde::Deserialize;
 
 use super::{Promised, StoreError, from_postcard, results, word};
 
-/// No more than so many rows of one table are told one by one.
+/// The number of faults after which the check of a table stops.
 const SHOWN: usize = 20;
 
-/// What a column may hold beside NULL, of which SQLite's own check knows.
+/// The values that a column may hold. NULL is allowed for each: SQLite's own check covers it.
 #[derive(Clone, Copy)]
 enum ColumnKind {
-    /// A number from 0 on that fits into 32 bits.
+    /// A number from 0 up that fits into 32 bits.
     Id,
-    /// A number from 0 on: an amount, a time, a span.
+    /// A number from 0 up: an amount, a time or a span.
     Count,
-    /// Any whole number.
+    /// Any integer.
     Number,
-    /// A number with a point.
+    /// A floating-point number.
     Real,
-    /// Yes or no.
+    /// A boolean: 0 or 1.
     Flag,
-    /// Text.
+    /// Any UTF-8 text.
     Text,
-    /// Text that means something.
+    /// Text that this function can parse.
     Word(fn(&str) -> Result<(), StoreError>),
-    /// So many bytes.
+    /// Exactly this number of bytes.
     Bytes(usize),
-    /// Bytes that somebody else looks at.
+    /// Bytes that another check covers.
     Blob,
-    /// Bytes that mean something.
+    /// Bytes that this function can decode.
     Value(fn(&[u8]) -> Result<(), StoreError>),
 }
 
@@ -44,7 +44,7 @@ use ColumnKind::{Blob, Bytes, Count, Flag, Id, Number, Real, Text, Value, Word};
 
 type ColumnMeanings = &'static [(&'static str, ColumnKind)];
 
-/// Each column of each table; the first ones of a table name a row.
+/// All columns of each table. The first column identifies a row in messages.
 const TABLES: &[(&str, ColumnMeanings)] = &[
     ("meta", &[("key", Text), ("value", Blob)]),
     (
@@ -243,7 +243,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
     ),
 ];
 
-/// Values of `meta` that have a length.
+/// The keys of `meta` whose values have a fixed length, with that length in bytes.
 const META: [(&str, usize); 8] = [
     ("grid", 16),
     ("quic seed", 32),
@@ -268,7 +268,7 @@ fn value<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<(), StoreError> {
 }
 
 impl ColumnKind {
-    /// Why this cannot be in such a column, if so.
+    /// The reason why a column of this kind cannot hold `found`, or `None` if it can.
     fn refuses(self, found: ValueRef<'_>) -> Option<String> {
         let fits = match (self, found) {
             (_, ValueRef::Null) => true,
@@ -300,7 +300,8 @@ fn said(error: StoreError) -> String {
     }
 }
 
-/// Reads each row of each table, and says what in them means nothing.
+/// Reads all rows of all tables, and adds a fault for each value that is not valid. The check of a
+/// table stops once it has `SHOWN` faults.
 pub(super) fn look(db: &Connection, faults: &mut Vec<String>) -> Result<(), StoreError> {
     for (table, columns) in TABLES {
         let names: Vec<String> = columns
@@ -332,7 +333,7 @@ pub(super) fn look(db: &Connection, faults: &mut Vec<String>) -> Result<(), Stor
     Ok(())
 }
 
-/// Why this value of `meta` cannot be, if so.
+/// The reason why the entry `key` of `meta` cannot hold `found`, or `None` if it can.
 fn of_meta(key: ValueRef<'_>, found: ValueRef<'_>) -> Option<String> {
     let key = key.as_str().ok()?;
     let (_, length) = META.iter().find(|(name, _)| *name == key)?;
@@ -340,7 +341,7 @@ fn of_meta(key: ValueRef<'_>, found: ValueRef<'_>) -> Option<String> {
     (bytes != *length).then(|| format!("it has {bytes} bytes, not {length}"))
 }
 
-/// What names a row, for people.
+/// The first column of a row, for messages to users.
 fn shown(first: ValueRef<'_>) -> String {
     match first {
         ValueRef::Integer(n) => n.to_string(),

@@ -1,9 +1,9 @@
-//! What the master must not forget, in one SQLite file: `store.sqlite`, WAL, synchronous=FULL. One
-//! [`Writer`] exists, owned by the core, which commits whole groups of changes at a time;
+//! The master's durable state, in one SQLite file: `store.sqlite`, in WAL mode with
+//! synchronous=FULL. The core owns the one [`Writer`], which commits changes in whole groups;
 //! [`Reader`]s serve lists to clients beside it.
 //!
-//! Not here: the content of files (that is [`link::BlobStore`]), and any rule about what a change
-//! means.
+//! The content of files lives in [`link::BlobStore`]. Rules about the meaning of a change are not
+//! here.
 
 mod audit;
 mod availability;
@@ -57,13 +57,13 @@ pub(crate) use schema::VERSION;
 pub(crate) use speculation::Disclosure;
 pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};
 
-/// The store does not do what it must.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite says no.
+    /// SQLite reports an error.
     #[error("the store failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// What the log holds may not be on the disk, and cannot be brought there.
+    /// The write-ahead log may not be on the disk, and writing it again failed.
     #[error(
         "the store's log could not be written again: {0}. Nothing else was changed; see to the disk, then start the master again"
     )]
@@ -75,9 +75,9 @@ pub enum StoreError {
         dir = dir.display()
     )]
     Full {
-        /// Which directory.
+        /// The directory that has the store.
         dir: PathBuf,
-        /// How much has to be free.
+        /// The free space that is needed there, in MiB.
         mib: u64,
     },
     /// The file was written by a newer program.
@@ -85,7 +85,7 @@ pub enum StoreError {
         "the store has version {found}, this deskgrid knows up to {known}: run the newer deskgrid again"
     )]
     Newer {
-        /// Its version.
+        /// The version of the file.
         found: usize,
         /// The newest version that this program knows.
         known: usize,
@@ -93,47 +93,47 @@ pub enum StoreError {
     /// SQLite finds the file damaged.
     #[error("the store {path} is damaged: {what}. Nothing was changed; restore it from a backup", path = path.display())]
     Damaged {
-        /// Which file.
+        /// The store's file.
         path: PathBuf,
-        /// What SQLite found.
+        /// The damage that SQLite reports.
         what: String,
     },
-    /// A value in the store is not the one that was written.
+    /// The checksum of a value in the store does not match.
     #[error(
         "{what} is damaged in the master's store: its checksum does not fit, so it is not shown"
     )]
     Rotten {
-        /// Which.
+        /// A description of the value.
         what: String,
     },
-    /// A value in the store does not mean anything to this program.
+    /// A value in the store cannot be decoded by this program.
     #[error("the store holds something that cannot be read: {0}")]
     Content(String),
 }
 
-/// What one attempt left, as the `result` column holds it.
+/// The output of one attempt, as the `result` column holds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttemptResult {
-    /// Standard output.
+    /// The standard output.
     pub(crate) stdout: Stream,
-    /// Standard error.
+    /// The standard error.
     pub(crate) stderr: Stream,
-    /// Collected files.
+    /// The collected output files.
     pub(crate) files: Vec<OutputFile>,
 }
 
-/// Somebody with a certificate.
+/// An identity: a worker, user or admin that has a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// As the certificate names it.
+    /// Its number, as in the certificate.
     pub id: Uuid,
-    /// What it may do.
+    /// Its [`Role`], which decides what it may do.
     pub role: Role,
-    /// A host's or user's name.
+    /// The unique name of the host or user.
     pub name: String,
     /// BLAKE3 of its public key.
     pub key_hash: [u8; 32],
-    /// The host that it is, if it is one.
+    /// Its host, if it is a worker.
     pub host: Option<HostId>,
 }
 
@@ -144,13 +144,13 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// Reads a stored word back, such as a state or a role.
+/// Parses a stored word, such as a state or a role.
 fn word<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(StoreError::Content)
 }
 
-/// Bytes of the checksum behind each value: enough against bits that flip. Nobody who may write
-/// here needs to be fooled.
+/// The length of the checksum behind each value, in bytes: enough to detect flipped bits. It does
+/// not protect against somebody who may write here.
 const SUM: usize = 8;
 
 fn sum(bytes: &[u8]) -> [u8; SUM] {
@@ -159,7 +159,7 @@ fn sum(bytes: &[u8]) -> [u8; SUM] {
     sum
 }
 
-/// A value as a column holds it: postcard, and its checksum.
+/// Encodes a value for a column: postcard, followed by its checksum.
 fn to_postcard<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = postcard::to_stdvec(value).map_err(|e| StoreError::Content(e.to_string()))?;
     bytes.extend(sum(&bytes));
@@ -178,7 +178,7 @@ fn from_postcard<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, StoreE
 }
 
 impl StoreError {
-    /// Says which value it is that is damaged.
+    /// Adds the description of the damaged value to [`StoreError::Rotten`].
     fn of(self, what: impl FnOnce() -> String) -> Self {
         match self {
             StoreError::Rotten { .. } => StoreError::Rotten { what: what() },
@@ -188,7 +188,8 @@ impl StoreError {
 }
 
 impl StoreError {
-    /// The same; that the disk of this file is full, where that is why.
+    /// Replaces the error by [`StoreError::Full`] if the disk of this file is full and that is the
+    /// cause.
     fn on_disk_of(self, path: &Path) -> Self {
         use rusqlite::ErrorCode;
         let dir = path.parent().unwrap_or(Path::new("."));
@@ -211,7 +212,7 @@ impl StoreError {
         }
     }
 
-    /// That this file is damaged, unless it only has no room.
+    /// Replaces the error by [`StoreError::Damaged`] for this file, unless its disk is full.
     fn damages(self, path: &Path) -> Self {
         match self.on_disk_of(path) {
             full @ StoreError::Full { .. } => full,

@@ -1,16 +1,17 @@
-//! What is noted of an attempt beside why it was started, for as long as it lives: the newest
-//! notes, with bounds. What is not here: who notes what.
+//! Notes about a live attempt, kept behind the reason of its start. Only the newest notes are kept,
+//! within a limit on their length.
 
 use common::TaskId;
 
-/// So long the reason of an attempt's start and what was noted since may be together, in bytes.
+/// The greatest length of the reason of an attempt's start and its notes together, in bytes.
 const MOST: usize = 1_000;
 const BETWEEN: &str = "; ";
 const FROZEN: &str = "frozen, and so made room for task ";
 const LEFT_OUT: &str = "what was noted earlier is left out";
 
-/// What is known of an attempt, with the note that it stands still for another's sake. Where that
-/// is too long the oldest notes go, and never why it was started.
+/// Adds a note that an attempt was frozen for task `by` to `before`, the reason of its start and
+/// its notes so far. If the text becomes longer than `MOST` bytes, the oldest notes are replaced by
+/// `LEFT_OUT`. The reason of the start stays whole, however long it is.
 pub(super) fn with_frozen(before: &str, by: TaskId) -> String {
     let note = format!("{FROZEN}{by}");
     let all = format!("{before}{BETWEEN}{note}");

@@ -1,4 +1,4 @@
-//! Tokens, and those who came in with them.
+//! Join tokens, and the identities that joined with them.
 
 use common::identity::{IdentityState, IdentityView};
 use common::token::Role;
@@ -11,50 +11,50 @@ use uuid::Uuid;
 use super::writer::Writer;
 use super::{Peer, StoreError, micros, time, word};
 
-/// What a token was good for.
+/// The result of redeeming a join token, `Writer::redeem`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Redeemed {
-    /// An identity; the token's use is counted.
+    /// A new identity; one use of the token is counted.
     Peer(Peer),
-    /// The identity that the same key got with the same token before; nothing is counted.
+    /// The identity that the same key got with the same token before; no use is counted.
     Again(Peer),
-    /// Nothing: no token with such a secret.
+    /// There is no token of that number with this secret.
     Wrong,
-    /// Nothing: it is a token for this role, and somebody else joins.
+    /// The token is for this role, and a different one is wanted.
     Unfit(Role),
-    /// Nothing; why.
+    /// The token cannot be used, for this reason.
     Refused(&'static str),
 }
 
-/// How somebody with a verified certificate stands.
+/// The standing of somebody with a verified certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerStatus {
-    /// Let in.
+    /// The identity is let in.
     In(Peer),
-    /// Nobody of that number and key.
+    /// There is no identity with that number and key.
     Unknown,
-    /// An older key of an identity that has a newer one by now.
+    /// The key is an older one of an identity that uses a newer one by now.
     Former(Peer),
-    /// An admin has to approve first.
+    /// The identity waits for an admin's approval.
     Waiting(Peer),
-    /// Never again.
+    /// The identity was revoked.
     Revoked(Peer),
 }
 
-/// A token that is to be made.
+/// The properties of a token to be created.
 #[derive(Debug, Clone)]
 pub(crate) struct NewToken<'a> {
     /// BLAKE3 of its secret.
     pub(crate) secret_hash: [u8; 32],
-    /// What its holder becomes.
+    /// The role of identities that join with it.
     pub(crate) role: Role,
-    /// For lists.
+    /// The name that lists of tokens show.
     pub(crate) name: &'a str,
-    /// How often it works.
+    /// The number of times that it can be used.
     pub(crate) uses: u32,
-    /// Until when.
+    /// The time at which it expires.
     pub(crate) expires: Time,
-    /// Whether who joins with it waits for an admin.
+    /// Whether identities that join with it need an admin's approval.
     pub(crate) approval: bool,
 }
 
@@ -83,13 +83,13 @@ fn peer_of(row: &Row<'_>) -> Result<Peer, StoreError> {
     })
 }
 
-/// Hashes compared in a time that does not depend on where they differ.
+/// Compares two hashes, in a time that does not depend on where they differ.
 fn same(a: [u8; 32], b: [u8; 32]) -> bool {
     blake3::Hash::from(a) == blake3::Hash::from(b)
 }
 
 impl Writer {
-    /// Makes a token.
+    /// Creates a token and returns it as lists show it.
     pub(crate) fn add_token(&mut self, new: &NewToken<'_>) -> Result<TokenView, StoreError> {
         let NewToken {
             secret_hash,
@@ -117,12 +117,12 @@ impl Writer {
         })
     }
 
-    /// Makes a token useless; false where there is none.
+    /// Revokes a token. Returns false if there is none of this number.
     pub(crate) fn revoke_token(&mut self, id: u32) -> Result<bool, StoreError> {
         Ok(self.change("UPDATE token SET revoked = 1 WHERE id = ?", [id])? > 0)
     }
 
-    /// Every token.
+    /// All tokens, in the order of their numbers.
     pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
         let mut query = self
             .db()
@@ -135,7 +135,8 @@ impl Writer {
         Ok(tokens)
     }
 
-    /// The token of this number with this secret, and whether who joins with it waits for an admin.
+    /// The token of this number, if the secret is right, and whether identities that join with it
+    /// need an admin's approval.
     fn token(
         &self,
         id: u32,
@@ -153,8 +154,9 @@ impl Writer {
         }
     }
 
-    /// Uses up one use of a token for a new identity with this key and (made unique) name. The same
-    /// key may ask again with the same token, should the answer have been lost.
+    /// Uses a token once to create an identity with this key, and with this name or a unique one
+    /// derived from it. The same key may ask again with the same token, in case the answer was
+    /// lost.
     pub(crate) fn redeem(
         &mut self,
         token: u32,
@@ -206,7 +208,7 @@ impl Writer {
         rows.next()?.map(peer_of).transpose()
     }
 
-    /// Makes an identity known.
+    /// Adds an identity, and for a worker a host of the same name. The name is made unique.
     pub(crate) fn add_peer(
         &mut self,
         role: Role,
@@ -240,7 +242,7 @@ impl Writer {
         })
     }
 
-    /// A name that nobody has, or ever had.
+    /// A name that no identity has or had: `wished`, if necessary with a number behind it.
     fn unique_name(&self, wished: &str) -> Result<String, StoreError> {
         let mut taken = self
             .db()
@@ -255,8 +257,8 @@ impl Writer {
         Ok(name)
     }
 
-    /// How the holder of a certificate with this number and key stands. The first use of a renewed
-    /// key makes it the present one.
+    /// The [`Standing`] of the holder of a certificate with this number and key. The first use of a
+    /// renewed key makes it the present one.
     pub(crate) fn standing(
         &mut self,
         id: Uuid,
@@ -302,8 +304,8 @@ impl Writer {
         Ok(PeerStatus::In(Peer { key_hash, ..peer }))
     }
 
-    /// Notes the key of a renewal, and until when its certificate holds; the present key works
-    /// until the new one is used. False for who is not let in.
+    /// Stores the key of a renewal and the expiry of its certificate. The present key works until
+    /// the new one is used. Returns false if the identity is unknown, revoked or not approved.
     pub(crate) fn renew_peer(
         &mut self,
         id: Uuid,
@@ -314,7 +316,7 @@ impl Writer {
         Ok(self.change(sql, params![key_hash, micros(expires), id.as_bytes()])? > 0)
     }
 
-    /// Notes until when the certificate of an identity holds.
+    /// Stores the expiry of an identity's certificate.
     pub(crate) fn peer_expires(&mut self, id: Uuid, expires: Time) -> Result<(), StoreError> {
         self.change(
             "UPDATE peer SET expires = ? WHERE uuid = ?",
@@ -323,7 +325,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// When the newest certificate of an identity expires, where that is known.
+    /// The expiry of an identity's newest certificate, if known.
     pub(crate) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
         let sql = "SELECT expires FROM peer WHERE uuid = ?";
         let found: Option<Option<i64>> = self
@@ -343,7 +345,7 @@ impl Writer {
         rows.next()?.map(peer_of).transpose()
     }
 
-    /// Lets an identity in no more, or lets one in that waits.
+    /// Revokes an identity, and with it a pending key renewal, or approves one that waits.
     pub(crate) fn judge_peer(&mut self, id: Uuid, state: IdentityState) -> Result<(), StoreError> {
         let sql = match state {
             IdentityState::Revoked => {
@@ -356,7 +358,8 @@ impl Writer {
         self.change(sql, [id.as_bytes()]).map(drop)
     }
 
-    /// Everybody who has joined, in the order of their names, with their numbers.
+    /// All identities in the order of their names, each with its number. `connections` is left at
+    /// 0.
     pub(crate) fn identities(&self) -> Result<Vec<(Uuid, IdentityView)>, StoreError> {
         let sql = "SELECT uuid, role, name, host, enrolled, expires, approved, revoked FROM peer ORDER BY name";
         let mut query = self.db().prepare_cached(sql)?;
@@ -384,7 +387,7 @@ impl Writer {
         Ok(all)
     }
 
-    /// Lets a user look at a job, or ends that; whether that changes anything.
+    /// Lets a user look at a job, or ends that. Returns whether it changed anything.
     pub(crate) fn share(&mut self, job: JobId, user: &str, on: bool) -> Result<bool, StoreError> {
         let sql = if on {
             "INSERT OR IGNORE INTO share (job, user) VALUES (?, ?)"

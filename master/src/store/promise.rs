@@ -1,5 +1,5 @@
-//! What jobs were promised, as the store has it, and what became of it once a job is settled. What
-//! is not here: how a promise stands before that, which only the core can tell.
+//! Jobs' promises, as the store has them, and what became of the promise of a settled job. The
+//! state of a promise before that is known to the core alone.
 
 use common::view::{JobState, LimitsView, PromiseState, PromiseStatus, TaskCounts};
 use common::{JobId, Time};
@@ -11,24 +11,25 @@ use super::{StoreError, Writer, from_postcard, to_postcard};
 /// A job's promise, as the `promise` column holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Promised {
-    /// When it was made.
+    /// The time at which it was made.
     pub(crate) made: Time,
-    /// When the job's last task is to be done.
+    /// The time by which the job's last task must be done.
     pub(crate) deadline: Time,
-    /// When it should be done, as was said then.
+    /// The expected end of the job, as stated when the promise was made.
     pub(crate) finish: Time,
-    /// The probability that was told.
+    /// The probability that the deadline is kept, as stated then.
     pub(crate) probability: f64,
-    /// Whether it was made to find out how good its user's estimates are.
+    /// Whether the job was accepted on probation, to learn the quality of its user's estimates.
     pub(crate) probation: bool,
-    /// Whether it counts no more, since tasks were tried again that come too late.
+    /// Whether it was withdrawn, because tasks were retried by hand and would come too late.
     pub(crate) withdrawn: bool,
-    /// The limits that attempts were to get when the promise was made, where they are learned.
+    /// The run-time limits that attempts were to get when the promise was made, where limits are
+    /// learned.
     pub(crate) limits: Option<LimitsView>,
 }
 
 impl Promised {
-    /// The promise, standing like this.
+    /// The promise as clients see it, in this state for this reason.
     pub(crate) fn status(&self, state: PromiseState, why: String) -> PromiseStatus {
         let Promised {
             made,
@@ -50,7 +51,7 @@ impl Promised {
         }
     }
 
-    /// The promise, if it counts no more though its job goes on.
+    /// The promise with [`PromiseState::Withdrawn`], if it was withdrawn; `None` otherwise.
     pub(crate) fn withdrawn(&self) -> Option<PromiseStatus> {
         let why =
             "tasks were tried again, and from the end of the line its deadline could not be kept";
@@ -58,7 +59,9 @@ impl Promised {
             .then(|| self.status(PromiseState::Withdrawn, why.to_owned()))
     }
 
-    /// What became of it, of a job that ended like this.
+    /// The final state of the promise of a job that ended in `state` at `ended`. It is withdrawn if
+    /// it was so before, or if the job was cancelled or refused, and broken if tasks failed.
+    /// Otherwise it is kept if the job ended at `deadline` at the latest, and else broken.
     pub(crate) fn settled(
         &self,
         state: JobState,
@@ -91,7 +94,8 @@ impl Promised {
     }
 }
 
-/// What the column holds, of a job in this state that ended then, if it has ended.
+/// Decodes the `promise` column of a job in this state, with its end if it has ended. Returns the
+/// final state of the promise, which only an ended job has, and the limits of its attempts.
 pub(super) fn read(
     column: Option<Vec<u8>>,
     (state, ended): (JobState, Option<Time>),
@@ -108,7 +112,7 @@ pub(super) fn read(
 }
 
 impl Writer {
-    /// Keeps what a job is promised.
+    /// Stores a job's promise.
     pub(crate) fn keep_promise(
         &mut self,
         job: JobId,
@@ -121,7 +125,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// What a job was promised, if anything.
+    /// A job's promise, if it has one.
     pub(crate) fn promise(&self, job: JobId) -> Result<Option<Promised>, StoreError> {
         let sql = "SELECT promise FROM job WHERE id = ?";
         let column: Option<Option<Vec<u8>>> = self

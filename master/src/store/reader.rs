@@ -1,4 +1,5 @@
-//! Lists for clients, read beside the writer. WAL gives each query a state as of some commit.
+//! Reads lists for clients, beside the writer. With WAL each query sees the state as of some
+//! commit.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
 
 use super::{AttemptResult, StoreError, connect, from_postcard, time, word};
 
-/// Reads the store from any thread. Cloning gives another handle.
+/// A handle to read the store from any thread. A clone shares the pool of idle connections.
 #[derive(Clone)]
 pub(crate) struct Reader {
     path: Arc<PathBuf>,
@@ -25,21 +26,22 @@ pub(crate) struct SettledRow {
     pub(crate) last: u32,
     /// `Failed` or `Cancelled`.
     pub(crate) state: TaskState,
-    /// Why.
+    /// The reason, shown to users.
     pub(crate) why: String,
 }
 
 /// An attempt as the store has it.
 pub(crate) struct AttemptRow {
-    /// Where.
+    /// The host that it was assigned to.
     pub(crate) host: HostId,
-    /// What can be shown of it; the host's name is left empty.
+    /// The attempt as clients see it; the host's name is left empty.
     pub(crate) view: AttemptView,
-    /// What it left; an error where that is damaged.
+    /// The output of the attempt, if it has any; an error if the stored value is damaged.
     pub(crate) result: Result<Option<AttemptResult>, StoreError>,
-    /// Whether its result, if it has one, is the task's: others agree with it, or nobody asked.
+    /// Whether its result, if it has one, is the task's: others agree with it, or results are not
+    /// compared.
     pub(crate) counts: bool,
-    /// When what it left was removed, if that was to make room.
+    /// The time at which its output was evicted to make room, if it was.
     pub(crate) removed: Option<Time>,
 }
 
@@ -47,7 +49,7 @@ const JOB_COLUMNS: &str = "id, name, user, state, policy, priority, total, finis
     duplicates, submitted, started, ended, predicted_makespan, reason, promise";
 
 impl Reader {
-    /// Reads the store in `dir`.
+    /// Makes a reader of the store in `dir`. It connects at the first query.
     pub(crate) fn new(dir: &Path) -> Self {
         Self {
             path: Arc::new(dir.join("store.sqlite")),
@@ -70,7 +72,8 @@ impl Reader {
         answer
     }
 
-    /// Every job, or those of one user, with those that are shared with that user where so asked.
+    /// The jobs of `user`, or all jobs with `None`. With `shared` the jobs that are shared with
+    /// that user are included.
     pub(crate) fn job_ids(&self, user: Option<&str>, shared: bool) -> Result<IdSet, StoreError> {
         self.with(|db| match user {
             None => ids(db, "SELECT id FROM job", []),
@@ -83,7 +86,8 @@ impl Reader {
         })
     }
 
-    /// The same, of these jobs only: however many there are beside them.
+    /// The same as `job_ids`, but only those among `jobs`. The cost does not depend on the number
+    /// of other jobs.
     pub(crate) fn job_ids_of(
         &self,
         jobs: &IdSet,
@@ -106,12 +110,12 @@ impl Reader {
         self.with(|db| ids(db, "SELECT job FROM share WHERE user = ?1", [user]))
     }
 
-    /// The job as the store has it: of one that is not settled, the counts are not up to date.
+    /// The job as the store has it. If it is not settled, its counts are not up to date.
     pub(crate) fn job(&self, job: JobId) -> Result<Option<JobView>, StoreError> {
         self.with(|db| job_view(db, job))
     }
 
-    /// What was submitted.
+    /// The job's spec, as submitted.
     pub(crate) fn spec(&self, job: JobId) -> Result<Option<JobSpec>, StoreError> {
         self.with(|db| {
             let sql = "SELECT spec FROM job WHERE id = ?";
@@ -131,7 +135,8 @@ impl Reader {
         self.with(|db| settled_rows(db, job))
     }
 
-    /// Live attempts of the job that were started as copies, up to so many: where and why.
+    /// The first `most` live attempts of the job that were started as copies, each with its host
+    /// and the reason of its start.
     pub(crate) fn live_duplicates(
         &self,
         job: JobId,
@@ -156,7 +161,8 @@ impl Reader {
         })
     }
 
-    /// Hands each attempt of a range of tasks to `each`, in order.
+    /// Calls `each` for every attempt of a range of tasks (first and last index), in the order of
+    /// tasks and attempt numbers.
     pub(crate) fn attempts(
         &self,
         job: JobId,

@@ -1,4 +1,5 @@
-//! What a restarted master reads back: the jobs that are not settled, and the hosts.
+//! Restores the state of a restarted master from the store: the jobs that are not settled, and the
+//! hosts.
 
 use common::host::HostFacts;
 use common::view::{JobView, TaskState};
@@ -9,19 +10,19 @@ use scheduler::event::{RestoredProgress, Tried};
 use super::writer::Writer;
 use super::{Promised, StoreError, from_postcard, reader, time};
 
-/// A job that is not settled.
+/// A job with its progress, as the store has it.
 pub(crate) struct RestoredJob {
-    /// As it was when it was last written.
+    /// The job as clients see it, as of its last update.
     pub(crate) view: JobView,
-    /// What was submitted.
+    /// The spec, as submitted.
     pub(crate) spec: JobSpec,
-    /// An estimate for each of its tasks, or none at all.
+    /// The user's run time estimates in the order of the task indices; empty without estimates.
     pub(crate) estimates: Vec<Span>,
-    /// Bytes of both.
+    /// The size of `spec` and `estimates` as stored, in bytes.
     pub(crate) bytes: u64,
-    /// How far it is.
+    /// The state of its tasks and attempts.
     pub(crate) progress: RestoredProgress,
-    /// What it was promised, if anything.
+    /// Its promise, if it has one.
     pub(crate) promised: Option<Promised>,
 }
 
@@ -29,28 +30,28 @@ pub(crate) struct RestoredJob {
 pub(crate) struct RestoredHost {
     /// Its number.
     pub(crate) id: HostId,
-    /// Its unique name.
+    /// Its name, which is unique.
     pub(crate) name: String,
-    /// What it last said of itself.
+    /// The facts that its worker reported last.
     pub(crate) facts: Option<HostFacts>,
     /// Whether it gets no new work.
     pub(crate) draining: bool,
-    /// Attempts finished there.
+    /// The number of attempts that finished there.
     pub(crate) finished: u64,
-    /// Attempts lost there.
+    /// The number of attempts that were lost there.
     pub(crate) lost: u64,
-    /// When it was last heard of.
+    /// The time at which its worker was last heard of.
     pub(crate) heard: Option<Time>,
     /// Whether its identity was revoked.
     pub(crate) revoked: bool,
-    /// Whose it is, in an admin's words.
+    /// Its owner, as an admin names them.
     pub(crate) owner: Option<String>,
-    /// How many of its results in a row agreed with others'.
+    /// The number of its latest results in a row that agreed with others'.
     pub(crate) valid: u32,
 }
 
 impl Writer {
-    /// Every job that is not settled, in the order of the line.
+    /// All jobs that are not settled, in the order of the queue.
     pub(crate) fn restore_jobs(&self) -> Result<Vec<RestoredJob>, StoreError> {
         let open: Vec<u32> = {
             let sql = "SELECT id FROM job WHERE state IN ('waiting', 'running') ORDER BY id";
@@ -64,7 +65,7 @@ impl Writer {
         Ok(in_line(restored.collect::<Result<_, _>>()?))
     }
 
-    /// One job with how far it is, settled or not.
+    /// One job with its progress, settled or not.
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<RestoredJob>, StoreError> {
         let Some((view, spec, bytes)) = self.job(job)? else {
             return Ok(None);
@@ -85,7 +86,7 @@ impl Writer {
         }))
     }
 
-    /// Every host that has enrolled.
+    /// All hosts that have enrolled, in the order of their numbers.
     pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
         let mut query = self.db().prepare(
             "SELECT id, name, facts, draining, finished, lost, heard,
@@ -98,7 +99,8 @@ impl Writer {
             hosts.push(RestoredHost {
                 id: HostId(row.get(0)?),
                 name: row.get(1)?,
-                // Those of an older layout are of no use: its worker says them again when it joins.
+                // Facts of an older layout are dropped: the worker reports them again when it
+                // joins.
                 facts: row
                     .get::<_, Option<Vec<u8>>>(2)?
                     .and_then(|bytes| from_postcard(&bytes).ok()),
@@ -116,9 +118,9 @@ impl Writer {
     }
 }
 
-/// Jobs, which come in the order of their numbers, in the order in which they are in line: whose
-/// promise was made anew went to its end then. The others keep the order of their numbers, whatever
-/// clock a master had.
+/// Sorts jobs into the order of the queue; `jobs` are in the order of their numbers. A job whose
+/// promise was renewed moved to the end of the queue at that time. The others stay in the order of
+/// their numbers, even if the clock was set back between their submissions.
 fn in_line(jobs: Vec<RestoredJob>) -> Vec<RestoredJob> {
     let mut latest = Time(0);
     let place = |job: RestoredJob| {
@@ -174,8 +176,8 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress
         progress.attempts += 1;
         progress.duplicates += u64::from(row.get::<_, bool>(6)?);
 
-        // Of failed and cancelled ones the highest number matters still, should somebody retry
-        // them.
+        // Failed and cancelled tasks are listed too: a retry continues from their highest attempt
+        // number.
         if progress.finished.contains(task) {
             if ranks && state == "finished" {
                 progress.done_on.push(HostId(row.get(3)?));
@@ -210,7 +212,7 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress
         let host = HostId(row.get(3)?);
         match state.as_str() {
             "failed" if charged => tried.failures += 1,
-            // What somebody wanted to be tried again is not to come back.
+            // A loss that a retry has forgiven is left out, so that its result cannot come back.
             "lost" if charged => {
                 tried.losses += u32::from(executed);
                 tried.lost.push((id, host, executed));

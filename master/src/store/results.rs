@@ -1,5 +1,5 @@
-//! How far results are believed: verdicts on attempts, whose hosts are, and how far hosts are
-//! trusted. What is not here: any rule about it.
+//! The belief in results: verdicts on attempts, owners of hosts, and the trust in hosts. The rules
+//! for them live in the scheduler.
 
 use common::attempt::Stream;
 use common::content::BlobHash;
@@ -13,7 +13,7 @@ use super::writer::Writer;
 use super::{AttemptResult, StoreError, from_postcard, word};
 
 impl Writer {
-    /// Keeps how far a result is believed.
+    /// Stores the verdict on an attempt's result.
     pub(crate) fn judged(
         &mut self,
         attempt: AttemptId,
@@ -29,13 +29,13 @@ impl Writer {
         .map(drop)
     }
 
-    /// Keeps how far a host is trusted.
+    /// Stores the trust in a host: `valid` of its latest results in a row agreed with others'.
     pub(crate) fn host_valid(&mut self, host: HostId, valid: u32) -> Result<(), StoreError> {
         self.change("UPDATE host SET valid = ? WHERE id = ?", (valid, host.0))
             .map(drop)
     }
 
-    /// Keeps whose a host is.
+    /// Stores the owner of a host.
     pub(crate) fn host_owner(
         &mut self,
         host: HostId,
@@ -45,8 +45,8 @@ impl Writer {
             .map(drop)
     }
 
-    /// What an attempt left; none where it is not there, or left nothing. What is damaged agrees
-    /// with nothing else.
+    /// The output of an attempt; `None` if there is no such attempt or it has no output. A damaged
+    /// output is logged, and replaced by one that no real output equals.
     pub(crate) fn result_of(
         &self,
         attempt: AttemptId,
@@ -81,8 +81,8 @@ impl Writer {
 }
 
 impl AttemptResult {
-    /// One hash of all that must be the same where results are compared byte by byte: standard
-    /// output, and each file with its name. Standard error does not matter.
+    /// A hash over everything that must be equal when results are compared byte by byte: standard
+    /// output, and the files with their names. Standard error is left out.
     pub(crate) fn fingerprint(&self) -> BlobHash {
         let hash_of = |content: &Content| match content {
             Content::Inline(bytes) => *blake3::hash(bytes).as_bytes(),
@@ -106,7 +106,7 @@ impl AttemptResult {
     }
 }
 
-/// Reads a stored verdict back.
+/// Parses a stored verdict, the `verdict` column.
 pub(super) fn judgement(stored: Option<String>) -> Result<Option<Judgement>, StoreError> {
     let Some(text) = stored else { return Ok(None) };
     let broken = || StoreError::Content(format!("`{text}` is no verdict"));
@@ -115,7 +115,7 @@ pub(super) fn judgement(stored: Option<String>) -> Result<Option<Judgement>, Sto
     Ok(Some((word::<Belief>(belief)?, n).into()))
 }
 
-/// Whether the result of the attempt with this number is its task's.
+/// Whether the result of the attempt of this number counts as its task's.
 pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
     match judgement {
         None | Some(Judgement::Alone(_)) => true,
@@ -124,7 +124,8 @@ pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
     }
 }
 
-/// Adds the results that wait for others, and those that were believed alone.
+/// Adds to `progress` the results that wait for others to agree, and those that were believed
+/// without a comparison.
 pub(super) fn restore(
     db: &Connection,
     job: JobId,

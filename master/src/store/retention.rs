@@ -1,6 +1,6 @@
-//! What goes from the store because it is old: settled jobs, and tokens that nobody can use any
-//! more. What is not here: the content of files, which is swept once nothing names it, and the
-//! record of availability, which has bounds of its own.
+//! Retention of old rows: finds settled jobs to forget, and removes tokens that expired. Content is
+//! swept elsewhere, once nothing names it, and the record of availability has limits of its own
+//! (`trim_availability`).
 
 use common::{JobId, Time};
 use rusqlite::params;
@@ -9,7 +9,7 @@ use super::writer::Writer;
 use super::{StoreError, micros};
 
 impl Writer {
-    /// The first so many jobs that were settled before `then`.
+    /// The first `most` jobs, by number, that were settled before `then`.
     pub(crate) fn settled_before(&self, then: Time, most: u32) -> Result<Vec<JobId>, StoreError> {
         let sql = "SELECT id FROM job WHERE state NOT IN ('waiting', 'running') AND ended < ? ORDER BY id LIMIT ?";
         let mut query = self.db().prepare_cached(sql)?;
@@ -17,7 +17,7 @@ impl Writer {
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
-    /// Removes tokens that expired before `then`; says how many.
+    /// Removes tokens that expired before `then`. Returns their number.
     pub(crate) fn trim_tokens(&mut self, then: Time) -> Result<usize, StoreError> {
         let there = "SELECT 1 FROM token WHERE expires < ?";
         // Only a change opens a transaction, which costs a sync.

@@ -1,37 +1,37 @@
-//! The tables, and how an older store becomes a newer one.
+//! The tables of the store, and the migrations of an older store.
 
 use rusqlite::Connection;
 
 use super::StoreError;
 
-/// Each entry brings the store from its index to the next version. Entries never change once
-/// released.
+/// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
+/// not changed once released.
 const MIGRATIONS: &[&str] = &[VERSION_1];
 
-/// The version that this program writes.
+/// The schema version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
 
 /// The tables of version 1. Times are microseconds since the Unix epoch, spans are microseconds.
 ///
 /// - `meta` has single values by name; `experience` is what the scheduler learned of hosts.
-/// - `token` and `peer`: who may join, and who has. `approval` says that who joins with a token
-///   waits for an admin. Of an identity, `next_key_hash` is the key of a renewal that was not used
-///   yet, `former_key_hash` the one before the present, `token` the join token that it came with,
-///   `expires` the end of its newest certificate.
+/// - `token` has the join tokens, `peer` the identities that joined. `approval` says that who joins
+///   with a token waits for an admin. Of an identity, `next_key_hash` is the key of a renewal that
+///   was not used yet, `former_key_hash` the one before the present, `token` the join token that it
+///   came with, `expires` the end of its newest certificate.
 /// - `host`: `owner` names, in an admin's words, who owns it; `valid` counts its results in a row
 ///   that agreed with others'.
 /// - `job`: `spec` is postcard of `common::JobSpec`; `promise` is postcard of `store::Promised`,
-///   NULL where nothing was promised; `disclosed` is when nobody waited yet for its tasks, NULL
-///   where all were needed from the beginning; `estimates` has postcard of spans in the order of
+///   NULL where nothing was promised; `disclosed` is the time at which it was disclosed, NULL where
+///   all tasks were needed from the beginning; `estimates` has postcard of spans in the order of
 ///   the task indices, NULL without an estimate for each task.
 /// - `settled` has failed and cancelled tasks as ranges. A task is finished if it has a finished
 ///   attempt, else open.
-/// - `attempt`: `result` is postcard of `store::Result`; `charged` says whether a failure or loss
-///   still counts against its task (a retry that somebody asked for forgives earlier ones);
-///   `started_from` and `saved` are postcard of `common::checkpoint::Saved`; `verdict` says what
-///   became of a result that was compared with others' (`open`, `alone` for one taken without a
-///   comparison, `agreed`, `differed`; NULL where no job asked); `removed` is when what the attempt
-///   left was evicted to make room.
+/// - `attempt`: `result` is postcard of `store::AttemptResult`; `charged` says whether a failure
+///   or loss still counts against its task (a retry that somebody asked for forgives earlier ones);
+///   `started_from` and `saved` are postcard of `common::checkpoint::Saved`; `verdict` says how far
+///   a result is believed (`open` while it waits for others, `alone` for one taken without a
+///   comparison, `agreed`, `differed`; NULL where results are not compared); `removed` is the time
+///   at which its output was evicted to make room.
 /// - `blob_use` names the content that a job needs. `checkpoint` has the furthest saved state of
 ///   each open task that has one, and `checkpoint_blob` the content that it needs.
 /// - `content_of` says who has sent what content, and when last: `needed` where a job of that
@@ -43,11 +43,10 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 ///   how often something happened again within a minute.
 /// - `request` has ranges of disclosed tasks with when they were requested. `account` has postcard
 ///   of `scheduler::billing::Account`: what was spent on a user's forgotten jobs.
-/// - `foretold` has predictions of jobs' waits: until so many hosts were free together, or (0)
-///   until a job started. `came` is how long that took, NULL until it has come. A row outlives its
-///   job.
+/// - `foretold` has predictions of jobs' waits until `hosts` hosts are free together, or (0) until
+///   the job starts. `came` is the actual wait, NULL until it is known. A row outlives its job.
 /// - `kept` says whose output of unrequested tasks there is, since when, and how many bytes it
-///   takes; `kept_blob` names its content, which comes into `blob_use` once the task is requested.
+///   takes; `kept_blob` names its content, which is added to `blob_use` once the task is requested.
 const VERSION_1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE token (
@@ -121,18 +120,18 @@ CREATE TABLE kept_blob (
 CREATE INDEX kept_blob_by_hash ON kept_blob (hash);
 ";
 
-/// The version of a store.
+/// The schema version of a store, from `user_version`.
 pub(super) fn version(db: &Connection) -> Result<usize, StoreError> {
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(found.try_into().unwrap_or(usize::MAX))
 }
 
-/// Brings the store to this program's version, in one transaction.
+/// Migrates the store to [`VERSION`], in one transaction.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
     apply(db, MIGRATIONS)
 }
 
-/// Applies those of `migrations` that the store has not had yet, all or none.
+/// Applies those `migrations` that the store has not had yet, all or none.
 fn apply(db: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
     let found = version(db)?;
     let known = migrations.len();
@@ -162,7 +161,7 @@ fn apply(db: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
 mod tests {
     use super::*;
 
-    /// A second version that there never was.
+    /// A second version, for these tests only.
     const SECOND: &str = "ALTER TABLE host ADD COLUMN room INTEGER; UPDATE host SET room = 4;";
 
     fn store_of_version_1() -> Connection {

@@ -1,6 +1,5 @@
-//! Disclosed jobs: when they came, what was requested of them and when, and what was spent on
-//! tasks. What is not here: who is asked for what, and how accounts are reckoned
-//! (`scheduler::billing`).
+//! Disclosed jobs: the times at which they were disclosed and at which their tasks were requested,
+//! and the CPU time spent on tasks. `scheduler::billing` computes the accounts.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +12,18 @@ use super::reader::Reader;
 use super::writer::Writer;
 use super::{StoreError, from_postcard, micros, time, to_postcard};
 
-/// What is known of a disclosed job.
+/// The disclosure of a job, with the requests for its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Disclosure {
-    /// When it was disclosed.
+    /// The time at which the job was disclosed.
     pub(crate) at: Time,
-    /// When which tasks were requested: by the first of a range the last one and the time.
+    /// The requested ranges of tasks: the first task of each, with its last task and the time of
+    /// the request.
     requests: BTreeMap<u32, (u32, Time)>,
 }
 
 impl Disclosure {
-    /// When this task was requested, if it was.
+    /// The time at which this task was requested, if it was.
     pub(crate) fn requested(&self, task: u32) -> Option<Time> {
         let found = self
             .requests
@@ -33,7 +33,7 @@ impl Disclosure {
         found.map(|(_, (_, at))| *at)
     }
 
-    /// All requested tasks.
+    /// All tasks that were requested.
     pub(crate) fn all(&self) -> IdSet {
         IdSet::from_ranges(
             self.requests
@@ -63,8 +63,9 @@ pub(super) fn disclosure(db: &Connection, job: JobId) -> Result<Option<Disclosur
     }))
 }
 
-/// What was spent on a job's tasks so far. Those that were requested count also where nothing was
-/// spent on them.
+/// The account of a job: the CPU time that its attempts used so far, with the users' waits for
+/// results. Requested tasks are counted even if nothing was spent on them. All tasks of a job that
+/// is not disclosed count as requested, except those of a refused job.
 fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, StoreError> {
     let disclosure = disclosure(db, job)?;
     let mut query = db.prepare_cached(
@@ -112,7 +113,8 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
     Ok(account)
 }
 
-/// The jobs of a user (none given: of everybody), with when they were submitted.
+/// The jobs of `user`, or of all users with `None`, each with its user and the time of its
+/// submission.
 fn jobs_of(db: &Connection, user: Option<&str>) -> Result<Vec<(String, JobId, Time)>, StoreError> {
     let mut query = db.prepare_cached(
         "SELECT user, id, submitted FROM job WHERE ?1 IS NULL OR user = ?1 ORDER BY user, id",
@@ -137,21 +139,20 @@ fn kept(db: &Connection, user: Option<&str>) -> Result<BTreeMap<String, Account>
     Ok(kept)
 }
 
-/// Accounts of users, and where wished of their jobs, each with the bytes that are kept of what was
-/// executed and not requested.
+/// The accounts of users and, if wanted, of their jobs. Each has the size of the kept unrequested
+/// output, in bytes.
 pub(crate) type AccountRows = Vec<(String, Option<JobId>, SpentRow)>;
-/// What was spent, and how many bytes are kept.
+/// An account, with the size of the kept unrequested output in bytes.
 type SpentRow = (Account, u64);
 
 impl Reader {
-    /// What is known of a job that was disclosed.
+    /// The disclosure of a job; `None` if it was not disclosed.
     pub(crate) fn disclosure(&self, job: JobId) -> Result<Option<Disclosure>, StoreError> {
         self.with(|db| disclosure(db, job))
     }
 
-    /// What was spent on the tasks of a user (none given: of everybody), forgotten jobs included;
-    /// with `jobs` also job by job, as far as they are not forgotten. Each user's sum comes before
-    /// its jobs.
+    /// The accounts of `user`, or of all users with `None`, forgotten jobs included. With `jobs`,
+    /// each user's account is followed by those of its jobs that are not forgotten.
     pub(crate) fn accounts(
         &self,
         user: Option<&str>,
@@ -189,7 +190,7 @@ impl Reader {
 }
 
 impl Writer {
-    /// Notes that nobody waits for the tasks of a job until they are requested.
+    /// Marks a job as disclosed: nobody waits for its tasks until they are requested.
     pub(crate) fn disclose(&mut self, job: JobId, now: Time) -> Result<(), StoreError> {
         self.change(
             "UPDATE job SET disclosed = ? WHERE id = ?",
@@ -198,12 +199,12 @@ impl Writer {
         .map(drop)
     }
 
-    /// What is known of a job that was disclosed.
+    /// The disclosure of a job; `None` if it was not disclosed.
     pub(crate) fn disclosure(&self, job: JobId) -> Result<Option<Disclosure>, StoreError> {
         disclosure(self.db(), job)
     }
 
-    /// The tasks of a job that are cancelled.
+    /// The cancelled tasks of a job.
     pub(crate) fn cancelled(&self, job: JobId) -> Result<IdSet, StoreError> {
         let rows = super::reader::settled_rows(self.db(), job)?;
         let cancelled = rows.iter().filter(|row| row.state == TaskState::Cancelled);
@@ -212,7 +213,7 @@ impl Writer {
         ))
     }
 
-    /// Notes a request for tasks that were not requested before.
+    /// Stores a request for tasks that were not requested before.
     pub(crate) fn request(
         &mut self,
         job: JobId,
@@ -226,7 +227,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds what was spent on a job that is about to be forgotten to its user's account.
+    /// Adds the account of a job that is about to be forgotten to its user's account.
     pub(crate) fn settle_account(&mut self, job: JobId) -> Result<(), StoreError> {
         let whose = "SELECT user, submitted FROM job WHERE id = ?";
         let whose: Option<(String, i64)> = self

@@ -1,5 +1,5 @@
-//! The store by itself: what is committed is there after reopening, and what cannot be opened says
-//! why.
+//! Tests of the store by itself: committed changes are there after reopening, and a store that
+//! cannot be opened gives the reason.
 
 use common::attempt::{Outcome, OutputFile, Stream};
 use common::availability::AvailabilityInterval;
@@ -98,7 +98,7 @@ fn stretch(start: u64, end: u64, cpu: f32) -> AvailabilityInterval {
     AvailabilityInterval::of(Time(start), Time(end), OwnerState::Away, cpu)
 }
 
-/// What is recorded of a host.
+/// The recorded intervals of the host: start, end and part of the processor.
 fn recorded(dir: &tempfile::TempDir, since: u64, until: u64) -> Vec<(u64, u64, f32)> {
     let found = Reader::new(dir.path())
         .availability(HostId(1), Time(since), Time(until), 100)
@@ -311,7 +311,7 @@ fn a_user_finds_only_what_is_ones_own_or_shared() {
     let found = |of: Option<&str>, shared| {
         let reader = Reader::new(dir.path());
         let all = reader.job_ids(of, shared).unwrap();
-        // Asked for by number, the same ones are there, and no other.
+        // Restricted to given numbers, the same jobs are found, and no other.
         let named: IdSet = [1, 3, 4, 900].into_iter().collect();
         assert_eq!(
             reader.job_ids_of(&named, of, shared).unwrap(),
@@ -401,7 +401,7 @@ fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
     }
 }
 
-/// A disclosed job of four tasks, of which the first so many were executed at times 11, 12, ...
+/// A disclosed job of four tasks, of which the first `tasks` were executed at times 11, 12, ...
 fn executed(store: &mut Writer, tasks: u32) -> JobId {
     let job = add_job(store, 1, &spec(4));
     store.disclose(job, Time(1)).unwrap();

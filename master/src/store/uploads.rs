@@ -1,6 +1,6 @@
-//! What users have sent, each for himself: only who has sent content, or may see a job with it, may
-//! name it, and what no job of the sender's needs counts against the sender. What is not here: how
-//! much that may be, and the content itself.
+//! The content that each user has sent. A user may name content only after sending it, or if a job
+//! that the user may see has it. Content that no job of its sender needs counts against the sender.
+//! The limit on that, and the content itself, live elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,8 @@ fn may_name(db: &Connection, user: &str, hash: &BlobHash) -> Result<bool, StoreE
 }
 
 impl Reader {
-    /// Whether some job of the user's, or one that is shared with that user, needs this content.
+    /// Whether this content is needed by a job of the user's, or by one that is shared with the
+    /// user.
     pub(crate) fn may_read(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
         self.with(|db| may_read(db, user, hash))
     }
@@ -37,7 +38,7 @@ impl Reader {
         self.with(|db| may_name(db, user, hash))
     }
 
-    /// The first of these that the user may not name.
+    /// The first of `blobs` that the user may not name.
     pub(crate) fn not_to_name(
         &self,
         user: &str,
@@ -56,8 +57,8 @@ impl Reader {
 }
 
 impl Writer {
-    /// Notes that a user has sent this content. Says how many bytes more of it no job of that
-    /// user's needs.
+    /// Notes that a user has sent this content. Returns how many bytes it adds to the content that
+    /// no job of that user needs; 0 if the user had sent it before.
     pub(crate) fn content_came(
         &mut self,
         user: &str,
@@ -90,8 +91,8 @@ impl Writer {
         Ok(if needed { 0 } else { blob.size })
     }
 
-    /// A job of this user's needs these from now on. Says how many bytes no job of that user's
-    /// needed before.
+    /// Marks content as needed by a job of this user. Returns the size, in bytes, of the content
+    /// that the user had sent and that was not needed before.
     pub(crate) fn content_is_needed(
         &mut self,
         user: &str,
@@ -107,8 +108,8 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// A job is about to be forgotten: what its user sent and no other job of that user's needs
-    /// counts against the user again. Says whether there is any.
+    /// Prepares to forget a job: content that its user sent and that no other job of that user
+    /// needs counts against the user again. Returns whether there is any.
     pub(crate) fn content_is_not_needed(
         &mut self,
         job: JobId,
@@ -124,14 +125,14 @@ impl Writer {
         .map(|changed| changed > 0)
     }
 
-    /// Content has been removed.
+    /// Forgets who sent this content, since it was removed.
     pub(crate) fn content_went(&mut self, hash: &BlobHash) -> Result<(), StoreError> {
         self.change("DELETE FROM content_of WHERE hash = ?", [hash.0])
             .map(drop)
     }
 
-    /// Who sent content before then, of which no job of the sender's needs any, has to send it
-    /// again.
+    /// Forgets who sent content before `before` that no job of its sender needs: the sender has to
+    /// send it again.
     pub(crate) fn trim_content_of(&mut self, before: Time) -> Result<(), StoreError> {
         self.change(
             "DELETE FROM content_of WHERE NOT needed AND at < ?",
@@ -140,7 +141,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Of each user who has sent such: how many bytes no job of that user's needs.
+    /// The size of the sent content that no job of its sender needs, in bytes, by user.
     pub(crate) fn unused_content(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         let mut query = self
             .db()
@@ -151,8 +152,8 @@ impl Writer {
         Ok(sums.collect::<Result<_, _>>()?)
     }
 
-    /// The results of those of these tasks that are finished, and were requested, do not count any
-    /// more; of the job's content, this is gone. Says which tasks these are.
+    /// Discards the results of those `tasks` that are finished and were requested. If there are
+    /// any, the `gone` content is removed from that which the job needs. Returns these tasks.
     pub(crate) fn lose_results(
         &mut self,
         job: JobId,
@@ -190,7 +191,7 @@ impl Writer {
         Ok(lost)
     }
 
-    /// Notes why the results of these tasks were lost.
+    /// Notes that the results of these tasks were damaged or lost on the master.
     pub(crate) fn results_were_damaged(
         &mut self,
         job: JobId,

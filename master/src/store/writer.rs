@@ -1,4 +1,4 @@
-//! Every change to the store. Changes collect in one transaction until [`Writer::commit`].
+//! Makes every change to the store. Changes collect in one transaction until [`Writer::commit`].
 
 use std::path::Path;
 
@@ -14,63 +14,64 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use super::log::{FileLogs, Logs, write_again};
 use super::{AttemptResult, Mark, StoreError, connect, from_postcard, micros, schema, to_postcard};
 
-/// The write-ahead log keeps at most so many bytes once they are no longer needed.
+/// The size, in bytes, to which a larger write-ahead log is cut once its content is no longer
+/// needed.
 const WAL_KEEPS: i64 = 16 << 20;
 
-/// The one connection that writes.
+/// The one connection to the store that writes.
 pub(crate) struct Writer {
     db: Connection,
     open: bool,
-    /// How many groups of changes were ever committed.
+    /// The number of transactions that were ever committed.
     commits: u64,
-    /// Where that is noted beside the store, if anywhere.
+    /// The mark that repeats this number beside the store, if one is kept.
     mark: Option<Mark>,
 }
 
-/// In `meta`: how many groups of changes were committed.
+/// The key in `meta` for the number of transactions that were committed.
 const COMMITS: &str = "commits";
 
-/// A job that is to be remembered.
+/// The properties of a new job.
 pub(crate) struct NewJob<'a> {
     /// The client's id for the submission.
     pub(crate) request: RequestId,
     /// BLAKE3 of the spec.
     pub(crate) body_hash: [u8; 32],
-    /// Who submits.
+    /// The user that submits it.
     pub(crate) user: &'a str,
-    /// What.
+    /// The spec, as submitted.
     pub(crate) spec: &'a JobSpec,
-    /// An estimate for each task, or none at all.
+    /// The user's run time estimates in the order of the task indices; empty without estimates.
     pub(crate) estimates: &'a [Span],
-    /// When.
+    /// The time of the submission.
     pub(crate) now: Time,
 }
 
-/// A job as the request for it is known by.
+/// The job that an earlier request with the same id made.
 pub(crate) struct RequestKey {
     /// Its number.
     pub(crate) job: JobId,
     /// BLAKE3 of its spec.
     pub(crate) body_hash: [u8; 32],
-    /// Whose it is.
+    /// The user that submitted it.
     pub(crate) user: String,
 }
 
-/// An attempt that is to be started.
+/// The properties of a new attempt.
 pub(crate) struct NewAttempt<'a> {
-    /// Which.
+    /// The attempt.
     pub(crate) attempt: AttemptId,
-    /// Where.
+    /// The host that is to run it.
     pub(crate) host: HostId,
-    /// Whether another one of its task lives.
+    /// Whether another attempt of its task is live.
     pub(crate) duplicate: bool,
-    /// When.
+    /// The time at which it is assigned.
     pub(crate) now: Time,
-    /// Why.
+    /// The reason of its start, shown to users.
     pub(crate) why: &'a str,
 }
 
-/// How many groups of changes a store says were committed.
+/// Reads the number of committed transactions from a store; 0 if it has none.
 pub(crate) fn commits(db: &Connection) -> Result<u64, StoreError> {
     let found: Option<Vec<u8>> = db
         .query_row("SELECT value FROM meta WHERE key = ?", [COMMITS], |row| {
@@ -82,10 +83,10 @@ pub(crate) fn commits(db: &Connection) -> Result<u64, StoreError> {
         .map_or(0, u64::from_le_bytes))
 }
 
-/// Brings all that the log holds into the store, durably, and begins another log. What a run before
-/// could not sync may lie in the system's memory, where it can be read, and never come to the disk;
-/// so nothing is built on it before it was written again. Somebody who reads the store meanwhile is
-/// left alone.
+/// Writes all that the log holds into the store's file, durably, and begins a new log. Changes that
+/// an earlier run could not sync may lie in the system's memory, readable, and not come to the
+/// disk, so they are written again before anything is built on them. If somebody else reads the
+/// store, this is left out with a warning.
 fn rewrite(db: &Connection) -> Result<(), StoreError> {
     match db.pragma_update(None, "journal_mode", "DELETE") {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
@@ -97,12 +98,12 @@ fn rewrite(db: &Connection) -> Result<(), StoreError> {
 }
 
 impl Writer {
-    /// Opens the store in `dir`, makes or upgrades its tables, and checks it.
+    /// Opens the store in `dir`, creates or migrates its tables, and checks it.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
         Self::open_beside(dir, &FileLogs)
     }
 
-    /// The same with the log elsewhere than in the file system.
+    /// The same as `open`, with the log in `logs` instead of the file system.
     pub(crate) fn open_beside(dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
         let path = dir.join("store.sqlite");
         Self::open_file(&path, dir, logs).map_err(|error| error.on_disk_of(&path))
@@ -139,12 +140,12 @@ impl Writer {
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;
 
-        // After a burst the log gives its space back.
+        // After a burst of changes the log is cut back to this size.
         db.pragma_update(None, "journal_size_limit", WAL_KEEPS)?;
         schema::migrate(&mut db)?;
 
-        // After a failed sync the system shows what the disk does not have. What is read now is
-        // written anew before anything is built upon it.
+        // After a failed sync the system shows bytes that the disk does not have. So all that is
+        // read now is written again before anything is built on it.
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let commits = commits(&db)?;
         Ok(Self {
@@ -155,18 +156,18 @@ impl Writer {
         })
     }
 
-    /// From now on each commit is noted beside the store.
+    /// Writes each later commit to `mark`.
     pub(crate) fn keep(&mut self, mark: Mark) {
         self.mark = Some(mark);
     }
 
-    /// How many groups of changes were ever committed.
+    /// The number of transactions that were ever committed.
     pub(crate) fn commits(&self) -> u64 {
         self.commits
     }
 
-    /// Brings all that the log holds into the store's file, where nobody who reads an older state
-    /// hinders it.
+    /// Writes all that the log holds into the store's file and empties the log. A reader of an
+    /// older state prevents that; then a warning is logged.
     pub(crate) fn empty_log(&mut self) -> Result<(), StoreError> {
         let busy: bool = self
             .db
@@ -177,7 +178,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes everything since the last commit durable. Without changes it does nothing and says so.
+    /// Commits all changes since the last commit, durably. Returns false if there were none.
     pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
         if !self.open {
             return Ok(false);
@@ -189,7 +190,7 @@ impl Writer {
         self.db.execute_batch("COMMIT")?;
         self.commits = commits;
 
-        // Only now: what the mark says was durable before.
+        // Only now: the mark must not be ahead of the durable state.
         if let Some(mark) = &mut self.mark {
             mark.note(commits);
         }
@@ -213,7 +214,7 @@ impl Writer {
         Ok(self.db.prepare_cached(sql)?.execute(values)?)
     }
 
-    /// A remembered value; `make` gives it the first time.
+    /// The value of a key in `meta`; `make` gives it the first time.
     pub(crate) fn meta<const N: usize>(
         &mut self,
         key: &str,
@@ -231,7 +232,7 @@ impl Writer {
         }
     }
 
-    /// A remembered value that may be of any length, or not be there.
+    /// The value of a key in `meta`, of any length, if there is one.
     pub(crate) fn note(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self
             .db
@@ -241,7 +242,7 @@ impl Writer {
             .optional()?)
     }
 
-    /// Remembers a value.
+    /// Sets the value of a key in `meta`, also if there was none.
     pub(crate) fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.change(
             "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
@@ -250,7 +251,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Remembers a value no more.
+    /// Removes a key from `meta`.
     pub(crate) fn remove_meta(&mut self, key: &str) -> Result<(), StoreError> {
         match self.note(key)? {
             Some(_) => self
@@ -260,7 +261,7 @@ impl Writer {
         }
     }
 
-    /// The job that this request made before.
+    /// The job that a request with this id made before, if any.
     pub(crate) fn job_of_request(
         &self,
         request: RequestId,
@@ -280,7 +281,7 @@ impl Writer {
             .optional()?)
     }
 
-    /// Remembers a job and every blob that it needs.
+    /// Adds a job, and the blobs that it needs to `blob_use`.
     pub(crate) fn add_job(&mut self, new: &NewJob<'_>) -> Result<JobId, StoreError> {
         let spec = new.spec;
         let rules = &new.spec.rules;
@@ -319,7 +320,7 @@ impl Writer {
         Ok(job)
     }
 
-    /// A job of several ranks has so many from now on.
+    /// Stores a gang's number of ranks once it is fixed, with its new `spec`.
     pub(crate) fn settle_width(&mut self, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
         let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
         let row = params![to_postcard(spec)?, total, job.0];
@@ -341,7 +342,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what changes of a job over its life.
+    /// Writes those fields of a job that change over its life.
     pub(crate) fn update_job(&mut self, job: &JobView) -> Result<(), StoreError> {
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         self.change(
@@ -364,14 +365,14 @@ impl Writer {
         .map(drop)
     }
 
-    /// Whether some job needs this content.
+    /// Whether some job needs this content, as `blob_use`, `checkpoint_blob` and `kept_blob` say.
     pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM blob_use WHERE hash = ?1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = ?1
                    UNION ALL SELECT 1 FROM kept_blob WHERE hash = ?1";
         Ok(self.db.prepare_cached(sql)?.exists([hash.0])?)
     }
 
-    /// Removes a job with everything of it but the content, which is swept later.
+    /// Removes a job and all its rows, after `settle_account`. Its content is swept later.
     pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
         self.settle_account(job)?;
         let tables = [
@@ -393,14 +394,14 @@ impl Writer {
 
     /// Gives freed pages back to the file system.
     pub(crate) fn give_back(&mut self) -> Result<(), StoreError> {
-        // One with each step.
+        // Each step frees one page.
         let mut vacuum = self.db.prepare_cached("PRAGMA incremental_vacuum")?;
         let mut steps = vacuum.query([])?;
         while steps.next()?.is_some() {}
         Ok(())
     }
 
-    /// Remembers an attempt before it is started.
+    /// Adds an attempt, before it is started.
     pub(crate) fn add_attempt(&mut self, new: &NewAttempt<'_>) -> Result<(), StoreError> {
         let id = new.attempt;
         self.change(
@@ -420,7 +421,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// When this attempt was given to this host, if it was.
+    /// The time at which this attempt was assigned to this host, if it was.
     pub(crate) fn assigned(&self, id: AttemptId, host: HostId) -> Result<Option<Time>, StoreError> {
         let sql = "SELECT assigned FROM attempt
                    WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?";
@@ -450,7 +451,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Notes that an attempt is live no more.
+    /// Stores the end of an attempt, with its state and the reason.
     pub(crate) fn attempt_ended(
         &mut self,
         id: AttemptId,
@@ -465,7 +466,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// The end of an attempt does not count against its task.
+    /// Makes the end of an attempt not count against its task.
     pub(crate) fn attempt_not_charged(&mut self, id: AttemptId) -> Result<(), StoreError> {
         self.change(
             "UPDATE attempt SET charged = 0 WHERE job = ? AND task = ? AND number = ?",
@@ -474,7 +475,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Keeps what a completed attempt did and left.
+    /// Stores the result of a completed attempt, and the content that its output needs.
     pub(crate) fn attempt_result(
         &mut self,
         completion: &Completion,
@@ -484,7 +485,7 @@ impl Writer {
         self.use_blobs(completion.attempt.task.job, completion.blobs())
     }
 
-    /// The same, without the content.
+    /// The same as `attempt_result`, without the content.
     pub(super) fn attempt_left(
         &mut self,
         completion: &Completion,
@@ -521,7 +522,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Notes that an attempt stands still for another's sake. Of many such notes the newest stay.
+    /// Notes that an attempt was frozen for task `by`. Only the newest such notes are kept.
     pub(crate) fn attempt_frozen(&mut self, id: AttemptId, by: TaskId) -> Result<(), StoreError> {
         let key = (id.task.job.0, id.task.index, id.number);
         let sql = "SELECT start_why FROM attempt WHERE job = ? AND task = ? AND number = ?";
@@ -539,8 +540,9 @@ impl Writer {
         .map(drop)
     }
 
-    /// Notes what an attempt took that had been ended from here, or was given back: its host says
-    /// so afterwards.
+    /// Stores the CPU time, run time and suspended time of an attempt that the master ended, or
+    /// that was lost or given back, as its host reports them afterwards. A later report changes
+    /// nothing once the CPU time is stored.
     pub(crate) fn attempt_spent(
         &mut self,
         host: HostId,
@@ -573,7 +575,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Notes tasks that failed or were cancelled.
+    /// Stores tasks that failed or were cancelled.
     pub(crate) fn settle(
         &mut self,
         job: JobId,
@@ -591,8 +593,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Forgets that these tasks had failed or were cancelled; what went wrong before counts no
-    /// more.
+    /// Reopens tasks that had failed or were cancelled; their earlier failures and losses no longer
+    /// count.
     pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
         let rows = super::reader::settled_rows(&self.db, job)?;
         self.change("DELETE FROM settled WHERE job = ?", [job.0])?;
@@ -612,7 +614,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The job as the store has it, with the bytes of its spec.
+    /// The job as the store has it, with its spec and the size of the stored spec in bytes.
     pub(crate) fn job(&self, job: JobId) -> Result<Option<(JobView, JobSpec, u64)>, StoreError> {
         let Some(view) = super::reader::job_view(&self.db, job)? else {
             return Ok(None);
@@ -625,7 +627,7 @@ impl Writer {
         Ok(Some((view, from_postcard(&spec)?, spec.len() as u64)))
     }
 
-    /// Keeps what a host says of itself.
+    /// Stores the facts that a host's worker reports.
     pub(crate) fn host_facts(&mut self, host: HostId, facts: &HostFacts) -> Result<(), StoreError> {
         self.change(
             "UPDATE host SET facts = ? WHERE id = ?",
@@ -634,7 +636,7 @@ impl Writer {
         .map(drop)
     }
 
-    /// Keeps whether a host gets new work.
+    /// Stores whether a host gets no new work.
     pub(crate) fn host_draining(&mut self, host: HostId, draining: bool) -> Result<(), StoreError> {
         self.change(
             "UPDATE host SET draining = ? WHERE id = ?",
@@ -643,7 +645,8 @@ impl Writer {
         .map(drop)
     }
 
-    /// Keeps how a host has done.
+    /// Stores the numbers of finished and lost attempts of a host, and the time at which it was
+    /// last heard of.
     pub(crate) fn host_counts(
         &mut self,
         host: HostId,

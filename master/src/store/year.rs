@@ -1,6 +1,6 @@
-//! A simulated year: jobs, results, hosts' availability and tokens come day by day, and what is old
-//! goes by the rules of retention. The store's file must stop growing once everything that it keeps
-//! has been kept for as long as it may be.
+//! A test of one simulated year: jobs, results, hosts' availability and tokens come day by day, and
+//! old rows are removed by the rules of retention. The store's file must stop growing once
+//! everything that it keeps has been kept for as long as it may be.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::tests::{attempt, completion};
 use super::{NewAttempt, NewJob, NewToken, Writer};
 
 const DAY: u64 = 86_400_000_000;
-/// So long settled jobs are kept, and how hosts were available.
+/// The time, in microseconds, for which settled jobs and the record of availability are kept.
 const KEEP: u64 = 30 * DAY;
 const HOSTS: u32 = 8;
 const JOBS: u32 = 6;
@@ -35,7 +35,7 @@ fn spec() -> JobSpec {
     }
 }
 
-/// A job from its submission to its end: most tasks finish, some fail, one is tried twice.
+/// Runs a job from its submission to its end: most tasks finish, some fail, one is tried twice.
 fn run_job(store: &mut Writer, number: u128, now: Time) {
     let request = RequestId(uuid::Uuid::from_u128(number));
     let new = NewJob {
@@ -104,7 +104,7 @@ fn settle(store: &mut Writer, job: JobId, failed: u64, now: Time) {
     store.update_job(&row).unwrap();
 }
 
-/// Owners come and go all day long.
+/// Records one day of a host's availability, on which its owner comes and goes all day.
 fn record_day(store: &mut Writer, host: HostId, midnight: Time) {
     for quarter in 0..48 {
         let at = |part: u64| midnight + Span(part * DAY / 96);
@@ -123,7 +123,7 @@ fn record_day(store: &mut Writer, host: HostId, midnight: Time) {
     }
 }
 
-/// Bytes of the file once everything is in it.
+/// The size of the store's file, in bytes, after a commit and a checkpoint of the log.
 fn size(store: &mut Writer, dir: &Path) -> u64 {
     store.commit().unwrap();
     store
@@ -133,12 +133,13 @@ fn size(store: &mut Writer, dir: &Path) -> u64 {
     std::fs::metadata(dir.join("store.sqlite")).unwrap().len()
 }
 
-/// So many days with this retention (none: for ever): the file's size at the end of each.
+/// Simulates `days` days in which rows are kept for `keep` (with `None`, for ever). Returns the
+/// size of the file at the end of each day, in bytes.
 fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Writer::open(dir.path()).unwrap();
 
-    // Only the size matters here; the disk's own time is not the store's.
+    // Only the size matters here, so no time is spent on syncs.
     store
         .db()
         .pragma_update(None, "synchronous", "OFF")
@@ -170,7 +171,7 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
 
         if let Some(keep) = keep {
             let then = Time(midnight.0.saturating_sub(keep));
-            // What the core does in its sweep.
+            // The core does this in its sweep.
             for job in store.settled_before(then, 100).unwrap() {
                 store.forget_job(job).unwrap();
             }
