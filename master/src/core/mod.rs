@@ -69,7 +69,7 @@ const PAUSE: Span = Span::from_secs(5);
 /// The core's thread, with its result.
 pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
-/// A `Handle` by which any task asks the core.
+/// A `CoreHandle` by which any task asks the core.
 #[derive(Clone)]
 pub(crate) struct CoreHandle {
     inbox: Sender<Asking>,

@@ -21,7 +21,7 @@ const SILENT_OF_ONE: usize = 64;
 /// The answer to a new connection.
 #[derive(Debug)]
 pub(crate) enum Knock {
-    /// The connection is let in; the handshake may go on while the `Place` is kept.
+    /// The connection is let in; the handshake may go on while the `TakenPlace` is kept.
     In(TakenPlace),
     /// The peer has to prove its address first.
     Prove,

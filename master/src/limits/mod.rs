@@ -119,7 +119,7 @@ pub(crate) struct Counters {
     pub(crate) gate: Gate,
     /// The queue of answers on their way, `ANSWERS` of them at a time.
     pub(crate) answers: Gate,
-    /// The queue of users' content streams, `Files::contents` of them at a time.
+    /// The queue of users' content streams, `FileTransfers::contents` of them at a time.
     pub(crate) contents: Gate,
     /// The admission of connections.
     pub(crate) door: Door,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quinn::{Connection, VarInt};
 use uuid::Uuid;
 
-/// The handles to the [`Busy`] of an idle connection: those of `One`, of [`Present`] and of the
+/// The handles to the [`Busy`] of an idle connection: those of `OneSession`, of [`Present`] and of the
 /// session.
 const IDLE: usize = 3;
 

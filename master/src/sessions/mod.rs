@@ -247,7 +247,7 @@ struct Outside {
     why: &'static str,
 }
 
-/// Returns the peer if its `Standing` lets it in, else the refusal to send.
+/// Returns the peer if its `PeerStatus` lets it in, else the refusal to send.
 fn let_in(standing: PeerStatus, expired: bool) -> Result<Peer, Outside> {
     let (who, code, why) = match standing {
         PeerStatus::In(peer) => return Ok(peer),

@@ -257,7 +257,7 @@ impl Writer {
         Ok(name)
     }
 
-    /// The [`Standing`] of the holder of a certificate with this number and key. The first use of a
+    /// The [`PeerStatus`] of the holder of a certificate with this number and key. The first use of a
     /// renewed key makes it the present one.
     pub(crate) fn standing(
         &mut self,

@@ -249,7 +249,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a live attempt off the `Books` that did not end by itself.
+    /// Takes a live attempt off the `HostAttempts` that did not end by itself.
     pub(crate) fn lose(
         &mut self,
         host: HostId,

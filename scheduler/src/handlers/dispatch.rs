@@ -530,7 +530,7 @@ impl<'a> Starter<'a> {
         self.begin(job, index, id, true, why, fx)
     }
 
-    /// Returns the part of a task in its newest checkpoint, from `Record::saved` and its live
+    /// Returns the part of a task in its newest checkpoint, from `TaskRecord::saved` and its live
     /// attempts.
     pub(crate) fn saved(&self, job: &Job, index: u32) -> f64 {
         if !job.rules.checkpoint {

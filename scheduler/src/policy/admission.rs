@@ -17,7 +17,7 @@ pub enum Admission {
 /// The way in which the calendar is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reckoning {
-    /// Whether estimates are corrected by the known quality of their `Source`.
+    /// Whether estimates are corrected by the known quality of their `EstimateSource`.
     pub calibrated: bool,
     /// Whether run times are lengthened by the expected suspensions and other load.
     pub inflated: bool,

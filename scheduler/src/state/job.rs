@@ -140,7 +140,7 @@ pub(crate) struct TaskRecord {
     pub(crate) question: Option<Box<OpenVotes>>,
 }
 
-/// A live attempt as seen by its task; the host's side is [`Load`](crate::state::host::Load).
+/// A live attempt as seen by its task; the host's side is [`HostAttempt`](crate::state::host::HostAttempt).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveCopy {
     pub(crate) attempt: AttemptId,
@@ -888,7 +888,7 @@ pub(crate) struct Lines {
     pub(crate) copying: BTreeSet<Rank>,
     /// The times at which jobs are to be considered even if nothing happens.
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
-    /// The recent `Use` of each user.
+    /// The recent `RecentUse` of each user.
     pub(crate) shares: Shares,
     /// The cached `QueueSums` of the work ahead in a long queue.
     pub(crate) sums: RefCell<Option<QueueSums>>,

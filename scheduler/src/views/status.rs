@@ -368,7 +368,7 @@ impl Scheduler {
         })
     }
 
-    /// Predicts the job's completion once at each `Stage`, so that the predictions can be compared
+    /// Predicts the job's completion once at each `JobStage`, so that the predictions can be compared
     /// with the outcome.
     pub(crate) fn note_prediction(&mut self, id: JobId) {
         let Some(job) = self

@@ -155,7 +155,7 @@ pub struct RunRow {
     /// that are ready at the start, at the mean rate that hosts had while they were up on the eve;
     /// `None` without an eve.
     pub predicted_s: Option<f64>,
-    /// The scheduler's predictions during the run (see [`crate::world::Outcome::foretold`]).
+    /// The scheduler's predictions during the run (see [`crate::world::RunOutcome::foretold`]).
     pub foretold: [Option<MakespanPrediction>; 3],
     /// The number of attempts started.
     pub launches: u32,

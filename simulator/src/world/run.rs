@@ -47,11 +47,11 @@ pub struct Run<'a> {
     pub watch: bool,
     /// Whether heartbeats without news are delivered as well. Costs time and changes no result.
     pub every_heartbeat: bool,
-    /// Whether to fill `Outcome::story` with every attempt.
+    /// Whether to fill `RunOutcome::story` with every attempt.
     pub story: bool,
-    /// Whether to fill `Outcome::foretold` with predictions of the makespan.
+    /// Whether to fill `RunOutcome::foretold` with predictions of the makespan.
     pub foretell: bool,
-    /// Whether to fill `Outcome::learned` with the scheduler's experience of hosts and copies.
+    /// Whether to fill `RunOutcome::learned` with the scheduler's experience of hosts and copies.
     pub learn: bool,
     /// The seed of a random order in which hosts are numbered; `None` keeps the trace's order. FCFS
     /// takes hosts that became ready together by number.

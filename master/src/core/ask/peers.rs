@@ -50,7 +50,7 @@ pub struct Redeeming {
 /// A request about admission.
 #[derive(Debug, Clone)]
 pub enum PeerAsk {
-    /// The standing of the identity with this number and key. Gives `Standing`.
+    /// The standing of the identity with this number and key. Gives `PeerStatus`.
     Authenticate(Uuid, [u8; 32]),
     /// Makes a join token. Gives `Token`.
     CreateToken(TokenWish),
