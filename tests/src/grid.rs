@@ -51,6 +51,7 @@ pub struct WorkerSetup<'a> {
     slots: u32,
     config: String,
     via: Option<String>,
+    dedicated: bool,
 }
 
 impl Grid {
@@ -275,6 +276,7 @@ impl Grid {
             slots: 1,
             config: String::new(),
             via: None,
+            dedicated: false,
         }
     }
 
@@ -416,6 +418,12 @@ impl<'a> WorkerSetup<'a> {
         self
     }
 
+    /// As on a PC that nobody sits at, whatever the configuration says.
+    pub fn dedicated(mut self) -> Self {
+        self.dedicated = true;
+        self
+    }
+
     /// Starts it, with a token if it has no identity yet, and waits until the master knows it.
     ///
     /// # Panics
@@ -446,6 +454,7 @@ impl<'a> WorkerSetup<'a> {
             slots,
             config,
             via,
+            dedicated,
         } = self;
 
         let owner = if config.contains("[owner") {
@@ -466,7 +475,8 @@ impl<'a> WorkerSetup<'a> {
                 &slots.to_string(),
                 "--config",
             ])
-            .arg(file);
+            .arg(file)
+            .args(dedicated.then_some("--dedicated"));
 
         if grid.joined.insert(name.clone()) {
             let master = via.unwrap_or_else(|| grid.listen.clone());

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use common::TaskId;
 use common::selector::Selector;
 use common::view::{JobState, TaskState};
 
-use super::value::{Dur, JobSelection, OneJob};
+use super::value::{Dur, JobSelection, OneJob, OneTask};
 
 /// The verbs of `deskgrid job`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
-    /// List jobs that are not settled yet, active ones first
+    /// List unfinished jobs, active ones first
     #[command(after_help = "\
 Examples:
   deskgrid job list
+  deskgrid job list --all --last 20
   deskgrid job list --all --state failed
   deskgrid job list --joblog 7 > joblog.tsv     every attempt of job 7, as GNU parallel does it")]
     List {
@@ -25,8 +25,11 @@ Examples:
         /// List only jobs in this state [repeatable]
         #[arg(long, value_name = "STATE")]
         state: Vec<JobState>,
+        /// List only the N jobs submitted last, of those that would be listed
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
         /// Print the attempts of one job as tab-separated values
-        #[arg(long, value_name = "JOB", conflicts_with_all = ["all", "state"])]
+        #[arg(long, value_name = "JOB", conflicts_with_all = ["all", "state", "last"])]
         joblog: Option<OneJob>,
     },
     /// Print all about some jobs
@@ -204,9 +207,9 @@ pub(crate) enum TaskCommand {
         state: Vec<TaskState>,
     },
     /// Print every attempt of a task: its host, start, duration, end and the reason for it
-    #[command(after_help = "Example:\n  deskgrid task info 7.3")]
+    #[command(after_help = "Examples:\n  deskgrid task info 7.3\n  deskgrid task info last.3")]
     Info {
         /// The task, as JOB.TASK
-        task: TaskId,
+        task: OneTask,
     },
 }

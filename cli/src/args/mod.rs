@@ -128,6 +128,12 @@ Worker processes on this machine compute a picture in tiles. On the way one host
 comes back, so that you see what deskgrid does then. All of it runs in a temporary directory, and
 only the picture stays.")]
     Demo(serve::DemoArgs),
+    /// Render one tile of the demo's picture: what the tasks of the demo run
+    #[command(
+        hide = true,
+        after_help = "Example:\n  deskgrid demo-tile 320x200 320x200+0+0 whole.png"
+    )]
+    DemoTile(serve::TileArgs),
     /// Run the master: the machine that keeps jobs and hands out tasks
     #[command(subcommand)]
     Master(MasterCommand),
@@ -206,7 +212,7 @@ pub(crate) enum PolicyCommand {
     /// List every policy, with its source
     #[command(after_help = "Example:\n  deskgrid policy list")]
     List,
-    /// Show what one policy answers at each stage
+    /// Show what a policy does at each stage
     #[command(after_help = "Example:\n  deskgrid policy show PRI-CR")]
     Show {
         /// The policy's name

@@ -10,6 +10,7 @@ use common::token::Role;
 #[cfg(windows)]
 use super::scm::ServiceArgs;
 use super::value::{Dur, JoinWord};
+use crate::demo::{Size, Tile};
 
 /// `deskgrid demo`.
 #[derive(Debug, Clone, Args)]
@@ -29,6 +30,20 @@ pub(crate) struct DemoArgs {
     /// Height of the picture
     #[arg(long, value_name = "PIXELS", default_value_t = 1_200, value_parser = clap::value_parser!(u32).range(16..=16_384))]
     pub height_px: u32,
+}
+
+/// `deskgrid demo-tile`, the program of the demo's tasks.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TileArgs {
+    /// Size of the whole picture
+    #[arg(value_name = "WIDTHxHEIGHT")]
+    pub picture: Size,
+    /// The tile within the picture
+    #[arg(value_name = "WIDTHxHEIGHT+LEFT+TOP")]
+    pub tile: Tile,
+    /// The file to write
+    #[arg(value_name = "F.png")]
+    pub file: PathBuf,
 }
 
 /// `deskgrid master`.
@@ -94,7 +109,8 @@ Exit code 0: all is well; 1: something is not, and what to do stands beside it."
     #[command(after_help = "\
 Example:
   deskgrid --dir /srv/deskgrid master restore /backup/deskgrid.tar
-Then start the master there, at the address that workers know. Join tokens of before work no more.")]
+Then start the master there, at the address that workers know. Join tokens made before the backup
+no longer work.")]
     Restore {
         /// What `master backup` made
         #[arg(value_name = "DIR|FILE.tar")]
@@ -111,11 +127,11 @@ pub(crate) struct MasterArgs {
     /// Where to serve /healthz and /metrics, or `none` [default: 127.0.0.1:7412]
     #[arg(long, value_name = "ADDR:PORT|none")]
     pub http: Option<Http>,
-    /// A TOML file with more settings; flags go before it
+    /// A TOML file with more settings; flags override it
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
-    /// Write every event and decision of the scheduler to a file, for replay; a file that is there
-    /// goes on
+    /// Write every event and decision of the scheduler to a file, for replay; an existing
+    /// file is appended to
     #[arg(long, value_name = "F")]
     pub record: Option<PathBuf>,
     /// Start this once on a store that is older than, or not as, the master left it: what is
@@ -162,7 +178,10 @@ Examples:
   deskgrid worker start --master grid.example.org:7411      asks for the token on a terminal
   deskgrid worker start --master grid.example.org:7411 --join-file token
   deskgrid worker start                       later: the identity is in the state directory
+  deskgrid worker start --dedicated           on a PC that nobody sits at
   deskgrid worker start --slots 2 --config worker.toml
+Without --dedicated a PC computes only while nobody uses it: 3 minutes after the last input, and
+not while other programs are busy. `deskgrid worker status --why` says what it waits for.
 `deskgrid worker config` prints all settings, to begin a file with.")]
     Start(WorkerArgs),
     /// How the worker on this machine is, and what it does; needs no master
@@ -302,9 +321,13 @@ pub(crate) struct WorkerArgs {
     /// How many tasks at a time [default: one for each logical processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub slots: Option<u32>,
-    /// A TOML file with more settings; flags go before it
+    /// A TOML file with more settings; flags override it
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
+    /// Compute at any time: nobody sits at this PC. Input, load, memory, battery and other programs
+    /// are not watched; `worker pause` and the hours still count
+    #[arg(long)]
+    pub dedicated: bool,
     /// Shut down when standard input ends, so that nothing outlives whoever started it.
     #[arg(long, hide = true)]
     pub tied: bool,
@@ -331,7 +354,7 @@ pub(crate) struct EnrolArgs {
     /// A file that holds the token
     #[arg(long, value_name = "F", requires = "master")]
     pub join_file: Option<PathBuf>,
-    /// What this machine or user would like to be called [default: its host name]
+    /// Name to join under [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Join again although there is an identity, and replace it
@@ -378,10 +401,10 @@ Examples:
         /// What its holder becomes: worker, client or admin
         #[arg(long, value_name = "ROLE")]
         role: Role,
-        /// For how long it works
+        /// How long it is valid
         #[arg(long, value_name = "DUR", default_value = "1h")]
         ttl: Dur,
-        /// How often it works
+        /// How many times it can be used
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         uses: u32,
         /// What to call it in lists and logs

@@ -90,6 +90,29 @@ pub enum OneJob {
     Last,
 }
 
+/// Exactly one task: `7.3` or `last.3`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OneTask {
+    /// Its job.
+    pub job: OneJob,
+    /// Its index in the job.
+    pub index: u32,
+}
+
+impl FromStr for OneTask {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (job, index) = text.split_once('.')?;
+            Some(OneTask {
+                job: job.parse().ok()?,
+                index: index.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| format!("`{text}` is not a task such as 7.3 or last.3"))
+    }
+}
+
 /// A selection of jobs, and whether it was named as one job. That, and not the number of jobs
 /// found, decides the shape of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ const MASTER: &str = include_str!("../../../configs/master.toml");
 const WORKER: &str = include_str!("../../../configs/worker.toml");
 const BOINC: &str = include_str!("../../../configs/worker-boinc.toml");
 const HTCONDOR: &str = include_str!("../../../configs/worker-htcondor.toml");
-const DEDICATED: &str = include_str!("../../../configs/worker-dedicated.toml");
+pub(super) const DEDICATED: &str = include_str!("../../../configs/worker-dedicated.toml");
 
 #[derive(Serialize)]
 struct Shipped {

@@ -191,10 +191,7 @@ fn describe(host: &HostView) -> String {
         ),
         (
             "finished",
-            Some(format!(
-                "{} attempts; {} were lost with it",
-                host.finished, host.lost
-            )),
+            Some(format!("{} attempts; {} lost", host.finished, host.lost)),
         ),
     ])
 }

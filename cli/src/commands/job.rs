@@ -8,7 +8,7 @@ use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Time};
 use link::client::unexpected;
 
-use super::{Context, cat, failures, fetch, host, joblog, judge};
+use super::{Context, cat, failures, fetch, host, interrupted, joblog, judge};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{JobSelection, OneJob};
@@ -33,8 +33,9 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         JobCommand::List {
             all,
             state,
+            last,
             joblog: None,
-        } => list(context, &session, all, state).await?,
+        } => list(context, &session, all, state, last).await?,
         JobCommand::Info { jobs } => info(context, &session, jobs).await?,
         JobCommand::Cat { job, stream, tasks } => {
             cat::run(context, &session, job, stream, tasks).await?;
@@ -124,6 +125,7 @@ async fn list(
     session: &Session,
     all: bool,
     mut states: Vec<JobState>,
+    last: Option<usize>,
 ) -> Result<(), Failure> {
     let everything = all || !states.is_empty();
     if !everything {
@@ -135,6 +137,10 @@ async fn list(
     }
 
     let mut jobs = session.jobs(Selector::All, states).await?;
+    if let Some(last) = last {
+        jobs.sort_by_key(|job| job.job);
+        jobs.drain(..jobs.len().saturating_sub(last));
+    }
     jobs.sort_by_key(|job| (activity(job.state), job.job));
 
     let text = || {
@@ -148,7 +154,7 @@ async fn list(
         rows.text(if everything {
             "there are no such jobs"
         } else {
-            "no job is unsettled (--all shows the others)"
+            "no unfinished jobs (--all shows finished ones)"
         })
     };
     context.out.show(&List("jobs", &jobs), text, || ids(&jobs))
@@ -301,6 +307,7 @@ fn describe(job: &JobView) -> String {
     let time = |time: common::Time| format!("{} ({})", when::relative(time, now), when::iso(time));
     let tasks = &job.tasks;
     let counts = [
+        ("disclosed", tasks.disclosed),
         ("waiting", tasks.waiting),
         ("running", tasks.running),
         ("suspended", tasks.suspended),
@@ -403,6 +410,9 @@ pub(super) struct AwaitedJobs {
 }
 
 /// Waits for jobs, with a bar if `progress`. People are told why nothing runs.
+///
+/// # Errors
+/// If the master refuses, or the user interrupts the wait.
 pub(super) async fn wait_for(
     context: &Context,
     session: Session,
@@ -412,20 +422,45 @@ pub(super) async fn wait_for(
 ) -> Result<Ended, Failure> {
     let AwaitedJobs { jobs, unsettled } = awaited;
     let watch = Watch::new(&context.state, jobs, timeout, !progress);
+    let going_on = unsettled.clone();
     if context.out.mode() != OutputMode::Cli {
-        return watch.run(session, |_| {}).await;
+        return unless_interrupted(&going_on, watch.run(session, |_| {})).await;
     }
 
     if !progress {
         let silence = Silence::new(unsettled, note);
-        return watch.telling(silence).run(session, |_| {}).await;
+        let watching = watch.telling(silence).run(session, |_| {});
+        return unless_interrupted(&going_on, watching).await;
     }
 
     let mut bar = Progress::new();
     let watch = watch.telling(Silence::new(unsettled, bar.teller()));
-    let ended = watch.run(session, |jobs| bar.show(jobs)).await;
+    let watching = watch.run(session, |jobs| bar.show(jobs));
+    let ended = unless_interrupted(&going_on, watching).await;
     bar.end();
     ended
+}
+
+/// Waits for `work`, which follows `jobs`. An interruption ends the wait and not the jobs, and its
+/// failure says so.
+pub(super) async fn unless_interrupted<T>(
+    jobs: &IdSet,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        () = interrupted() => Err(goes_on(jobs)),
+    }
+}
+
+fn goes_on(jobs: &IdSet) -> Failure {
+    let (which, goes) = match jobs.len() {
+        1 => (format!("job {jobs}"), "goes on"),
+        _ => (format!("the jobs {jobs}"), "go on"),
+    };
+    let hint = format!("deskgrid job wait {jobs}, or deskgrid job cancel {jobs}");
+    let what = format!("the wait was interrupted; {which} {goes}");
+    Failure::new(Exit::Error, "interrupted", what, hint)
 }
 
 /// Describes how each job ended, one line for each.
@@ -452,7 +487,7 @@ pub(super) fn outcome(ended: &Ended) -> String {
     };
     let lines: String = ended.jobs.iter().map(line).collect();
     if ended.timed_out {
-        lines + "waiting timed out; the jobs go on\n"
+        lines + "timed out; the jobs are still running\n"
     } else {
         lines
     }
@@ -528,7 +563,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
             }
             state => format!("; its promise is {state}: {}", promise.why),
         });
-    let text = || format!("job {id}: {} waiting again{promised}\n", counted(tasks));
+    let text = || format!("job {id}: {} will run again{promised}\n", counted(tasks));
 
     let document = json::Retried {
         changed: &changed,
@@ -703,7 +738,7 @@ fn explained(view: &ExplainView, color: bool) -> String {
         waiting.add([tasks.clone(), reason.clone()]);
     }
 
-    let mut hosts = Rows::new(&["HOST", "TAKES NONE BECAUSE"], color);
+    let mut hosts = Rows::new(&["HOST", "WHY NOT HERE"], color);
     for (host, reason) in &view.hosts {
         hosts.add([host.clone(), reason.clone()]);
     }

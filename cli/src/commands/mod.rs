@@ -98,6 +98,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
 async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure> {
     match command {
         Commands::Demo(args) => crate::demo::run(&context.out, &args).await,
+        Commands::DemoTile(args) => crate::demo::tile::run(&args),
         Commands::Master(MasterCommand::Start(args)) => master::start(context, args).await,
         Commands::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
         Commands::Master(MasterCommand::Backup { to }) => operations::backup(context, &to),

@@ -12,7 +12,7 @@ use serde::ser::SerializeMap;
 
 use super::Context;
 use super::cat::{removed_in_words, written};
-use super::job::counted;
+use super::job::{counted, unless_interrupted};
 use crate::args::OutputMode;
 use crate::args::job::StreamName;
 use crate::args::speculation::RequestArgs;
@@ -80,7 +80,8 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
         note(said().trim_end());
     }
 
-    let views = results(context, session, job, tasks).await?;
+    let only = IdSet::from_range(job.0, job.0);
+    let views = unless_interrupted(&only, results(context, session, job, tasks)).await?;
     let well = views.iter().all(|view| view.state == TaskState::Finished);
     if context.out.mode() != OutputMode::Cli {
         let ids = || views.iter().map(|view| view.task.to_string()).collect();

@@ -7,7 +7,7 @@ use common::{IdSet, Span, TaskId, Time};
 
 use super::Context;
 use crate::args::TaskCommand;
-use crate::args::value::OneJob;
+use crate::args::value::{OneJob, OneTask};
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts, printable};
@@ -98,7 +98,8 @@ fn row(task: &TaskView) -> [String; 9] {
     ]
 }
 
-async fn info(context: &Context, session: &Session, task: TaskId) -> Result<(), Failure> {
+async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(), Failure> {
+    let task = TaskId::new(session.job_id(task.job).await?, task.index);
     let only = Selector::Ids(IdSet::from_range(task.index, task.index));
     let view = session
         .tasks(task.job, only, Vec::new())

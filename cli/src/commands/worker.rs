@@ -17,10 +17,39 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
         config.slots = slots;
     }
 
+    if args.dedicated {
+        config.owner = nobody_sits_there()?.owner;
+    }
+
     let dir = context.state.worker();
     worker::repair(&dir);
 
-    let (identity, _) = identity(&dir.join("identity"), context, &args.enrol, Who::Worker).await?;
-    worker::run(dir, config, identity, shutdown(args.tied)).await?;
+    let (identity, _) = identity(&dir.join("identity"), context, &args.enrol, Who::Worker)
+        .await
+        .map_err(as_worker)?;
+    let works = worker::run(dir, config, identity, shutdown(args.tied)).await;
+    works.map_err(|error| as_worker(error.into()))?;
     Ok(Exit::Well)
+}
+
+/// Returns the shipped settings of a PC that nobody sits at.
+fn nobody_sits_there() -> Result<worker::Config, Failure> {
+    super::config::DEDICATED
+        .parse()
+        .map_err(|error: toml::de::Error| {
+            Failure::new(Exit::Error, "internal", error.to_string(), "")
+        })
+}
+
+/// Gives a refused worker the command with which a worker, and not a user, joins again.
+fn as_worker(failure: Failure) -> Failure {
+    if failure.code != "not-authorised" {
+        return failure;
+    }
+    let again =
+        "ask the admin for a new token, then: deskgrid worker start --rejoin --master HOST:PORT";
+    Failure {
+        hint: again.to_owned(),
+        ..failure
+    }
 }

@@ -91,7 +91,7 @@ impl DemoGrid {
             match tokio::time::timeout(START, Session::open(&state)).await {
                 Ok(Ok(session)) => return Ok(session),
                 Ok(Err(failure)) if Instant::now() > deadline => return Err(failure),
-                Err(_) => return Err(late("the master")),
+                Err(_) => return Err(late("no master")),
                 Ok(Err(_)) => tokio::time::sleep(LOOK_EVERY).await,
             }
         }
@@ -112,7 +112,7 @@ impl DemoGrid {
 
         let token = token.to_string_lossy();
         let config = self.root().join("worker.toml");
-        std::fs::write(&config, DEDICATED)
+        std::fs::write(&config, self.settings()?)
             .map_err(|error| Failure::io("cannot write the workers' settings", &error))?;
 
         let config = config.to_string_lossy();
@@ -151,6 +151,41 @@ impl DemoGrid {
         }
 
         Err(late("not every worker"))
+    }
+
+    /// Returns the path at which tasks of any account find this program.
+    ///
+    /// # Errors
+    /// If it cannot be placed there.
+    pub(super) fn program(&self) -> Result<PathBuf, Failure> {
+        let path = self
+            .root()
+            .join(format!("deskgrid{}", std::env::consts::EXE_SUFFIX));
+        if path.exists() {
+            return Ok(path);
+        }
+
+        let cannot = |error| Failure::io("cannot place the program of the tasks", &error);
+        let us = std::env::current_exe().map_err(cannot)?;
+        std::fs::hard_link(&us, &path)
+            .or_else(|_| std::fs::copy(&us, &path).map(drop))
+            .map_err(cannot)?;
+
+        // A worker that runs as root gives its tasks another account, which has to get here.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let reachable = std::fs::Permissions::from_mode(0o711);
+            std::fs::set_permissions(self.root(), reachable).map_err(cannot)?;
+        }
+
+        Ok(path)
+    }
+
+    /// Returns the workers' settings: tasks may run this program.
+    fn settings(&self) -> Result<String, Failure> {
+        let program = toml::Value::from(self.program()?.display().to_string());
+        Ok(format!("readable_paths = [{program}]\n{DEDICATED}"))
     }
 
     /// Waits for a process that ends against the plan, and reports it; else never returns.
@@ -289,7 +324,7 @@ async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
 }
 
 fn late(who: &str) -> Failure {
-    let what = format!("{who} came up within {} seconds", START.as_secs());
+    let what = format!("{who} was up after {} seconds", START.as_secs());
     Failure::new(
         Exit::Error,
         "demo",

@@ -3,9 +3,11 @@
 //! picture, and nothing else is left.
 
 mod grid;
+mod mandelbrot;
 mod owner;
 mod picture;
 mod report;
+pub(crate) mod tile;
 
 use std::path::PathBuf;
 
@@ -26,11 +28,10 @@ use crate::session::Session;
 use crate::submit::{plan, send::send};
 use crate::watch::{Ended, Watch};
 use grid::DemoGrid;
+pub(crate) use mandelbrot::{Size, Tile};
 use picture::{Canvas, PixelSize};
 use report::DemoReport;
 
-/// The example program that renders a tile.
-const PROGRAM: &str = "mandelbrot-tile";
 /// The file that the program writes.
 const TILE: &str = "tile.png";
 
@@ -38,7 +39,6 @@ const TILE: &str = "tile.png";
 pub(crate) async fn run(out: &OutputForm, args: &DemoArgs) -> Result<Exit, Failure> {
     let demo = Demo {
         args,
-        program: beside_us(PROGRAM)?,
         talk: out.mode() == OutputMode::Cli,
     };
     let canvas = Canvas::new(size(args), args.tasks, &args.out)?;
@@ -62,7 +62,6 @@ pub(crate) async fn run(out: &OutputForm, args: &DemoArgs) -> Result<Exit, Failu
 
 struct Demo<'a> {
     args: &'a DemoArgs,
-    program: PathBuf,
     talk: bool,
 }
 
@@ -122,15 +121,20 @@ impl Demo<'_> {
         std::fs::write(&list, lines)
             .map_err(|e| Failure::io("cannot write the list of tiles", &e))?;
 
-        let program = format!("./{PROGRAM}");
+        let program = grid.program()?.display().to_string();
         let picture = format!("{}x{}", self.args.width_px, self.args.height_px);
         let job = JobArgs {
             name: Some("mandelbrot".to_owned()),
             each_line: Some(list),
-            input: vec![format!("{}:{PROGRAM}", self.program.display())],
             output_file: vec![TILE.to_owned()],
             retries: Some(2),
-            command: vec![program, picture, "%{ITEM}".to_owned(), TILE.to_owned()],
+            command: vec![
+                program,
+                "demo-tile".to_owned(),
+                picture,
+                "%{ITEM}".to_owned(),
+                TILE.to_owned(),
+            ],
             ..JobArgs::default()
         };
         match send(session.client(), &plan(&job)?, new_request(), false).await? {
@@ -231,24 +235,4 @@ fn size(args: &DemoArgs) -> PixelSize {
         width: args.width_px,
         height: args.height_px,
     }
-}
-
-/// Finds a program that was built together with this one.
-fn beside_us(name: &str) -> Result<PathBuf, Failure> {
-    let us = std::env::current_exe()
-        .map_err(|e| Failure::io("cannot find the program's own file", &e))?;
-    let path = us.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    if path.is_file() {
-        return Ok(path);
-    }
-
-    let what = format!("the example program {} is missing", path.display());
-    let release = if cfg!(debug_assertions) {
-        ""
-    } else {
-        " --release"
-    };
-    let hint = format!("build it first: cargo build{release} -p examples");
-
-    Err(Failure::new(Exit::Error, "not-built", what, hint))
 }

@@ -49,7 +49,7 @@ pub(crate) enum BuildError {
         why: String,
     },
     /// A job file that cannot be parsed.
-    #[error("line {line} of the job file {path} makes no sense: `{text}`", path = path.display())]
+    #[error("line {line} of {path} is invalid: `{text}`", path = path.display())]
     JobFile {
         /// The file.
         path: PathBuf,

@@ -102,7 +102,7 @@ fn past(since: Option<Span>) -> Refusal {
         None => "a deadline of no time at all is past".to_owned(),
     };
     let hint =
-        "a date to come, or so long from now: --deadline 2h (deskgrid doctor compares the clocks)";
+        "a future date, or a time from now: --deadline 2h (deskgrid doctor compares the clocks)";
     Refusal::new(RefusalCode::Invalid, what, hint)
 }
 

@@ -171,7 +171,7 @@ impl Asker {
     pub(super) fn authorise(&self) -> Result<(), NoAnswer> {
         match (self.right, self.role) {
             (Right::Administer(what), role) if role != Role::Admin => {
-                let hint = "an admin identity lies in the master's own state directory";
+                let hint = "admin commands work on the master with its --dir";
                 Err(refuse(
                     RefusalCode::NotAuthorised,
                     format!("{what} needs the role admin, not {role}"),

@@ -98,6 +98,52 @@ fn who_waits_while_no_host_takes_work_is_told_why() {
     assert_eq!(script.stderr, "");
 }
 
+/// Whether the process handles SIGINT itself.
+fn heeds_interruption(pid: u32) -> Option<bool> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let caught = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))?;
+    let mask = u64::from_str_radix(caught.trim(), 16).ok()?;
+    Some(mask & (1 << 1) != 0)
+}
+
+#[test]
+fn who_interrupts_a_wait_is_told_that_the_job_goes_on() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.submit(["--", "sleep", "60"]);
+
+    for command in [["job", "wait", "1"], ["job", "progress", "last"]] {
+        let waits = grid.background(command);
+        eventually("it waits", Duration::from_secs(30), || {
+            heeds_interruption(waits.pid())?.then_some(())
+        });
+        waits.signal(Signal::INT);
+
+        let told = waits.finish().expect_code(1).stderr;
+        let why = "the wait was interrupted; job 1 goes on";
+        assert!(told.contains(why), "{told}");
+        assert!(told.contains("deskgrid job wait 1"), "{told}");
+    }
+
+    counts(&grid, "running", 1);
+    let info = grid.json(["task", "info", "last.1"]);
+    assert_eq!(
+        (&info["task"], &info["state"]),
+        (&"1.1".into(), &"running".into()),
+        "{info}"
+    );
+}
+
+#[test]
+fn a_worker_started_as_dedicated_does_not_watch_for_an_owner_first() {
+    let mut grid = Grid::start();
+    let watches = "[owner]\nfirst_watch_s = 3600\n";
+    grid.worker("h1").config(watches).dedicated().start();
+    grid.submit(["--wait", "--", "true"]);
+}
+
 #[test]
 fn a_workers_log_is_in_words_and_shows_no_types_of_the_program() {
     let mut grid = Grid::start();

@@ -17,7 +17,7 @@ const PALETTE_ROUND: f64 = 3.2;
 
 /// The part of the complex plane that the picture shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct View {
+pub(super) struct View {
     /// Real part of the centre.
     pub re: f64,
     /// Imaginary part of the centre.
@@ -41,7 +41,7 @@ impl Default for View {
 
 /// Width and height of a picture in pixels; written `1280x800`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
+pub(crate) struct Size {
     /// Pixels in a row.
     pub width: u32,
     /// Rows.
@@ -50,7 +50,7 @@ pub struct Size {
 
 /// A rectangle of a picture, in pixels from its upper left corner; written `WIDTHxHEIGHT+LEFT+TOP`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tile {
+pub(crate) struct Tile {
     /// Its own size.
     pub size: Size,
     /// Columns of the picture to its left.
@@ -92,7 +92,7 @@ impl FromStr for Tile {
 }
 
 /// The tile's pixels, row by row, as red, green, blue.
-pub fn render(view: &View, picture: Size, tile: Tile) -> Vec<u8> {
+pub(super) fn render(view: &View, picture: Size, tile: Tile) -> Vec<u8> {
     let mut pixels = Vec::with_capacity(tile.size.width as usize * tile.size.height as usize * 3);
     for y in tile.top..tile.top + tile.size.height {
         for x in tile.left..tile.left + tile.size.width {
