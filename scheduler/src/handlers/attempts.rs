@@ -469,7 +469,7 @@ impl Scheduler {
                 continue;
             };
             job.numbers.insert(index, record.attempts);
-            for copy in record.live.iter() {
+            for copy in &record.live {
                 self.hosts.stop(
                     copy.host,
                     copy.attempt,
