@@ -172,6 +172,7 @@ impl Scheduler {
             attempt,
             verdict,
         });
+
         if verdict == Verdict::Taken {
             if let Some(host) = self.hosts.get(host) {
                 host.finished += 1;
