@@ -121,6 +121,7 @@ async fn renewed(
         connection.close("renewed").await;
         renewed
     };
+
     match renewed.await {
         Ok(renewed) => {
             renewed.replace(dir)?;

@@ -88,7 +88,8 @@ impl Engine {
         dir: &Path,
         now: Time,
         config: &Config,
-        (contents, logs): (Arc<dyn Contents>, &dyn Logs),
+        contents: Arc<dyn Contents>,
+        logs: &dyn Logs,
         laws: SafetyRules,
     ) -> Result<Self, MasterError> {
         // Nothing compares beside the core here: jobs with quorums compare their results byte by

@@ -93,7 +93,7 @@ pub async fn run(
     let files = FileTransfers::raise();
     let room = Arc::new(DiskRoom::open(&home, config.reserve_bytes)?);
     let store = whole::open(&home, clock, config.accept)?;
-    let begun = begin(&dir, store, clock, config, (files, room)).await;
+    let begun = begin(&dir, store, clock, config, files, room).await;
     let StartingMaster {
         grid,
         state,
@@ -164,7 +164,8 @@ async fn begin(
     mut store: Writer,
     clock: Clock,
     config: Config,
-    (files, room): (FileTransfers, Arc<DiskRoom>),
+    files: FileTransfers,
+    room: Arc<DiskRoom>,
 ) -> Result<StartingMaster, MasterError> {
     let home = dir.join("master");
     let (grid, seed) = name(&home, &mut store)?;

@@ -468,7 +468,7 @@ impl<'a, O: Observer> kernel::World<'a, (Time, AbsenceEvent), O> for AbsenceWorl
             AbsenceEvent::Turn(host) => self.turn(host),
             AbsenceEvent::End(attempt, turns) if self.is_at(attempt, turns) => self.on_end(attempt),
             AbsenceEvent::Evict(attempt, turns) if self.is_at(attempt, turns) => {
-                self.on_evict(attempt)
+                self.on_evict(attempt);
             }
             AbsenceEvent::End(..) | AbsenceEvent::Evict(..) => {}
         }

@@ -106,6 +106,7 @@ impl Engine {
         let saved = BTreeMap::new();
         let backlog = Vec::new();
         let actions = Vec::new();
+
         Self {
             machine,
             laws,

@@ -703,6 +703,7 @@ impl Machine {
             // It ends as the master wanted, and reports the time that it took.
             return;
         }
+
         if self.ended.remove(&id) {
             actions.push(Action::Forget(vec![id]));
         } else if self.running.remove(&id).is_some() || self.collecting.remove(&id).is_some() {

@@ -722,7 +722,7 @@ impl Shell {
             Action::Freeze(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Freeze)),
             Action::Thaw(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Thaw)),
             Action::Terminate(id) => {
-                self.order(id, AttemptOrder::Tree(os::ProcessOrder::Terminate))
+                self.order(id, AttemptOrder::Tree(os::ProcessOrder::Terminate));
             }
             Action::Kill(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Kill)),
             Action::Save(id) => self.order(id, AttemptOrder::Save),

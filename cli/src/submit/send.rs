@@ -44,6 +44,7 @@ pub(crate) async fn send(
         disclosed: plan.disclosed,
         dry_run,
     };
+
     match client.ask(&request).await?.pop() {
         Some(reply @ (Reply::Submitted { .. } | Reply::NotPromised(_))) => Ok(reply),
         other => Err(unexpected(other.as_ref()).into()),

@@ -53,7 +53,7 @@ impl Core {
                 report_every,
                 why,
             } => {
-                return self.on_start(host, attempt, (limit, report_every), &why);
+                return self.on_start(host, attempt, limit, report_every, &why);
             }
             Effect::Formed { job, ranks, free } => return self.on_formed(job, ranks, free),
             Effect::Begin { host, attempt } => self.mail(host).begin.push(attempt),
@@ -138,7 +138,8 @@ impl Core {
         &mut self,
         host: HostId,
         attempt: AttemptId,
-        (limit, report_every): (Option<Span>, Option<Span>),
+        limit: Option<Span>,
+        report_every: Option<Span>,
         why: &StartReason,
     ) -> Result<(), StoreError> {
         let duplicate = matches!(why, StartReason::Duplicate(..));
@@ -175,7 +176,7 @@ impl Core {
         }
 
         let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
-        match assignment(&job.spec, attempt, host_name, (limit, report_every), from) {
+        match assignment(&job.spec, attempt, host_name, limit, report_every, from) {
             Ok(assignment) if job.spec.work.ranks().is_some() => {
                 self.mail(host).together.push(assignment);
             }

@@ -16,7 +16,8 @@ pub(super) fn assignment(
     spec: &JobSpec,
     attempt: AttemptId,
     host: &str,
-    (limit, report_every): (Option<Span>, Option<Span>),
+    limit: Option<Span>,
+    report_every: Option<Span>,
     from: Option<Saved>,
 ) -> Result<Assignment, BadPath> {
     let work = match &spec.work {

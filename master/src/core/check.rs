@@ -48,7 +48,7 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &SubmitOptions) -> Result<(), Re
             number: 1,
             incarnation: Incarnation(0),
         };
-        let tried = assignment(spec, attempt, "host", (None, None), None).map_err(|bad| {
+        let tried = assignment(spec, attempt, "host", None, None, None).map_err(|bad| {
             invalid(
                 format!("task {index}: input: {bad}"),
                 "give the input another name: --input FILE:NAME",

@@ -334,6 +334,7 @@ impl Core {
         session: SessionId,
     ) -> Result<(), StoreError> {
         let current = self.is_current(id, session);
+
         match self.hosts.get_mut(&id) {
             Some(host) if current => {
                 tracing::info!(host = host.name, "disconnected");

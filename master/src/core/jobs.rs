@@ -134,12 +134,7 @@ fn estimator(spec: &JobSpec, user: &str) -> Estimator {
 }
 
 /// The `Bag` that the scheduler keeps of a job.
-fn bag(
-    (spec, estimates): (&JobSpec, Vec<Span>),
-    user: &str,
-    submitted: Time,
-    disclosed: bool,
-) -> Bag {
+fn bag(spec: &JobSpec, estimates: Vec<Span>, user: &str, submitted: Time, disclosed: bool) -> Bag {
     let estimator = estimator(spec, user);
     let deadline = spec.rules.deadline.map(|deadline| submitted + deadline);
     let terms = Terms {
@@ -255,7 +250,7 @@ impl Core {
             return Ok(Err(past(asked.deadline.map(|date| self.now.since(date)))));
         }
 
-        let bag = bag((&spec, asked.estimates), user, self.now, disclosed);
+        let bag = bag(&spec, asked.estimates, user, self.now, disclosed);
         let (promise, tested) = match self.test(&bag) {
             Err(refusal) => return Ok(Err(refusal)),
             Ok(Err(counter)) => (Err(counter), None),
@@ -463,7 +458,8 @@ impl Core {
         let job = view.job;
         let disclosed = self.store.disclosure(job)?.is_some();
         let mut bag = bag(
-            (&restored.spec, restored.estimates),
+            &restored.spec,
+            restored.estimates,
             &view.user,
             view.submitted,
             disclosed,

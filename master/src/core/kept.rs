@@ -127,7 +127,7 @@ impl Core {
             return self.store.attempt_result(completion, ended);
         }
 
-        let bytes = self.store.keep_back(completion, ended, (&user, self.now))?;
+        let bytes = self.store.keep_back(completion, ended, &user, self.now)?;
         self.shelf.add(&user, bytes);
         self.shelf.stirred.insert(user.clone());
 

@@ -51,6 +51,7 @@ impl Core {
         if bag.terms.deadline.is_none() {
             return Ok(Ok(None));
         }
+
         match self.scheduler.would_admit(bag, self.now) {
             Ok(tested) => Ok(Ok(Some(Box::new(tested)))),
             Err(refused) => {

@@ -98,7 +98,7 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
                 continue;
             };
             let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
-            restored.put(from, part, (&below, &meaning), &mut file)?;
+            restored.put(from, part, &below, &meaning, &mut file)?;
         }
 
         return Ok(restored);
@@ -118,7 +118,8 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
         restored.put(
             from,
             part,
-            (&entry.name, &meaning),
+            &entry.name,
+            &meaning,
             &mut (&mut file).take(entry.size),
         )?;
 
@@ -151,7 +152,8 @@ impl Restored {
         &mut self,
         backup: &Path,
         part: &Path,
-        (name, meaning): (&str, &Meaning),
+        name: &str,
+        meaning: &Meaning,
         from: &mut impl Read,
     ) -> Result<(), OperationError> {
         let path = part.join(name.strip_prefix(&format!("{HOME}/")).unwrap_or(name));

@@ -143,7 +143,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             disclosed,
             dry_run,
         } => {
-            push(tx, &asker.submit(id, spec, (disclosed, dry_run)).await?)?;
+            push(tx, &asker.submit(id, spec, disclosed, dry_run).await?)?;
         }
         Request::Jobs { jobs, states } => {
             send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?;
@@ -199,9 +199,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         } => {
             push(
                 tx,
-                &asker
-                    .create_token((role, ttl, uses), name, approval)
-                    .await?,
+                &asker.create_token(role, ttl, uses, name, approval).await?,
             )?;
         }
         Request::Identities { names } => {

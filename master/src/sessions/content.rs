@@ -74,6 +74,7 @@ async fn give(
         _ => (!may_read(state, &peer.name, hash).await?)
             .then_some("no job that it may see needs this content"),
     };
+
     match refusal {
         None => content::serve_get(&state.blobs, tx, hash, offset).await,
         Some(why) => {

@@ -56,7 +56,8 @@ impl Writer {
         &mut self,
         completion: &Completion,
         ended: Time,
-        (user, now): (&str, Time),
+        user: &str,
+        now: Time,
     ) -> Result<u64, StoreError> {
         self.attempt_left(completion, ended)?;
         let AttemptId {

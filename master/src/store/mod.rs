@@ -202,6 +202,7 @@ impl StoreError {
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => crate::room::is_full(dir),
             _ => false,
         };
+
         if full {
             StoreError::Full {
                 dir: dir.to_owned(),

@@ -98,7 +98,8 @@ impl Promised {
 /// final state of the promise, which only an ended job has, and the limits of its attempts.
 pub(super) fn read(
     column: Option<Vec<u8>>,
-    (state, ended): (JobState, Option<Time>),
+    state: JobState,
+    ended: Option<Time>,
     tasks: &TaskCounts,
 ) -> Result<(Option<PromiseStatus>, Option<LimitsView>), StoreError> {
     let Some(bytes) = column else {

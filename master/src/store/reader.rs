@@ -300,7 +300,7 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
 
     let state = word::<JobState>(&row.get::<_, String>(3)?)?;
     let finished = row.get::<_, Option<i64>>(14)?.map(time);
-    let (promise, limits) = super::promise::read(row.get(17)?, (state, finished), &tasks)?;
+    let (promise, limits) = super::promise::read(row.get(17)?, state, finished, &tasks)?;
     Ok(JobView {
         job: JobId(row.get(0)?),
         name: row.get(1)?,

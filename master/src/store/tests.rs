@@ -415,7 +415,7 @@ fn executed(store: &mut Writer, tasks: u32) -> JobId {
         assert!(store.is_unrequested(id.task).unwrap());
         assert_eq!(
             store
-                .keep_back(&completion(id, index as u8), at, ("ann", at))
+                .keep_back(&completion(id, index as u8), at, "ann", at)
                 .unwrap(),
             2 + 9
         );

@@ -497,12 +497,14 @@ impl Writer {
             stderr: completion.stderr.clone(),
             files: completion.outputs.clone(),
         };
+
         let started = ended - (completion.ran + completion.suspended);
         let result = if result == AttemptResult::default() {
             None
         } else {
             Some(to_postcard(&result)?)
         };
+
         self.change(
             "UPDATE attempt SET started = ?, ended = ?, ran = ?, cpu = ?, suspended = ?, exit_code = ?, result = ?
              WHERE job = ? AND task = ? AND number = ?",

@@ -314,6 +314,7 @@ fn frontier(study: &Study) -> Result<Vec<(String, f64, f64, f64)>, GridError> {
             all.worst,
         ))
     };
+
     Ok(budgets.iter().filter_map(point).collect())
 }
 

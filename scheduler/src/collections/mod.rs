@@ -1,7 +1,6 @@
 //! Containers that the standard library lacks, each for one purpose.
 //!
 //! - [`dense`]: a map from numbers that were given out one after the other.
-//! - [`few`]: a list that mostly has one entry, which is stored inline.
 //! - [`gathered`]: a set of indices that come nearly in order.
 //! - [`heard`]: a table of bounded size that forgets the entry not observed for longest.
 //!
@@ -9,6 +8,5 @@
 //! that no decision can depend on the order of a hash.
 
 pub(crate) mod dense;
-pub(crate) mod few;
 pub(crate) mod gathered;
 pub(crate) mod heard;

@@ -190,7 +190,7 @@ impl Scheduler {
             .finish(&occupied, draft.iter().copied(), needs)
             .ok_or(Refused::NoHost)?;
         let offer = |finish, probation| {
-            let suffices = reckoner.suffices(bag, &lessons, &draft, (&occupied, deadline));
+            let suffices = reckoner.suffices(bag, &lessons, &draft, &occupied, deadline);
             let probability = suffices * self.probability(policy.name, finish, deadline, now);
             Ok(Some(Offer {
                 finish,
@@ -657,7 +657,8 @@ impl<'a> Reckoner<'a> {
         bag: &Bag,
         lessons: &Lessons,
         draft: &BagDraft,
-        (occupied, deadline): (&Calendar, Time),
+        occupied: &Calendar,
+        deadline: Time,
     ) -> f64 {
         let Some(Sequence { limits, done, .. }) = lessons.sequence() else {
             return 1.0;

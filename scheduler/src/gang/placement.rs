@@ -11,7 +11,6 @@ use common::view::JobState;
 use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::forecast::starts::counts;
-use crate::handlers::dispatch::Starter;
 use crate::policy::LimitSource;
 use crate::policy::ordering::Rank;
 use crate::policy::placement::PlacementView;
@@ -235,21 +234,14 @@ impl Scheduler {
             self.oust(host, TaskId::new(id, index), fx);
         }
 
-        let Some(job) = self.jobs.table.get_mut(&id) else {
+        let (mut starter, jobs) = self.starter();
+        let Some(job) = jobs.table.get_mut(&id) else {
             return;
         };
         if let Some(why) = job.take_waiting(index) {
-            Starter::of(
-                &mut self.hosts,
-                &self.settings,
-                &self.foresight,
-                self.now,
-                self.incarnation,
-            )
-            .start(job, index, host, why, fx);
+            starter.start(job, index, host, why, fx);
         }
-
-        self.jobs.lines.sync(job);
+        jobs.lines.sync(job);
     }
 
     /// Notes that a rank has no host, in `Gang::lacking`, and schedules a review for the case that

@@ -266,6 +266,7 @@ impl Scheduler {
                 now,
             )
         };
+
         match gang.holdout.map(WidthChoice::Hold).or_else(chosen)? {
             WidthChoice::Start(_) => Some([0.0; 3]),
             WidthChoice::Hold(held) => {

@@ -172,6 +172,7 @@ impl Scheduler {
             attempt,
             verdict,
         });
+
         if verdict == Verdict::Taken {
             if let Some(host) = self.hosts.get(host) {
                 host.finished += 1;
@@ -469,7 +470,7 @@ impl Scheduler {
                 continue;
             };
             job.numbers.insert(index, record.attempts);
-            for copy in record.live.iter() {
+            for copy in &record.live {
                 self.hosts.stop(
                     copy.host,
                     copy.attempt,

@@ -76,21 +76,15 @@ impl Scheduler {
             return;
         }
 
-        let Some(job) = self.jobs.table.get_mut(&id) else {
+        let (mut starter, jobs) = self.starter();
+        let Some(job) = jobs.table.get_mut(&id) else {
             return;
         };
         let Some(why) = job.take_waiting(index) else {
             return;
         };
-        Starter::of(
-            &mut self.hosts,
-            &self.settings,
-            &self.foresight,
-            self.now,
-            self.incarnation,
-        )
-        .start(job, index, host, why, fx);
-        self.jobs.lines.sync(job);
+        starter.start(job, index, host, why, fx);
+        jobs.lines.sync(job);
     }
 
     /// Assigns waiting tasks, and those whose primary attempt was lost, to free slots, job by job.
@@ -135,29 +129,19 @@ impl Scheduler {
     }
 
     fn place_tasks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
-        let quota = self
-            .jobs
-            .table
-            .get(&id)
-            .map_or(0, |job| self.jobs.lines.quota(job.rank));
-        let Some(job) = self.jobs.table.get_mut(&id) else {
+        let (mut starter, jobs) = self.starter();
+        let Some(job) = jobs.table.get_mut(&id) else {
             return false;
         };
-        let starter = Starter::of(
-            &mut self.hosts,
-            &self.settings,
-            &self.foresight,
-            self.now,
-            self.incarnation,
-        );
-        let mut starter = Starter { quota, ..starter };
+
+        starter.quota = jobs.lines.quota(job.rank);
         let again = if job.speculation.is_some() {
             starter.place_next(job, fx)
         } else {
             starter.place(job, fx)
         };
 
-        self.jobs.lines.sync(job);
+        jobs.lines.sync(job);
         again
     }
 
@@ -167,20 +151,12 @@ impl Scheduler {
         while !self.hosts.index.ready.is_empty()
             && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.copying, &asked)
         {
-            let Some(job) = self.jobs.table.get_mut(&rank.job) else {
+            let (mut starter, jobs) = self.starter();
+            let Some(job) = jobs.table.get_mut(&rank.job) else {
                 return;
             };
-            let foresight = &self.foresight;
-            Starter::of(
-                &mut self.hosts,
-                &self.settings,
-                foresight,
-                self.now,
-                self.incarnation,
-            )
-            .copy(job, fx);
-
-            self.jobs.lines.sync(job);
+            starter.copy(job, fx);
+            jobs.lines.sync(job);
             asked.pass(rank);
         }
     }
@@ -197,7 +173,7 @@ impl Scheduler {
             return;
         };
         let allowed = self.jobs.lines.shares.room(rank.user()).unwrap_or(u64::MAX);
-        let Some(job) = self.jobs.table.get_mut(&rank.job) else {
+        let Some(job) = self.jobs.table.get(&rank.job) else {
             return;
         };
         let fit = job.pace.fit(self.settings.prefetch_window);
@@ -246,21 +222,18 @@ impl Scheduler {
             .saturating_sub(host.in_slots() as u64)
             .min(share)
             .min(allowed);
+        let (mut starter, jobs) = self.starter();
+        let Some(job) = jobs.table.get_mut(&rank.job) else {
+            return;
+        };
         for _ in 0..room {
-            let Some((index, why)) = job.pop_for(id, &self.hosts) else {
+            let Some((index, why)) = job.pop_for(id, starter.hosts) else {
                 break;
             };
-            Starter::of(
-                &mut self.hosts,
-                &self.settings,
-                &self.foresight,
-                self.now,
-                self.incarnation,
-            )
-            .start(job, index, id, why, fx);
+            starter.start(job, index, id, why, fx);
         }
 
-        self.jobs.lines.sync(job);
+        jobs.lines.sync(job);
         if room > 0
             && let Some(host) = self.hosts.table.at_mut(&id)
             && host.watch.is_none()
@@ -315,25 +288,23 @@ pub(crate) struct Starter<'a> {
     pub(crate) quota: u64,
 }
 
-impl<'a> Starter<'a> {
-    pub(crate) fn of(
-        hosts: &'a mut Hosts,
-        settings: &'a Settings,
-        foresight: &'a Foresight,
-        now: Time,
-        incarnation: Incarnation,
-    ) -> Self {
-        Self {
-            hosts,
-            settings,
-            foresight,
-            now,
-            incarnation,
+impl Scheduler {
+    /// Returns the references for starting attempts, and the jobs beside them.
+    pub(crate) fn starter(&mut self) -> (Starter<'_>, &mut Jobs) {
+        let starter = Starter {
+            hosts: &mut self.hosts,
+            settings: &self.settings,
+            foresight: &self.foresight,
+            now: self.now,
+            incarnation: self.incarnation,
             most: None,
             quota: u64::MAX,
-        }
+        };
+        (starter, &mut self.jobs)
     }
+}
 
+impl Starter<'_> {
     pub(crate) fn scene<'s>(&'s self, job: &'s Job) -> Scene<'s> {
         job.scene(self.now, self.settings, self.hosts)
     }

@@ -1,43 +1,21 @@
 //! The live attempts of one host, by id. Most hosts have one or two; where many short tasks are
 //! prefetched, they come and go at the ends.
 
-use std::cmp::Ordering;
-
 use common::AttemptId;
+use smallvec::SmallVec;
 
-use crate::collections::few::Few;
 use crate::state::host::HostAttempt;
 
 /// Live attempts with each one's `HostAttempt`, in the order of their ids.
 #[derive(Debug, Default)]
 pub(crate) struct HostAttempts {
-    entries: Few<(AttemptId, HostAttempt)>,
+    entries: SmallVec<[(AttemptId, HostAttempt); 1]>,
 }
 
 impl HostAttempts {
     /// Returns the index of an attempt (`Ok`), or the one where it belongs (`Err`).
     fn find(&self, attempt: &AttemptId) -> Result<usize, usize> {
-        let mut low = 0;
-        let mut high = self.entries.len();
-        while low < high {
-            // The attempt is nearly always the first one.
-            let middle = if high - low <= 2 {
-                low
-            } else {
-                low.midpoint(high)
-            };
-            match self
-                .entries
-                .get(middle)
-                .map(|(there, _)| there.cmp(attempt))
-            {
-                Some(Ordering::Equal) => return Ok(middle),
-                Some(Ordering::Less) => low = middle + 1,
-                _ => high = middle,
-            }
-        }
-
-        Err(low)
+        self.entries.binary_search_by_key(attempt, |(id, _)| *id)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -52,7 +30,7 @@ impl HostAttempts {
 
     pub(crate) fn at_mut(&mut self, attempt: &AttemptId) -> Option<&mut HostAttempt> {
         let at = self.find(attempt).ok()?;
-        self.entries.at_mut(at).map(|(_, load)| load)
+        Some(&mut self.entries[at].1)
     }
 
     pub(crate) fn contains(&self, attempt: &AttemptId) -> bool {
@@ -62,18 +40,14 @@ impl HostAttempts {
     /// Adds an attempt, or replaces its load.
     pub(crate) fn insert(&mut self, attempt: AttemptId, load: HostAttempt) {
         match self.find(&attempt) {
-            Ok(at) => {
-                if let Some(entry) = self.entries.at_mut(at) {
-                    entry.1 = load;
-                }
-            }
+            Ok(at) => self.entries[at].1 = load,
             Err(at) => self.entries.insert(at, (attempt, load)),
         }
     }
 
     pub(crate) fn remove(&mut self, attempt: &AttemptId) -> Option<HostAttempt> {
         let at = self.find(attempt).ok()?;
-        self.entries.remove(at).map(|(_, load)| load)
+        Some(self.entries.remove(at).1)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&AttemptId, &HostAttempt)> {

@@ -79,7 +79,7 @@ impl Scheduler {
             "{task:?} neither waits nor runs"
         );
 
-        for copy in record.live.iter() {
+        for copy in &record.live {
             let host = self.hosts.table.get(&copy.host);
             let held = host.is_some_and(|host| host.books.contains(&copy.attempt));
             debug_assert!(held, "{:?} is unknown to {:?}", copy.attempt, copy.host);

@@ -273,6 +273,7 @@ impl Foresight {
         now: Time,
     ) -> f64 {
         let left_s = self.left_s(host, load, work, start_cost, now);
+
         if host.holds_still(load.phase) {
             let partly = host.owner.lets_run();
             let since = load

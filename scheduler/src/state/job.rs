@@ -9,8 +9,9 @@ use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
+use smallvec::SmallVec;
+
 use crate::collections::dense::Dense;
-use crate::collections::few::Few;
 use crate::collections::gathered::Gathered;
 use crate::policy::ordering::Rank;
 use crate::policy::plan::JobPlan;
@@ -120,7 +121,7 @@ pub(crate) struct TaskRecord {
     /// Executing attempts lost.
     pub(crate) losses: u32,
     /// Oldest first.
-    pub(crate) live: Few<LiveCopy>,
+    pub(crate) live: SmallVec<[LiveCopy; 1]>,
     /// Oldest first.
     pub(crate) ended: Vec<EndedCopy>,
     /// The attempt whose end made the task wait, and whether that end was a failure.
@@ -215,9 +216,7 @@ impl TaskRecord {
         let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else {
             return false;
         };
-        let Some(LiveCopy { host, primary, .. }) = self.live.remove(at) else {
-            return false;
-        };
+        let LiveCopy { host, primary, .. } = self.live.remove(at);
         let delivered = matches!(why, EndReason::Delivered(_));
         let returned = why.gives_back();
 
@@ -725,7 +724,7 @@ impl Job {
     /// Gives each running attempt a timeout, if the policy has timeouts.
     pub(crate) fn time_out_live(&mut self, now: Time) {
         for (index, record) in self.records.iter() {
-            for copy in record.live.iter() {
+            for copy in &record.live {
                 let timeout = self
                     .policy
                     .replication

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 
 use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
-use crate::handlers::dispatch::Starter;
 use crate::policy::ordering::Rank;
 use crate::prediction::lessons::FIRST_RUNS;
 use crate::prediction::reservation::{self, GapCandidate, LearnedLaw, RunTimes};
@@ -207,10 +206,8 @@ impl Scheduler {
             kept_for,
         } = slot;
         let left = until.since(self.now);
-        let Some(job) = self.jobs.table.get_mut(&filler.job) else {
-            return;
-        };
-        if job.take_waiting(filler.index).is_none() {
+        let job = self.jobs.table.get_mut(&filler.job);
+        if job.and_then(|job| job.take_waiting(filler.index)).is_none() {
             return;
         }
 
@@ -227,13 +224,10 @@ impl Scheduler {
             done,
             kept_for,
         });
-        let mut starter = Starter::of(
-            &mut self.hosts,
-            &self.settings,
-            &self.foresight,
-            self.now,
-            self.incarnation,
-        );
+        let (mut starter, jobs) = self.starter();
+        let Some(job) = jobs.table.get_mut(&filler.job) else {
+            return;
+        };
 
         // An owner's return ends the gap at a known time; a gang may start later than predicted, so
         // no limit is set.
@@ -245,18 +239,15 @@ impl Scheduler {
 
         let number = starter.start(job, filler.index, host, why, fx);
         if let Some(number) = number.filter(|_| kept_for.is_some()) {
-            let task = TaskId::new(filler.job, filler.index);
-            self.jobs.fillers.insert(
-                AttemptId {
-                    task,
-                    number,
-                    incarnation: self.incarnation,
-                },
-                host,
-            );
+            let attempt = AttemptId {
+                task: TaskId::new(filler.job, filler.index),
+                number,
+                incarnation: starter.incarnation,
+            };
+            jobs.fillers.insert(attempt, host);
         }
 
-        self.jobs.lines.sync(job);
+        jobs.lines.sync(job);
     }
 }
 

@@ -216,6 +216,7 @@ impl<'a> Elastic<'a> {
             held: self.held,
             bias,
         };
+
         match ruled.waits {
             WaitSource::Known => ruled
                 .width

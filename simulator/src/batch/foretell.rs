@@ -51,6 +51,7 @@ impl MethodQuality {
     ) -> Option<Self> {
         let accuracy = Accuracy::of(&pairs)?;
         widths_s.sort_by(f64::total_cmp);
+
         Some(Self {
             name,
             accuracy,

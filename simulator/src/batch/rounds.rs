@@ -230,6 +230,7 @@ impl RoundsWorld<'_> {
                 .map(|running| running.stay.processors)
                 .sum();
             let free = self.processors - used;
+
             let next = self
                 .planned
                 .iter()
@@ -244,10 +245,12 @@ impl RoundsWorld<'_> {
             if free == 0 || until <= self.now {
                 return;
             }
+
             let mut who: Vec<usize> = self.planned.iter().map(|planned| planned.job).collect();
             who.extend(&self.waiting);
             who.retain(|job| self.jobs[*job].processors <= free && !self.past[*job].trying);
             self.largest_first(&mut who);
+
             if let Some(job) = who
                 .iter()
                 .copied()

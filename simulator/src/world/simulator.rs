@@ -343,7 +343,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
                 });
             }
             ask::UserRequestKind::Drop(job) => {
-                self.step(Event::UnrequestedCancelled { job: JobId(*job) })
+                self.step(Event::UnrequestedCancelled { job: JobId(*job) });
             }
         }
         self.settled = self.is_settled();

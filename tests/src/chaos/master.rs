@@ -143,7 +143,8 @@ impl World {
             Path::new("/chaos/master"),
             now,
             &self.master.config,
-            (contents, &disk::Logs),
+            contents,
+            &disk::Logs,
             laws,
         ) {
             Ok(engine) => {
@@ -641,7 +642,8 @@ mod tests {
             dir,
             Time(TODAY),
             &config,
-            (contents, &disk::Logs),
+            contents,
+            &disk::Logs,
             ::master::SafetyRules::KEPT,
         );
         let started = engine.is_ok();

@@ -74,7 +74,8 @@ impl Asker {
         &self,
         id: RequestId,
         spec: Submission,
-        (disclosed, dry_run): (bool, bool),
+        disclosed: bool,
+        dry_run: bool,
     ) -> Result<Reply, NoAnswer> {
         let (spec, asked) = match spec {
             Submission::Inline(spec, asked) => (*spec, asked),

@@ -19,7 +19,9 @@ const MOST_AUDITED: u32 = 10_000;
 impl Asker {
     pub(in crate::sessions) async fn create_token(
         &self,
-        (role, ttl, uses): (Role, Span, u32),
+        role: Role,
+        ttl: Span,
+        uses: u32,
         name: String,
         approval: bool,
     ) -> Result<Reply, NoAnswer> {

@@ -154,12 +154,14 @@ impl<'a> MachineState<'a> {
         let Some(from_s) = self.quantile_s(self.free + 1, *least) else {
             return Vec::new();
         };
+
         let to_s = self
             .quantile_s(self.hosts(), *most)
             .map_or(NEVER_S, |most_s| most_s * (1.0 + 1e-9));
         let wider = ((to_s + 1.0) / (from_s + 1.0)).max(1.0);
         let place_s =
             |number: u32| (from_s + 1.0) * wider.powf(f64::from(number) / f64::from(PLACES)) - 1.0;
+
         let wanted = (self.hosts() - self.free) as usize;
         let at_least = |time_s: f64| {
             let mut law = self.law(wanted, time_s);
@@ -168,9 +170,11 @@ impl<'a> MachineState<'a> {
             }
             (time_s, law)
         };
+
         let laws: Vec<(f64, Vec<f64>)> = (0..=PLACES)
             .map(|number| at_least(place_s(number)))
             .collect();
+
         let between = |hosts: usize, part: f64| {
             let after = laws.partition_point(|(_, law)| law[hosts] < part);
             let (time_s, law) = laws.get(after)?;
@@ -182,6 +186,7 @@ impl<'a> MachineState<'a> {
                     + (part - before[hosts]) / (law[hosts] - before[hosts]) * (time_s - before_s),
             )
         };
+
         (1..=wanted)
             .map(|hosts| parts.map(|part| between(hosts, part)))
             .collect()

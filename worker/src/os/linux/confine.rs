@@ -65,6 +65,7 @@ pub(super) fn wrap(
             word: None,
         })
     };
+
     match confines.level {
         Confinement::Process => bare(as_account(confines, dir, Cage::default())?, program, argv),
         Confinement::Landlock => {

@@ -149,6 +149,7 @@ impl RunningWatcher {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
+
         Ok(Self {
             child,
             socket,
