@@ -35,6 +35,7 @@ use crate::owner::sensors::{self, Sighted, Timeouts};
 use crate::owner::{self, hour};
 use crate::record::Look;
 use crate::record::book::{Book, DueIntervals};
+use crate::seats::Seats;
 use crate::session::{self, SessionEvent, Uplink};
 use crate::share::{Gauge, ProcessorTimes, UpTime};
 use crate::spool::blobs::Blobs;
@@ -158,6 +159,7 @@ pub async fn run(
         master,
         config.clone(),
         force,
+        Seats::new(facts.slots as usize, os::cores()),
     );
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     facts.confinement = level;
@@ -251,6 +253,13 @@ async fn measure(name: &str, config: &Config) -> (HostFacts, HostSize) {
         memory_per_task: config.memory_limit_bytes,
     };
     facts.slots = config.owner.slots_idle(&room);
+    if facts.slots < slots {
+        tracing::warn!(
+            asked = slots,
+            given = facts.slots,
+            "fewer slots than asked for: cpu_limit, or memory_share_idle with memory_limit_bytes, allows no more"
+        );
+    }
     (facts, room)
 }
 
