@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::content::{BlobRef, Content};
-use crate::host::YieldReason;
+use crate::host::{Confinement, YieldReason};
 use crate::ids::AttemptId;
 use crate::path::PortablePath;
 use crate::time::Span;
@@ -143,6 +143,41 @@ pub struct Completion {
     pub stderr: Stream,
     /// The files that match its expected outputs.
     pub outputs: Vec<OutputFile>,
+    /// The confinement of its command, where that may be why it failed.
+    pub confined: Option<Confined>,
+}
+
+/// The confinement under which a command failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confined {
+    /// Its level.
+    pub level: Confinement,
+    /// Whether it could use the network.
+    pub network: bool,
+}
+
+impl Confined {
+    /// Returns the confinement if it kept anything from the command that programs ask for.
+    pub fn of(level: Confinement, network: bool) -> Option<Self> {
+        (level == Confinement::Landlock || level > Confinement::Landlock && !network)
+            .then_some(Self { level, network })
+    }
+}
+
+impl fmt::Display for Confined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its host confined it by {}", self.level)?;
+        if !self.network {
+            write!(f, ", without network (submit --network)")?;
+        }
+        if self.level == Confinement::Landlock {
+            write!(
+                f,
+                ", without shared memory, which Python's multiprocessing needs (submit --confinement namespace)"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// The time that an attempt took, for one whose result is of no use any more.

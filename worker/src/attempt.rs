@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use common::attempt::Confined;
 use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
@@ -95,6 +96,7 @@ struct StartedCommand {
     process: Process,
     keeper: Option<Keeper>,
     seat: Seat,
+    confined: Option<Confined>,
 }
 
 /// The function that reports an event to the worker's loop.
@@ -237,6 +239,7 @@ impl Workshop {
             process,
             keeper,
             seat,
+            confined: Confined::of(launch.confines.level, launch.confines.network),
         };
         self.follow(id, started, (dir, wanted), orders, say).await
     }
@@ -395,6 +398,7 @@ impl Workshop {
             mut process,
             keeper,
             mut seat,
+            confined,
         } = started;
         let limit = self.config.stream_limit_bytes;
         let mut out = StreamCapture::new(
@@ -444,7 +448,10 @@ impl Workshop {
             (None, ProcessStatus::Exited(code)) => Outcome::Exited(code),
             (None, ProcessStatus::Signalled(signal)) => Outcome::Signalled(signal),
         };
-        Ok(self.gather(outcome, cpu, (out, err), dir, wanted).await)
+        let failed = matches!(outcome, Outcome::Exited(_) | Outcome::Signalled(_));
+        let mut ending = self.gather(outcome, cpu, (out, err), dir, wanted).await;
+        ending.confined = confined.filter(|_| failed);
+        Ok(ending)
     }
 
     fn disk_limits(&self) -> DiskLimits {
