@@ -242,3 +242,21 @@ impl Completion {
         streams.chain(self.outputs.iter().map(|o| o.blob))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_confined_a_command_is_said_where_it_kept_something_from_it() {
+        let said = |level, network| Confined::of(level, network).map(|c| c.to_string());
+        assert_eq!(said(Confinement::Process, false), None);
+        assert_eq!(said(Confinement::Namespace, true), None);
+        assert_eq!(
+            said(Confinement::Namespace, false).as_deref(),
+            Some("its host confined it by namespace, without network (submit --network)")
+        );
+        let landlock = said(Confinement::Landlock, true).unwrap();
+        assert!(landlock.contains("multiprocessing") && !landlock.contains("--network"));
+    }
+}
