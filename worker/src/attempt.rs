@@ -115,7 +115,6 @@ impl Workshop {
         master: watch::Receiver<Option<Connection>>,
         config: Config,
         force: InForce,
-        seats: Arc<Seats>,
     ) -> io::Result<Self> {
         empty(&root)?;
         link::files::private_dir(&root)?;
@@ -123,6 +122,7 @@ impl Workshop {
             files::let_through(&root)?;
         }
 
+        let slots = config.slots_here() as usize;
         Ok(Self {
             launcher,
             cache,
@@ -131,7 +131,7 @@ impl Workshop {
             root,
             config,
             force,
-            seats,
+            seats: Seats::new(slots, os::cores()),
             serial: AtomicU64::new(0),
         })
     }

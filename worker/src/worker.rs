@@ -35,7 +35,6 @@ use crate::owner::sensors::{self, Sighted, Timeouts};
 use crate::owner::{self, hour};
 use crate::record::Look;
 use crate::record::book::{Book, DueIntervals};
-use crate::seats::Seats;
 use crate::session::{self, SessionEvent, Uplink};
 use crate::share::{Gauge, ProcessorTimes, UpTime};
 use crate::spool::blobs::Blobs;
@@ -140,6 +139,7 @@ pub async fn run(
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
     let (mut facts, room) = measure(&identity.link.name, &config).await;
+    config.slots = facts.slots;
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(
         &dir.join("cache"),
@@ -159,7 +159,6 @@ pub async fn run(
         master,
         config.clone(),
         force,
-        Seats::new(facts.slots as usize, os::cores()),
     );
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     facts.confinement = level;
@@ -731,7 +730,7 @@ impl Shell {
             Action::Freeze(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Freeze)),
             Action::Thaw(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Thaw)),
             Action::Terminate(id) => {
-                self.order(id, AttemptOrder::Tree(os::ProcessOrder::Terminate))
+                self.order(id, AttemptOrder::Tree(os::ProcessOrder::Terminate));
             }
             Action::Kill(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Kill)),
             Action::Save(id) => self.order(id, AttemptOrder::Save),
