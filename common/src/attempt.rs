@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::content::{BlobRef, Content};
-use crate::host::YieldReason;
+use crate::host::{Confinement, YieldReason};
 use crate::ids::AttemptId;
 use crate::path::PortablePath;
 use crate::time::Span;
@@ -143,6 +143,41 @@ pub struct Completion {
     pub stderr: Stream,
     /// The files that match its expected outputs.
     pub outputs: Vec<OutputFile>,
+    /// The confinement of its command, where that may be why it failed.
+    pub confined: Option<Confined>,
+}
+
+/// The confinement under which a command failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confined {
+    /// Its level.
+    pub level: Confinement,
+    /// Whether it could use the network.
+    pub network: bool,
+}
+
+impl Confined {
+    /// Returns the confinement if it kept anything from the command that programs ask for.
+    pub fn of(level: Confinement, network: bool) -> Option<Self> {
+        (level == Confinement::Landlock || level > Confinement::Landlock && !network)
+            .then_some(Self { level, network })
+    }
+}
+
+impl fmt::Display for Confined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its host confined it by {}", self.level)?;
+        if !self.network {
+            write!(f, ", without network (submit --network)")?;
+        }
+        if self.level == Confinement::Landlock {
+            write!(
+                f,
+                ", without shared memory, which Python's multiprocessing needs (submit --confinement namespace)"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// The time that an attempt took, for one whose result is of no use any more.
@@ -205,5 +240,23 @@ impl Completion {
             .into_iter()
             .filter_map(|s| s.content.blob());
         streams.chain(self.outputs.iter().map(|o| o.blob))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_confined_a_command_is_said_where_it_kept_something_from_it() {
+        let said = |level, network| Confined::of(level, network).map(|c| c.to_string());
+        assert_eq!(said(Confinement::Process, false), None);
+        assert_eq!(said(Confinement::Namespace, true), None);
+        assert_eq!(
+            said(Confinement::Namespace, false).as_deref(),
+            Some("its host confined it by namespace, without network (submit --network)")
+        );
+        let landlock = said(Confinement::Landlock, true).unwrap();
+        assert!(landlock.contains("multiprocessing") && !landlock.contains("--network"));
     }
 }

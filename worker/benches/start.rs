@@ -82,6 +82,7 @@ impl Way {
             env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
             dir: dir.as_os_str().to_owned(),
             stdin: None,
+            processors: Vec::new(),
             limits: AttemptLimits {
                 processes,
                 ..AttemptLimits::default()

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use common::attempt::Confined;
 use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
@@ -29,6 +30,7 @@ use crate::config::Config;
 use crate::confinement::InForce;
 use crate::machine::{AttemptEnding, MachineEvent};
 use crate::os::{self, Confines, Launch, Launcher, Process, ProcessStatus, WatcherReport, files};
+use crate::seats::{Seat, Seats};
 use crate::spool::blobs::Blobs;
 use capture::StreamCapture;
 use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
@@ -41,6 +43,19 @@ pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
 /// The time to read on after the whole process tree has ended. Only a foreign process can hold the
 /// pipes open then.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The variables that tell libraries and languages how many threads to compute with: as many as the
+/// command has processors.
+const THREADS: [&str; 8] = [
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "RAYON_NUM_THREADS",
+    "GOMAXPROCS",
+    "JULIA_NUM_THREADS",
+];
 
 /// The number of times that inputs found damaged in the cache are fetched before the attempt fails.
 const CACHE_TRIES: u32 = 3;
@@ -72,7 +87,16 @@ pub(crate) struct Workshop {
     root: PathBuf,
     config: Config,
     force: InForce,
+    seats: Arc<Seats>,
     serial: AtomicU64,
+}
+
+/// A command that was started, and what belongs to it.
+struct StartedCommand {
+    process: Process,
+    keeper: Option<Keeper>,
+    seat: Seat,
+    confined: Option<Confined>,
 }
 
 /// The function that reports an event to the worker's loop.
@@ -98,6 +122,7 @@ impl Workshop {
             files::let_through(&root)?;
         }
 
+        let slots = config.slots_here() as usize;
         Ok(Self {
             launcher,
             cache,
@@ -106,6 +131,7 @@ impl Workshop {
             root,
             config,
             force,
+            seats: Seats::new(slots, os::cores()),
             serial: AtomicU64::new(0),
         })
     }
@@ -195,7 +221,8 @@ impl Workshop {
             _ => return Err(Dropped),
         }
 
-        let launch = self.launch(&command, dir, confines);
+        let seat = self.seats.take();
+        let launch = self.launch(&command, dir, confines, &seat);
         let process = match self
             .launcher
             .launch(&launch, command.keep_stdout, command.keep_stderr)
@@ -208,8 +235,13 @@ impl Workshop {
         };
 
         let keeper = checkpoint.map(|checkpoint| self.keeper(id, checkpoint, dir, say));
-        self.follow(id, process, keeper, (dir, wanted), orders, say)
-            .await
+        let started = StartedCommand {
+            process,
+            keeper,
+            seat,
+            confined: Confined::of(launch.confines.level, launch.confines.network),
+        };
+        self.follow(id, started, (dir, wanted), orders, say).await
     }
 
     /// Places the checkpoint that the attempt starts from. If it is unusable, reports that the
@@ -320,7 +352,7 @@ impl Workshop {
         Ok(here)
     }
 
-    fn launch(&self, command: &Command, dir: &Path, confines: Confines) -> Launch {
+    fn launch(&self, command: &Command, dir: &Path, confines: Confines, seat: &Seat) -> Launch {
         let home = dir.to_string_lossy().into_owned();
         let progress = dir.join(PROGRESS_FILE).to_string_lossy().into_owned();
         let ours = [
@@ -334,9 +366,11 @@ impl Workshop {
         let saves = command.checkpoint.is_some();
         let state = saves.then(|| dir.join(CHECKPOINT_DIR).to_string_lossy().into_owned());
         let state = state.map(|state| ("DESKGRID_CHECKPOINT_DIR", state));
+        let threads = THREADS.map(|variable| (variable, seat.threads().to_string()));
         let ours = ours
             .into_iter()
             .chain(state)
+            .chain(threads)
             .map(|(key, value)| (key.to_owned(), value));
         let env: BTreeMap<String, String> = ours.chain(command.env.iter().cloned()).collect();
 
@@ -345,6 +379,7 @@ impl Workshop {
             env: env.into_iter().collect(),
             dir: dir.as_os_str().to_owned(),
             stdin: command.stdin.as_ref().map(|path| path.as_str().to_owned()),
+            processors: seat.processors().to_vec(),
             limits: self.config.limits(),
             confines,
         }
@@ -354,12 +389,17 @@ impl Workshop {
     async fn follow(
         &self,
         id: AttemptId,
-        mut process: Process,
-        keeper: Option<Keeper>,
+        started: StartedCommand,
         (dir, wanted): (&Path, ExpectedOutputs),
         orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
     ) -> Result<AttemptEnding, Dropped> {
+        let StartedCommand {
+            mut process,
+            keeper,
+            mut seat,
+            confined,
+        } = started;
         let limit = self.config.stream_limit_bytes;
         let mut out = StreamCapture::new(
             process.stdout.take(),
@@ -374,7 +414,7 @@ impl Workshop {
         let end = {
             let pumps = async { tokio::join!(out.pump(), err.pump()) };
             let over = self.disk_limits().until_exceeded(dir.to_owned());
-            let end = drive(&mut process, keeper.as_ref(), orders, over);
+            let end = drive(&mut process, keeper.as_ref(), &mut seat, orders, over);
             tokio::pin!(pumps, end);
 
             let (end, pumped) = tokio::select! {
@@ -390,6 +430,8 @@ impl Workshop {
         };
         let (end, save) = end;
 
+        // Before the next command is started in the slot.
+        drop(seat);
         say(MachineEvent::Exited(id));
         if let Some(keeper) = keeper.filter(|_| save) {
             keeper.finish().await;
@@ -406,7 +448,10 @@ impl Workshop {
             (None, ProcessStatus::Exited(code)) => Outcome::Exited(code),
             (None, ProcessStatus::Signalled(signal)) => Outcome::Signalled(signal),
         };
-        Ok(self.gather(outcome, cpu, (out, err), dir, wanted).await)
+        let failed = matches!(outcome, Outcome::Exited(_) | Outcome::Signalled(_));
+        let mut ending = self.gather(outcome, cpu, (out, err), dir, wanted).await;
+        ending.confined = confined.filter(|_| failed);
+        Ok(ending)
     }
 
     fn disk_limits(&self) -> DiskLimits {
@@ -504,6 +549,7 @@ enum End {
 async fn drive(
     process: &mut Process,
     keeper: Option<&Keeper>,
+    seat: &mut Seat,
     orders: &mut UnboundedReceiver<AttemptOrder>,
     too_much: impl Future<Output = String>,
 ) -> (End, bool) {
@@ -528,8 +574,13 @@ async fn drive(
             order = orders.recv(), if open => match order {
                 Some(AttemptOrder::Tree(order)) => {
                     process.order(order);
-                    if order == os::ProcessOrder::Thaw {
-                        keeper.into_iter().for_each(Keeper::thawed);
+                    match order {
+                        os::ProcessOrder::Freeze => seat.computes(false),
+                        os::ProcessOrder::Thaw => {
+                            seat.computes(true);
+                            keeper.into_iter().for_each(Keeper::thawed);
+                        }
+                        os::ProcessOrder::Terminate | os::ProcessOrder::Kill => {}
                     }
                 }
                 Some(AttemptOrder::Save) => save = true,

@@ -16,7 +16,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream};
+use common::attempt::{Confined, HeldAttempt, OutputFile, Phase, Spent, Stream};
 use common::checkpoint::Saving;
 use common::host::OwnerState;
 use common::wire::worker::{Assignment, Command, Errand};
@@ -80,6 +80,8 @@ pub struct AttemptEnding {
     pub stderr: Stream,
     /// The output files that were collected.
     pub outputs: Vec<OutputFile>,
+    /// The confinement of its command, where that may be why it failed.
+    pub confined: Option<Confined>,
 }
 
 impl AttemptEnding {
@@ -91,6 +93,7 @@ impl AttemptEnding {
             stdout: Stream::default(),
             stderr: Stream::default(),
             outputs: Vec::new(),
+            confined: None,
         }
     }
 }
@@ -611,6 +614,7 @@ impl Machine {
             stdout,
             stderr,
             outputs,
+            confined,
         } = ending;
 
         let (ran, suspended) = times;
@@ -623,6 +627,7 @@ impl Machine {
             stdout,
             stderr,
             outputs,
+            confined,
         }));
     }
 

@@ -139,6 +139,7 @@ pub async fn run(
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
     let (mut facts, room) = measure(&identity.link.name, &config).await;
+    config.slots = facts.slots;
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(
         &dir.join("cache"),
@@ -251,6 +252,13 @@ async fn measure(name: &str, config: &Config) -> (HostFacts, HostSize) {
         memory_per_task: config.memory_limit_bytes,
     };
     facts.slots = config.owner.slots_idle(&room);
+    if facts.slots < slots {
+        tracing::warn!(
+            asked = slots,
+            given = facts.slots,
+            "fewer slots than asked for: cpu_limit, or memory_share_idle with memory_limit_bytes, allows no more"
+        );
+    }
     (facts, room)
 }
 

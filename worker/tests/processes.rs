@@ -142,6 +142,7 @@ impl Bench {
             env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
             dir: self.dir.path().as_os_str().to_owned(),
             stdin: None,
+            processors: Vec::new(),
             limits: AttemptLimits::default(),
             confines: Confines::default(),
         }
@@ -623,6 +624,7 @@ async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
         env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
         dir: dir.as_os_str().to_owned(),
         stdin: None,
+        processors: Vec::new(),
         limits: AttemptLimits::default(),
         confines: Confines::default(),
     };

@@ -37,6 +37,7 @@ macro_rules! tests {
 
 const TESTS: &[(&str, Test)] = tests![
     a_command_runs_with_its_inputs_and_delivers_its_outputs,
+    a_command_sees_the_processors_of_its_slot_and_is_told_how_many,
     what_is_not_acknowledged_is_delivered_again_over_the_next_connection,
     a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest,
     the_owner_freezes_everything_and_gets_the_backlog_off_the_host,
@@ -153,6 +154,44 @@ async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
     // The blob goes with its completion; both are the spool's business alone by now.
     let spooled = BlobStore::open(&master.home().join("spool/blobs")).unwrap();
     until(|| spooled.list().unwrap().is_empty()).await;
+}
+
+async fn a_command_sees_the_processors_of_its_slot_and_is_told_how_many() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let look =
+        "grep Cpus_allowed_list: /proc/self/status; echo $OMP_NUM_THREADS $GOMAXPROCS; nproc";
+    let mut work = [sh(1, look), sh(2, look)];
+    work.iter_mut().for_each(|w| command(w).keep_stdout = true);
+    command(&mut work[1]).env = vec![("GOMAXPROCS".to_owned(), "7".to_owned())];
+    worker.assign(work.into()).await;
+
+    let mut said = Vec::new();
+    while said.len() < 2 {
+        for done in worker.delivered().await {
+            assert_eq!(done.outcome, Outcome::Succeeded);
+            let Content::Inline(text) = done.stdout.content else {
+                panic!("{:?}", done.stdout)
+            };
+            said.push((done.attempt, String::from_utf8(text.to_vec()).unwrap()));
+        }
+    }
+    said.sort();
+
+    // Two slots: on one processor each, or on a core each where there are more.
+    let words: Vec<Vec<&str>> = said
+        .iter()
+        .map(|(_, t)| t.split_whitespace().collect())
+        .collect();
+    for words in &words {
+        assert_eq!(words[2], words[4], "{said:?}");
+    }
+    assert_eq!(words[0][3], words[0][2]);
+    assert_eq!(words[1][3], "7");
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert_ne!(words[0][1], words[1][1], "{said:?}");
+    }
 }
 
 async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() {

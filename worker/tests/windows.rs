@@ -110,6 +110,7 @@ fn launch(dir: &std::path::Path, part: &str) -> Launch {
         ],
         dir: dir.as_os_str().to_owned(),
         stdin: None,
+        processors: Vec::new(),
         limits: Limits::default(),
         confines: Confines::default(),
     }

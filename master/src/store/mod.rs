@@ -33,7 +33,7 @@ mod year;
 
 use std::path::{Path, PathBuf};
 
-use common::attempt::{OutputFile, Stream};
+use common::attempt::{Confined, OutputFile, Stream};
 use common::token::Role;
 use common::{HostId, Time};
 use rusqlite::{Connection, OpenFlags};
@@ -120,6 +120,8 @@ pub(crate) struct AttemptResult {
     pub(crate) stderr: Stream,
     /// The collected output files.
     pub(crate) files: Vec<OutputFile>,
+    /// The confinement of the command, where that may be why it failed.
+    pub(crate) confined: Option<Confined>,
 }
 
 /// An identity: a worker, user or admin that has a certificate.

@@ -196,9 +196,21 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
     let removed = row.get::<_, Option<i64>>(20)?.map(time);
     let gone =
         removed.map(|_| "what it left was removed before anybody had requested it".to_owned());
+    let result = row
+        .get::<_, Option<Vec<u8>>>(15)?
+        .map(|bytes| from_postcard(&bytes))
+        .transpose();
+    let result =
+        result.map_err(|error: StoreError| error.of(|| format!("what attempt {attempt} left")));
+
+    let confined = result
+        .as_ref()
+        .ok()
+        .and_then(|result: &Option<AttemptResult>| result.as_ref()?.confined);
     let said = [
         Some(start_why),
         end_why,
+        confined.map(|confined| confined.to_string()),
         judgement.map(|judgement| judgement.to_string()),
         gone,
     ];
@@ -224,13 +236,6 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
     };
 
     let counts = super::results::counts(judgement, attempt.number);
-    let result = row
-        .get::<_, Option<Vec<u8>>>(15)?
-        .map(|bytes| from_postcard(&bytes))
-        .transpose();
-    let result =
-        result.map_err(|error: StoreError| error.of(|| format!("what attempt {attempt} left")));
-
     Ok(AttemptRow {
         host: HostId(row.get(3)?),
         view,

@@ -496,6 +496,7 @@ impl Writer {
             stdout: completion.stdout.clone(),
             stderr: completion.stderr.clone(),
             files: completion.outputs.clone(),
+            confined: completion.confined,
         };
 
         let started = ended - (completion.ran + completion.suspended);

@@ -192,6 +192,7 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
         env: vec![("PATH".to_owned(), path.to_owned())],
         dir: dir.as_os_str().to_owned(),
         stdin: None,
+        processors: Vec::new(),
         limits: AttemptLimits::default(),
         confines,
     };

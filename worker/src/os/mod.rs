@@ -13,15 +13,16 @@ pub mod windows;
 pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    Accounts, DirWatch, account, awake, boot_id, close_inherited, enlarge, files, is_root,
+    Accounts, DirWatch, account, awake, boot_id, close_inherited, cores, enlarge, files, is_root,
     landlock_version, since_boot, spawner_main, this_program, thread_cpu,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};
 #[cfg(windows)]
 pub(crate) use windows::{
-    Accounts, DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, enlarge, files,
-    is_root, landlock_version, since_boot, spawner_main, this_program, thread_cpu, whole_path,
+    Accounts, DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, cores, enlarge,
+    files, is_root, landlock_version, since_boot, spawner_main, this_program, thread_cpu,
+    whole_path,
 };
 #[cfg(windows)]
 pub use windows::{Grounds, Launcher, Output, Process, Survey};
@@ -83,6 +84,8 @@ pub struct Launch {
     pub dir: OsString,
     /// The file that becomes standard input, below the directory; `None`: empty input.
     pub stdin: Option<String>,
+    /// The processors that it is bound to, by number; none: all of the worker's.
+    pub processors: Vec<u32>,
     /// The limits of its resources.
     pub limits: AttemptLimits,
     /// Its confinement.

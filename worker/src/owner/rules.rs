@@ -258,9 +258,14 @@ impl OwnerRules {
         limit(self.evict_after_s)
     }
 
-    /// Returns the number of slots for tasks while the owner is away: at least one.
+    /// Returns the number of slots for tasks while the owner is away: at least one, and more than
+    /// processors if the owner asks for them and gives all processors.
     pub fn slots_idle(&self, room: &HostSize) -> u32 {
-        let processors = (self.cpu_limit * f64::from(room.cores)).floor() as u32;
+        let processors = if self.cpu_limit < 1.0 {
+            (self.cpu_limit * f64::from(room.cores)).floor() as u32
+        } else {
+            u32::MAX
+        };
         room.slots
             .min(processors)
             .min(fitting(self.memory_share_idle, room))
@@ -437,6 +442,8 @@ mod tests {
             ..rules.clone()
         };
         assert_eq!((half.slots_idle(&room), half.slots_in_use(&room)), (4, 4));
+        let many = HostSize { slots: 20, ..room };
+        assert_eq!((rules.slots_idle(&many), half.slots_idle(&many)), (20, 4));
 
         let little = OwnerRules {
             cpu_limit: 0.01,

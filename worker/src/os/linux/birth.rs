@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
 use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use seccompiler::sock_filter;
 
 use super::confine::{MOST, Mask, Place};
@@ -53,6 +54,8 @@ pub(super) struct Birth<'a> {
     /// The files of the control groups that it enters by writing to them.
     pub doors: &'a [File],
     pub cage: &'a Cage,
+    /// The processors that it is bound to.
+    pub processors: Option<CpuSet>,
 }
 
 /// The reason why a program was not reached.
@@ -87,6 +90,7 @@ struct BirthPlan<'a> {
     stdio: [libc::c_int; 3],
     doors: *const libc::c_int,
     doors_count: usize,
+    processors: Option<CpuSet>,
     account: Option<(u32, u32)>,
     mask: Option<&'a Mask>,
     no_capabilities: bool,
@@ -143,6 +147,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         stdio: [stdio.stdin, stdio.stdout, stdio.stderr].map(|fd| fd.as_raw_fd()),
         doors: doors.as_ptr(),
         doors_count: doors.len(),
+        processors: birth.processors,
         account: cage.account,
         mask: cage.mask.as_ref(),
         no_capabilities: cage.no_capabilities,
@@ -206,6 +211,10 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
         libc::setsid();
         lower_session();
         lower_priorities();
+        // A container may forbid it; then it uses any.
+        if let Some(set) = &plan.processors {
+            let _ = sched_setaffinity(None, set);
+        }
 
         if enter_groups(plan) {
             for (number, fd) in plan.stdio.iter().enumerate() {

@@ -15,6 +15,7 @@ use rustix::process::{Gid, Pid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 use super::birth::{Birth, NotBorn, Stdio, spawn};
 use super::cgroup::Room;
 use super::confine::{Filters, Wrapped, WrapperStatus, wrap};
+use super::processors::set_of;
 use super::program;
 use crate::os::{AttemptLimits, Launch};
 
@@ -97,6 +98,7 @@ pub(super) fn start(
         stdio,
         doors: &doors,
         cage: &cage,
+        processors: set_of(&launch.processors),
     };
     let born = match spawn(&birth) {
         Err(NotBorn::Groups(_)) => {

@@ -246,6 +246,11 @@ pub(crate) fn thread_cpu() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
+/// Returns no processors: commands are not bound to any here.
+pub(crate) fn cores() -> Vec<Vec<u32>> {
+    Vec::new()
+}
+
 /// Whether this worker could give its tasks an account: never.
 pub(crate) fn is_root() -> bool {
     false

@@ -178,6 +178,7 @@ fn completion(outcome: Outcome) -> Completion {
             blob: blob(3),
             executable: true,
         }],
+        confined: None,
     }
 }
 
