@@ -74,13 +74,14 @@ impl Drop for Seat {
     }
 }
 
-/// Divides the cores among the slots: a whole core for each if there are as many, else a processor
-/// for each, siblings last. The first processors, which serve most of the host's devices, are used
-/// last.
-fn divide(slots: usize, mut cores: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
-    cores.reverse();
-    if slots <= cores.len() {
-        cores.truncate(slots.max(1));
+/// Divides the cores among the slots: a core for each if there are as many, else a processor for
+/// each, siblings last. With fewer slots than cores nothing is bound: other workers on the host
+/// would bind theirs to the same cores while others are idle.
+fn divide(slots: usize, cores: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+    if slots < cores.len() {
+        return Vec::new();
+    }
+    if slots == cores.len() {
         return cores;
     }
 
@@ -98,11 +99,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_has_a_whole_core_where_there_are_enough_else_a_processor() {
+    fn slots_share_the_cores_out_where_there_are_enough_slots_for_all() {
         let four = || vec![vec![0, 4], vec![1, 5], vec![2, 6], vec![3, 7]];
-        assert_eq!(divide(2, four()), [[3, 7], [2, 6]]);
-        assert_eq!(divide(4, four()).len(), 4);
-        assert_eq!(divide(5, four()), [[3], [2], [1], [0], [7]]);
+        assert!(divide(2, four()).is_empty());
+        assert_eq!(divide(4, four()), four());
+        assert_eq!(divide(5, four()), [[0], [1], [2], [3], [4]]);
         assert_eq!(divide(100, four()).len(), 8);
         assert!(divide(2, Vec::new()).is_empty());
     }
