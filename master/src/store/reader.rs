@@ -207,10 +207,14 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         .as_ref()
         .ok()
         .and_then(|result: &Option<AttemptResult>| result.as_ref()?.confined);
+    // Beside the start, not the end: by that failures are summed up.
+    let start_why = match confined {
+        Some(confined) => format!("{start_why}, {confined}"),
+        None => start_why,
+    };
     let said = [
         Some(start_why),
         end_why,
-        confined.map(|confined| confined.to_string()),
         judgement.map(|judgement| judgement.to_string()),
         gone,
     ];

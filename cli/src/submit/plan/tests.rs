@@ -547,9 +547,7 @@ fn bad_job_files_name_the_line_and_the_key() {
     let wrong = |text: &str| desk.wrong(&["--job-file", &desk.file("job.toml", text)]);
     let text = wrong("name = \"x\"\nretires = 3\n");
     assert!(
-        text.contains("line 2 of the job file")
-            && text.contains("`retires`")
-            && text.contains("`retries`"),
+        text.contains("line 2 of ") && text.contains("`retires`") && text.contains("`retries`"),
         "{text}"
     );
 
