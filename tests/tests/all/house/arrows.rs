@@ -40,6 +40,7 @@ const PURE: [(&str, &[&str]); 3] = [
             "common",
             "rand_chacha",
             "serde",
+            "smallvec",
             "statrs",
             "thiserror",
             "tracing",
@@ -200,19 +201,9 @@ const SCHEDULER: [(&str, &[&str]); 13] = [
     ("disclosed", &["protocol", "policy", "state"]),
     (
         "gang",
-        &[
-            "prediction",
-            "protocol",
-            "policy",
-            "state",
-            "forecast",
-            "handlers",
-        ],
+        &["prediction", "protocol", "policy", "state", "forecast"],
     ),
-    (
-        "windows",
-        &["prediction", "protocol", "policy", "state", "handlers"],
-    ),
+    ("windows", &["prediction", "protocol", "policy", "state"]),
     (
         "faults",
         &["protocol", "policy", "state", "forecast", "handlers"],
