@@ -107,7 +107,7 @@ fn a_scenario_may_name_any_policy_that_tells_disclosed_tasks_apart() {
 }
 
 #[test]
-fn a_scenario_says_what_becomes_of_what_makes_room() {
+fn a_scenario_reports_the_fate_of_preempted_tasks() {
     // At 14 s the other user's second set takes the place of a disclosed task of 20 s, of which 9
     // are done; its user wants it at 21 s.
     let told = |frozen: u32, keep: bool| {

@@ -233,7 +233,7 @@ mod tests {
         /// Compares with `BTreeMap`: numbers near each other, far apart and at the ends, inserted
         /// and removed in any order.
         #[test]
-        fn it_does_what_an_ordered_map_does(
+        fn a_dense_map_behaves_like_an_ordered_map(
             steps in proptest::collection::vec(
                 (0..4_u8, prop_oneof![0..80_u32, 1_000..1_040_u32, u32::MAX - 20..=u32::MAX], any::<u8>()),
                 0..300,

@@ -83,7 +83,7 @@ mod tests {
         /// Compares with `IdSet`: indices in any order, some of them present at the begin, up to
         /// the largest index.
         #[test]
-        fn it_holds_what_was_put_in(
+        fn a_gathered_set_holds_the_same_indices_as_an_id_set(
             base in prop_oneof![Just(0), Just(1_000), Just(u32::MAX - 299)],
             from in 0..300_u32,
             order in Just((0..300_u32).collect::<Vec<_>>()).prop_shuffle(),

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_host_offers_is_nowhere() {
+    fn a_calendar_finds_no_slot_for_needs_that_no_host_offers() {
         let mut calendar = Calendar::default();
         let offers = Offers {
             network: false,

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn how_probable_it_is_that_spare_attempts_suffice() {
+    fn spare_attempts_suffice_with_the_binomial_probability() {
         assert!((at_most(3, 0.5, 1) - 0.5).abs() < 1e-12);
         assert!((at_most(1, 0.1, 0) - 0.9).abs() < 1e-12);
         assert_eq!(

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_requested_is_billed() {
+    fn an_account_bills_only_requested_tasks() {
         let mut account = Account::default();
         account.add(&entry(6, Some(0), Some(6)));
         account.add(&entry(4, Some(11), Some(10)));

@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_within_the_estimate_is_ever_killed(
+        fn an_attempt_within_its_estimate_is_never_killed(
             estimate_s in 0.0..1e6_f64, part in 0.0..=1.0_f64, grace in 0.0..3.0_f64, now: u64, index: u32,
         ) {
             for rule in [Rule::Off, Rule::Hard, Rule::Grace(grace), Rule::Probabilistic] {

@@ -226,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_said_twice_or_of_nobody_changes_nothing(
+        fn a_ballot_ignores_repeated_and_unknown_votes(
             results in prop::collection::vec((0u32..4, 0u32..3), 1..6), number in 0u32..9, others in prop::collection::vec(0u32..9, 0..4),
         ) {
             let mut told = ballot(&results);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_always_estimates_too_low_is_corrected_upwards() {
+    fn estimates_of_a_low_estimator_are_corrected_upwards() {
         let low = known(&[2.0; 490]);
         let found = low
             .corrected(Some(s(10.0)))
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_expected_to_be_much_longer_than_all_before() {
+    fn a_corrected_estimate_barely_exceeds_the_longest_run() {
         for (tasks, most_s) in [(64, 200.0), (640, 110.0)] {
             assert_eq!(
                 known(&vec![1.0; tasks]).corrected(Some(s(1e6))),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beyond_its_estimate_is_judged_by_those_that_did_so_too() {
+    fn tasks_past_their_estimate_are_judged_by_others_past_theirs() {
         let source = known(&[[0.5; 20], [2.0; 20], [3.0; 20]].concat());
         let found = |elapsed| {
             source

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_come_with_the_fifth_run_and_go_up_for_who_was_killed() {
+    fn limits_start_at_the_fifth_run_and_rise_after_a_kill() {
         assert_eq!(taught(&[10.0, 11.0, 12.0, 60.0]).limit_s(0.0), None);
         let lessons = taught(&[10.0, 11.0, 12.0, 60.0, 11.5]);
         let first = lessons.limit_s(0.0).unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_is_looked_at_again_when_there_is_more() {
+    fn learned_limits_are_revised_after_more_runs() {
         let mut lessons = taught(&[10.0; 5]);
         let before = lessons.limit_s(0.0).unwrap();
         (0..400).for_each(|_| lessons.observe(ObservedRun::done(100.0), 0.0, 0.0));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn past_runs_teach_at_once_what_they_would_have_taught_one_by_one() {
+    fn past_runs_teach_the_same_limits_at_once_as_one_by_one() {
         let runs: Vec<ObservedRun> = [10.0, 11.0, 12.0, 60.0, 11.5]
             .map(ObservedRun::done)
             .to_vec();

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_be_completed_takes_for_ever_and_not_the_search_for_it() {
+    fn a_completion_search_ends_for_endless_and_countless_tasks() {
         let endless = PredictedSlot {
             free_s: 0.0,
             task_s: f64::INFINITY,

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_runs_are_kept_and_who_was_not_heard_of_for_longest_goes() {
+    fn runs_keep_the_newest_and_forget_the_least_recent_source() {
         let mut runs = Runs::default();
         (0..300)
             .for_each(|run| runs.observe(&whose("ada"), ObservedRun::done(f64::from(run)), 0.0));

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_from_its_beginning_says_nothing_of_young_ages() {
+    fn intervals_seen_late_do_not_change_survival_at_young_ages() {
         let mut late = seen(&[(20.0, true), (600.0, true)]);
         let before = late.curve();
         late.observe(500.0, 510.0, true);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_a_torn_end_is_left_out() {
+    fn a_record_is_read_back_without_its_torn_end() {
         let bytes = recorded();
         let runs = read(&bytes).unwrap();
         assert_eq!(

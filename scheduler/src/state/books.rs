@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_do_what_an_ordered_map_does(
+        fn host_attempts_behave_like_an_ordered_map(
             steps in proptest::collection::vec((any::<bool>(), 1..4_u32, 1..8_u32, any::<u8>()), 0..60)
         ) {
             let mut books = HostAttempts::default();

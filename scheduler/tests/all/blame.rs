@@ -209,7 +209,7 @@ fn a_retry_waits_for_a_busy_host_rather_than_going_back_to_the_one_that_failed()
 }
 
 #[test]
-fn where_there_is_no_other_host_a_retry_goes_to_the_same_one() {
+fn a_retry_uses_the_same_host_if_there_is_no_other() {
     let mut grid = Grid::new(&[BAD]);
     let job = grid.submit(1, 1, 1);
     grid.ends(BAD, Outcome::Exited(1), 10);
@@ -218,7 +218,7 @@ fn where_there_is_no_other_host_a_retry_goes_to_the_same_one() {
 }
 
 #[test]
-fn a_program_that_no_host_can_start_fails_its_job_at_once_whatever_its_retries() {
+fn an_unstartable_program_fails_its_job_despite_retries_left() {
     for hosts in [1, 2, 3, 7] {
         let ids: Vec<HostId> = (1..=hosts).map(HostId).collect();
         let mut grid = Grid::new(&ids);

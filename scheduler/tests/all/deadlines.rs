@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(config(601))]
 
     #[test]
-    fn an_accepted_bag_is_done_when_that_was_predicted_whoever_comes_later(
+    fn accepted_bags_finish_as_predicted_despite_later_bags(
         speeds in speeds(), bags in bags(true),
         policy in prop_oneof![Just("CALENDAR"), Just("CALENDAR-HARD"), Just("CALENDAR:stacking=longest-first")],
     ) {
@@ -267,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_offered_instead_is_accepted(speeds in speeds(), bags in bags(true)) {
+    fn alternatives_offered_to_a_refused_bag_are_accepted(speeds in speeds(), bags in bags(true)) {
         let mut world = world();
         for (id, speed) in (1..).zip(&speeds) {
             world.host(id).speed(*speed).joins();
@@ -307,7 +307,7 @@ proptest! {
     }
 
     #[test]
-    fn where_only_as_many_as_needed_are_killed_each_kill_lets_a_bag_in_that_would_be_refused_otherwise(
+    fn policing_when_needed_kills_only_for_bags_otherwise_refused(
         speeds in speeds(), bags in bags(false),
         policy in prop_oneof![
             Just("CALENDAR-HARD:when=needed:calibrated=yes"), Just("PROMISE:inflated=no"),
@@ -323,7 +323,7 @@ proptest! {
 }
 
 #[test]
-fn a_bag_that_cannot_be_done_in_time_is_told_when_and_what_could() {
+fn a_late_bag_is_refused_with_its_earliest_end_and_fitting_tasks() {
     let mut world = world();
     world.host(1).joins();
     world.host(2).joins();
@@ -417,7 +417,7 @@ fn asking_changes_nothing() {
 }
 
 #[test]
-fn what_was_promised_goes_before_all_else_whatever_its_priority() {
+fn promised_tasks_start_before_jobs_of_any_priority() {
     let mut world = world();
     let host = world.host(1).joins();
     world.job(5).policy("FCFS").priority(9).submit();
@@ -480,7 +480,7 @@ fn a_policed_task_is_its_owners_to_know_and_fails_unless_it_has_retries() {
 }
 
 #[test]
-fn an_admin_says_who_may_be_killed_whatever_the_policies_of_jobs_say() {
+fn an_admins_policing_setting_overrides_that_of_jobs() {
     for (said, own, killed) in [
         (None, "off", 0),
         (Some("hard:always"), "off", 1),
@@ -515,7 +515,7 @@ fn an_admin_says_who_may_be_killed_whatever_the_policies_of_jobs_say() {
 }
 
 #[test]
-fn nobody_is_killed_who_does_not_run_or_only_runs_as_long_as_was_estimated() {
+fn policing_spares_attempts_not_running_or_within_their_estimate() {
     for (phase, ran, killed) in [
         (Phase::Running, Span(17_666_667), 0),
         (Phase::Running, Span(17_700_000), 1),
@@ -593,7 +593,7 @@ fn a_killed_task_with_retries_is_tried_again_behind_the_bag_it_made_room_for() {
 }
 
 #[test]
-fn what_was_killed_says_how_good_its_users_estimates_are() {
+fn killed_attempts_count_towards_their_users_estimate_quality() {
     let mut world = world();
     world.host(1).joins();
     for _ in 0..3 {
@@ -699,7 +699,7 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
 }
 
 #[test]
-fn what_nobody_has_requested_makes_room_for_what_was_promised_and_for_that_first() {
+fn promised_tasks_preempt_disclosed_ones_and_start_first() {
     for (speeds, frozen) in [([1.0, 1.0], 0), ([1.0, 2.0], 1)] {
         let mut world = world();
         let disclosed = world.job(4).policy("FCFSxNEED").disclosed().submit();
@@ -753,7 +753,7 @@ fn what_nobody_has_requested_makes_room_for_what_was_promised_and_for_that_first
 }
 
 #[test]
-fn what_runs_is_as_old_after_a_restart_as_before() {
+fn the_age_of_a_running_attempt_survives_a_restart() {
     let mut world = world();
     let host = world.host(1).joins();
     world
@@ -829,7 +829,7 @@ fn a_promised_job_should_start_where_the_calendar_has_it() {
 }
 
 #[test]
-fn nobody_waits_for_what_should_be_over_where_another_host_does_it_in_time() {
+fn a_bag_waits_for_an_overdue_host_only_if_others_would_be_late() {
     for (deadline, waits_s) in [(1_000, 0), (25, 17)] {
         let mut world = world();
         let fast = world.host(1).speed(2.0).joins();
@@ -866,7 +866,7 @@ fn nobody_waits_for_what_should_be_over_where_another_host_does_it_in_time() {
 }
 
 #[test]
-fn nobody_is_killed_for_a_bag_that_is_let_in_anyway_or_refused_all_the_same() {
+fn policing_spares_attempts_if_a_kill_would_change_no_decision() {
     const POLICY: &str = "CALENDAR-HARD:when=needed:calibrated=yes";
     for (deadline, accepted, killed) in [(100, true, 0), (15, true, 1), (2, false, 0)] {
         let mut world = world();
@@ -901,7 +901,7 @@ fn nobody_is_killed_for_a_bag_that_is_let_in_anyway_or_refused_all_the_same() {
 }
 
 #[test]
-fn tasks_that_are_tried_again_do_not_delay_what_was_accepted_since() {
+fn retried_tasks_do_not_delay_bags_accepted_before_the_retry() {
     let mut world = world();
     let host = world.host(1).joins();
     let first = world
@@ -1019,7 +1019,7 @@ fn estimating_too_low_gains_nothing_once_it_is_known() {
 }
 
 #[test]
-fn without_an_estimate_what_the_users_tasks_took_before_is_taken() {
+fn a_bag_without_estimates_is_predicted_from_its_users_past_runs() {
     let mut world = world();
     taught(&mut world, "anna", &[0.5]);
 
@@ -1092,7 +1092,7 @@ fn the_first_bag_of_an_unknown_user_is_taken_on_probation_and_only_that() {
 }
 
 #[test]
-fn owners_lengthen_what_is_expected() {
+fn owner_activity_inflates_the_predicted_finish() {
     let mut world = world();
     world.host(1).joins();
 

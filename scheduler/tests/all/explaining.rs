@@ -191,7 +191,7 @@ fn an_overdue_task_and_the_host_that_would_copy_it_are_explained() {
 }
 
 #[test]
-fn of_a_fleet_that_is_paused_nothing_is_predicted() {
+fn a_paused_fleet_has_no_predicted_start_or_finish() {
     let mut w = World::new();
     let host = w.host(1).joins();
     let running = w.job(1).estimate(s(10)).submit();
@@ -258,7 +258,7 @@ fn assert_near(finish: Option<Time>, now: Time, left_s: f64) {
 }
 
 #[test]
-fn the_finish_is_predicted_from_the_estimate_and_then_from_what_was_seen() {
+fn a_finish_is_predicted_from_estimates_then_from_observed_runs() {
     let mut w = World::new();
     let blind = w.job(1).submit();
     assert_eq!(w.scheduler.predict_finish(blind, w.now), None);
@@ -312,7 +312,7 @@ fn offers(w: &mut World, host: u32, confinement: Confinement, network: bool) {
 }
 
 #[test]
-fn hosts_that_do_not_offer_what_a_job_needs_are_passed_over_with_the_reason() {
+fn hosts_lacking_a_jobs_needs_are_passed_over_with_the_reason() {
     let mut w = World::new();
     offers(&mut w, 1, Confinement::Process, true);
     offers(&mut w, 2, Confinement::Landlock, false);

@@ -13,7 +13,7 @@ use super::office::{Office, exactly};
 use super::world::s;
 
 #[test]
-fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
+fn running_ranks_keep_their_hosts_over_a_restart() {
     let mut o = Office::of(0);
     let attempt = |index, number| AttemptId {
         task: TaskId::new(JobId(1), index),
@@ -269,7 +269,7 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
 }
 
 #[test]
-fn what_ranks_freeze_goes_on_when_the_last_of_them_is_done() {
+fn attempts_frozen_by_a_gang_resume_after_its_last_rank() {
     let mut o = Office::new();
     for host in 1..=2 {
         let offers = common::host::Offers {

@@ -44,7 +44,7 @@ fn limit(effects: &[Effect]) -> Option<Span> {
 }
 
 #[test]
-fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough() {
+fn tasks_too_long_for_a_loan_wait_for_a_longer_one() {
     let mut world = World::new();
     let host = world.host(1).joins();
     lend(&mut world, host, 600, 36_000);
@@ -104,8 +104,7 @@ fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough(
 }
 
 #[test]
-fn a_loan_keeps_nothing_out_that_keeps_its_state_is_too_long_for_each_or_of_which_nothing_is_known()
-{
+fn a_loan_admits_checkpointing_oversized_and_unknown_tasks() {
     let mut world = World::new();
     let host = world.host(1).joins();
     lend(&mut world, host, 600, 36_000);
@@ -136,7 +135,7 @@ fn a_loan_keeps_nothing_out_that_keeps_its_state_is_too_long_for_each_or_of_whic
 }
 
 #[test]
-fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() {
+fn an_attempt_cut_off_by_the_end_of_a_loan_has_not_failed() {
     let mut world = World::new();
     let host = known(&mut world, 100, 1_000);
     lend(&mut world, host, 200, 36_000);
@@ -180,7 +179,7 @@ fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() 
 }
 
 #[test]
-fn of_what_waits_a_gap_has_who_makes_the_most_of_it() {
+fn a_gap_starts_the_task_expected_to_fill_it_best() {
     let mut world = World::new();
     let host = known(&mut world, 60, 1_000);
 
@@ -469,7 +468,7 @@ fn a_host_counts_once_for_ranks_though_several_of_its_slots_are_used_until_they_
 }
 
 #[test]
-fn who_is_in_a_gap_goes_on_when_nobody_holds_out_any_more() {
+fn a_backfilled_attempt_continues_after_the_gang_is_cancelled() {
     let (mut o, _, job) = kept();
     let bag = o.bag(1, |rules| rules.policy = "FCFS".into());
     let place = o.places(bag)[&1];
@@ -484,7 +483,7 @@ fn who_is_in_a_gap_goes_on_when_nobody_holds_out_any_more() {
 }
 
 #[test]
-fn nothing_is_in_a_gap_while_something_waits_that_was_promised() {
+fn gaps_stay_empty_while_a_promised_task_waits() {
     let (mut o, ..) = kept();
     let bag = o.bag(2, |rules| rules.policy = "FCFS".into());
     let (host, _) = o.places(bag)[&1];

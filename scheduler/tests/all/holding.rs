@@ -43,7 +43,7 @@ fn busy(world: &mut World) -> (JobId, HostId) {
 }
 
 #[test]
-fn who_makes_room_is_frozen_and_goes_on_when_there_is_a_slot_again() {
+fn a_preempted_attempt_is_frozen_and_resumes_in_a_free_slot() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
@@ -91,7 +91,7 @@ fn who_makes_room_is_frozen_and_goes_on_when_there_is_a_slot_again() {
 }
 
 #[test]
-fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
+fn a_frozen_attempt_is_not_charged_for_the_loss_of_its_host() {
     let mut world = world();
     let job = world
         .job(4)
@@ -142,7 +142,7 @@ fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
 }
 
 #[test]
-fn what_stands_still_goes_on_where_nothing_new_starts() {
+fn a_frozen_attempt_resumes_on_a_draining_host() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
@@ -167,7 +167,7 @@ fn what_stands_still_goes_on_where_nothing_new_starts() {
 }
 
 #[test]
-fn where_the_host_can_hold_no_more_the_next_one_begins_anew() {
+fn a_preempted_attempt_is_stopped_if_no_more_can_be_frozen() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let other = world.job(1).policy("FCFSxFCFS").disclosed().submit();
@@ -202,7 +202,7 @@ fn where_the_host_can_hold_no_more_the_next_one_begins_anew() {
 }
 
 #[test]
-fn a_frozen_task_that_is_requested_goes_on_before_whatever_waits() {
+fn a_requested_frozen_task_resumes_before_waiting_tasks() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
@@ -224,7 +224,7 @@ fn a_frozen_task_that_is_requested_goes_on_before_whatever_waits() {
 }
 
 #[test]
-fn what_is_frozen_ends_with_its_job_and_leaves_with_its_host() {
+fn a_frozen_attempt_ends_with_its_job_or_its_host() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
@@ -247,7 +247,7 @@ fn what_is_frozen_ends_with_its_job_and_leaves_with_its_host() {
 }
 
 #[test]
-fn an_idle_host_does_what_stands_still_on_another() {
+fn an_idle_host_copies_a_requested_task_frozen_elsewhere() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let needed = world.job(1).policy("FCFS").submit();
@@ -284,7 +284,7 @@ fn an_idle_host_does_what_stands_still_on_another() {
 }
 
 #[test]
-fn what_has_ended_makes_no_room_and_its_result_counts() {
+fn an_ended_attempt_is_not_preempted_and_its_result_counts() {
     let mut world = world();
     let job = world.job(2).policy("FCFSxFCFS").disclosed().submit();
     let host = world.host(1).joins();
@@ -304,7 +304,7 @@ fn what_has_ended_makes_no_room_and_its_result_counts() {
 }
 
 #[test]
-fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_on() {
+fn a_preempted_attempt_only_delivers_its_result_after_a_restart() {
     let now = common::Time(1_000_000);
     let attempt = AttemptId {
         task: TaskId::new(JobId(1), 1),
@@ -431,7 +431,7 @@ fn a_host_that_missed_an_order_is_told_again_when_it_is_back() {
 }
 
 #[test]
-fn a_master_that_comes_back_finds_out_what_stands_still() {
+fn a_restarted_master_learns_of_frozen_attempts() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
@@ -461,7 +461,7 @@ fn a_master_that_comes_back_finds_out_what_stands_still() {
 }
 
 #[test]
-fn nothing_disclosed_is_started_for_whom_there_is_no_room_and_what_is_needed_is() {
+fn a_full_share_holds_back_disclosed_but_not_requested_tasks() {
     let mut world = world();
     world.send(Event::ShareFull {
         user: "anna".into(),
@@ -510,7 +510,7 @@ fn nothing_disclosed_is_started_for_whom_there_is_no_room_and_what_is_needed_is(
 }
 
 #[test]
-fn a_task_whose_result_is_gone_runs_again_for_whom_waits() {
+fn a_requested_task_runs_again_after_its_result_is_lost() {
     let mut world = world();
     let job = world.job(2).policy("FCFSxNEED").disclosed().submit();
     let host = world.host(1).joins();
@@ -551,7 +551,7 @@ fn a_task_whose_result_is_gone_runs_again_for_whom_waits() {
 }
 
 #[test]
-fn how_often_users_drop_the_rest_outlives_the_scheduler() {
+fn the_drop_rates_of_users_outlive_the_scheduler() {
     let mut world = world();
     often_drops_the_rest(&mut world, "anna");
 

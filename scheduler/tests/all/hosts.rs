@@ -122,7 +122,7 @@ fn a_disconnected_host_keeps_its_attempts_but_gets_no_more() {
 }
 
 #[test]
-fn a_host_that_is_about_to_leave_gets_nothing_back_of_what_it_gave_back() {
+fn attempts_returned_by_a_closing_host_are_not_sent_back_to_it() {
     let mut w = World::new();
     let job = w.job(1).submit();
     let host = w.host(1).joins();
@@ -193,7 +193,7 @@ fn a_suspended_host_gets_no_new_work_and_says_why() {
 }
 
 #[test]
-fn what_a_restarted_worker_does_not_hold_any_more_is_requeued_at_once() {
+fn attempts_forgotten_by_a_restarted_worker_are_requeued_at_once() {
     let mut w = World::new();
     w.job(1).submit();
     let host = w.host(1).joins();
@@ -219,7 +219,7 @@ fn one_heartbeat_without_an_attempt_may_have_crossed_its_assignment() {
 }
 
 #[test]
-fn a_host_that_comes_back_from_the_lost_goes_on_with_what_it_holds() {
+fn a_lost_host_that_returns_keeps_its_attempts() {
     let mut w = World::new();
     let job = w.job(1).max_losses(1).submit();
     let host = w.host(1).joins();
@@ -324,7 +324,7 @@ fn a_host_that_leaves_in_order_charges_nobody() {
 }
 
 #[test]
-fn a_draining_host_finishes_what_it_has() {
+fn a_draining_host_finishes_its_attempts_and_gets_no_more() {
     let mut w = World::new();
     let job = w.job(2).submit();
     let host = w.host(1).joins();
@@ -434,7 +434,7 @@ fn the_end_of_time_is_survived() {
 }
 
 #[test]
-fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen_there_is_copied() {
+fn a_shared_host_gets_fewer_tasks_and_its_frozen_ones_are_copied() {
     let mut w = World::new();
     let host = w.host(1).slots(3).joins();
     let job = w.job(2).submit();

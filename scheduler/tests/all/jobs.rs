@@ -68,7 +68,7 @@ fn the_largest_task_index_is_a_task_like_any_other() {
 }
 
 #[test]
-fn cancelling_stops_what_runs_and_settles_the_job() {
+fn a_cancelled_job_stops_its_attempts_and_is_settled() {
     let mut w = World::new();
     let job = w.job(3).submit();
     let host = w.host(1).joins();
@@ -110,7 +110,7 @@ fn some_tasks_can_be_cancelled_while_others_go_on() {
 }
 
 #[test]
-fn cancelling_what_is_settled_or_unknown_does_nothing() {
+fn cancellation_of_settled_or_unknown_jobs_has_no_effect() {
     let mut w = World::new();
     let job = w.job(1).submit();
     w.host(1).joins();
@@ -369,7 +369,7 @@ fn a_result_of_an_attempt_that_was_lost_or_told_to_end_before_a_restart_still_co
 }
 
 #[test]
-fn a_host_goes_on_with_what_was_lost_before_a_restart_and_not_with_what_was_told_to_end() {
+fn a_restart_lets_lost_attempts_continue_and_abandons_stopped_ones() {
     for (lost, phase, goes_on) in [
         (true, Phase::Running, true),
         (false, Phase::Running, false),

@@ -132,7 +132,7 @@ fn excl_pred_reverts_earlier_where_that_is_asked_for() {
 }
 
 #[test]
-fn excl_pred_dup_copies_what_starts_while_hosts_are_to_spare() {
+fn excl_pred_dup_copies_starting_tasks_to_spare_hosts() {
     let mut w = world(&[2.0, 2.0, 2.0]);
     w.job(2).policy("EXCL-PRED-DUP").estimate(s(100)).submit();
     assert_eq!(busy(&w), [1, 2, 3], "three hosts for two tasks");

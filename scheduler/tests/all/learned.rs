@@ -185,7 +185,7 @@ fn limits_need_five_runs_and_a_promise() {
 }
 
 #[test]
-fn nobody_is_policed_who_is_within_a_limit() {
+fn attempts_within_their_learned_limit_are_not_policed() {
     let mut world = World::new();
     let host = known(&mut world);
     let policy = format!("{LEARNED}:policing=hard:when=always");

@@ -193,7 +193,7 @@ fn long_work_holds_out_and_short_work_does_not() {
 }
 
 #[test]
-fn whoever_waits_behind_or_fears_risk_shortens_the_wait() {
+fn risk_and_jobs_waiting_behind_shorten_the_wait_for_hosts() {
     let bias = Bias::default();
     let job = malleable(20_000.0, 12.0, 0.0);
     let plain = held(decide(
@@ -234,7 +234,7 @@ fn whoever_waits_behind_or_fears_risk_shortens_the_wait() {
 }
 
 #[test]
-fn patience_lasts_for_a_part_of_what_it_may_save() {
+fn patience_lasts_for_a_share_of_the_possible_saving() {
     let bias = Bias::default();
     let job = malleable(1_200.0, 12.0, 0.0);
     let patient = Width::Patient { k: 0.2 };
@@ -263,7 +263,7 @@ fn patience_lasts_for_a_part_of_what_it_may_save() {
 }
 
 #[test]
-fn nobody_starts_on_fewer_hosts_than_the_least() {
+fn a_malleable_job_starts_on_no_fewer_hosts_than_its_minimum() {
     let bias = Bias::default();
     let job = malleable(1_000.0, 12.0, 0.5);
     for width in [

@@ -196,7 +196,7 @@ fn one_long_task_among_short_ones_ends_the_prefetch() {
 }
 
 #[test]
-fn no_host_prefetches_what_another_has_a_free_slot_for() {
+fn hosts_do_not_prefetch_tasks_that_fit_a_free_slot_elsewhere() {
     let mut w = World::new();
     w.job(8).submit();
 
@@ -310,7 +310,7 @@ fn a_backlog_that_moves_stays() {
 }
 
 #[test]
-fn what_was_taken_back_does_not_go_on_but_its_result_counts() {
+fn tasks_taken_back_are_abandoned_but_their_results_count() {
     let mut w = World::new();
     let host = with_a_backlog(&mut w);
     let running = w.books(host)[0];

@@ -365,7 +365,7 @@ fn a_host_that_has_agreed_ten_times_is_believed_alone_most_of_the_time() {
 }
 
 #[test]
-fn who_is_caught_is_believed_no_more_and_what_was_believed_is_looked_at_again() {
+fn a_caught_host_loses_trust_and_its_results_are_rechecked() {
     let mut court = Court::new(300, 2, true);
     court.hosts(5);
 

@@ -97,7 +97,7 @@ fn small_cases_have_the_cost_that_trying_every_sequence_found() {
 }
 
 #[test]
-fn given_sequences_cost_what_theorem_1_says() {
+fn the_cost_of_a_limit_sequence_matches_theorem_1() {
     let law = law("tnorm mu=8 sigma=2 [0,20]");
     for case in list(&vectors(), "theorem1_values") {
         let grid = RunTimeGrid::of(&law, number(&case["n"]) as usize);
@@ -195,7 +195,7 @@ fn gaps_have_their_known_gain() {
 }
 
 #[test]
-fn a_gap_goes_to_who_makes_the_most_of_it() {
+fn a_gap_goes_to_the_candidate_with_the_largest_gain() {
     let short = law("uniform [0,10]");
     let long = law("uniform [5,10]");
     let one = |law, processors| GapCandidate {
@@ -285,7 +285,7 @@ proptest! {
 
     /// Each end that the window may have is a gap.
     #[test]
-    fn a_window_is_worth_what_its_possible_gaps_are_by_their_mean_length(
+    fn the_gain_of_a_window_averages_its_possible_gaps_by_length(
         ends in prop::collection::vec((1_u8..=16, 0.05..1.0_f64), 1..6),
         (low, failed) in (0.0..12.0_f64, 0.0..15.0_f64),
     ) {
@@ -545,7 +545,7 @@ fn windows_end_when_they_used_to_end() {
 }
 
 #[test]
-fn a_window_is_filled_with_what_it_used_to_last_for() {
+fn a_window_is_filled_according_to_its_usual_duration() {
     let windows = nights();
     let law = |hours: (f64, f64)| -> NamedLaw {
         format!("uniform:{},{}", hours.0 * HOUR_S, hours.1 * HOUR_S)
@@ -610,7 +610,7 @@ fn laws_that_make_no_sense_are_refused_with_the_reason() {
 }
 
 #[test]
-fn limits_double_beyond_what_was_learned() {
+fn limits_double_beyond_the_learned_ones() {
     let found = time_optimal(&RunTimeGrid::new(0.0, 2.0, vec![0.0, 0.5, 0.5]));
     let last = *found.limits.last().expect("there is one");
     let known = found.limits.len() as u32;

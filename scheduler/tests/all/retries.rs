@@ -125,7 +125,7 @@ fn a_task_may_be_lost_as_often_as_the_job_says() {
 }
 
 #[test]
-fn what_is_given_back_costs_nothing_and_goes_first() {
+fn returned_attempts_are_not_charged_and_requeued_first() {
     let mut w = World::new();
     let job = w.job(3).max_losses(0).submit();
     let host = w.host(1).joins();

@@ -40,7 +40,7 @@ fn rounds(w: &mut World, hosts: u32, rounds: usize) {
 }
 
 #[test]
-fn a_user_who_comes_behind_a_long_bag_has_the_next_free_slot() {
+fn a_late_user_gets_the_next_free_slot_behind_a_long_bag() {
     for policy in ["deskgrid", "FCFS", "PRI-CR", "EXCL-PRED-TO"] {
         let mut w = sharing(|_| {});
         for host in 1..=2 {

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_task_that_would_be_last_is_copied_and_gains_what_that_saves() {
+    fn the_task_expected_last_is_copied_for_the_time_it_saves() {
         let curves = calm();
         let mut gains = search(&curves, 1_000.0);
         for (task, left_s) in [(1, 50.0), (2, 1_000.0), (3, 60.0)] {

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn without_runs_what_was_said_counts_and_without_a_word_nothing() {
+    fn a_fit_without_runs_uses_the_guess_or_fails() {
         let guess = Guess {
             work_s: Some(50.0),
             ..Guess::default()

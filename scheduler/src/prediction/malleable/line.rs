@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_behind_others_waits_for_them_too() {
+    fn a_queued_job_also_waits_for_the_jobs_ahead_of_it() {
         // All lives are of about 100 s.
         let law = UniformLog::between(99.9_f64.ln(), 100.1_f64.ln()).unwrap();
         let running = [HostHolder {
