@@ -17,7 +17,7 @@ pub(crate) enum Beyond {
     /// Closes the oldest connection without a request. If each has one, the new connection is
     /// refused.
     OldestIdleGoes,
-    /// Closes the oldest connection.
+    /// Closes the oldest connection. If that is the new one, it is refused.
     OldestGoes,
 }
 
@@ -136,10 +136,14 @@ impl Present {
                         b"too many connections of one identity, and this one asked nothing",
                     )
                 }
-                Beyond::OldestGoes => (
-                    admitted().next().map(|(number, _)| *number),
-                    b"too many connections of one identity",
-                ),
+                Beyond::OldestGoes => {
+                    let oldest = admitted().next().map(|(number, _)| *number);
+                    if oldest > Some(self.number) {
+                        // Connections are let in in any order: this one is the oldest itself.
+                        return false;
+                    }
+                    (oldest, b"too many connections of one identity")
+                }
             };
 
             if let Some(one) = goes.and_then(|number| of_it.get_mut(&number)) {
