@@ -106,7 +106,7 @@ fn content_and_executability_come_along() {
 }
 
 #[test]
-fn what_is_missing_is_named_unless_the_command_failed() {
+fn a_missing_output_is_named_unless_the_command_failed() {
     let place = Place::new();
     place.write("here", "");
     let missing = Some(Outcome::MissingOutput("*.gone".to_owned()));
@@ -195,7 +195,7 @@ fn names_that_other_systems_do_not_know_are_refused() {
 }
 
 #[test]
-fn a_directory_as_an_output_says_what_to_write_instead() {
+fn a_directory_as_an_output_suggests_its_pattern() {
     let place = Place::new();
     place.write("out/file", "");
     assert_eq!(
