@@ -38,7 +38,7 @@ macro_rules! tests {
 const TESTS: &[(&str, Test)] = tests![
     a_command_runs_with_its_inputs_and_delivers_its_outputs,
     a_command_sees_the_processors_of_its_slot_and_is_told_how_many,
-    what_is_not_acknowledged_is_delivered_again_over_the_next_connection,
+    an_unacknowledged_result_is_delivered_again_after_reconnecting,
     a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest,
     the_owner_freezes_everything_and_gets_the_backlog_off_the_host,
     abandoned_attempts_end_without_a_word,
@@ -55,7 +55,7 @@ const TESTS: &[(&str, Test)] = tests![
     noops_are_acknowledged_by_the_thousand,
     progress_is_in_the_heartbeat,
     an_input_that_cannot_be_had_is_named,
-    nobody_waits_for_a_master_that_is_not_there,
+    an_absent_master_is_reported_without_waiting,
     what_was_recorded_is_sent_until_it_is_kept,
 ];
 
@@ -194,7 +194,7 @@ async fn a_command_sees_the_processors_of_its_slot_and_is_told_how_many() {
     }
 }
 
-async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() {
+async fn an_unacknowledged_result_is_delivered_again_after_reconnecting() {
     let mut master = Master::new();
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
@@ -964,7 +964,7 @@ async fn an_input_that_cannot_be_had_is_named() {
     until(|| no_attempt_left(&master.home())).await;
 }
 
-async fn nobody_waits_for_a_master_that_is_not_there() {
+async fn an_absent_master_is_reported_without_waiting() {
     let mut master = Master::new();
     // Nothing listens on the discard port of loopback.
     master.identity.link.master = "127.0.0.1:9".to_owned();

@@ -109,7 +109,7 @@ fn heeds_interruption(pid: u32) -> Option<bool> {
 }
 
 #[test]
-fn who_interrupts_a_wait_is_told_that_the_job_goes_on() {
+fn an_interrupted_wait_says_that_the_job_goes_on() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     grid.submit(["--", "sleep", "60"]);
