@@ -19,6 +19,8 @@ use crate::error::LinkError;
 pub(super) const PIECE: usize = 256 * 1024;
 /// The time without data after which a sender is given up: others may wait for the same content.
 const STALL: Duration = Duration::from_secs(60);
+/// The time without data after which an unfinished piece is written: a crash does not cost it then.
+const LULL: Duration = Duration::from_millis(500);
 /// The longest time that the other end may take to read a piece: who asks and does not read keeps a
 /// file open here.
 const UNREAD: Duration = Duration::from_secs(60);
@@ -41,8 +43,11 @@ struct HashedFile {
 struct Writer {
     /// The file while nothing is being written.
     idle: Option<HashedFile>,
-    busy: Option<JoinHandle<io::Result<(HashedFile, Vec<u8>)>>>,
+    busy: Option<JoinHandle<io::Result<Written>>>,
 }
+
+/// A file after a piece was written, and the piece's memory.
+type Written = (HashedFile, Vec<u8>);
 
 impl Incoming {
     /// Resumes an earlier transfer of the file at `path`, if there is one.
@@ -92,18 +97,19 @@ impl Incoming {
         let mut piece = Vec::new();
         let ended = loop {
             let before = piece.len();
-            match next(rx, &mut piece).await {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-
+            let patience = if piece.is_empty() { STALL } else { LULL };
+            let came = tokio::time::timeout(patience, rx.read_onto(&mut piece)).await;
             have += (piece.len() - before) as u64;
-            if have > blob.size {
-                break Ok(());
-            }
-            if piece.len() >= PIECE {
-                piece = writer.write(piece).await.map_err(failed)?;
+
+            match came {
+                Ok(Ok(true)) if have <= blob.size && piece.len() < PIECE => {}
+                Ok(Ok(true)) if have <= blob.size => {
+                    piece = writer.write(piece).await.map_err(failed)?;
+                }
+                Ok(Ok(_)) => break Ok(()),
+                Ok(Err(error)) => break Err(error),
+                Err(_) if piece.is_empty() => break Err(stalled()),
+                Err(_) => piece = writer.write(piece).await.map_err(failed)?,
             }
         };
 
@@ -130,15 +136,12 @@ impl Incoming {
     }
 }
 
-/// Adds the next bytes of the stream to the piece; `false` at its end.
-async fn next(rx: &mut FrameReceiver, piece: &mut Vec<u8>) -> Result<bool, LinkError> {
-    tokio::time::timeout(STALL, rx.read_onto(piece))
-        .await
-        .map_err(|_| LinkError::Closed(format!("no byte of the content came for {STALL:?}")))?
+fn stalled() -> LinkError {
+    LinkError::Closed(format!("no byte of the content came for {STALL:?}"))
 }
 
 impl HashedFile {
-    fn write(mut self, mut piece: Vec<u8>) -> io::Result<(Self, Vec<u8>)> {
+    fn write(mut self, mut piece: Vec<u8>) -> io::Result<Written> {
         self.hasher.update(&piece);
         self.file.write_all(&piece)?;
         piece.clear();

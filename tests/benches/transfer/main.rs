@@ -88,7 +88,10 @@ fn contenders(
     let copy = dir.join("copy");
     let mut all = vec![
         ("`cp`", others::cp(file, &copy)),
-        ("a plain QUIC stream, file to file", others::plain(file, &copy)),
+        (
+            "a plain QUIC stream, file to file",
+            others::plain(file, &copy),
+        ),
         ("`scp`", others::scp(file, &copy)),
     ];
     all.extend(deskgrid(grid, file, dir).map(|(name, cost)| (name, Ok(cost))));
@@ -128,10 +131,11 @@ fn deskgrid(grid: &mut Grid, file: &Path, dir: &Path) -> [(&'static str, Cost); 
     ]
 }
 
-/// Runs `action` and returns its cost: of these processes, and of this one's ended children where
+/// Runs `action` on a disk that has nothing left to do, and returns its cost: of these processes, and of this one's ended children where
 /// the process is 0.
 pub(crate) fn cost(of: &[(&'static str, u32)], action: impl FnOnce()) -> Cost {
     let spent = || -> Vec<f64> { of.iter().map(|(_, pid)| cpu_s(*pid)).collect() };
+    rustix::fs::sync();
     let before = spent();
     let began = Instant::now();
     action();

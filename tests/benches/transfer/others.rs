@@ -48,6 +48,7 @@ pub(crate) fn plain(file: &Path, copy: &Path) -> Result<Cost, String> {
     };
     let address = line()?;
 
+    rustix::fs::sync();
     let began = Instant::now();
     let receiver = Command::new(&own)
         .args([RECEIVER.as_ref(), Path::new(&address), copy, &certificate])
@@ -56,7 +57,10 @@ pub(crate) fn plain(file: &Path, copy: &Path) -> Result<Cost, String> {
     let wall_s = began.elapsed().as_secs_f64();
     let number = |text: &str| text.trim().parse::<f64>().map_err(|e| e.to_string());
     let cpu_s = vec![
-        ("receiver", number(&String::from_utf8_lossy(&receiver.stdout))?),
+        (
+            "receiver",
+            number(&String::from_utf8_lossy(&receiver.stdout))?,
+        ),
         ("sender", number(&line()?)?),
     ];
     let _ = sender.wait();
@@ -208,8 +212,21 @@ fn through(
     }
 
     let mut scp = Command::new("scp");
-    scp.args(["-q", "-P", &port.to_string(), "-i", key, "-o", "BatchMode=yes"]);
-    scp.args(["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]);
+    scp.args([
+        "-q",
+        "-P",
+        &port.to_string(),
+        "-i",
+        key,
+        "-o",
+        "BatchMode=yes",
+    ]);
+    scp.args([
+        "-o",
+        "StrictHostKeyChecking=no",
+        "-o",
+        "UserKnownHostsFile=/dev/null",
+    ]);
     scp.args(["-o", "LogLevel=ERROR"]).arg(file);
     scp.arg(format!("127.0.0.1:{}", copy.display()));
     let mut done = Ok(());
