@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::attempt::OutputFile;
 use common::path::{PortablePath, collision};
@@ -17,6 +17,7 @@ use walkdir::WalkDir;
 
 use super::PROGRESS_FILE;
 use super::checkpoint::CHECKPOINT_DIR;
+use super::inputs::PlacedInput;
 use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
@@ -31,6 +32,9 @@ const ENTRY: usize = size_of::<content::BlobRef>() + 8;
 pub(super) struct ExpectedOutputs {
     patterns: Vec<String>,
     set: GlobSet,
+    /// The inputs, which are no outputs while they are as they were placed, but where a pattern is
+    /// the very path of one.
+    pub inputs: BTreeMap<PathBuf, PlacedInput>,
 }
 
 /// The collected files.
@@ -52,7 +56,11 @@ impl ExpectedOutputs {
         let set = set
             .build()
             .map_err(|error| format!("its output patterns make no sense: {error}"))?;
-        Ok(Self { patterns, set })
+        Ok(Self {
+            patterns,
+            set,
+            inputs: BTreeMap::new(),
+        })
     }
 
     /// Whether no output is expected.
@@ -142,12 +150,27 @@ impl ExpectedOutputs {
                 continue;
             }
 
+            let literal = |at: &usize| os::slashed(relative).as_ref() == Some(&self.patterns[*at]);
+            if self.is_input(relative, &meta) && !hits.iter().any(literal) {
+                continue;
+            }
+
             hits.into_iter().for_each(|at| matched[at] = true);
             found.push(FoundFile::check(relative, meta)?);
         }
 
+        // An input that the task gave another name is the worker's file.
+        for input in self.inputs.values() {
+            links.insert(input.stamp.0, u64::MAX);
+        }
         check_together(&found, &links, limit)?;
         Ok(found)
+    }
+
+    /// Whether the file is an input that the task left as it was.
+    fn is_input(&self, relative: &Path, meta: &Metadata) -> bool {
+        let stamp = self.inputs.get(relative).map(|input| input.stamp);
+        stamp.is_some_and(|stamp| stamp == files::stamp_of(meta))
     }
 }
 

@@ -103,6 +103,32 @@ pub struct Confines {
     pub readable: Vec<String>,
     /// User and group id of the account that runs the task, if it has its own.
     pub account: Option<(u32, u32)>,
+    /// Files elsewhere, each with the path in the attempt's directory at which the task sees it
+    /// read-only. Only from [`Confinement::Namespace`] on.
+    pub shown: Vec<(OsString, String)>,
+}
+
+/// The way in which a large input gets into an attempt's directory without being copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// None: the task could write to the worker's own file.
+    None,
+    /// A second name of the worker's file, which the task's account may not write to.
+    Link,
+    /// A read-only mount of the worker's file, which the task cannot get rid of.
+    Mount,
+}
+
+impl Confines {
+    /// Returns the way to share large inputs at this confinement.
+    pub(crate) fn sharing(&self) -> Sharing {
+        match (self.level, self.account) {
+            _ if cfg!(windows) => Sharing::None,
+            (_, Some((user, _))) if user != 0 => Sharing::Link,
+            (Confinement::Namespace | Confinement::Account, None) => Sharing::Mount,
+            _ => Sharing::None,
+        }
+    }
 }
 
 impl Default for Confines {
@@ -113,6 +139,7 @@ impl Default for Confines {
             network: false,
             readable: Vec::new(),
             account: None,
+            shown: Vec::new(),
         }
     }
 }

@@ -254,3 +254,48 @@ fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_free
     grid.deskgrid(["submit", "--wait", "--", "true"])
         .expect_code(0);
 }
+
+#[test]
+fn a_task_cannot_change_a_large_input_for_those_after_it() {
+    for level in ["process", "landlock", "namespace"] {
+        let mut grid = Grid::start();
+        let config = format!("confinement = \"{level}\"\n");
+        grid.worker("h1").slots(1).config(&config).start();
+        let mut content = vec![0u8; 17 << 20];
+        rand::Rng::fill_bytes(&mut rand::rng(), &mut content);
+        let whole = blake3::hash(&content).to_hex();
+        grid.file("big.bin", &content);
+
+        // Whatever fails of this fails only here.
+        let damage = "chmod 777 in.bin; printf x >> in.bin; \
+                      dd if=/dev/zero of=in.bin bs=1 count=9 conv=notrunc; ln in.bin other; \
+                      printf x >> other; truncate -s 5 in.bin; mv in.bin moved; printf x >> moved; \
+                      touch -d 2001-01-01 moved; setfattr -n user.a -v b moved; true";
+        let submit = |words: &str, output: &str| {
+            let job = grid.submit([
+                "--input",
+                "big.bin:in.bin",
+                "--output-file",
+                output,
+                "--wait",
+                "--",
+                "sh",
+                "-c",
+                words,
+            ]);
+            let into = grid.dir().join(&job);
+            let to = into.to_str().expect("UTF-8");
+            grid.deskgrid(["job", "fetch", &job, "--into", to])
+                .expect_code(0);
+            into
+        };
+
+        submit(&format!("({damage}) > said 2>&1"), "said");
+        for _ in 0..2 {
+            let into = submit("cat in.bin > copy.bin; echo done > end", "*");
+            let copy = std::fs::read(into.join("copy.bin")).expect("fetched");
+            assert_eq!(blake3::hash(&copy).to_hex(), whole, "at {level}");
+            assert!(!into.join("in.bin").exists(), "it is no result");
+        }
+    }
+}

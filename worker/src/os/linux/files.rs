@@ -28,6 +28,25 @@ pub(crate) fn id_of(meta: &Metadata) -> FileId {
     FileId(meta.dev(), meta.ino())
 }
 
+/// A file as it was: its identity, its length and the time of its last change.
+pub(crate) type FileStamp = (FileId, u64, Option<std::time::SystemTime>);
+
+/// Returns the identity, length and time of change of this file.
+pub(crate) fn stamp_of(meta: &Metadata) -> FileStamp {
+    (id_of(meta), meta.len(), meta.modified().ok())
+}
+
+/// Shares the content of a file with a new, empty one, where the file system can: each has its own
+/// from the first write on.
+pub(crate) fn share(from: &File, to: &File) -> io::Result<()> {
+    Ok(rustix::fs::ioctl_ficlone(to, from)?)
+}
+
+/// Lets every account read a file, and nobody but the superuser write to it.
+pub(crate) fn only_read(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(0o444))
+}
+
 /// Returns the number of names (hard links) of the file.
 pub(crate) fn names_of(meta: &Metadata) -> u64 {
     meta.nlink()

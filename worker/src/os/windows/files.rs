@@ -20,6 +20,24 @@ pub(crate) fn id_of(meta: &Metadata) -> FileId {
     FileId(meta.creation_time(), meta.last_write_time())
 }
 
+/// A file as it was: its identity, its length and the time of its last change.
+pub(crate) type FileStamp = (FileId, u64, Option<std::time::SystemTime>);
+
+/// Returns the identity, length and time of change of this file.
+pub(crate) fn stamp_of(meta: &Metadata) -> FileStamp {
+    (id_of(meta), meta.len(), meta.modified().ok())
+}
+
+/// Sharing content is not known here.
+pub(crate) fn share(_from: &File, _to: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Accounts are not told apart here.
+pub(crate) fn only_read(_path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Returns the number of names of the file: always one, because the true number cannot be read
 /// without opening it. A task can read any file that it could give a second name.
 pub(crate) fn names_of(_meta: &Metadata) -> u64 {
