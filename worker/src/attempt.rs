@@ -4,6 +4,7 @@
 //! Each attempt is an async task of its own that follows orders and reports events; `machine`
 //! decides which attempt runs when.
 
+mod apart;
 mod capture;
 pub(crate) mod checkpoint;
 mod collect;
@@ -511,20 +512,21 @@ impl Workshop {
             let disk = self.disk_limits();
             let work = move || match disk.exceeded(&dir) {
                 Some(why) => Collected {
-                    files: Vec::new(),
                     problem: succeeded.then_some(Outcome::OverLimit(why)),
+                    ..Collected::default()
                 },
                 None => wanted.collect(&dir, &blobs, limit, succeeded),
             };
             let collected = tokio::task::spawn_blocking(work)
                 .await
                 .unwrap_or_else(|panic| Collected {
-                    files: Vec::new(),
                     problem: Some(Outcome::BadOutput(format!(
                         "the outputs could not be collected: {panic}"
                     ))),
+                    ..Collected::default()
                 });
             ending.outputs = collected.files;
+            ending.warnings = collected.warnings;
 
             ending.outcome = collected.problem.unwrap_or(ending.outcome);
         }

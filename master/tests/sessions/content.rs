@@ -640,6 +640,7 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
             stdout: Stream::default(),
             stderr: Stream::default(),
             outputs: Vec::new(),
+            warnings: Vec::new(),
             confined: None,
         };
 

@@ -146,6 +146,16 @@ fn link(from: &Pinned, to: &Path) -> bool {
 }
 
 impl PlacedInput {
+    /// Takes an input that was copied.
+    #[cfg(test)]
+    pub(super) fn of(path: &str, meta: &fs::Metadata) -> Self {
+        Self {
+            path: path.parse().unwrap(),
+            stamp: files::stamp_of(meta),
+            shown: None,
+        }
+    }
+
     /// Returns the worker's file that the task is to see in this input's place, if there is one.
     pub(super) fn shown(&self) -> Option<(OsString, String)> {
         let from = self.shown.as_ref()?.path().into_os_string();
