@@ -41,7 +41,7 @@ fn main() {
         at.and_then(|at| args.get(at + 1)?.parse().ok())
             .unwrap_or(otherwise)
     };
-    let mb = number("--mb", 1_000);
+    let mb = number("--mb", 500);
     let rounds = number("--rounds", 5);
 
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {

@@ -136,7 +136,7 @@ fn share(from: &Pinned, to: &File, whole: &mut bool) -> io::Result<bool> {
 /// worked. Other accounts can read it then and not write to it.
 fn link(from: &Pinned, to: &Path) -> bool {
     let beside = to.with_added_extension("link");
-    let linked = files::only_read(&from.path())
+    let linked = files::let_read(&from.path())
         .and_then(|()| fs::hard_link(from.path(), &beside))
         .and_then(|()| fs::rename(&beside, to));
     if linked.is_err() {

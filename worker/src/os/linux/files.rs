@@ -42,9 +42,10 @@ pub(crate) fn share(from: &File, to: &File) -> io::Result<()> {
     Ok(rustix::fs::ioctl_ficlone(to, from)?)
 }
 
-/// Lets every account read a file, and nobody but the superuser write to it.
-pub(crate) fn only_read(path: &Path) -> io::Result<()> {
-    fs::set_permissions(path, Permissions::from_mode(0o444))
+/// Lets every account read this user's file. A copy of it can be written to, as `cp` takes over the
+/// mode.
+pub(crate) fn let_read(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(0o644))
 }
 
 /// Returns the number of names (hard links) of the file.

@@ -34,7 +34,7 @@ pub(crate) fn share(_from: &File, _to: &File) -> io::Result<()> {
 }
 
 /// Accounts are not told apart here.
-pub(crate) fn only_read(_path: &Path) -> io::Result<()> {
+pub(crate) fn let_read(_path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
