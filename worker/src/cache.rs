@@ -15,7 +15,7 @@ use common::content::BlobHash;
 use link::{BlobStore, Connection, LinkError};
 use tokio::sync::watch;
 
-use crate::os::files::{self, FileStamp};
+use crate::os::{FileStamp, stamp_of};
 
 /// The pause before fetching again over a connection that is still there.
 const RETRY: Duration = Duration::from_millis(500);
@@ -215,7 +215,7 @@ impl Pinned {
     pub(crate) fn is_whole(&self) -> io::Result<bool> {
         let path = self.path();
         let stamp = match std::fs::metadata(&path) {
-            Ok(meta) => files::stamp_of(&meta),
+            Ok(meta) => stamp_of(&meta),
             // Another attempt has found it damaged and removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),

@@ -137,6 +137,7 @@ fn nothing_of(job: &JobView, outputs: &[OutputView]) -> String {
         let streams = [&output.stdout, &output.stderr];
         streams.iter().any(|(stream, _)| stream.content.size() > 0)
     };
+
     if job.tasks.settled() < job.tasks.total {
         format!(
             "no task of job {id} has left a file yet; deskgrid task list {id} shows how far they are"

@@ -71,6 +71,7 @@ pub(super) fn plan_inputs(
     tasks: &TaskSet,
 ) -> Result<Vec<PlannedInput>, BuildError> {
     let mut all = Vec::with_capacity(given.len());
+
     for given in given {
         let (file, name) = split(given);
         if Path::new(file).is_dir() {

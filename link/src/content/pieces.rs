@@ -40,7 +40,7 @@ struct HashedFile {
 }
 
 /// Writes the pieces of a file, one at a time on the blocking pool, where no thread waits for data.
-struct Writer {
+struct PieceWriter {
     /// The file while nothing is being written.
     idle: Option<HashedFile>,
     busy: Option<JoinHandle<io::Result<Written>>>,
@@ -53,6 +53,7 @@ impl Incoming {
     /// Resumes an earlier transfer of the file at `path`, if there is one.
     pub(super) async fn resume(path: PathBuf, size: u64) -> Result<Self, LinkError> {
         let shown = path.clone();
+
         let opened = move || {
             let mut options = File::options();
             options.create(true).read(true).write(true).truncate(false);
@@ -89,7 +90,7 @@ impl Incoming {
             mut have,
         } = self;
         let failed = |e| LinkError::file("cannot write", &path)(e);
-        let mut writer = Writer {
+        let mut writer = PieceWriter {
             idle: Some(written),
             busy: None,
         };
@@ -162,7 +163,7 @@ impl HashedFile {
     }
 }
 
-impl Writer {
+impl PieceWriter {
     /// Begins to write this piece once the one before is written, and returns an empty one.
     async fn write(&mut self, piece: Vec<u8>) -> io::Result<Vec<u8>> {
         let (file, empty) = match self.busy.take() {
@@ -203,6 +204,7 @@ pub(super) async fn send_file(
     hashed: bool,
 ) -> Result<Option<BlobRef>, LinkError> {
     let failed = |e| LinkError::file("cannot read", path)(e);
+
     let from = path.to_owned();
     let mut reading = tokio::task::spawn_blocking(move || {
         let mut file = File::open(from)?;

@@ -42,6 +42,7 @@ pub(super) fn write(dir: &Path, all: &[ApartFile], to: &mut impl Write) -> io::R
         if files::id_of(&meta) != files::id_of(&one.meta) || !meta.is_file() {
             return Err(io::Error::other("it was exchanged while it was collected"));
         }
+
         let mode = if files::is_executable(&meta) {
             0o755
         } else {
@@ -86,6 +87,7 @@ fn header(
             pad(to, size)?;
         }
     }
+
     to.write_all(&block(name, link, kind, mode, size))
 }
 
@@ -119,12 +121,12 @@ fn pad(to: &mut impl Write, size: u64) -> io::Result<()> {
 }
 
 /// Makes the file in which the archive is written, which is removed with the value.
-pub(super) struct Draft {
+pub(super) struct ArchiveFile {
     path: PathBuf,
     pub file: File,
 }
 
-impl Draft {
+impl ArchiveFile {
     /// Makes it beside the attempt's directory.
     pub(super) fn beside(dir: &Path) -> io::Result<Self> {
         let path = dir.with_added_extension("apart");
@@ -137,7 +139,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for ArchiveFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }

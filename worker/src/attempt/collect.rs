@@ -17,7 +17,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use walkdir::WalkDir;
 
 use super::PROGRESS_FILE;
-use super::apart::{self, ARCHIVE, ApartFile, Draft};
+use super::apart::{self, ARCHIVE, ApartFile, ArchiveFile};
 use super::checkpoint::CHECKPOINT_DIR;
 use super::inputs::PlacedInput;
 use crate::os;
@@ -58,7 +58,7 @@ pub(super) struct Collected {
 
 /// The files below an attempt's directory that patterns match.
 #[derive(Debug, Default)]
-struct Survey {
+struct FoundOutputs {
     found: Vec<FoundFile>,
     apart: Vec<ApartFile>,
     warnings: Vec<String>,
@@ -67,7 +67,7 @@ struct Survey {
     matched: BTreeSet<usize>,
 }
 
-impl Survey {
+impl FoundOutputs {
     /// Records why the task has not succeeded; the first reason counts.
     fn fail(&mut self, why: Outcome) {
         self.problem.get_or_insert(why);
@@ -89,6 +89,7 @@ impl ExpectedOutputs {
     pub(super) fn new(patterns: Vec<String>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         let mut of = Vec::new();
+
         for (at, pattern) in patterns.iter().enumerate() {
             let bare = pattern.trim_end_matches('/');
             let tree = format!("{bare}/**");
@@ -169,8 +170,8 @@ impl ExpectedOutputs {
     }
 
     /// Lists the files to collect.
-    fn survey(&self, dir: &Path, limit: u64) -> Survey {
-        let mut survey = Survey::default();
+    fn survey(&self, dir: &Path, limit: u64) -> FoundOutputs {
+        let mut survey = FoundOutputs::default();
         let mut links = BTreeMap::<FileId, u64>::new();
         let mut names = BTreeSet::new();
         let mut promised = Vec::new();
@@ -228,7 +229,7 @@ impl ExpectedOutputs {
                     if literally {
                         survey.fail(Outcome::BadOutput(file.why.clone()));
                     }
-                    survey.apart.push(file);
+                    survey.apart.push(*file);
                 }
                 Err(Odd::Lost(why)) => survey.lose(why, literally),
             }
@@ -245,12 +246,12 @@ impl ExpectedOutputs {
     /// Whether the file is an input that the task left as it was.
     fn is_input(&self, relative: &Path, meta: &Metadata) -> bool {
         let stamp = self.inputs.get(relative).map(|input| input.stamp);
-        stamp.is_some_and(|stamp| stamp == files::stamp_of(meta))
+        stamp.is_some_and(|stamp| stamp == os::stamp_of(meta))
     }
 }
 
 /// Takes out what is not the attempt's own, and what is too much.
-fn fit(survey: &mut Survey, promised: &[bool], links: &BTreeMap<FileId, u64>, limit: u64) {
+fn fit(survey: &mut FoundOutputs, promised: &[bool], links: &BTreeMap<FileId, u64>, limit: u64) {
     let all: u64 = survey.found.iter().map(|file| file.meta.len()).sum();
     let mut size: u64 = survey.apart.iter().map(|file| file.meta.len()).sum();
     let mut list = ENTRY + ARCHIVE.len();
@@ -312,7 +313,7 @@ fn keep_apart(
     }
 
     let stored = || {
-        let mut draft = Draft::beside(dir)?;
+        let mut draft = ArchiveFile::beside(dir)?;
         let mut to = io::BufWriter::with_capacity(256 * 1024, &draft.file);
         apart::write(dir, apart, &mut to)?;
         io::Write::flush(&mut to)?;
@@ -354,7 +355,7 @@ fn said_of(apart: &[ApartFile], archive: &PortablePath) -> String {
 /// The reason why an output is not kept as a file.
 enum Odd {
     /// It goes into the archive.
-    Apart(ApartFile),
+    Apart(Box<ApartFile>),
     /// It has no content that could be kept.
     Lost(String),
 }
@@ -390,11 +391,11 @@ impl FoundFile {
         };
         match path {
             Ok(path) => Ok(Self { path, meta }),
-            Err(why) => Err(Odd::Apart(ApartFile {
+            Err(why) => Err(Odd::Apart(Box::new(ApartFile {
                 relative: relative.to_owned(),
                 meta,
                 why,
-            })),
+            }))),
         }
     }
 

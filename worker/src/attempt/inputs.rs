@@ -14,8 +14,7 @@ use common::wire::worker::{Command, StagedInput};
 
 use super::fault;
 use crate::cache::Pinned;
-use crate::os::Sharing;
-use crate::os::files::{self, FileStamp};
+use crate::os::{FileStamp, Sharing, files, stamp_of};
 
 /// The size from which an input is shared, in bytes: to copy less costs less than a process.
 const LARGE: u64 = 16 << 20;
@@ -75,6 +74,7 @@ impl Placing {
     ) -> Result<(Vec<PlacedInput>, Vec<StagedInput>), Outcome> {
         let mut placed = Vec::with_capacity(inputs.len());
         let mut damaged = Vec::new();
+
         for (from, input) in inputs {
             match self.place_one(from, &input, dir) {
                 Ok(Some(input)) => placed.push(input),
@@ -119,7 +119,7 @@ impl Placing {
         }
         Ok(Some(PlacedInput {
             path: input.path.clone(),
-            stamp: files::stamp_of(&fs::symlink_metadata(&to)?),
+            stamp: stamp_of(&fs::symlink_metadata(&to)?),
             shown,
         }))
     }
@@ -151,7 +151,7 @@ impl PlacedInput {
     pub(super) fn of(path: &str, meta: &fs::Metadata) -> Self {
         Self {
             path: path.parse().unwrap(),
-            stamp: files::stamp_of(meta),
+            stamp: stamp_of(meta),
             shown: None,
         }
     }

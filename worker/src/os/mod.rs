@@ -40,6 +40,14 @@ pub(crate) fn slashed(relative: &std::path::Path) -> Option<String> {
         .map(|parts| parts.join("/"))
 }
 
+/// A file as it was: its identity, its length and the time of its last change.
+pub(crate) type FileStamp = (files::FileId, u64, Option<std::time::SystemTime>);
+
+/// Returns the identity, length and time of change of this file.
+pub(crate) fn stamp_of(meta: &std::fs::Metadata) -> FileStamp {
+    (files::id_of(meta), meta.len(), meta.modified().ok())
+}
+
 /// Removes a directory and its content, also where access rights were taken away.
 pub(crate) fn remove_tree(dir: &std::path::Path) -> std::io::Result<()> {
     use std::io::ErrorKind::{NotFound, PermissionDenied};

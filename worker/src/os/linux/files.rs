@@ -28,14 +28,6 @@ pub(crate) fn id_of(meta: &Metadata) -> FileId {
     FileId(meta.dev(), meta.ino())
 }
 
-/// A file as it was: its identity, its length and the time of its last change.
-pub(crate) type FileStamp = (FileId, u64, Option<std::time::SystemTime>);
-
-/// Returns the identity, length and time of change of this file.
-pub(crate) fn stamp_of(meta: &Metadata) -> FileStamp {
-    (id_of(meta), meta.len(), meta.modified().ok())
-}
-
 /// Shares the content of a file with a new, empty one, where the file system can: each has its own
 /// from the first write on.
 pub(crate) fn share(from: &File, to: &File) -> io::Result<()> {

@@ -20,14 +20,6 @@ pub(crate) fn id_of(meta: &Metadata) -> FileId {
     FileId(meta.creation_time(), meta.last_write_time())
 }
 
-/// A file as it was: its identity, its length and the time of its last change.
-pub(crate) type FileStamp = (FileId, u64, Option<std::time::SystemTime>);
-
-/// Returns the identity, length and time of change of this file.
-pub(crate) fn stamp_of(meta: &Metadata) -> FileStamp {
-    (id_of(meta), meta.len(), meta.modified().ok())
-}
-
 /// Sharing content is not known here.
 pub(crate) fn share(_from: &File, _to: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
