@@ -143,6 +143,8 @@ pub struct Completion {
     pub stderr: Stream,
     /// The files that match its expected outputs.
     pub outputs: Vec<OutputFile>,
+    /// The outputs that were not kept, or not as files by themselves, in words.
+    pub warnings: Vec<String>,
     /// The confinement of its command, where that may be why it failed.
     pub confined: Option<Confined>,
 }

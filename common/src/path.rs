@@ -86,6 +86,12 @@ fn why_bad_name(name: &str) -> Option<&'static str> {
         .then_some("a name is reserved on Windows")
 }
 
+/// Whether an output pattern has no special character, so that it is the path of one file or
+/// directory.
+pub fn is_plain(pattern: &str) -> bool {
+    !pattern.contains(['*', '?', '[', '{', '\\'])
+}
+
 /// Returns the first of `paths` that equals an earlier one when case is ignored, if any.
 pub fn collision<'a>(
     paths: impl IntoIterator<Item = &'a PortablePath>,

@@ -19,8 +19,8 @@ pub const PLACEHOLDERS: [&str; 7] = [
     "WIDTH",
 ];
 
-/// A text whose placeholders are all in [`PLACEHOLDERS`]. `%{` always opens a placeholder; any
-/// other `%` stands for itself.
+/// A text whose placeholders are all in [`PLACEHOLDERS`]. `%{` opens a placeholder, `%%{` stands for
+/// `%{`, and any other `%` for itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Template(String);
@@ -51,7 +51,15 @@ pub enum BadTemplate {
     Unclosed(String),
 }
 
+/// The text that stands for a `%{` that opens no placeholder.
+const ESCAPED: &str = "%%{";
+
 impl Template {
+    /// Makes a template that expands to this text, whatever is in it.
+    pub fn literal(text: &str) -> Self {
+        Template(text.replace("%{", ESCAPED))
+    }
+
     /// Returns the text as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -112,7 +120,12 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<TemplatePiece<'_>, BadTempl
             return None;
         }
 
+        if let Some(after) = rest.strip_prefix(ESCAPED) {
+            rest = after;
+            return Some(Ok(TemplatePiece::Text("%{")));
+        }
         let open = rest.find("%{").unwrap_or(rest.len());
+        let open = rest.find(ESCAPED).unwrap_or(open).min(open);
         if open > 0 {
             let (before, after) = rest.split_at(open);
             rest = after;
@@ -195,6 +208,30 @@ mod tests {
         );
 
         assert!(t.mentions("ITEM") && !"%ITEM".parse::<Template>().unwrap().mentions("ITEM"));
+    }
+
+    #[test]
+    fn a_doubled_percent_sign_makes_a_brace_literal() {
+        let values = TemplateValues {
+            attempt: AttemptId {
+                task: TaskId::new(JobId(7), 3),
+                number: 2,
+                incarnation: Incarnation(1),
+            },
+            host: "pc9",
+            item: "",
+            width: None,
+        };
+        let expand = |text: &str| text.parse::<Template>().unwrap().expand(&values);
+        assert_eq!(
+            expand("%%{http_code} %%{TASK_ID} %%{"),
+            "%{http_code} %{TASK_ID} %{"
+        );
+        assert_eq!(
+            expand("%%%{JOB_ID} 5%% %%{}%{JOB_ID}"),
+            "%%{JOB_ID} 5%% %{}7"
+        );
+        assert_eq!(Template::literal("a%{b%%{c").expand(&values), "a%{b%%{c");
     }
 
     #[test]

@@ -363,6 +363,8 @@ pub struct OutputView {
     pub stderr: (Stream, Option<String>),
     /// Collected files.
     pub files: Vec<FileView>,
+    /// The outputs that were not kept, or not as files by themselves, in words.
+    pub warnings: Vec<String>,
     /// Whether all of it was removed, because nobody had requested it and it took too much room.
     pub removed: bool,
 }

@@ -1,6 +1,6 @@
 //! [`Channel`]: messages over a QUIC stream.
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use common::wire::frame;
 use quinn::{RecvStream, SendStream};
 use serde::Serialize;
@@ -157,20 +157,25 @@ impl FrameReceiver {
             .ok_or_else(|| LinkError::Closed("the stream ended where an answer was due".to_owned()))
     }
 
-    /// Returns the next raw bytes, at most 64 KiB; `None` at the stream's end.
+    /// Adds the next raw bytes to `to`, as many as have come but not much more than 64 datagrams
+    /// hold. Returns `false` at the stream's end.
     ///
     /// # Errors
     /// If the stream breaks.
-    pub async fn raw_chunk(&mut self) -> Result<Option<bytes::Bytes>, LinkError> {
-        if self.buffer.is_empty() {
-            Ok(self
-                .stream
-                .read_chunk(64 * 1024, true)
-                .await?
-                .map(|chunk| chunk.bytes))
-        } else {
-            Ok(Some(self.buffer.split().freeze()))
+    pub async fn read_onto(&mut self, to: &mut Vec<u8>) -> Result<bool, LinkError> {
+        if !self.buffer.is_empty() {
+            to.extend_from_slice(&self.buffer.split());
+            return Ok(true);
         }
+
+        let mut chunks: [Bytes; 64] = std::array::from_fn(|_| Bytes::new());
+        let Some(count) = self.stream.read_chunks(&mut chunks).await? else {
+            return Ok(false);
+        };
+        chunks[..count]
+            .iter()
+            .for_each(|chunk| to.extend_from_slice(chunk));
+        Ok(true)
     }
 
     /// Tells the other end that nothing more will be read.

@@ -1,6 +1,8 @@
 //! Content by hash: a directory of verified blobs ([`BlobStore`]), and the transfer of a blob
 //! between two ends. An interrupted transfer goes on where it broke off.
 
+mod pieces;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -12,17 +14,12 @@ use common::content::BlobHash;
 use common::wire::stream::{GetReply, Open, PutReply};
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, token};
-use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
-use crate::channel::{Channel, FrameReceiver, FrameSender};
+use crate::channel::{Channel, FrameSender};
 use crate::endpoint::Connection;
 use crate::error::LinkError;
 use crate::files::{free_bytes, sync_dir, sync_file};
-
-/// The bytes of a file that are read at a time.
-const PIECE: usize = 256 * 1024;
-/// The time without data after which a sender is given up: others may wait for the same content.
-const STALL: Duration = Duration::from_secs(60);
+use pieces::{Incoming, PIECE, send_file};
 
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
 /// another handle.
@@ -410,108 +407,6 @@ pub fn hash_file(path: &Path) -> Result<BlobRef, LinkError> {
     read().map_err(LinkError::file("cannot read", path))
 }
 
-/// A blob on its way into the file `path`.
-struct Incoming {
-    path: PathBuf,
-    file: tokio::fs::File,
-    hasher: blake3::Hasher,
-    have: u64,
-}
-
-impl Incoming {
-    /// Resumes an earlier transfer of the file at `path`, if there is one.
-    async fn resume(path: PathBuf, size: u64) -> Result<Self, LinkError> {
-        let failed = |e| LinkError::file("cannot write", &path)(e);
-        let mut file = tokio::fs::File::options()
-            .create(true)
-            .read(true)
-            .write(true)
-            .truncate(false)
-            .open(&path)
-            .await
-            .map_err(failed)?;
-
-        let mut hasher = blake3::Hasher::new();
-        let mut have = 0;
-        let mut piece = vec![0; PIECE];
-
-        loop {
-            match file.read(&mut piece).await.map_err(failed)? {
-                0 => break,
-                n => {
-                    hasher.update(&piece[..n]);
-                    have += n as u64;
-                }
-            }
-        }
-
-        if have > size {
-            hasher = blake3::Hasher::new();
-            have = 0;
-            file.set_len(0).await.map_err(failed)?;
-            file.rewind().await.map_err(failed)?;
-        }
-
-        Ok(Self {
-            path,
-            file,
-            hasher,
-            have,
-        })
-    }
-
-    /// Receives the rest from the stream and returns whether the whole has the right hash.
-    async fn receive(
-        mut self,
-        rx: &mut FrameReceiver,
-        blob: &BlobRef,
-    ) -> Result<PathBuf, LinkError> {
-        loop {
-            let stalled =
-                |_| LinkError::Closed(format!("no byte of the content came for {STALL:?}"));
-
-            let Some(bytes) = tokio::time::timeout(STALL, rx.raw_chunk())
-                .await
-                .map_err(stalled)??
-            else {
-                break;
-            };
-            self.have += bytes.len() as u64;
-            if self.have > blob.size {
-                break;
-            }
-
-            self.hasher.update(&bytes);
-            self.file
-                .write_all(&bytes)
-                .await
-                .map_err(LinkError::file("cannot write", &self.path))?;
-        }
-
-        self.file
-            .flush()
-            .await
-            .map_err(LinkError::file("cannot write", &self.path))?;
-        if self.have < blob.size {
-            return Err(LinkError::Closed(format!(
-                "{} of {} bytes came",
-                self.have, blob.size
-            )));
-        }
-
-        let found = BlobHash(*self.hasher.finalize().as_bytes());
-        if self.have > blob.size || found != blob.hash {
-            let _ = tokio::fs::remove_file(&self.path).await;
-            return Err(LinkError::Damaged {
-                expected: blob.hash.to_string(),
-                found: found.to_string(),
-            });
-        }
-
-        Ok(self.path)
-    }
-}
-
 /// Brings a blob of the other end's into `store`. Several callers that want the same one share the
 /// transfer.
 ///
@@ -582,7 +477,7 @@ async fn fetch_part(
 pub async fn put(connection: &Connection, path: &Path, blob: BlobRef) -> Result<(), LinkError> {
     let mut channel = connection.open(&Open::Put(blob)).await?;
     if let PutReply::Resume(offset) = put_reply(&mut channel).await? {
-        send_file(&mut channel.tx, path, offset).await?;
+        send_file(&mut channel.tx, path, offset, false).await?;
         finish_put(&mut channel).await?;
     }
     Ok(())
@@ -627,41 +522,6 @@ async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
     }
 }
 
-/// Sends a file from `offset` on, and returns the [`BlobRef`] of the file as it was read.
-async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<BlobRef, LinkError> {
-    let failed = |e| LinkError::file("cannot read", path)(e);
-    let mut file = tokio::fs::File::open(path).await.map_err(failed)?;
-    file.seek(io::SeekFrom::Start(offset))
-        .await
-        .map_err(failed)?;
-
-    let mut piece = vec![0; PIECE];
-    let mut hasher = blake3::Hasher::new();
-    let mut size = 0;
-
-    loop {
-        match file.read(&mut piece).await.map_err(failed)? {
-            0 => {
-                return Ok(BlobRef {
-                    hash: BlobHash(*hasher.finalize().as_bytes()),
-                    size,
-                });
-            }
-            // Who asks and does not read keeps a file open here.
-            n => {
-                hasher.update(&piece[..n]);
-                size += n as u64;
-                tokio::time::timeout(UNREAD, tx.raw().write_all(&piece[..n]))
-                    .await
-                    .map_err(|_| LinkError::Unread)??;
-            }
-        }
-    }
-}
-
-/// The longest time that the other end may take to read a piece.
-const UNREAD: Duration = Duration::from_secs(60);
-
 /// Answers an [`Open::Get`].
 ///
 /// # Errors
@@ -676,14 +536,14 @@ pub async fn serve_get(
     let sent = match tokio::fs::metadata(&path).await {
         Ok(meta) if offset <= meta.len() => {
             tx.send(&GetReply::Found(meta.len())).await?;
-            send_file(&mut tx, &path, offset).await?
+            send_file(&mut tx, &path, offset, offset == 0).await?
         }
         _ => return refuse_get(tx, hash).await,
     };
 
     tx.finish();
     tx.delivered().await;
-    if offset == 0 && sent.hash != hash {
+    if let Some(sent) = sent.filter(|sent| sent.hash != hash) {
         look_again(store, sent.size, hash).await;
     }
 

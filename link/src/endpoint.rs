@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::wire::stream::Open;
 use common::wire::{ALPN_CLIENT, ALPN_ENROL, ALPN_WORKER};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
+use quinn::{Endpoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 use crate::channel::Channel;
 use crate::error::LinkError;
@@ -49,6 +49,13 @@ const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
 /// The most bytes that wait for a peer that does not read.
 const SEND_WINDOW: u64 = 1 << 20;
+/// The largest datagram, where the path takes such: loopback does, and networks with jumbo frames
+/// nearly. The system cuts at most 64 KiB into datagrams at a time, and `quinn` gives it ten.
+const DATAGRAM: u16 = 6_500;
+/// The space for datagrams that have come and wait for this process, in bytes: as much as a
+/// connection may have under way. The system may allow less.
+#[cfg(not(windows))]
+const SOCKET_SPACE: usize = 4 << 20;
 /// The shortest time between two words to strangers that their connection is gone.
 const RESET_PAUSE: Duration = Duration::from_micros(500);
 const STREAMS: VarInt = VarInt::from_u32(16);
@@ -86,7 +93,11 @@ impl Purpose {
 /// Settings of either end.
 fn transport(keep_alive: Duration, idle: VarInt) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
+    let mut mtu = MtuDiscoveryConfig::default();
+    mtu.upper_bound(DATAGRAM);
+
     transport
+        .mtu_discovery_config(Some(mtu))
         .max_idle_timeout(Some(IdleTimeout::from(idle)))
         .keep_alive_interval(Some(keep_alive))
         .receive_window(RECEIVE_WINDOW)
@@ -114,11 +125,28 @@ pub fn listen(
     seed: [u8; 32],
 ) -> Result<Endpoint, LinkError> {
     let (config, server) = serving(tls, seed)?;
-    let bind = || {
-        let socket = std::net::UdpSocket::bind(address)?;
-        Endpoint::new(config, Some(server), socket, runtime()?)
-    };
+    let bind = || Endpoint::new(config, Some(server), bound(address)?, runtime()?);
     bind().map_err(LinkError::file("cannot listen on", address.to_string()))
+}
+
+/// Binds a socket with room for what comes while this process is busy.
+fn bound(address: SocketAddr) -> std::io::Result<std::net::UdpSocket> {
+    let socket = std::net::UdpSocket::bind(address)?;
+    #[cfg(not(windows))]
+    {
+        // Only makes things slower where the system refuses.
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, SOCKET_SPACE);
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SOCKET_SPACE);
+    }
+    Ok(socket)
+}
+
+/// Returns the settings of an endpoint.
+fn settings(mut config: EndpointConfig) -> Result<EndpointConfig, LinkError> {
+    config
+        .max_udp_payload_size(DATAGRAM)
+        .map_err(|e| LinkError::Protocol(e.to_string()))?;
+    Ok(config)
 }
 
 /// The master's endpoint for those whom UDP does not reach: on TCP.
@@ -165,7 +193,7 @@ fn serving(
     config.cid_generator(move || {
         Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key))
     });
-    Ok((config, server))
+    Ok((settings(config)?, server))
 }
 
 /// Returns the async runtime that endpoints use.
@@ -369,11 +397,11 @@ async fn endpoint_to(
     way: Carrier,
     resets: &ResetTokens,
 ) -> Result<Endpoint, LinkError> {
-    let config = EndpointConfig::new(Arc::new(resets.clone()));
+    let config = settings(EndpointConfig::new(Arc::new(resets.clone())))?;
     match way {
         Carrier::Udp => {
             let any = any_like(address);
-            let bind = || Endpoint::new(config, None, std::net::UdpSocket::bind(any)?, runtime()?);
+            let bind = || Endpoint::new(config, None, bound(any)?, runtime()?);
             bind().map_err(LinkError::file("cannot bind", any.to_string()))
         }
         Carrier::Tcp => {

@@ -255,6 +255,7 @@ impl Worker {
             },
             stderr: Stream::default(),
             outputs: Vec::new(),
+            warnings: Vec::new(),
             confined: None,
         };
         self.control

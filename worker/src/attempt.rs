@@ -4,10 +4,12 @@
 //! Each attempt is an async task of its own that follows orders and reports events; `machine`
 //! decides which attempt runs when.
 
+mod apart;
 mod capture;
 pub(crate) mod checkpoint;
 mod collect;
 mod disk;
+mod inputs;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -36,6 +38,7 @@ use capture::StreamCapture;
 use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
 use collect::{Collected, ExpectedOutputs};
 use disk::DiskLimits;
+use inputs::{PlacedInput, Placing};
 
 /// The file in which a program may report its progress, as a number from 0 to 1; the variable
 /// `DESKGRID_PROGRESS_FILE` names it.
@@ -178,12 +181,13 @@ impl Workshop {
         say: &Say,
     ) -> Result<AttemptEnding, Dropped> {
         let not_started = |why: String| Ok(AttemptEnding::bare(Outcome::NotStarted(why)));
-        let wanted = match ExpectedOutputs::new(std::mem::take(&mut command.outputs)) {
+        let outputs = command.outputs.clone();
+        let mut wanted = match ExpectedOutputs::new(outputs) {
             Ok(wanted) => wanted,
             Err(why) => return not_started(why),
         };
 
-        let confines = match self.force.confines(command.confinement, command.network) {
+        let mut confines = match self.force.confines(command.confinement, command.network) {
             Ok(confines) => confines,
             Err(why) => return not_started(why),
         };
@@ -197,12 +201,17 @@ impl Workshop {
             )));
         }
 
-        if let Err(outcome) = self
-            .stage(std::mem::take(&mut command.inputs), dir, orders)
-            .await?
-        {
-            return Ok(AttemptEnding::bare(outcome));
+        let placing = Placing::of(&command, confines.sharing());
+        let inputs = std::mem::take(&mut command.inputs);
+        match self.stage(inputs, placing, dir, orders).await? {
+            Ok(placed) => wanted.inputs = placed,
+            Err(outcome) => return Ok(AttemptEnding::bare(outcome)),
         }
+        confines.shown = wanted
+            .inputs
+            .values()
+            .filter_map(PlacedInput::shown)
+            .collect();
 
         let checkpoint = command.checkpoint;
         if let Some(Checkpointing { from, .. }) = checkpoint {
@@ -296,9 +305,11 @@ impl Workshop {
     async fn stage(
         &self,
         mut inputs: Vec<StagedInput>,
+        placing: Placing,
         dir: &Path,
         orders: &mut UnboundedReceiver<AttemptOrder>,
-    ) -> Result<Result<(), Outcome>, Dropped> {
+    ) -> Result<Result<BTreeMap<PathBuf, PlacedInput>, Outcome>, Dropped> {
+        let mut all = BTreeMap::new();
         for _ in 0..CACHE_TRIES {
             let fetched = tokio::select! {
                 fetched = self.fetch(inputs) => fetched,
@@ -308,15 +319,20 @@ impl Workshop {
             // Must run to its end: a copy that is still going would write behind the directory's
             // removal.
             inputs = match fetched {
-                Ok(here) => match place(here, dir).await {
-                    Ok(damaged) => damaged,
+                Ok(here) => match placing.place(here, dir).await {
+                    Ok((placed, damaged)) => {
+                        let named =
+                            |input: PlacedInput| (PathBuf::from(input.path.as_str()), input);
+                        all.extend(placed.into_iter().map(named));
+                        damaged
+                    }
                     Err(outcome) => return Ok(Err(outcome)),
                 },
                 Err(outcome) => return Ok(Err(outcome)),
             };
 
             if inputs.is_empty() {
-                return Ok(Ok(()));
+                return Ok(Ok(all));
             }
         }
 
@@ -501,20 +517,21 @@ impl Workshop {
             let disk = self.disk_limits();
             let work = move || match disk.exceeded(&dir) {
                 Some(why) => Collected {
-                    files: Vec::new(),
                     problem: succeeded.then_some(Outcome::OverLimit(why)),
+                    ..Collected::default()
                 },
                 None => wanted.collect(&dir, &blobs, limit, succeeded),
             };
             let collected = tokio::task::spawn_blocking(work)
                 .await
                 .unwrap_or_else(|panic| Collected {
-                    files: Vec::new(),
                     problem: Some(Outcome::BadOutput(format!(
                         "the outputs could not be collected: {panic}"
                     ))),
+                    ..Collected::default()
                 });
             ending.outputs = collected.files;
+            ending.warnings = collected.warnings;
 
             ending.outcome = collected.problem.unwrap_or(ending.outcome);
         }
@@ -608,54 +625,6 @@ fn fault(disk_full: bool, why: String, otherwise: fn(String) -> Outcome) -> Outc
     } else {
         otherwise(why)
     }
-}
-
-/// Copies the inputs to their places below `dir`. Copies, because the command may write to them;
-/// hashed on the way, because cached content may have been damaged since it came. Returns the
-/// inputs that must be fetched again.
-async fn place(
-    inputs: Vec<(Pinned, StagedInput)>,
-    dir: &Path,
-) -> Result<Vec<StagedInput>, Outcome> {
-    if inputs.is_empty() {
-        return Ok(Vec::new());
-    }
-
-    let dir = dir.to_owned();
-    let all = move || {
-        let mut damaged = Vec::new();
-        for (from, input) in inputs {
-            match place_one(&from, &input, &dir) {
-                Ok(true) => {}
-                Ok(false) => damaged.push(input),
-                Err(error) => {
-                    let why = format!("its input `{}` cannot be placed: {error}", input.path);
-                    return Err(fault(link::is_full(&error), why, Outcome::NotStarted));
-                }
-            }
-        }
-        Ok(damaged)
-    };
-    let placed = tokio::task::spawn_blocking(all).await;
-
-    placed.unwrap_or_else(|panic| {
-        Err(Outcome::NotStarted(format!(
-            "its inputs cannot be placed: {panic}"
-        )))
-    })
-}
-
-/// Places one input, and returns whether it is intact; a damaged one is removed again.
-fn place_one(from: &Pinned, input: &StagedInput, dir: &Path) -> io::Result<bool> {
-    let to = dir.join(&input.path);
-    std::fs::create_dir_all(to.parent().unwrap_or(dir))?;
-    let mut file = files::create_private(&to, input.executable)?;
-    let whole = from.copy_to(&mut file)?;
-    if !whole {
-        drop(file);
-        std::fs::remove_file(&to)?;
-    }
-    Ok(whole)
 }
 
 /// Removes the remains of a crash. The tasks of a killed worker may still be dying, and write

@@ -15,6 +15,8 @@ use common::content::BlobHash;
 use link::{BlobStore, Connection, LinkError};
 use tokio::sync::watch;
 
+use crate::os::{FileStamp, stamp_of};
+
 /// The pause before fetching again over a connection that is still there.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -44,6 +46,8 @@ struct CacheEntry {
     size: u64,
     used: u64,
     users: u32,
+    /// The file as it was when it was last found to be whole.
+    whole: Option<FileStamp>,
 }
 
 /// A cached file that is not evicted while this value exists.
@@ -184,6 +188,7 @@ impl CacheIndex {
                 size: blob.size,
                 used: 0,
                 users: 0,
+                whole: None,
             }
         });
         entry.used = self.uses;
@@ -200,6 +205,35 @@ impl Pinned {
     /// Removes the content from the cache because it is damaged.
     pub(crate) fn discard(&self) {
         self.cache.discard(&self.blob.hash);
+    }
+
+    /// Whether the content is intact, which is looked at again once its file has changed. Damaged
+    /// content is removed from the cache.
+    ///
+    /// # Errors
+    /// If the content cannot be read.
+    pub(crate) fn is_whole(&self) -> io::Result<bool> {
+        let path = self.path();
+        let stamp = match std::fs::metadata(&path) {
+            Ok(meta) => stamp_of(&meta),
+            // Another attempt has found it damaged and removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let entry = |index: &CacheIndex| index.entries.get(&self.blob.hash)?.whole;
+        if entry(&self.cache.lock()) == Some(stamp) {
+            return Ok(true);
+        }
+
+        let found = link::content::copy_hashing(&mut File::open(&path)?, &mut io::sink())?;
+        if found != self.blob {
+            self.discard();
+            return Ok(false);
+        }
+        if let Some(entry) = self.cache.lock().entries.get_mut(&self.blob.hash) {
+            entry.whole = Some(stamp);
+        }
+        Ok(true)
     }
 
     /// Copies the content to `to`, a new file, and returns whether it is intact. Damaged content is

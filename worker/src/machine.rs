@@ -80,6 +80,8 @@ pub struct AttemptEnding {
     pub stderr: Stream,
     /// The output files that were collected.
     pub outputs: Vec<OutputFile>,
+    /// The outputs that were not kept as they were, in words.
+    pub warnings: Vec<String>,
     /// The confinement of its command, where that may be why it failed.
     pub confined: Option<Confined>,
 }
@@ -93,6 +95,7 @@ impl AttemptEnding {
             stdout: Stream::default(),
             stderr: Stream::default(),
             outputs: Vec::new(),
+            warnings: Vec::new(),
             confined: None,
         }
     }
@@ -614,6 +617,7 @@ impl Machine {
             stdout,
             stderr,
             outputs,
+            warnings,
             confined,
         } = ending;
 
@@ -627,6 +631,7 @@ impl Machine {
             stdout,
             stderr,
             outputs,
+            warnings,
             confined,
         }));
     }

@@ -15,6 +15,7 @@ use super::value::{
 pub(crate) const EXAMPLES: &str = "\
 Placeholders in the command, the environment and paths:
   %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM} %{RANK} %{WIDTH}
+  %%{ stands for a %{ of the command's own: curl -w '%%{http_code}'
 Tasks find the same in their environment as DESKGRID_JOB_ID and so on.
 
 Examples:
@@ -83,11 +84,12 @@ pub(crate) struct JobArgs {
     /// Run one task for each value of a JSON array; %{ITEM} is the string, or the value as JSON
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub from_json: Option<PathBuf>,
-    /// Send a file; tasks find it as NAME (%{ITEM} and %{TASK_ID} choose one file per task)
-    /// [repeatable]
+    /// Send a file, or all files of a directory; tasks find it as NAME (%{ITEM} and %{TASK_ID}
+    /// choose one file per task) [repeatable]
     #[arg(long, value_name = "F[:NAME]", help_heading = "Files")]
     pub input: Vec<String>,
-    /// Bring back the files that match; a task that leaves none has failed [repeatable]
+    /// Bring back the files that match, or all of a directory (out/); a task that leaves none has
+    /// failed [repeatable]
     #[arg(long, value_name = "GLOB", help_heading = "Files")]
     pub output_file: Vec<String>,
     /// The input that is the tasks' standard input

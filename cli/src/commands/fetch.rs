@@ -9,7 +9,7 @@ use common::attempt::Stream;
 use common::content::Content;
 use common::path::PortablePath;
 use common::selector::Selector;
-use common::view::OutputView;
+use common::view::{JobView, OutputView};
 use common::wire::RefusalCode;
 use link::LinkError;
 use serde::Serialize;
@@ -22,6 +22,9 @@ use crate::files;
 use crate::output::note;
 use crate::parallel;
 use crate::session::Session;
+
+/// The most notes on outputs that were not kept.
+const MOST_NOTES: usize = 10;
 
 /// The destination of the files.
 #[derive(Debug)]
@@ -46,6 +49,15 @@ struct Fetched {
     job: u32,
     into: PathBuf,
     files: Vec<FetchedFile>,
+    /// The outputs of these tasks that were not kept, or not as files by themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<FetchedWarning>,
+}
+
+#[derive(Serialize)]
+struct FetchedWarning {
+    task: String,
+    warning: String,
 }
 
 #[derive(Serialize)]
@@ -71,10 +83,7 @@ pub(super) async fn run(
 
     let wanted = wanted(&outputs, &into.dir, job.tasks.total > 1)?;
     if wanted.is_empty() {
-        note(&format!(
-            "no task of job {} has left a file; deskgrid task list {} shows how far they are",
-            job.job, job.job
-        ));
+        note(&nothing_of(&job, &outputs));
     }
 
     let planned = look(wanted, into.force).await?;
@@ -88,7 +97,17 @@ pub(super) async fn run(
         job: job.job.0,
         into: into.dir.clone(),
         files: planned.iter().map(file).collect(),
+        warnings: outputs.iter().flat_map(warned).collect(),
     };
+    for warned in document.warnings.iter().take(MOST_NOTES) {
+        note(&format!("task {}: {}", warned.task, warned.warning));
+    }
+    let more = document.warnings.len().saturating_sub(MOST_NOTES);
+    if more > 0 {
+        note(&format!(
+            "{more} more tasks left such outputs: deskgrid task info JOB.TASK"
+        ));
+    }
     let kept = planned.iter().filter(|(_, kept)| *kept).count();
 
     bring(session, planned).await?;
@@ -109,6 +128,39 @@ pub(super) async fn run(
     context
         .out
         .show(&document, text, || vec![job.job.to_string()])
+}
+
+/// Says why there is nothing to fetch.
+fn nothing_of(job: &JobView, outputs: &[OutputView]) -> String {
+    let id = job.job;
+    let printed = |output: &OutputView| {
+        let streams = [&output.stdout, &output.stderr];
+        streams.iter().any(|(stream, _)| stream.content.size() > 0)
+    };
+
+    if job.tasks.settled() < job.tasks.total {
+        format!(
+            "no task of job {id} has left a file yet; deskgrid task list {id} shows how far they are"
+        )
+    } else if outputs.iter().any(printed) {
+        format!(
+            "the tasks of job {id} left no files, they only printed: deskgrid job cat {id} stdout shows that, and submit \
+             --stdout FILE makes files of it"
+        )
+    } else {
+        format!(
+            "the tasks of job {id} left no files: submit --output-file says which to keep; deskgrid task list {id} shows how \
+             they ended"
+        )
+    }
+}
+
+/// Returns what was not kept of one output.
+fn warned(output: &OutputView) -> impl Iterator<Item = FetchedWarning> {
+    output.warnings.iter().map(|warning| FetchedWarning {
+        task: output.attempt.task.to_string(),
+        warning: warning.clone(),
+    })
 }
 
 /// Returns every file of the outputs, with its path below `dir`.
@@ -308,6 +360,7 @@ mod tests {
             stdout: stream(stdout),
             stderr: stream(None),
             files,
+            warnings: Vec::new(),
             removed: false,
         }
     }

@@ -8,6 +8,7 @@ use common::path::BadPath;
 use common::template::BadTemplate;
 use scheduler::policy::{BadPolicy, Width};
 
+use super::inputs::split;
 use crate::failure::{Exit, Failure};
 
 /// The reason why a job cannot be submitted, with a hint for the user.
@@ -99,6 +100,20 @@ pub(crate) enum BuildError {
     InputKind {
         /// The file.
         path: PathBuf,
+    },
+    /// A pattern where a file is expected.
+    #[error("there is no file {path}, and --input takes no patterns", path = path.display())]
+    InputPattern {
+        /// The pattern.
+        path: PathBuf,
+    },
+    /// A directory that cannot be an input.
+    #[error("the directory {path} cannot be an input: {why}", path = path.display())]
+    InputTree {
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        why: String,
     },
     /// A placeholder in an input's local path whose value is known only when the task runs.
     #[error("%{{{placeholder}}} in the input `{input}` is not known before the task runs")]
@@ -207,13 +222,20 @@ impl BuildError {
             BuildError::NoEstimate(_) => "give each item one, or --estimate for those that have none".to_owned(),
             BuildError::NoPromises(_) => format!("{PROMISING_POLICY} does, which is what --deadline takes without --policy"),
             BuildError::TwoBags => "choose one".to_owned(),
-            BuildError::Template(_) => "deskgrid submit --help lists the placeholders".to_owned(),
+            BuildError::Template(_) => "deskgrid submit --help lists the placeholders; %%{ stands for a %{ of the command's own".to_owned(),
             BuildError::NoItem { .. } => {
                 "give a list with --each-line or --from-json; for arrays use %{TASK_ID}".to_owned()
             }
-            BuildError::InputKind { .. } => "name single files, or pack the directory into one (tar)".to_owned(),
+            BuildError::InputKind { .. } => "name files and directories".to_owned(),
+            BuildError::InputPattern { .. } => {
+                "name a directory (--input DIR takes all that lies in it), or single files, or pack them into one (tar)"
+                    .to_owned()
+            }
+            BuildError::InputTree { .. } => "pack it into one file (tar), and let the task unpack it".to_owned(),
             BuildError::InputPlaceholder { .. } => "use %{ITEM} or %{TASK_ID}".to_owned(),
-            BuildError::InputName { input, .. } => format!("name it yourself: --input '{}:in.dat'", bare(input)),
+            BuildError::InputName { input, .. } => {
+                format!("name it yourself: --input '{}:in.dat'", split(input).0)
+            }
             BuildError::StreamName { .. } => "a relative path such as logs/out.txt, or none".to_owned(),
             BuildError::Glob { .. } => "a pattern such as out.txt, *.csv or results/**".to_owned(),
             BuildError::OutputPlace { .. } => {
@@ -242,11 +264,6 @@ impl BuildError {
             BuildError::Job(_) => String::new(),
         }
     }
-}
-
-/// The file part of `F:NAME`.
-fn bare(input: &str) -> &str {
-    input.rsplit_once(':').map_or(input, |(file, _)| file)
 }
 
 impl From<BuildError> for Failure {

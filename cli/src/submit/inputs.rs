@@ -59,9 +59,95 @@ impl PlannedInput {
     }
 }
 
-/// Parses `F[:NAME]`, and checks every file that it stands for.
-pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> {
+/// The most files of a directory that is an input, and the most bytes of their names together: each
+/// attempt is told all of them in one message.
+const MOST_FILES: usize = 2_000;
+const MOST_NAMES: usize = 128 * 1024;
+
+/// Parses each `F[:NAME]`, and checks every file that it stands for. A directory stands for all
+/// that lies in it.
+pub(super) fn plan_inputs(
+    given: &[String],
+    tasks: &TaskSet,
+) -> Result<Vec<PlannedInput>, BuildError> {
+    let mut all = Vec::with_capacity(given.len());
+
+    for given in given {
+        let (file, name) = split(given);
+        if Path::new(file).is_dir() {
+            plan_tree(given, Path::new(file), name, &mut all)?;
+        } else {
+            all.push(plan_input(given, tasks)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Plans each file of a directory, under the same path below `name`.
+fn plan_tree(
+    given: &str,
+    dir: &Path,
+    name: Option<&str>,
+    all: &mut Vec<PlannedInput>,
+) -> Result<(), BuildError> {
+    let wrong_name = |source: BadPath| BuildError::InputName {
+        input: given.to_owned(),
+        source,
+    };
+    let failed = |why: String| BuildError::InputTree {
+        path: dir.to_owned(),
+        why,
+    };
+    let root = match name {
+        Some(name) => name.trim_end_matches('/').parse(),
+        None => default_name(dir),
+    };
+    let root: PortablePath = root.map_err(wrong_name)?;
+
+    let mut files = 0;
+    let mut names = 0;
+    for entry in walkdir::WalkDir::new(dir)
+        .follow_links(true)
+        .sort_by_file_name()
+    {
+        let entry = entry.map_err(|error| failed(error.to_string()))?;
+        if entry.file_type().is_dir() {
+            continue;
+        }
+        let below = entry.path().strip_prefix(dir).unwrap_or(entry.path());
+        let below = below
+            .to_str()
+            .ok_or_else(|| failed(format!("the name {below:?} is not UTF-8")))?;
+        let below = below.replace(std::path::MAIN_SEPARATOR, "/");
+        let name: PortablePath = format!("{root}/{below}")
+            .parse()
+            .map_err(|bad: BadPath| failed(bad.to_string()))?;
+
+        files += 1;
+        names += name.as_str().len();
+        if files > MOST_FILES || names > MOST_NAMES {
+            return Err(failed(format!("it has more than {} files", files - 1)));
+        }
+        let path = entry.into_path();
+        all.push(PlannedInput {
+            name: Template::literal(name.as_str()),
+            executable: look_at(std::slice::from_ref(&path))?,
+            files: LocalFiles::Shared(path),
+        });
+    }
+
+    if files == 0 {
+        return Err(failed("it has no files".to_owned()));
+    }
+    Ok(())
+}
+
+/// Parses `F[:NAME]` of a file, and checks every file that it stands for.
+fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> {
     let (file, name) = split(given);
+    if file.contains(['*', '?', '[']) && !file.contains("%{") && !Path::new(file).exists() {
+        return Err(BuildError::InputPattern { path: file.into() });
+    }
     let template: Template = file.parse()?;
     for placeholder in ["JOB_ID", "ATTEMPT_ID", "HOST", "RANK", "WIDTH"] {
         if template.mentions(placeholder) {
@@ -85,7 +171,7 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
                 .collect(),
         )
     } else {
-        LocalFiles::Shared(file.into())
+        LocalFiles::Shared(expand(&template, tasks, 0).into())
     };
 
     let wrong_name = |source: BadPath| BuildError::InputName {
@@ -95,7 +181,7 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
     let name: Template = match (name, &files) {
         (Some(name), _) => name.parse()?,
         (None, LocalFiles::Shared(path)) => {
-            default_name(path).map_err(wrong_name)?.as_str().parse()?
+            Template::literal(default_name(path).map_err(wrong_name)?.as_str())
         }
         (None, LocalFiles::PerTask(_)) => template,
     };
@@ -111,13 +197,13 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
     Ok(input)
 }
 
-/// Splits `F:NAME` at the last colon, unless the whole names an existing file, or the colon is that
-/// of a drive.
-fn split(given: &str) -> (&str, Option<&str>) {
+/// Splits `F:NAME` at the last colon, unless the whole names an existing file or directory, or the
+/// colon is that of a drive.
+pub(super) fn split(given: &str) -> (&str, Option<&str>) {
     let drive = |file: &str, name: &str| file.len() == 1 && name.starts_with(['\\', '/']);
     match given.rsplit_once(':') {
         Some((file, name)) if !file.is_empty() && !name.is_empty() && !drive(file, name) => {
-            if !given.contains("%{") && Path::new(given).is_file() {
+            if !given.contains("%{") && Path::new(given).exists() {
                 (given, None)
             } else {
                 (file, Some(name))
@@ -131,7 +217,7 @@ fn split(given: &str) -> (&str, Option<&str>) {
 /// name.
 fn default_name(path: &Path) -> Result<PortablePath, BadPath> {
     let text = path.to_string_lossy();
-    let mut relative = text.as_ref();
+    let mut relative = text.trim_end_matches('/');
     while let Some(rest) = relative.strip_prefix("./") {
         relative = rest.trim_start_matches('/');
     }

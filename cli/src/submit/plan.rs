@@ -12,7 +12,7 @@ use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
 use common::{IdSet, Ranks, Span, SubmitOptions, TaskSet, Time};
 
-use super::inputs::{PlannedInput, plan_input};
+use super::inputs::{PlannedInput, plan_inputs};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
 use crate::args::value::{Deadline, Dur, EstimatesArg, Limit, Parallelism, WidthArg};
@@ -40,10 +40,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     let inputs = if args.noop {
         Vec::new()
     } else {
-        args.input
-            .iter()
-            .map(|given| plan_input(given, &tasks))
-            .collect::<Result<Vec<_>, _>>()?
+        plan_inputs(&args.input, &tasks)?
     };
 
     let work = match ranks(args)? {
@@ -323,9 +320,8 @@ fn why_outside(glob: &str) -> Option<&'static str> {
     if glob.starts_with('/') {
         return Some("it is absolute");
     }
-    if glob.ends_with('/') {
-        return Some("it ends in a slash, and outputs are files");
-    }
+    // A slash at the end stands for all that lies in a directory.
+    let glob = glob.strip_suffix('/').unwrap_or(glob);
     glob.split('/').find_map(|name| match name {
         "" => Some("it has an empty name"),
         "." => Some("it has `.` as a name, which no file has"),

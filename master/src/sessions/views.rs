@@ -230,6 +230,7 @@ impl Listing {
             stdout: (result.stdout, file_name(|c| &c.stdout)),
             stderr: (result.stderr, file_name(|c| &c.stderr)),
             files: files.collect(),
+            warnings: result.warnings,
             removed: row.removed.is_some(),
             host: host.clone(),
         })

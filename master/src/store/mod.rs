@@ -120,6 +120,8 @@ pub(crate) struct AttemptResult {
     pub(crate) stderr: Stream,
     /// The collected output files.
     pub(crate) files: Vec<OutputFile>,
+    /// The outputs that were not kept as they were, in words.
+    pub(crate) warnings: Vec<String>,
     /// The confinement of the command, where that may be why it failed.
     pub(crate) confined: Option<Confined>,
 }

@@ -203,10 +203,12 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
     let result =
         result.map_err(|error: StoreError| error.of(|| format!("what attempt {attempt} left")));
 
-    let confined = result
+    let left = result
         .as_ref()
         .ok()
-        .and_then(|result: &Option<AttemptResult>| result.as_ref()?.confined);
+        .and_then(|result: &Option<AttemptResult>| result.as_ref());
+    let confined = left.and_then(|result| result.confined);
+    let warned = left.map(|result| result.warnings.join("; "));
     // Beside the start, not the end: by that failures are summed up.
     let start_why = match confined {
         Some(confined) => format!("{start_why}, {confined}"),
@@ -216,6 +218,7 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         Some(start_why),
         end_why,
         judgement.map(|judgement| judgement.to_string()),
+        warned.filter(|warned| !warned.is_empty()),
         gone,
     ];
 

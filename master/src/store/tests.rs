@@ -91,6 +91,7 @@ pub(super) fn completion(attempt: AttemptId, hash: u8) -> Completion {
             blob,
             executable: false,
         }],
+        warnings: Vec::new(),
         confined: None,
     }
 }

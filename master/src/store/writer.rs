@@ -29,6 +29,8 @@ pub(crate) struct Writer {
 }
 
 /// The key in `meta` for the number of transactions that were committed.
+/// The most warnings of one attempt that are kept: a worker of ours sends fewer.
+const MOST_WARNINGS: usize = 16;
 const COMMITS: &str = "commits";
 
 /// The properties of a new job.
@@ -496,6 +498,12 @@ impl Writer {
             stdout: completion.stdout.clone(),
             stderr: completion.stderr.clone(),
             files: completion.outputs.clone(),
+            warnings: completion
+                .warnings
+                .iter()
+                .take(MOST_WARNINGS)
+                .cloned()
+                .collect(),
             confined: completion.confined,
         };
 

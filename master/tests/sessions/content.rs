@@ -433,6 +433,39 @@ async fn content_without_a_job_counts_only_against_its_sender() {
     assert!(bob.put_bytes(&[6; 2]).await.is_err());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_broke_off_goes_on_with_every_byte_that_came() {
+    let master = Master::start().await;
+    let ann = user(&master, "ann").await;
+    let bytes: Vec<u8> = (0..900_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    let blob = link::content::hash_bytes(&bytes);
+    let (reply, mut broken) = offer(ann.connection(), blob).await;
+    assert_eq!(reply, PutReply::Resume(0));
+    broken.tx.raw().write_all(&bytes[..777_777]).await.unwrap();
+
+    let incoming = master.dir.path().join("master/content/incoming");
+    let came = || {
+        let parts = std::fs::read_dir(&incoming).unwrap();
+        parts
+            .map(|part| part.unwrap().metadata().unwrap().len())
+            .sum::<u64>()
+    };
+    within(async {
+        while came() < 777_777 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    broken.tx.raw().reset(9u32.into()).unwrap();
+
+    let (reply, mut again) = offer(ann.connection(), blob).await;
+    assert_eq!(reply, PutReply::Resume(777_777));
+    again.tx.raw().write_all(&bytes[777_777..]).await.unwrap();
+    again.tx.finish();
+    let stored: PutReply = within(again.rx.expect()).await.unwrap();
+    assert_eq!(stored, PutReply::Stored);
+}
+
 /// What a request does to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -606,6 +639,7 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
             stdout: Stream::default(),
             stderr: Stream::default(),
             outputs: Vec::new(),
+            warnings: Vec::new(),
             confined: None,
         };
 

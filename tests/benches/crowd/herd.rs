@@ -309,6 +309,7 @@ fn delivery(attempt: AttemptId) -> Delivery {
         stdout: Stream::default(),
         stderr: Stream::default(),
         outputs: Vec::new(),
+        warnings: Vec::new(),
         confined: None,
     };
     Delivery {

@@ -910,6 +910,7 @@ impl World {
             stdout: ending.stdout,
             stderr: common::attempt::Stream::default(),
             outputs: ending.outputs,
+            warnings: Vec::new(),
             confined: None,
         };
 

@@ -1,22 +1,25 @@
 //! The output files of an attempt: found by globs below its directory, checked, and copied into the
 //! spool.
 //!
-//! The process tree has ended before. Only regular files of the attempt's own are collected: a
-//! symbolic link or a hard link could stand for a file of the owner's.
+//! The process tree has ended before. Only regular files of the attempt's own are collected as
+//! files: a symbolic link or a hard link could stand for a file of the owner's. What cannot be a
+//! file by itself everywhere goes into an archive (`apart`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::attempt::OutputFile;
-use common::path::{PortablePath, collision};
+use common::path::{PortablePath, is_plain};
 use common::{Outcome, content};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use walkdir::WalkDir;
 
 use super::PROGRESS_FILE;
+use super::apart::{self, ARCHIVE, ApartFile, ArchiveFile};
 use super::checkpoint::CHECKPOINT_DIR;
+use super::inputs::PlacedInput;
 use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
@@ -26,11 +29,21 @@ const MAX_LIST: usize = 128 * 1024;
 /// The largest size of an entry of that list without its path.
 const ENTRY: usize = size_of::<content::BlobRef>() + 8;
 
+/// The most warnings that a completion takes, and the most examples in one.
+const MOST_WARNINGS: usize = 10;
+const EXAMPLES: usize = 4;
+const TOO_MANY: &str = "there are too many for one list";
+
 /// The expected outputs of an attempt.
 #[derive(Debug)]
 pub(super) struct ExpectedOutputs {
     patterns: Vec<String>,
     set: GlobSet,
+    /// The pattern of each glob of the set.
+    of: Vec<usize>,
+    /// The inputs, which are no outputs while they are as they were placed, but where a pattern is
+    /// the very path of one.
+    pub inputs: BTreeMap<PathBuf, PlacedInput>,
 }
 
 /// The collected files.
@@ -39,20 +52,67 @@ pub(super) struct Collected {
     pub files: Vec<OutputFile>,
     /// The outcome that replaces the success of the command, if something is wrong.
     pub problem: Option<Outcome>,
+    /// The outputs that are not kept, or not as they were, in words.
+    pub warnings: Vec<String>,
+}
+
+/// The files below an attempt's directory that patterns match.
+#[derive(Debug, Default)]
+struct FoundOutputs {
+    found: Vec<FoundFile>,
+    apart: Vec<ApartFile>,
+    warnings: Vec<String>,
+    problem: Option<Outcome>,
+    /// The patterns that match something.
+    matched: BTreeSet<usize>,
+}
+
+impl FoundOutputs {
+    /// Records why the task has not succeeded; the first reason counts.
+    fn fail(&mut self, why: Outcome) {
+        self.problem.get_or_insert(why);
+    }
+
+    /// Records an output that is not kept, of which the task has `promised` the very path or not.
+    fn lose(&mut self, why: String, promised: bool) {
+        if promised {
+            self.fail(Outcome::BadOutput(why));
+        } else {
+            self.warnings.push(format!("{why}: it was not kept"));
+        }
+    }
 }
 
 impl ExpectedOutputs {
-    /// Parses the patterns: `*` and `?` do not match a slash, `**` does.
+    /// Parses the patterns: `*` and `?` do not match a slash, `**` does. A path without them stands
+    /// for a file, or for all that lies in a directory.
     pub(super) fn new(patterns: Vec<String>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
-        for pattern in &patterns {
-            let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-            set.add(glob.map_err(|error| format!("its output pattern makes no sense: {error}"))?);
+        let mut of = Vec::new();
+
+        for (at, pattern) in patterns.iter().enumerate() {
+            let bare = pattern.trim_end_matches('/');
+            let tree = format!("{bare}/**");
+            let all = match (is_plain(pattern), bare.len() < pattern.len()) {
+                (_, true) => vec![tree],
+                (true, false) => vec![pattern.clone(), tree],
+                (false, false) => vec![pattern.clone()],
+            };
+            for text in all {
+                let glob = GlobBuilder::new(&text).literal_separator(true).build();
+                set.add(glob.map_err(|e| format!("its output pattern makes no sense: {e}"))?);
+                of.push(at);
+            }
         }
         let set = set
             .build()
             .map_err(|error| format!("its output patterns make no sense: {error}"))?;
-        Ok(Self { patterns, set })
+        Ok(Self {
+            patterns,
+            set,
+            of,
+            inputs: BTreeMap::new(),
+        })
     }
 
     /// Whether no output is expected.
@@ -60,8 +120,8 @@ impl ExpectedOutputs {
         self.patterns.is_empty()
     }
 
-    /// Copies the matching files into `blobs`. A failed attempt has no problem, whatever is
-    /// missing.
+    /// Copies the matching files into `blobs`, all that can be kept. A failed attempt has no
+    /// problem, whatever is missing.
     pub(super) fn collect(
         &self,
         dir: &Path,
@@ -69,130 +129,235 @@ impl ExpectedOutputs {
         limit: u64,
         succeeded: bool,
     ) -> Collected {
-        let mut collected = Collected::default();
-        let mut matched = vec![false; self.patterns.len()];
-
         // The attempt may have removed the worker's access rights together with its own.
         files::open_up(dir);
-        let problem = match self.survey(dir, limit, &mut matched) {
-            Ok(found) => found
-                .into_iter()
-                .find_map(|file| match file.store(dir, blobs) {
-                    Ok(output) => {
-                        collected.files.push(output);
-                        None
-                    }
-                    Err(why) => Some(why),
-                }),
-            Err(why) => Some(Outcome::BadOutput(why)),
-        };
-
-        let missing = || {
-            matched
-                .iter()
-                .position(|m| !m)
-                .map(|at| Outcome::MissingOutput(self.patterns[at].clone()))
-        };
-        if succeeded {
-            collected.problem = problem.or_else(missing);
-        } else if let Some(why) = problem {
-            tracing::info!(%why, "an output of a failed attempt was not collected");
+        let mut survey = self.survey(dir, limit);
+        let mut files = Vec::with_capacity(survey.found.len());
+        for file in std::mem::take(&mut survey.found) {
+            match file.store(dir, blobs) {
+                Ok(output) => files.push(output),
+                Err(why) => survey.fail(why),
+            }
+        }
+        if !survey.apart.is_empty() {
+            match keep_apart(dir, &survey.apart, &files, blobs) {
+                Ok(archive) => {
+                    survey.warnings.push(said_of(&survey.apart, &archive.path));
+                    files.push(archive);
+                }
+                Err(why) => survey.fail(why),
+            }
         }
 
-        collected
+        let missing = (0..self.patterns.len()).find(|at| !survey.matched.contains(at));
+        let missing = missing.map(|at| Outcome::MissingOutput(self.patterns[at].clone()));
+        let problem = survey.problem.or(missing);
+        let mut warnings = survey.warnings;
+        if let Some(why) = problem.as_ref().filter(|_| !succeeded) {
+            tracing::info!(%why, "an output of a failed attempt was not collected");
+        }
+        let more = warnings.len().saturating_sub(MOST_WARNINGS);
+        if more > 0 {
+            warnings.truncate(MOST_WARNINGS);
+            warnings.push(format!("and {more} more outputs were not kept"));
+        }
+
+        Collected {
+            files,
+            problem: problem.filter(|_| succeeded),
+            warnings,
+        }
     }
 
     /// Lists the files to collect.
-    fn survey(
-        &self,
-        dir: &Path,
-        limit: u64,
-        matched: &mut [bool],
-    ) -> Result<Vec<FoundFile>, String> {
-        let mut found = Vec::new();
+    fn survey(&self, dir: &Path, limit: u64) -> FoundOutputs {
+        let mut survey = FoundOutputs::default();
         let mut links = BTreeMap::<FileId, u64>::new();
+        let mut names = BTreeSet::new();
+        let mut promised = Vec::new();
+
         for entry in WalkDir::new(dir).min_depth(1).sort_by_file_name() {
-            let entry = entry
-                .map_err(|error| format!("the attempt's directory cannot be read: {error}"))?;
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    let why = format!("the attempt's directory cannot be read: {error}");
+                    survey.fail(Outcome::BadOutput(why));
+                    continue;
+                }
+            };
             let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
-            let meta = entry
-                .metadata()
-                .map_err(|error| format!("`{}`: {error}", relative.display()))?;
+            let meta = match entry.metadata() {
+                Ok(meta) => meta,
+                Err(error) => {
+                    let why = format!("`{}`: {error}", relative.display());
+                    survey.fail(Outcome::BadOutput(why));
+                    continue;
+                }
+            };
             if meta.is_file() && files::names_of(&meta) > 1 {
                 *links.entry(files::id_of(&meta)).or_default() += 1;
             }
 
-            let hits = self.set.matches(relative);
+            let name = os::slashed(relative);
+            let literal = |at: &usize| {
+                let pattern = self.patterns[*at].trim_end_matches('/');
+                name.as_deref() == Some(pattern)
+            };
             // These files are not results, and are handled elsewhere.
             let ours = relative == Path::new(PROGRESS_FILE) || relative.starts_with(CHECKPOINT_DIR);
-            if hits.is_empty() || ours {
-                continue;
-            }
-
             if meta.is_dir() {
-                // A directory itself is not collected, only the files in it that a pattern matches.
-                // A pattern that names just the directory is a mistake worth a message.
-                let shown = os::slashed(relative).unwrap_or_default();
-                if let Some(at) = hits.iter().find(|at| self.patterns[**at].as_str() == shown) {
-                    let name = &self.patterns[*at];
-                    return Err(format!(
-                        "`{name}` is a directory: to collect what lies in it, say `{name}/**`"
-                    ));
-                }
+                // A directory itself is not collected, only the files in it.
+                let named = (0..self.patterns.len()).filter(literal);
+                survey.matched.extend(named);
                 continue;
             }
 
-            hits.into_iter().for_each(|at| matched[at] = true);
-            found.push(FoundFile::check(relative, meta)?);
+            let hits: BTreeSet<usize> =
+                (self.set.matches(relative).into_iter().map(|at| self.of[at])).collect();
+            let literally = hits.iter().any(literal);
+            if hits.is_empty() || ours || self.is_input(relative, &meta) && !literally {
+                continue;
+            }
+
+            survey.matched.extend(hits);
+            match FoundFile::check(relative, meta, &mut names) {
+                Ok(file) => {
+                    survey.found.push(file);
+                    promised.push(literally);
+                }
+                Err(Odd::Apart(file)) => {
+                    if literally {
+                        survey.fail(Outcome::BadOutput(file.why.clone()));
+                    }
+                    survey.apart.push(*file);
+                }
+                Err(Odd::Lost(why)) => survey.lose(why, literally),
+            }
         }
 
-        check_together(&found, &links, limit)?;
-        Ok(found)
+        // An input that the task gave another name is the worker's file.
+        for input in self.inputs.values() {
+            links.insert(input.stamp.0, u64::MAX);
+        }
+        fit(&mut survey, &promised, &links, limit);
+        survey
+    }
+
+    /// Whether the file is an input that the task left as it was.
+    fn is_input(&self, relative: &Path, meta: &Metadata) -> bool {
+        let stamp = self.inputs.get(relative).map(|input| input.stamp);
+        stamp.is_some_and(|stamp| stamp == os::stamp_of(meta))
     }
 }
 
-/// Checks the conditions on all files together.
-fn check_together(
-    found: &[FoundFile],
-    links: &BTreeMap<FileId, u64>,
-    limit: u64,
-) -> Result<(), String> {
-    let foreign = |file: &&FoundFile| {
-        let here = links.get(&files::id_of(&file.meta)).copied().unwrap_or(1);
-        here < files::names_of(&file.meta)
-    };
-    if let Some(file) = found.iter().find(foreign) {
-        return Err(format!(
-            "`{}` is a hard link to a file outside the attempt's directory",
-            file.path
-        ));
+/// Takes out what is not the attempt's own, and what is too much.
+fn fit(survey: &mut FoundOutputs, promised: &[bool], links: &BTreeMap<FileId, u64>, limit: u64) {
+    let all: u64 = survey.found.iter().map(|file| file.meta.len()).sum();
+    let mut size: u64 = survey.apart.iter().map(|file| file.meta.len()).sum();
+    let mut list = ENTRY + ARCHIVE.len();
+    let found = std::mem::take(&mut survey.found);
+    if size + all > limit {
+        let all = size + all;
+        let why =
+            format!("the outputs have {all} bytes together; this worker takes at most {limit}");
+        survey.fail(Outcome::BadOutput(why));
     }
-
-    if let Some(path) = collision(found.iter().map(|file| &file.path)) {
-        return Err(format!(
-            "`{path}` differs from another output only in upper and lower case"
-        ));
-    }
-
-    let size: u64 = found.iter().map(|file| file.meta.len()).sum();
     if size > limit {
-        return Err(format!(
-            "the outputs have {size} bytes together; this worker takes at most {limit}"
-        ));
+        survey.apart.clear();
+        size = 0;
     }
 
-    let list: usize = found
-        .iter()
-        .map(|file| file.path.as_str().len() + ENTRY)
-        .sum();
-    if list > MAX_LIST {
-        return Err(format!(
-            "{} output files are too many for one task: pack them into an archive",
-            found.len()
-        ));
+    for (file, promised) in found.into_iter().zip(promised) {
+        let here = links.get(&files::id_of(&file.meta)).copied().unwrap_or(1);
+        if here < files::names_of(&file.meta) {
+            let path = &file.path;
+            let why = format!("`{path}` is a hard link to a file outside the attempt's directory");
+            survey.lose(why, *promised);
+            continue;
+        }
+
+        // Of what is too large the files before it are kept.
+        let larger = size.saturating_add(file.meta.len());
+        if larger > limit {
+            continue;
+        }
+        size = larger;
+        let longer = list + file.path.as_str().len() + ENTRY;
+        if longer <= MAX_LIST {
+            list = longer;
+            survey.found.push(file);
+        } else {
+            survey.apart.push(ApartFile {
+                relative: PathBuf::from(file.path.as_str()),
+                meta: file.meta,
+                why: TOO_MANY.to_owned(),
+            });
+        }
+    }
+}
+
+/// Stores the archive of what cannot be kept as files.
+fn keep_apart(
+    dir: &Path,
+    apart: &[ApartFile],
+    files: &[OutputFile],
+    blobs: &Blobs,
+) -> Result<OutputFile, Outcome> {
+    let mut name = ARCHIVE.to_owned();
+    let taken = |name: &str| {
+        let same = |file: &OutputFile| file.path.as_str().eq_ignore_ascii_case(name);
+        files.iter().any(same)
+    };
+    while taken(&name) {
+        name.insert(0, '_');
     }
 
-    Ok(())
+    let stored = || {
+        let mut draft = ArchiveFile::beside(dir)?;
+        let mut to = io::BufWriter::with_capacity(256 * 1024, &draft.file);
+        apart::write(dir, apart, &mut to)?;
+        io::Write::flush(&mut to)?;
+        drop(to);
+        io::Seek::rewind(&mut draft.file)?;
+        blobs.add(&mut draft.file)
+    };
+    let failed = |error: io::Error| {
+        let why = format!("the outputs for `{name}` could not be copied: {error}");
+        super::fault(link::is_full(&error), why, Outcome::BadOutput)
+    };
+    let blob = stored().map_err(failed)?;
+    let path = name
+        .parse()
+        .map_err(|e| Outcome::BadOutput(format!("{e}")))?;
+    Ok(OutputFile {
+        path,
+        blob,
+        executable: false,
+    })
+}
+
+/// Says which outputs are in the archive, and why.
+fn said_of(apart: &[ApartFile], archive: &PortablePath) -> String {
+    let mut whys: Vec<&str> = Vec::new();
+    for file in apart {
+        if !whys.contains(&file.why.as_str()) && whys.len() < EXAMPLES {
+            whys.push(&file.why);
+        }
+    }
+    let count = apart.len();
+    let more = if whys.len() == EXAMPLES { ", …" } else { "" };
+    format!(
+        "{count} of its outputs lie in `{archive}`: {}{more}",
+        whys.join(", ")
+    )
+}
+
+/// The reason why an output is not kept as a file.
+enum Odd {
+    /// It goes into the archive.
+    Apart(Box<ApartFile>),
+    /// It has no content that could be kept.
+    Lost(String),
 }
 
 /// A file to collect.
@@ -203,18 +368,35 @@ struct FoundFile {
 }
 
 impl FoundFile {
-    fn check(relative: &Path, meta: Metadata) -> Result<Self, String> {
-        let Some(name) = os::slashed(relative) else {
-            return Err(format!("the name {relative:?} is not UTF-8"));
-        };
-        let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
-        if !meta.is_file() {
-            return Err(format!(
-                "`{path}` is {}, not a regular file",
-                files::kind_of(&meta)
-            ));
+    /// Checks that the file can be kept as it is; `names` are those of the files before it.
+    fn check(relative: &Path, meta: Metadata, names: &mut BTreeSet<String>) -> Result<Self, Odd> {
+        let shown = relative.to_string_lossy();
+        if !meta.is_file() && !meta.is_symlink() {
+            let kind = files::kind_of(&meta);
+            return Err(Odd::Lost(format!(
+                "`{shown}` is {kind}, not a regular file"
+            )));
         }
-        Ok(Self { path, meta })
+
+        let path = match os::slashed(relative).map(|name| name.parse::<PortablePath>()) {
+            _ if meta.is_symlink() => {
+                Err(format!("`{shown}` is a symbolic link, not a regular file"))
+            }
+            None => Err(format!("the name {relative:?} is not UTF-8")),
+            Some(Err(bad)) => Err(bad.to_string()),
+            Some(Ok(path)) if names.insert(path.as_str().to_lowercase()) => Ok(path),
+            Some(Ok(path)) => Err(format!(
+                "`{path}` differs from another output only in upper and lower case"
+            )),
+        };
+        match path {
+            Ok(path) => Ok(Self { path, meta }),
+            Err(why) => Err(Odd::Apart(Box::new(ApartFile {
+                relative: relative.to_owned(),
+                meta,
+                why,
+            }))),
+        }
     }
 
     fn store(&self, dir: &Path, blobs: &Blobs) -> Result<OutputFile, Outcome> {

@@ -128,6 +128,7 @@ impl Means {
             network: false,
             readable: self.readable.clone(),
             account,
+            shown: Vec::new(),
         })
     }
 

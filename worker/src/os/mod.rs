@@ -40,6 +40,14 @@ pub(crate) fn slashed(relative: &std::path::Path) -> Option<String> {
         .map(|parts| parts.join("/"))
 }
 
+/// A file as it was: its identity, its length and the time of its last change.
+pub(crate) type FileStamp = (files::FileId, u64, Option<std::time::SystemTime>);
+
+/// Returns the identity, length and time of change of this file.
+pub(crate) fn stamp_of(meta: &std::fs::Metadata) -> FileStamp {
+    (files::id_of(meta), meta.len(), meta.modified().ok())
+}
+
 /// Removes a directory and its content, also where access rights were taken away.
 pub(crate) fn remove_tree(dir: &std::path::Path) -> std::io::Result<()> {
     use std::io::ErrorKind::{NotFound, PermissionDenied};
@@ -103,6 +111,32 @@ pub struct Confines {
     pub readable: Vec<String>,
     /// User and group id of the account that runs the task, if it has its own.
     pub account: Option<(u32, u32)>,
+    /// Files elsewhere, each with the path in the attempt's directory at which the task sees it
+    /// read-only. Only from [`Confinement::Namespace`] on.
+    pub shown: Vec<(OsString, String)>,
+}
+
+/// The way in which a large input gets into an attempt's directory without being copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// None: the task could write to the worker's own file.
+    None,
+    /// A second name of the worker's file, which the task's account may not write to.
+    Link,
+    /// A read-only mount of the worker's file, which the task cannot get rid of.
+    Mount,
+}
+
+impl Confines {
+    /// Returns the way to share large inputs at this confinement.
+    pub(crate) fn sharing(&self) -> Sharing {
+        match (self.level, self.account) {
+            _ if cfg!(windows) => Sharing::None,
+            (_, Some((user, _))) if user != 0 => Sharing::Link,
+            (Confinement::Namespace | Confinement::Account, None) => Sharing::Mount,
+            _ => Sharing::None,
+        }
+    }
 }
 
 impl Default for Confines {
@@ -113,6 +147,7 @@ impl Default for Confines {
             network: false,
             readable: Vec::new(),
             account: None,
+            shown: Vec::new(),
         }
     }
 }

@@ -29,6 +29,7 @@ fn completion(index: u32, outputs: Vec<OutputFile>) -> Completion {
         },
         stderr: Stream::default(),
         outputs,
+        warnings: Vec::new(),
         confined: None,
     }
 }

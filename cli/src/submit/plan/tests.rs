@@ -433,7 +433,12 @@ fn inputs_are_chosen_for_each_task() {
 #[test]
 fn an_impossible_submission_is_refused_before_anything_is_sent() {
     let desk = Desk::new();
-    let dir = desk.0.path().display().to_string();
+    let empty = desk.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let globbed = desk.path("**");
+    let colon = desk.path("a:b.txt");
+    std::fs::write(&colon, "").unwrap();
+    let renamed = format!("--input '{colon}:in.dat'");
     let a = desk.path("a.dat");
     let missing = desk.path("missing");
 
@@ -442,7 +447,10 @@ fn an_impossible_submission_is_refused_before_anything_is_sent() {
             vec!["--input", &missing, "run"],
             "cannot read the input file",
         ),
-        (vec!["--input", &dir, "run"], "is not a file"),
+        (vec!["--input", "/dev/null", "run"], "is not a file"),
+        (vec!["--input", &empty, "run"], "it has no files"),
+        (vec!["--input", &globbed, "run"], "takes no patterns"),
+        (vec!["--input", &colon, "run"], &renamed),
         (
             vec!["--input", &a, "--input", &a, "run"],
             "two inputs have the name",
@@ -476,7 +484,6 @@ fn an_output_outside_the_tasks_directory_is_refused_before_anything_is_sent() {
         ("a/../../x", "leads out of the task's directory"),
         ("/tmp/out.txt", "it is absolute"),
         ("./out.txt", "`.` as a name"),
-        ("results/", "outputs are files"),
         ("a//b", "an empty name"),
     ] {
         let text = desk.wrong(&["--output-file", glob, "run"]);
@@ -583,4 +590,31 @@ fn a_program_that_stays_behind_is_pointed_out() {
     assert!(notes(&["--input", &format!("{program}:p"), "--", "p"]).contains("write ./p"));
     assert!(notes(&["--input", &format!("{program}:p"), "--", "./p"]).contains("chmod +x"));
     assert_eq!(notes(&["--", "/bin/sh"]), "");
+}
+
+#[test]
+fn a_directory_as_an_input_stands_for_its_files_by_their_paths() {
+    let desk = Desk::new();
+    let dir = desk.path("tree");
+    std::fs::create_dir_all(desk.0.path().join("tree/deep")).unwrap();
+    for name in ["tree/top", "tree/deep/x%{y}"] {
+        std::fs::write(desk.0.path().join(name), name).unwrap();
+    }
+
+    for (given, root) in [
+        (dir.clone(), "tree"),
+        (format!("{dir}/"), "tree"),
+        (format!("{dir}/:data/set/"), "data/set"),
+    ] {
+        let plan = desk.submit(&["--input", &given, "run"]).unwrap();
+        let job = plan.spec(|path| link::content::hash_file(path).unwrap());
+        let inputs = &job.work.command().unwrap().inputs;
+        let names: Vec<_> = inputs.iter().map(|input| input.name.to_string()).collect();
+        assert_eq!(
+            names,
+            [format!("{root}/deep/x%%{{y}}"), format!("{root}/top")]
+        );
+        let whole = link::content::hash_bytes(b"tree/top");
+        assert_eq!(inputs[1].source, InputSource::Shared(whole));
+    }
 }

@@ -254,3 +254,132 @@ fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_free
     grid.deskgrid(["submit", "--wait", "--", "true"])
         .expect_code(0);
 }
+
+#[test]
+fn a_task_cannot_change_a_large_input_for_those_after_it() {
+    for level in ["process", "landlock", "namespace"] {
+        let mut grid = Grid::start();
+        let config = format!("confinement = \"{level}\"\n");
+        grid.worker("h1").slots(1).config(&config).start();
+        let mut content = vec![0u8; 17 << 20];
+        rand::Rng::fill_bytes(&mut rand::rng(), &mut content);
+        let whole = blake3::hash(&content).to_hex();
+        grid.file("big.bin", &content);
+
+        // Whatever fails of this fails only here.
+        let damage = "chmod 777 in.bin; printf x >> in.bin; \
+                      dd if=/dev/zero of=in.bin bs=1 count=9 conv=notrunc; ln in.bin other; \
+                      printf x >> other; truncate -s 5 in.bin; mv in.bin moved; printf x >> moved; \
+                      touch -d 2001-01-01 moved; setfattr -n user.a -v b moved; true";
+        let submit = |words: &str, output: &str| {
+            let job = grid.submit([
+                "--input",
+                "big.bin:in.bin",
+                "--output-file",
+                output,
+                "--wait",
+                "--",
+                "sh",
+                "-c",
+                words,
+            ]);
+            let into = grid.dir().join(&job);
+            let to = into.to_str().expect("UTF-8");
+            grid.deskgrid(["job", "fetch", &job, "--into", to])
+                .expect_code(0);
+            into
+        };
+
+        submit(&format!("({damage}) > said 2>&1"), "said");
+        for _ in 0..2 {
+            let into = submit("cat in.bin > copy.bin; echo done > end", "*");
+            let copy = std::fs::read(into.join("copy.bin")).expect("fetched");
+            assert_eq!(blake3::hash(&copy).to_hex(), whole, "at {level}");
+            assert!(!into.join("in.bin").exists(), "it is no result");
+        }
+    }
+}
+
+#[test]
+fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let job = grid.submit([
+        "--output-file",
+        "**",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "echo good > good.txt; echo odd > run_12:30.log; ln -s good.txt latest; mkfifo pipe",
+    ]);
+
+    let reason = super::attempts(&grid, &format!("{job}.1"))[0]["reason"].to_string();
+    for said in [
+        "succeeded",
+        "2 of its outputs lie in `deskgrid-apart.tar`",
+        "`pipe` is a named pipe",
+    ] {
+        assert!(reason.contains(said), "{said}: {reason}");
+    }
+
+    let into = grid.dir().join("back");
+    let to = into.to_str().expect("UTF-8");
+    let fetched = grid
+        .deskgrid(["job", "fetch", &job, "--into", to])
+        .expect_code(0);
+    assert!(
+        fetched.stderr.contains("`pipe` is a named pipe"),
+        "{fetched:?}"
+    );
+    let good = std::fs::read_to_string(into.join("good.txt")).expect("fetched");
+    assert_eq!(good, "good\n");
+    let tar = std::process::Command::new("tar")
+        .args(["-xf", "deskgrid-apart.tar"])
+        .current_dir(&into)
+        .status();
+    assert!(tar.expect("tar runs").success());
+    let odd = std::fs::read_to_string(into.join("run_12:30.log")).expect("unpacked");
+    assert_eq!(odd, "odd\n");
+}
+
+#[test]
+fn directories_go_there_and_come_back_and_a_doubled_percent_sign_is_literal() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.file("data/a.txt", "a");
+    grid.file("data/deep/b.txt", "b");
+    let words =
+        "mkdir -p out/deep; cat data/a.txt data/deep/b.txt > out/deep/all; echo \"$0\" > out/said";
+    let job = grid.submit([
+        "--input",
+        "data/",
+        "--output-file",
+        "out/",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        words,
+        "%%{TASK_ID} is %{TASK_ID}",
+    ]);
+
+    let into = grid.dir().join("back");
+    let to = into.to_str().expect("UTF-8");
+    grid.deskgrid(["job", "fetch", &job, "--into", to])
+        .expect_code(0);
+    let read = |name: &str| std::fs::read_to_string(into.join(name)).expect("fetched");
+    assert_eq!(read("out/deep/all"), "ab");
+    assert_eq!(read("out/said"), "%{TASK_ID} is 1\n");
+
+    let printed = grid.submit(["--wait", "--", "echo", "hello"]);
+    let nothing = grid
+        .deskgrid(["job", "fetch", &printed, "--into", to])
+        .expect_code(0);
+    assert!(
+        nothing
+            .stderr
+            .contains(&format!("job cat {printed} stdout")),
+        "{nothing:?}"
+    );
+}

@@ -175,32 +175,156 @@ fn a_linked_directory_is_not_entered() {
     assert!(files::open_below(place.dir.path(), Path::new("d")).is_err());
 }
 
+/// Collects with these patterns, and lists the archive of what was kept apart by `tar`.
+#[cfg(unix)]
+fn apart(place: &Place, patterns: &[&str]) -> (Vec<String>, Vec<String>, String) {
+    let patterns = patterns.iter().map(|p| (*p).to_owned()).collect();
+    let wanted = ExpectedOutputs::new(patterns).unwrap();
+    let collected = wanted.collect(place.dir.path(), &place.blobs, 1 << 20, true);
+    assert_eq!(collected.problem, None);
+
+    let mut listed = Vec::new();
+    if let Some(archive) = collected.files.iter().find(|f| f.path.as_str() == ARCHIVE) {
+        let listing = std::process::Command::new("tar")
+            .args(["--quoting-style=escape", "-tf"])
+            .arg(place.blobs.path_of(&archive.blob))
+            .output()
+            .unwrap();
+        assert!(listing.status.success(), "{listing:?}");
+        let names = String::from_utf8(listing.stdout).unwrap();
+        listed.extend(names.lines().map(str::to_owned));
+    }
+    let files = collected.files.iter().map(|f| f.path.to_string());
+    let files = files.filter(|path| path != ARCHIVE).collect();
+    (files, listed, collected.warnings.join("; "))
+}
+
 #[cfg(unix)]
 #[test]
-fn names_that_other_systems_do_not_know_are_refused() {
+fn odd_outputs_are_kept_apart_without_loss_beside_the_good_ones() {
+    use std::os::unix::ffi::OsStrExt;
+
     let place = Place::new();
-    place.write("a:b", "");
+    let long = format!("{}/run_12:30.log", ["d"; 60].join("/"));
+    for name in ["good.txt", "run_12:30.log", "x", "X", &long] {
+        place.write(name, name);
+    }
+    let foreign = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    fs::write(place.dir.path().join(foreign), "latin").unwrap();
+    symlink("good.txt", place.path("latest")).unwrap();
+
+    let (files, listed, warnings) = apart(&place, &["**"]);
+    assert_eq!(files, ["X", "good.txt"]);
+    assert_eq!(
+        listed,
+        ["caf\\351", &long, "latest", "run_12:30.log", "x"].map(str::to_owned)
+    );
     assert!(
-        place
-            .why_bad(&["a*"])
-            .contains("`a:b` is not a portable path"),
-        "{}",
-        place.why_bad(&["a*"])
+        warnings.contains("5 of its outputs lie in `deskgrid-apart.tar`")
+            && warnings.contains("is not UTF-8")
+            && warnings.contains("symbolic link"),
+        "{warnings}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_archive_of_odd_outputs_gives_them_back_as_they_were() {
+    let place = Place::new();
+    place.write("a:b", "some text");
+    symlink("a:b", place.path("latest")).unwrap();
+    let wanted = ExpectedOutputs::new(vec!["*".to_owned()]).unwrap();
+    let collected = wanted.collect(place.dir.path(), &place.blobs, 1 << 20, true);
+    let [archive] = &collected.files[..] else {
+        panic!("{collected:?}")
+    };
+
+    let back = tempfile::tempdir().unwrap();
+    let tar = std::process::Command::new("tar")
+        .arg("-xf")
+        .arg(place.blobs.path_of(&archive.blob))
+        .current_dir(&back)
+        .status();
+    assert!(tar.unwrap().success());
+    let text = fs::read_to_string(back.path().join("latest")).unwrap();
+    assert_eq!(text, "some text");
+    assert!(
+        fs::symlink_metadata(back.path().join("latest"))
+            .unwrap()
+            .is_symlink()
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn thousands_of_outputs_are_all_kept() {
+    let place = Place::new();
+    for number in 0..3_000 {
+        place.write(&format!("frames/frame-{number:08}.txt"), "x");
+    }
+    let (files, listed, warnings) = apart(&place, &["frames/"]);
+    assert!(files.len() > 1_000, "{}", files.len());
+    assert_eq!(files.len() + listed.len(), 3_000);
+    assert!(warnings.contains(TOO_MANY), "{warnings}");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_has_no_content_is_a_warning_unless_it_was_promised() {
+    let place = Place::new();
+    place.write("good", "");
+    rustix::fs::mkfifoat(CWD, place.path("pipe"), Mode::from_raw_mode(0o600)).unwrap();
+    let (files, _, warnings) = apart(&place, &["*"]);
+    assert_eq!(files, ["good"]);
+    assert_eq!(
+        warnings,
+        "`pipe` is a named pipe, not a regular file: it was not kept"
     );
 
-    fs::remove_file(place.path("a:b")).unwrap();
-    place.write("x", "");
-    place.write("X", "");
-    assert!(place.why_bad(&["?"]).contains("upper and lower case"));
+    let (files, problem) = place.collect(&["pipe", "*"], true);
+    assert_eq!(files, ["good"]);
+    assert!(matches!(problem, Some(Outcome::BadOutput(why)) if why.contains("pipe")));
 }
 
 #[test]
-fn a_directory_as_an_output_suggests_its_pattern() {
+fn a_directory_as_an_output_stands_for_all_that_lies_in_it() {
     let place = Place::new();
     place.write("out/file", "");
+    place.write("out/deep/file", "");
+    fs::create_dir(place.path("empty")).unwrap();
+    for name in ["out", "out/"] {
+        assert_eq!(
+            place.collect(&[name, "empty/"], true),
+            (
+                vec!["out/deep/file".to_owned(), "out/file".to_owned()],
+                None
+            )
+        );
+    }
     assert_eq!(
-        place.why_bad(&["out"]),
-        "`out` is a directory: to collect what lies in it, say `out/**`"
+        place.collect(&["gone/"], true).1,
+        Some(Outcome::MissingOutput("gone/".to_owned()))
+    );
+}
+
+#[test]
+fn an_input_is_an_output_only_if_it_was_changed_or_named() {
+    let place = Place::new();
+    let placed = |name: &str| {
+        place.write(name, "given");
+        let meta = fs::metadata(place.path(name)).unwrap();
+        (PathBuf::from(name), PlacedInput::of(name, &meta))
+    };
+    let mut wanted = ExpectedOutputs::new(vec!["**".to_owned(), "named".to_owned()]).unwrap();
+    wanted.inputs = ["same", "changed", "named"].map(placed).into();
+    place.write("changed", "it has other text");
+    place.write("new", "");
+
+    let collected = wanted.collect(place.dir.path(), &place.blobs, 1_000, true);
+    let paths: Vec<_> = collected.files.iter().map(|f| f.path.as_str()).collect();
+    assert_eq!(
+        (paths, collected.problem),
+        (vec!["changed", "named", "new"], None)
     );
 }
 

@@ -28,6 +28,18 @@ pub(crate) fn id_of(meta: &Metadata) -> FileId {
     FileId(meta.dev(), meta.ino())
 }
 
+/// Shares the content of a file with a new, empty one, where the file system can: each has its own
+/// from the first write on.
+pub(crate) fn share(from: &File, to: &File) -> io::Result<()> {
+    Ok(rustix::fs::ioctl_ficlone(to, from)?)
+}
+
+/// Lets every account read this user's file. A copy of it can be written to, as `cp` takes over the
+/// mode.
+pub(crate) fn let_read(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(0o644))
+}
+
 /// Returns the number of names (hard links) of the file.
 pub(crate) fn names_of(meta: &Metadata) -> u64 {
     meta.nlink()

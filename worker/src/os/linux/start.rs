@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
@@ -144,10 +145,14 @@ fn enter(room: &mut Room, launch: &Launch, own_account: bool) -> Result<Vec<File
     Ok(doors)
 }
 
-/// Gives a directory with all that is in it to an account. Nothing of the account's runs yet.
+/// Gives a directory with all that is in it to an account, but for files that are the worker's
+/// under another name. Nothing of the account's runs yet.
 fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
     for entry in walkdir::WalkDir::new(dir) {
-        std::os::unix::fs::lchown(entry?.path(), Some(user), Some(group))?;
+        let entry = entry?;
+        if !entry.file_type().is_file() || entry.metadata()?.nlink() == 1 {
+            std::os::unix::fs::lchown(entry.path(), Some(user), Some(group))?;
+        }
     }
     Ok(())
 }

@@ -178,6 +178,7 @@ fn completion(outcome: Outcome) -> Completion {
             blob: blob(3),
             executable: true,
         }],
+        warnings: vec!["`pipe` is a named pipe".to_owned()],
         confined: None,
     }
 }
@@ -882,6 +883,7 @@ fn output_view() -> OutputView {
             blob: blob(11),
             executable: true,
         }],
+        warnings: vec!["`pipe` is a named pipe".to_owned()],
         removed: true,
     }
 }

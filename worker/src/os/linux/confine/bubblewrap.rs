@@ -54,7 +54,9 @@ pub(super) fn argv(
     program: &CStr,
     argv: Vec<CString>,
 ) -> Result<Vec<CString>, NulError> {
-    let view = FileSystemView::default().system(confines, memory).own(dir);
+    let view = FileSystemView::default()
+        .system(confines, memory)
+        .own(dir, &confines.shown);
     let end = ALWAYS.len() - 1;
     let always = ALWAYS.map(OsString::from);
     let net = (!confines.network).then(|| OsString::from("--unshare-net"));
@@ -132,11 +134,14 @@ impl FileSystemView {
         self.add(["--tmpfs".as_ref(), path.as_ref()])
     }
 
-    /// Shows the attempt's own directory, at its own place. The rest between the places is memory,
-    /// too, and of any size: nothing is written there.
-    fn own(self, dir: &Path) -> Self {
+    /// Shows the attempt's own directory, at its own place, and in it what is shown read-only. The
+    /// rest between the places is memory, too, and of any size: nothing is written there.
+    fn own(self, dir: &Path, shown: &[(OsString, String)]) -> Self {
         let at = dir.as_os_str();
-        let own = self.add(["--bind".as_ref(), at, at]);
+        let mut own = self.add(["--bind".as_ref(), at, at]);
+        for (from, name) in shown {
+            own = own.add(["--ro-bind".as_ref(), from, dir.join(name).as_os_str()]);
+        }
         let closed = own.add(["--remount-ro", "/dev", "--remount-ro", "/"].map(OsStr::new));
         closed.add(["--chdir".as_ref(), at])
     }
