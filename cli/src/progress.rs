@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_says_what_matters() {
+    fn progress_shows_the_counts_that_matter() {
         let counts = TaskCounts {
             total: 10,
             finished: 4,

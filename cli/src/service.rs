@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_removed() {
+    fn uninstall_removes_every_file_that_install_writes() {
         for places in [
             user(),
             ServicePaths {

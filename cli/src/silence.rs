@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_all_hosts_is_said_in_plain_words() {
+    fn a_reason_that_keeps_all_hosts_is_put_in_plain_words() {
         let hosts = [
             "suspended: busy",
             "suspended: busy",
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn where_hosts_are_free_it_is_said_what_the_tasks_wait_for() {
+    fn waiting_beside_free_hosts_is_explained() {
         let reasons = ["it needs 4 hosts at once: 2 of 3 that will do are free"];
         assert_eq!(
             why(&view(waiting(), &["ready: 1 of 1 slot free"], &reasons)),

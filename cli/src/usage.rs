@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_flag_says_what_was_meant() {
+    fn a_wrong_flag_names_the_closest_one() {
         let failure = wrong("deskgrid submit --arry 1-3 -- x");
         assert_eq!(failure.exit, Exit::Usage);
         assert!(failure.what.contains("--arry"), "{failure:?}");

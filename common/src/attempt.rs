@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_confined_a_command_is_said_where_it_kept_something_from_it() {
+    fn a_failure_names_the_confinement_that_may_have_caused_it() {
         let said = |level, network| Confined::of(level, network).map(|c| c.to_string());
         assert_eq!(said(Confinement::Process, false), None);
         assert_eq!(said(Confinement::Namespace, true), None);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_yields_gives_nothing_and_says_why() {
+    fn a_yielding_host_has_no_cpu_and_gives_its_reason() {
         let paused = AvailabilityInterval::of(
             Time(0),
             Time(9),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_not_sound() {
+    fn impossible_intervals_are_not_sound() {
         let sound = at(3, 9, 0.5);
         for broken in [
             at(9, 9, 0.5),

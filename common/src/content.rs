@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_read_back_what_they_print() {
+    fn hashes_parse_their_own_text() {
         let hash = BlobHash(std::array::from_fn(|i| i as u8 * 7));
         assert_eq!(hash.to_string().parse::<BlobHash>().unwrap(), hash);
         assert!("abc".parse::<BlobHash>().is_err() && "é".repeat(32).parse::<BlobHash>().is_err());

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_read_back_what_they_print() {
+    fn ids_parse_their_own_text() {
         let task = TaskId::new(JobId(7), 3);
         assert_eq!(task.to_string().parse::<TaskId>().unwrap(), task);
         assert_eq!("7".parse::<JobId>().unwrap(), JobId(7));

@@ -297,7 +297,7 @@ mod tests {
         }
 
         #[test]
-        fn ranges_are_added_whatever_is_there(
+        fn ranges_are_merged_with_any_others(
             ranges in proptest::collection::vec(prop_oneof![(0u32..60, 0u32..60), Just((u32::MAX - 3, u32::MAX))], 0..20)
         ) {
             let mut set = IdSet::new();

@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_taken_stays_below_the_directory(path in "[a./\\\\:]{0,12}|\\PC{0,20}") {
+        fn accepted_paths_stay_below_the_directory(path in "[a./\\\\:]{0,12}|\\PC{0,20}") {
             if let Ok(p) = path.parse::<PortablePath>() {
                 let components: Vec<_> = std::path::Path::new(p.as_str()).components().collect();
                 prop_assert!(!components.is_empty());

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_selectors_say_what_is_wrong() {
+    fn wrong_selectors_are_refused_with_the_reason() {
         for (given, want) in [
             ("", "is not a number"),
             ("a", "`a` is not"),

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_read_back_what_they_print_and_hide_their_secret_in_logs() {
+    fn tokens_parse_their_own_text_and_hide_their_secret_in_logs() {
         let token = JoinToken {
             id: 3,
             secret: [0xAB; 16],

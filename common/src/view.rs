@@ -478,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_read_back_what_they_print() {
+    fn states_parse_their_own_text() {
         for state in AttemptState::ALL {
             assert_eq!(state.to_string().parse::<AttemptState>().unwrap(), *state);
         }

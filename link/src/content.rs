@@ -675,7 +675,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_added_is_found_under_its_hash() {
+    fn added_content_is_found_under_its_hash() {
         let dir = tempfile::tempdir().unwrap();
         let store = BlobStore::open(dir.path()).unwrap();
         let blob = store.add_reader(&b"hello"[..]).unwrap();

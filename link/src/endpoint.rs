@@ -13,6 +13,7 @@ use quinn::{Endpoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, Transport
 
 use crate::channel::Channel;
 use crate::error::LinkError;
+use crate::farewell::{Farewell, ResetTokens};
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
 use crate::tunnel::{TunnelDoor, TunnelLimits};
@@ -31,11 +32,12 @@ const SHORT_HEAD_START: Duration = Duration::from_millis(100);
 const GOODBYE: Duration = Duration::from_millis(5);
 /// The keep-alive interval, below the shortest common life of a NAT entry.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// A worker that is gone is to be noticed within seconds, so that its tasks can be copied: it
-/// speaks so often, and both ends give the connection up after three words that did not come. Ten
-/// thousand of them are 2,500 words a second each way.
-const WORKER_KEEP_ALIVE: Duration = Duration::from_secs(4);
-const WORKER_IDLE: VarInt = VarInt::from_u32(12_000);
+/// A worker whose network is gone is to be noticed within ten seconds, so that its tasks can be
+/// copied: it speaks at this interval, and both ends give the connection up after three messages
+/// that did not come. Ten thousand of them are 3,300 messages a second each way. The death of a
+/// worker alone is noticed at once: see [`Farewell`].
+const WORKER_KEEP_ALIVE: Duration = Duration::from_secs(3);
+const WORKER_IDLE: VarInt = VarInt::from_u32(9_000);
 /// Clients are few, and somebody waits in front of one: it is to notice soon that the master was
 /// restarted.
 const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
@@ -228,6 +230,7 @@ pub struct Connection {
     // The endpoint lives as long as its connection.
     endpoint: Endpoint,
     way: Carrier,
+    resets: ResetTokens,
 }
 
 /// Connects to the identity's master, both ends authenticated: over UDP, or over TCP where UDP gets
@@ -357,7 +360,8 @@ impl<'a> Caller<'a> {
 
     async fn connect_to(&self, address: SocketAddr, way: Carrier) -> Result<Connection, LinkError> {
         let connecting = async {
-            let endpoint = endpoint_to(address, way).await?;
+            let resets = ResetTokens::random();
+            let endpoint = endpoint_to(address, way, &resets).await?;
             let connecting = endpoint.connect_with(self.config.clone(), address, &self.wanted);
             let quic = connecting
                 .map_err(|e| LinkError::Closed(e.to_string()))?
@@ -366,6 +370,7 @@ impl<'a> Caller<'a> {
                 quic,
                 endpoint,
                 way,
+                resets,
             })
         };
         match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
@@ -387,8 +392,12 @@ pub(crate) fn any_like(address: SocketAddr) -> SocketAddr {
 }
 
 /// A new endpoint of our own, with which to reach an address.
-async fn endpoint_to(address: SocketAddr, way: Carrier) -> Result<Endpoint, LinkError> {
-    let config = settings(EndpointConfig::default())?;
+async fn endpoint_to(
+    address: SocketAddr,
+    way: Carrier,
+    resets: &ResetTokens,
+) -> Result<Endpoint, LinkError> {
+    let config = settings(EndpointConfig::new(Arc::new(resets.clone())))?;
     match way {
         Carrier::Udp => {
             let any = any_like(address);
@@ -484,6 +493,14 @@ impl Connection {
     /// Returns the carrier of this connection, [`Carrier`].
     pub fn way(&self) -> Carrier {
         self.way
+    }
+
+    /// Returns what tells the master at once that this process is dead, if somebody else sends it
+    /// then. Over TCP nobody needs to: the system closes the tunnel.
+    pub fn farewell(&self) -> Option<Farewell> {
+        let port = self.endpoint.local_addr().ok()?.port();
+        let to = self.quic.remote_address();
+        (self.way == Carrier::Udp).then(|| Farewell::new(port, to, &self.resets))
     }
 
     /// Resolves once the connection is gone, with why.

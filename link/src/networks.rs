@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_nothing_known_and_there_is_an_end_to_what_is_kept() {
+    fn an_unreadable_network_memory_is_empty_and_its_size_is_bounded() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(FILE), "only_tcp = 7").unwrap();
         assert!(!Network::at(address(1), dir.path()).only_tcp);

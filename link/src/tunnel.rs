@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_known_keeps_a_tunnel_while_strangers_push_each_other_out() {
+    async fn known_peers_keep_their_tunnels_while_strangers_evict_each_other() {
         let (master, door, address) = guarded(TunnelLimits {
             most: 10,
             unknown: 2,
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_greet_is_not_heard_and_the_end_of_a_tunnel_is_told() {
+    async fn a_tunnel_without_a_greeting_is_ignored_and_its_end_is_reported() {
         let (master, address) = listening().await;
         let mut stranger = TcpStream::connect(address).await.unwrap();
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();

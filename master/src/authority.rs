@@ -437,7 +437,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ca_of_which_any_bit_was_changed_is_refused_by_the_name_of_its_file() {
+    fn a_ca_with_any_flipped_bit_is_refused_with_its_file_name() {
         let dir = tempfile::tempdir().unwrap();
         let open = || {
             Authority::open(

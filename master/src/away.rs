@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_expired_while_the_master_was_away_is_excused_and_only_for_the_grace() {
+    fn only_certificates_that_expired_while_the_master_was_away_are_excused() {
         let at = |s| Time(0) + Span::from_secs(s);
         let away = Away {
             since: Some(at(100_000)),

@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_within_the_tolerance_agrees_and_what_is_beyond_does_not(
+        fn results_within_the_tolerance_agree_and_others_do_not(
             values in prop::collection::vec(-1e12f64..1e12, 1..30), by in 0usize..30, part in 1e-9f64..0.01,
         ) {
             let text = |values: &[f64]| values.iter().map(|v| format!("{v:e}")).collect::<Vec<_>>().join(" ");

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_given_away_when_it_is_needed() {
+    fn held_space_is_released_when_it_is_needed() {
         let dir = tempfile::tempdir().unwrap();
         let room = DiskRoom::open(dir.path(), 32 << 20).unwrap();
         assert_eq!(room.lock().bytes, 8 << 20);

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_under_way_counts_until_it_has_ended_and_only_for_its_user() {
+    fn running_requests_count_only_for_their_own_user() {
         let uploads = Uploads::default();
         let ann = Uuid::from_u128(1);
         let bob = Uuid::from_u128(2);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_what_a_host_brought_is_forgotten_first_and_what_comes_again_is_new() {
+    fn the_oldest_content_of_a_host_is_forgotten_first() {
         let blob = |n: usize| link::content::hash_bytes(&n.to_le_bytes());
         let uploads = Uploads::default();
         for n in (0..REMEMBERED).chain([0, REMEMBERED]) {

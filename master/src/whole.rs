@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_lacks_what_was_durable_is_refused_until_an_admin_takes_it_as_a_copy() {
+    fn a_store_that_lacks_durable_events_is_refused_until_an_admin_accepts_it() {
         for lose_log in [true, false] {
             let dir = grid();
             let store = dir.path().join(STORE);
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_whose_mark_has_gone_or_means_nothing_is_refused_until_an_admin_takes_it_as_a_copy() {
+    fn a_store_without_a_valid_mark_is_refused_until_an_admin_accepts_it() {
         for garbage in [None, Some("what is this?"), Some("")] {
             let dir = grid();
             let last = run(dir.path(), Accept::default(), true, |_| ()).unwrap();

@@ -477,7 +477,7 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_racing_redeemers_exactly_one_wins() {
+async fn exactly_one_of_two_racing_redeemers_wins() {
     let master = Master::start().await;
     for _ in 0..5 {
         let token = master.token(Role::Worker, 1).await;
@@ -491,7 +491,7 @@ async fn of_two_racing_redeemers_exactly_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_role_gets_only_what_is_its_own() {
+async fn each_role_gets_only_its_own_requests() {
     let master = Master::start().await;
     let worker = master.enrol(Role::Worker, "pc").await;
     let ann = master.enrol(Role::Client, "ann").await;
@@ -595,7 +595,7 @@ async fn the_same_request_gives_the_same_job_also_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_master_knows_what_its_workers_hold_and_takes_what_they_finished() {
+async fn a_restarted_master_knows_running_attempts_and_takes_finished_ones() {
     let mut master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
     let (job, _) = submit(&master.admin().await, 1, &noops(3)).await.unwrap();
@@ -857,7 +857,7 @@ async fn a_stream_that_says_nothing_or_ends_early_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
+async fn a_missed_stop_is_repeated_with_the_next_heartbeat_or_hello() {
     let master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
     let admin = master.admin().await;
@@ -915,7 +915,7 @@ async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_is_told_how_often_to_report_what_its_policy_watches() {
+async fn a_worker_reports_as_often_as_its_policy_needs() {
     let master = Master::start().await;
     let mut worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
@@ -1131,7 +1131,7 @@ async fn task(client: &Client, job: JobId) -> TaskView {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_read() {
+async fn learned_host_facts_survive_a_restart_unless_unreadable() {
     let mut master = Master::start().await;
     let worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
@@ -1178,7 +1178,7 @@ async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_program_is_told_what_to_upgrade() {
+async fn an_outdated_program_is_told_to_upgrade() {
     let master = Master::start().await;
     let connection = link::connect(&master.enrol(Role::Worker, "pc").await, Purpose::Worker)
         .await

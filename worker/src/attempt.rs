@@ -22,7 +22,7 @@ use common::attempt::Confined;
 use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
-use link::Connection;
+use link::{Connection, Farewell};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -137,6 +137,11 @@ impl Workshop {
             seats: Seats::new(slots, os::cores()),
             serial: AtomicU64::new(0),
         })
+    }
+
+    /// Has this sent when the worker dies.
+    pub(crate) fn keep_farewell(&self, farewell: Option<Farewell>) {
+        self.launcher.keep_farewell(farewell);
     }
 
     /// Returns the directory for the next attempt, never used before.

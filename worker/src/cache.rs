@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first_and_what_is_in_use_stays() {
+    fn the_cache_evicts_the_least_recently_used_and_keeps_pinned_content() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, _tx) = cache(dir.path(), 20);
         let used = put(&cache, b"0123456789");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_damaged_in_the_cache_is_not_copied_as_if_it_were_whole_and_goes() {
+    fn damaged_cache_content_is_dropped_instead_of_copied() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, _tx) = cache(dir.path(), 100);
         let one = put(&cache, b"0123456789");
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_here_is_found_without_a_master() {
+    async fn cached_content_is_found_without_a_master() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, _tx) = cache(dir.path(), 100);
         let blob = cache.store.add_reader(&b"here"[..]).unwrap();

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_computes_what_it_says() {
+    fn the_kernel_computes_its_documented_result() {
         assert!((floats(0.5) - 1.0).abs() < 1e-9);
         let mut seen = std::collections::BTreeSet::new();
         assert!(

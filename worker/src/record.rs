@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_who_pauses_and_comes_back_is_seen() {
+    fn a_pause_and_a_return_of_the_owner_are_seen() {
         let all = [
             looks(0..4, OwnerState::Away, 1.0),
             looks(4..7, PAUSED, 1.0),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_before_a_restart_is_not_recorded_again() {
+    fn intervals_from_before_a_restart_are_not_recorded_again() {
         let mut recorder = AvailabilityRecorder::new(EVERY, at(15));
         for s in [0, 10, 20, 30] {
             recorder.look(Look {
@@ -285,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stretches_never_overlap_whatever_the_clock_does(
+        fn intervals_never_overlap_under_any_clock(
             steps in prop::collection::vec((prop_oneof![6 => 8i64..12, 1 => -40_000i64..40_000, 1 => Just(0i64)], 0u8..3, 0.0f32..=1.0), 1..120)
         ) {
             let mut recorder = AvailabilityRecorder::new(EVERY, Time(0));

@@ -10,8 +10,8 @@ use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{BlobRef, Completion, Content, Outcome, Span, Time};
 use link::{
-    Carrier, Channel, Connection, FrameReceiver, FrameSender, Identity, IdentityRequest, LinkError,
-    Purpose, Validity,
+    Carrier, Channel, Connection, Farewell, FrameReceiver, FrameSender, Identity, IdentityRequest,
+    LinkError, Purpose, Validity,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -381,6 +381,11 @@ async fn speak(
 }
 
 impl Uplink {
+    /// Returns what tells the master that this worker is dead.
+    pub(crate) fn farewell(&self) -> Option<Farewell> {
+        self.connection.farewell()
+    }
+
     /// Sends a message.
     pub(crate) fn say(&self, message: ToMaster) {
         // If the connection is gone, everything is sent again over the next one.

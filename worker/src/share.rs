@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_is_not_others() {
+    fn our_load_is_not_counted_as_the_owners() {
         for (used, ours, expected) in [
             (0, 0, 0.0),
             (100, 0, 0.25),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_use_is_missing_and_what_tasks_use_is_not() {
+    fn the_owners_load_reduces_availability_and_tasks_do_not() {
         for (slots, others, ours, expected) in [
             (4, 0, 0, 1.0),
             (4, 0, 400, 1.0),

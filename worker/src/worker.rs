@@ -618,6 +618,7 @@ impl Shell {
                 let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
                 self.turned = self.now();
                 self.out = None;
+                self.shop.keep_farewell(uplink.farewell());
                 self.uplink = Some((
                     uplink,
                     Beats {
@@ -779,6 +780,10 @@ impl Shell {
     }
 
     fn beat(&mut self) {
+        if let Some((uplink, _)) = &self.uplink {
+            // A connection that has moved to another address has other tokens.
+            self.shop.keep_farewell(uplink.farewell());
+        }
         let status = self.status();
         self.say(self.engine.heartbeat(self.now(), status));
     }

@@ -37,14 +37,14 @@ const TESTS: &[(&str, Test)] = tests![
     output_and_processor_time_come_back,
     standard_input_is_empty_or_the_file,
     the_environment_is_what_was_given_and_no_more,
-    what_cannot_start_says_why,
+    a_command_that_cannot_start_gives_the_reason,
     a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command,
     a_whole_tree_is_asked_and_then_made_to_end,
     a_task_that_kills_its_group_does_not_reach_its_watcher,
     a_frozen_tree_does_nothing_until_it_is_thawed,
     a_frozen_tree_uses_no_processor_for_five_seconds,
     a_tree_that_grows_while_it_is_frozen_is_frozen_whole,
-    what_a_killed_worker_left_frozen_ends_with_the_next_one,
+    tasks_left_frozen_by_a_killed_worker_end_with_the_next_one,
     tasks_run_at_the_lowest_priority_and_their_watcher_does_not,
     tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants,
     all_tasks_together_take_no_more_processor_time_than_their_limit,
@@ -275,7 +275,7 @@ async fn the_environment_is_what_was_given_and_no_more(bench: Box<Bench>) {
     );
 }
 
-async fn what_cannot_start_says_why(bench: Box<Bench>) {
+async fn a_command_that_cannot_start_gives_the_reason(bench: Box<Bench>) {
     fs::write(bench.dir.path().join("plain"), "#!/bin/sh\n").unwrap();
     fs::write(bench.dir.path().join("lost"), "#!/no/such/interpreter\n").unwrap();
     fs::write(bench.dir.path().join("noise"), "\x01\x02\x03").unwrap();
@@ -656,7 +656,7 @@ fn host(bench: &Bench, key: &str) -> std::process::Child {
         .unwrap()
 }
 
-async fn what_a_killed_worker_left_frozen_ends_with_the_next_one(bench: Box<Bench>) {
+async fn tasks_left_frozen_by_a_killed_worker_end_with_the_next_one(bench: Box<Bench>) {
     let key = format!("left-{}", std::process::id());
     let mut host = host(&bench, &key);
     let near = bench.pid("near").await;

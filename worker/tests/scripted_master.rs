@@ -38,7 +38,8 @@ macro_rules! tests {
 const TESTS: &[(&str, Test)] = tests![
     a_command_runs_with_its_inputs_and_delivers_its_outputs,
     a_command_sees_the_processors_of_its_slot_and_is_told_how_many,
-    what_is_not_acknowledged_is_delivered_again_over_the_next_connection,
+    an_unacknowledged_result_is_delivered_again_after_reconnecting,
+    the_death_of_a_killed_worker_is_told_to_the_master_by_its_spawner,
     a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest,
     the_owner_freezes_everything_and_gets_the_backlog_off_the_host,
     abandoned_attempts_end_without_a_word,
@@ -55,7 +56,7 @@ const TESTS: &[(&str, Test)] = tests![
     noops_are_acknowledged_by_the_thousand,
     progress_is_in_the_heartbeat,
     an_input_that_cannot_be_had_is_named,
-    nobody_waits_for_a_master_that_is_not_there,
+    an_absent_master_is_reported_without_waiting,
     what_was_recorded_is_sent_until_it_is_kept,
 ];
 
@@ -194,7 +195,7 @@ async fn a_command_sees_the_processors_of_its_slot_and_is_told_how_many() {
     }
 }
 
-async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() {
+async fn an_unacknowledged_result_is_delivered_again_after_reconnecting() {
     let mut master = Master::new();
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
@@ -252,6 +253,36 @@ async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() 
     worker.holds(&[]).await;
 }
 
+/// A process with a worker in the master's `home()`, until it is killed.
+fn worker_process(master: &Master) -> std::process::Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .arg(BE_A_WORKER)
+        .arg(master.home())
+        .spawn()
+        .unwrap()
+}
+
+async fn the_death_of_a_killed_worker_is_told_to_the_master_by_its_spawner() {
+    let mut master = Master::new();
+    master
+        .identity
+        .save(&master.home().join("identity"))
+        .unwrap();
+
+    let mut process = worker_process(&master);
+    let mut worker = master.welcome(vec![]).await;
+    worker.assign(vec![sh(1, "true")]).await;
+    worker.delivered().await;
+    process.kill().unwrap();
+    process.wait().unwrap();
+
+    // Silence alone would end it as timed out.
+    assert_eq!(
+        within(worker.connection.closed()).await,
+        quinn::ConnectionError::Reset
+    );
+}
+
 async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest() {
     let mut master = Master::new();
     master
@@ -259,16 +290,7 @@ async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_res
         .save(&master.home().join("identity"))
         .unwrap();
 
-    let exe = std::env::current_exe().unwrap();
-    let home = master.home();
-    let spawn = || {
-        std::process::Command::new(&exe)
-            .arg(BE_A_WORKER)
-            .arg(&home)
-            .spawn()
-            .unwrap()
-    };
-    let mut process = spawn();
+    let mut process = worker_process(&master);
     let running = master.dir.path().join("pid");
     let script = format!("echo $$ > {}; sleep 600", running.display());
 
@@ -283,7 +305,7 @@ async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_res
     process.wait().unwrap();
     until(|| state(task).is_none()).await;
 
-    let mut process = spawn();
+    let mut process = worker_process(&master);
     let mut worker = master.welcome(vec![]).await;
     assert_eq!(
         worker
@@ -964,7 +986,7 @@ async fn an_input_that_cannot_be_had_is_named() {
     until(|| no_attempt_left(&master.home())).await;
 }
 
-async fn nobody_waits_for_a_master_that_is_not_there() {
+async fn an_absent_master_is_reported_without_waiting() {
     let mut master = Master::new();
     // Nothing listens on the discard port of loopback.
     master.identity.link.master = "127.0.0.1:9".to_owned();

@@ -219,7 +219,7 @@ async fn processor_time_comes_back() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_ends_with_it() {
+async fn processes_left_by_a_command_end_with_it() {
     let bench = Bench::new();
     let mut process = bench.start("leaver").await;
     assert_eq!(status(&mut process).await, Status::Exited(7));
@@ -291,7 +291,7 @@ async fn tasks_die_with_a_killed_worker() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_says_why() {
+async fn a_command_that_cannot_start_gives_the_reason() {
     let bench = Bench::new();
     fs::write(bench.dir.path().join("noise.exe"), "\x01\x02\x03").unwrap();
     for (program, words) in [

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_say_what_is_right() {
+    fn wrong_values_are_refused_with_the_right_form() {
         assert!("90".parse::<Dur>().unwrap_err().contains("90s"));
         assert_eq!("auto".parse::<Limit>(), Ok(Limit::Auto));
         assert!("soon".parse::<Limit>().unwrap_err().contains("or `auto`"));

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_how_long_tasks_took_by_what_was_estimated() {
+    fn an_account_row_groups_tasks_by_their_estimate() {
         let quality = Some(QualityView {
             tasks: 9,
             ratio: (0.5, 0.25, 2.0),

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_differs_is_not_overwritten_unless_forced() {
+    async fn a_differing_file_is_overwritten_only_if_forced() {
         let dir = tempfile::tempdir().unwrap();
         let files = || wanted(&[output(1, "out", None)], dir.path(), false).unwrap();
         assert_eq!(

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_benched_host_it_is_said_when_it_gets_tasks_again_and_who_can_end_that() {
+    fn a_benched_host_shows_its_next_try_and_how_to_end_the_bench() {
         let one = of_benched(["pc-1"].into_iter());
         assert_eq!(
             one,

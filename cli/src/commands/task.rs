@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_whose_host_never_said_how_long_it_ran_did_not_run_for_no_time() {
+    fn an_attempt_of_unknown_run_time_is_not_shown_as_zero() {
         let silent = AttemptView {
             attempt: AttemptId {
                 task: TaskId::new(JobId(1), 1),

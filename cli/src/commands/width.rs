@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_chosen_is_said_beside_what_it_would_have_been() {
+    fn a_chosen_width_is_shown_beside_the_predicted_ones() {
         let now = Time(1_700_000_000_000_000);
         let way = |hosts, wait: u64, run: u64| WayView {
             hosts,

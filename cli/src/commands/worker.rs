@@ -18,7 +18,7 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
     }
 
     if args.dedicated {
-        config.owner = nobody_sits_there()?.owner;
+        config.owner = dedicated_config()?.owner;
     }
 
     let dir = context.state.worker();
@@ -33,7 +33,7 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
 }
 
 /// Returns the shipped settings of a PC that nobody sits at.
-fn nobody_sits_there() -> Result<worker::Config, Failure> {
+fn dedicated_config() -> Result<worker::Config, Failure> {
     super::config::DEDICATED
         .parse()
         .map_err(|error: toml::de::Error| {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_cover_each_pixel_once_whatever_their_number() {
+    fn any_number_of_tiles_covers_each_pixel_once() {
         let size = PixelSize {
             width: 97,
             height: 61,

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_true_is_believed_and_what_cannot_is_cut_to_what_can() {
+    fn impossible_reports_are_cut_to_the_possible() {
         let hour = Span::from_secs(3_600);
         let honest = spent(hour, Span::from_secs(2 * 3_600));
         assert_eq!(bounded(honest, hour, 2), honest);

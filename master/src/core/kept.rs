@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_to_give_way_to_others_has_room_and_who_fills_alone_what_there_is_for_all_has_not() {
+    fn a_user_whose_share_was_taken_has_room_and_a_hoarder_has_none() {
         let mut shelf = shelf();
         shelf.most = (60, 1_000);
         shelf.add("ann", 80);

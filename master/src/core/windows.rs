@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_what_was_recorded_between_the_owners_visits() {
+    fn windows_are_the_recorded_times_between_owner_visits() {
         assert_eq!(windows(&[]), None);
         let windows = windows(&recorded()).expect("something is recorded");
         let outlook = windows.outlook(recorded()[0].start.secs(), 0.0);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_free_and_what_comes_after_waits_for_its_turn() {
+    fn a_burst_is_free_and_the_rest_waits_for_its_turn() {
         let mut buckets = Buckets::new(RATE, 10);
         for _ in 0..3 {
             assert_eq!(buckets.wait(&"a", at(1.0)), Span::ZERO);
@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_takes_more_than_the_burst_and_the_rate_allow(pauses in prop::collection::vec(0.0..1.0f64, 1..200)) {
+        fn no_peer_takes_more_than_the_burst_and_the_rate_allow(pauses in prop::collection::vec(0.0..1.0f64, 1..200)) {
             let mut buckets = Buckets::new(RATE, 4);
             let mut now = 10.0;
             let mut taken = 0u32;

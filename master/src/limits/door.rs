@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_proves_its_address_and_makes_room_for_who_comes_later() {
+    fn a_crowd_proves_its_address_and_makes_room_for_latecomers() {
         let door = Door::new(10_000);
         let address = |n: u8| IpAddr::from([192, 0, 2, n]);
         let mut inside: Vec<Knock> = (0..UNPROVED)

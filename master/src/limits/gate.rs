@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_stops_waiting_gives_its_place_back() {
+    async fn a_cancelled_wait_gives_its_place_back() {
         let gate = Gate::new(1, 1);
         let user = Uuid::from_u128;
         let first = gate.enter(user(1)).await;

@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn a_written_archive_is_read_back(
             files in prop::collection::vec(("[a-z/.]{1,99}", prop::collection::vec(any::<u8>(), 0..1_500)), 0..6)
         ) {
             let found = read_back(&written(&files)).unwrap();

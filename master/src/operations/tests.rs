@@ -221,7 +221,7 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_nothing_half_made_is_left() {
+fn a_backup_overwrites_nothing_and_leaves_no_partial_file() {
     let place = Place::new();
     fs::write(place.at("there.tar"), "mine").unwrap();
 
@@ -291,7 +291,7 @@ fn a_damaged_backup_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_look_finds_what_is_missing_damaged_or_open_to_others_and_says_what_to_do() {
+fn a_check_finds_missing_damaged_and_exposed_files_and_tells_the_cure() {
     let place = Place::new();
     let faults = || {
         let found = check(&place.state(), true).unwrap().faults;

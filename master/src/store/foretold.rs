@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_predicted_is_kept_with_what_came() {
+    fn predictions_are_kept_with_their_outcomes() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Writer::open(dir.path()).unwrap();
         let foretold = |hosts, wait| WaitPrediction {

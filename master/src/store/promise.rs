@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_promise_is_kept_by_who_finishes_in_time_only() {
+    fn only_a_bag_that_finishes_in_time_keeps_its_promise() {
         let at = |secs: u64| Time(Span::from_secs(secs).0);
         let promised = Promised {
             made: at(0),

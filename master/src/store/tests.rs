@@ -113,7 +113,7 @@ fn recorded(dir: &tempfile::TempDir, since: u64, until: u64) -> Vec<(u64, u64, f
 }
 
 #[test]
-fn what_is_recorded_twice_is_there_once_and_never_overlaps() {
+fn a_doubled_recording_is_stored_once_without_overlap() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let first = stretch(10, 20, 0.5);
@@ -286,7 +286,7 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
 }
 
 #[test]
-fn what_was_not_committed_is_not_there() {
+fn an_uncommitted_change_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let kept = add_job(&mut store, 1, &spec(1));
@@ -300,7 +300,7 @@ fn what_was_not_committed_is_not_there() {
 }
 
 #[test]
-fn a_user_finds_only_what_is_ones_own_or_shared() {
+fn a_user_finds_only_own_and_shared_jobs() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     for (id, user) in [(1, "ann"), (2, "bob"), (3, "bob"), (4, "eve")] {
@@ -427,7 +427,7 @@ fn executed(store: &mut Writer, tasks: u32) -> JobId {
 }
 
 #[test]
-fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
+fn only_unrequested_output_is_evicted_oldest_first() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let job = executed(&mut store, 3);
@@ -508,7 +508,7 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
 }
 
 #[test]
-fn a_task_whose_output_was_removed_is_done_until_it_is_requested_also_after_reopening() {
+fn a_task_without_its_output_is_finished_until_it_is_requested() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let job = executed(&mut store, 2);
@@ -563,7 +563,7 @@ fn a_task_whose_output_was_removed_is_done_until_it_is_requested_also_after_reop
 }
 
 #[test]
-fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() {
+fn the_cost_of_a_stopped_attempt_is_charged_once_to_its_host() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let job = add_job(&mut store, 1, &spec(2));
@@ -605,7 +605,7 @@ fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() 
 }
 
 #[test]
-fn where_ranks_were_done_is_known_after_reopening_and_of_bags_nobody_asks() {
+fn the_hosts_of_ranks_are_known_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let work = Work::Ranks(
@@ -908,7 +908,7 @@ fn an_estimate_for_each_task_comes_back_with_its_job() {
 }
 
 #[test]
-fn whose_promise_was_made_anew_comes_back_behind_those_that_were_accepted_before_that() {
+fn a_renewed_promise_ranks_behind_those_accepted_before() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let at = |secs| Time(Span::from_secs(secs).0);

@@ -222,7 +222,7 @@ fn with_retention_the_store_stops_growing_and_without_it_does_not() {
 }
 
 #[test]
-fn however_many_strangers_knock_the_log_of_them_stops_growing() {
+fn the_log_of_refused_strangers_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Writer::open(dir.path()).unwrap();
     store

@@ -49,7 +49,7 @@ fn not_here(reply: &GetReply) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_have_it() {
+async fn the_hash_of_foreign_content_reveals_and_gives_nothing() {
     let master = Master::start().await;
     let ann = user(&master, "ann").await;
     let eve = user(&master, "eve").await;
@@ -107,8 +107,7 @@ async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_h
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_has_sent_is_not_sent_again_also_after_a_restart_and_until_nobody_needs_it_any_more()
- {
+async fn uploaded_content_is_not_sent_again_while_it_is_needed() {
     let mut master = Master::start().await;
     let identity = master.enrol(Role::Client, "ann").await;
     let ann = Client::connect(&identity).await.unwrap();
@@ -136,7 +135,7 @@ async fn what_one_has_sent_is_not_sent_again_also_after_a_restart_and_until_nobo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_holds_up_or_spoils_what_another_one_sends() {
+async fn no_user_blocks_or_spoils_the_upload_of_another() {
     let master = Master::start().await;
     let ann = user(&master, "ann").await;
     let eve = user(&master, "eve").await;
@@ -162,7 +161,7 @@ async fn nobody_holds_up_or_spoils_what_another_one_sends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_gets_what_its_attempts_need_and_nothing_else() {
+async fn a_worker_gets_only_the_content_of_its_attempts() {
     let master = Master::start().await;
     let ann = user(&master, "ann").await;
     let given = ann.put_bytes(SECRET).await.unwrap();
@@ -377,7 +376,7 @@ fn little_room(config: &mut Config) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn content_that_no_job_needs_counts_against_who_sent_it_and_nobody_else() {
+async fn content_without_a_job_counts_only_against_its_sender() {
     let master = Master::with(little_room).await;
     let ann = user(&master, "ann").await;
     let bob = user(&master, "bob").await;
@@ -517,7 +516,7 @@ fn kind(request: &Request) -> Kind {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_a_job_only_shared_looks_at_it_and_a_stranger_not_even_that() {
+async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
     let master = Master::start().await;
     let ann = user(&master, "ann").await;
     let bob = user(&master, "bob").await;

@@ -93,7 +93,7 @@ fn says(error: &LinkError, words: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_host_is_put_out_and_what_it_held_runs_elsewhere() {
+async fn a_revoked_host_is_disconnected_and_its_tasks_run_elsewhere() {
     let mut master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
     let mut worker = master.worker(&pc, Vec::new()).await;
@@ -378,7 +378,7 @@ async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_not
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_joins_with_a_token_for_approval_waits_for_an_admin() {
+async fn a_joiner_with_an_approval_token_waits_for_an_admin() {
     let master = Master::start().await;
     let admin = master.admin().await;
     let request = Request::TokenCreate {
@@ -490,7 +490,7 @@ async fn redeem(master: &Master, token: &JoinToken, csr: &[u8], hears: bool) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_joiner_whose_answer_was_lost_asks_again_with_its_key_and_no_other_key_gets_in() {
+async fn a_joiner_whose_answer_was_lost_repeats_it_with_the_same_key_only() {
     let mut master = Master::start().await;
     let token = master.token(Role::Worker, 1).await;
     let key = rcgen::KeyPair::generate().unwrap();
@@ -825,7 +825,7 @@ async fn a_ca_gives_way_to_another_while_both_are_trusted_and_then_the_old_one_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_admin_of_the_masters_own_machine_whose_certificate_ran_out_is_let_in_after_a_restart() {
+async fn a_local_admin_with_an_expired_certificate_is_let_in_after_a_restart() {
     let mut master = Master::start().await;
     let client = master.dir.path().join("client");
     std::fs::remove_dir_all(&client).unwrap();

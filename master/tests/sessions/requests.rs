@@ -32,7 +32,7 @@ impl User {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_cancelled_is_not_requested_and_not_billed_until_it_is_taken_up_again() {
+async fn cancelled_tasks_are_neither_requested_nor_billed_until_retried() {
     let master = Master::start().await;
     let mut ann = User::of(&master, "ann", 1).await;
     let pc = master.enrol(Role::Worker, "pc").await;
@@ -89,8 +89,7 @@ async fn what_is_cancelled_is_not_requested_and_not_billed_until_it_is_taken_up_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_and_dropped_of_jobs_that_are_over_says_how_likely_the_rest_of_others_is_needed()
- {
+async fn finished_jobs_teach_how_likely_disclosed_tasks_are_requested() {
     let mut master = Master::start().await;
     master.record = Some(master.dir.path().join("record"));
     master.restart_with(|_| ()).await;
@@ -135,7 +134,7 @@ async fn what_is_asked_for_and_dropped_of_jobs_that_are_over_says_how_likely_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_names_a_task_that_is_not_there_is_told_which_and_nothing_is_done() {
+async fn a_request_for_an_absent_task_names_it_and_changes_nothing() {
     let master = Master::start().await;
     let mut ann = User::of(&master, "ann", 1).await;
     let job = ann.disclose(3).await;

@@ -136,7 +136,7 @@ async fn recorded(settings: fn(&mut Config)) -> Master {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whose_output_had_to_go_for_anothers_goes_on() {
+async fn a_task_whose_output_was_evicted_for_another_runs_on() {
     let mut master = recorded(six_thousand).await;
     let mut ann = User::of(&master, "ann", 1).await;
     let mut bob = User::of(&master, "bob", 2).await;
@@ -168,7 +168,7 @@ async fn whose_output_had_to_go_for_anothers_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whose_share_was_full_goes_on_where_others_have_made_room_in_it() {
+async fn a_user_over_the_share_goes_on_once_others_freed_space() {
     let mut master = recorded(six_thousand).await;
     let mut bob = User::of(&master, "bob", 2).await;
     let mut cyd = User::of(&master, "cyd", 3).await;
@@ -196,7 +196,7 @@ async fn whose_share_was_full_goes_on_where_others_have_made_room_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_fills_alone_what_there_is_for_all_is_held_back_and_others_are_not() {
+async fn a_user_who_fills_the_shared_space_is_held_back_alone() {
     let master = Master::with(|config| {
         config.limits.unrequested_bytes = 6_000;
         config.limits.unrequested_bytes_per_user = 1_000_000;
@@ -226,7 +226,7 @@ async fn who_fills_alone_what_there_is_for_all_is_held_back_and_others_are_not()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_overflows_ones_own_share_is_held_back_until_something_is_requested_or_forgotten() {
+async fn a_user_over_the_share_is_held_back_until_output_is_released() {
     let master = Master::with(|config| {
         config.limits.unrequested_bytes = 1_000_000;
         config.limits.unrequested_bytes_per_user = 6_000;

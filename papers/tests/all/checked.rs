@@ -5,7 +5,7 @@ use papers::liars::{self, Crowd, JobSeries, Lie, Scheme};
 use crate::observer::Checked;
 
 #[test]
-fn the_model_agrees_with_every_step_of_liars_whose_first_result_counts() {
+fn the_model_agrees_with_every_step_of_runs_with_unchecked_liars() {
     let crowd = Crowd::new(20, 0.2, Lie::Now, 7);
     let scheme = Scheme {
         name: "",

@@ -236,7 +236,7 @@ fn a_script_of_bags_is_told_as_it_goes() {
 }
 
 #[test]
-fn what_is_no_scenario_is_refused_with_why() {
+fn an_invalid_scenario_is_refused_with_the_reason() {
     for (text, why) in [
         ("{", "no JSON"),
         ("{\"a\": 1}", "holds none of"),

@@ -4,7 +4,7 @@ use papers::scenario::{answer, read};
 use serde_json::json;
 
 #[test]
-fn a_scenario_on_a_grid_tells_who_begins_stands_still_and_is_lost() {
+fn a_scenario_on_a_grid_reports_starts_suspensions_and_losses() {
     let entry = json!({
         "hosts": 4, "frozen": 1, "start_cost": 40, "owners": [[1, 100, 250]], "down": [[2, 100.5, 5000]],
         "jobs": [

@@ -20,7 +20,7 @@ fn under(part: f64, lie: Lie, size: u32, adaptive: bool) -> Outcomes {
 }
 
 #[test]
-fn liars_who_do_not_agree_escape_no_quorum() {
+fn disagreeing_liars_escape_no_quorum() {
     for lie in [Lie::Now, Lie::Always] {
         let bare = under(0.1, lie, 1, false);
         assert!(bare.escape_rate() > 0.005, "{lie:?}: {bare:?}");

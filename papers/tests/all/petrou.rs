@@ -83,7 +83,7 @@ fn scenario(change: impl FnOnce(&mut Value)) -> Value {
 }
 
 #[test]
-fn what_was_executed_before_it_is_requested_is_not_waited_for() {
+fn a_task_executed_before_its_request_is_not_waited_for() {
     let entry = scenario(|_| ());
     let found = answer(&read(&entry.to_string()).expect("a scenario")[0].1).0;
     assert_eq!(

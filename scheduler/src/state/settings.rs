@@ -14,7 +14,7 @@ pub struct Settings {
     /// A host that is silent for this long gets no new work (default 150 s).
     pub suspect_after: Span,
     /// A host that is not connected for this long counts as silent, however recently it was heard
-    /// of (default 10 s).
+    /// of (default 1 s).
     pub rescue_after: Span,
     /// A host that is silent for this long is lost, and its attempts with it (default 15 min).
     pub lease: Span,
@@ -68,7 +68,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             suspect_after: Span::from_secs(150),
-            rescue_after: Span::from_secs(10),
+            rescue_after: Span::from_secs(1),
             lease: Span::from_secs(15 * 60),
             prefetch_window: Span::from_millis(100),
             max_prefetch: 1_024,

@@ -98,7 +98,7 @@ fn equal_users_have_equally_many_slots_in_the_long_run() {
 }
 
 #[test]
-fn who_weighs_more_has_more() {
+fn a_user_of_more_weight_gets_a_larger_share() {
     let mut w = sharing(|sharing| {
         sharing.weights.insert("ann".to_owned(), 3.0);
         sharing.half_life = s(20);
@@ -181,7 +181,7 @@ fn slots_that_become_free_at_once_are_divided() {
 }
 
 #[test]
-fn what_users_had_lately_outlives_a_restart() {
+fn recent_usage_of_users_outlives_a_restart() {
     let mut w = sharing(|_| {});
     w.host(1).joins();
     w.job(300).user("ann").submit();

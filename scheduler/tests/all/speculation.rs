@@ -140,7 +140,7 @@ fn work_of_any_other_policy_takes_the_place_of_disclosed_work_too() {
 }
 
 #[test]
-fn who_is_not_disclosed_makes_no_room_without_keeping_its_state() {
+fn an_undisclosed_task_is_not_evicted_without_saving_its_state() {
     let mut world = world();
     world.job(0).policy("SRPTxFCFS").estimates(&[100]).submit();
     world.host(1).joins();
@@ -186,7 +186,7 @@ fn the_shortest_requested_task_goes_first_and_takes_the_place_of_a_longer_one_th
 }
 
 #[test]
-fn what_is_not_requested_is_dropped_at_once_running_or_not() {
+fn unrequested_tasks_are_dropped_at_once_running_or_not() {
     let mut world = world();
     let job = world.job(5).policy("FCFSxFCFS").disclosed().submit();
     request(&mut world, job, [1]);
@@ -265,7 +265,7 @@ fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
 }
 
 #[test]
-fn by_need_who_often_drops_the_rest_goes_after_who_does_not() {
+fn ranking_by_need_favours_users_who_rarely_drop_tasks() {
     let mut world = world();
     often_drops_the_rest(&mut world, "anna");
 
@@ -294,7 +294,7 @@ fn by_need_who_often_drops_the_rest_goes_after_who_does_not() {
 }
 
 #[test]
-fn by_need_who_brings_tasks_one_by_one_gets_no_more_than_who_brings_them_together() {
+fn ranking_by_need_ignores_how_tasks_are_split_into_jobs() {
     let mut world = world();
     let alone: Vec<JobId> = (0..6)
         .map(|_| {
@@ -342,7 +342,7 @@ fn by_need_who_brings_tasks_one_by_one_gets_no_more_than_who_brings_them_togethe
 }
 
 #[test]
-fn who_drops_whole_jobs_drops_the_rest_of_them_too() {
+fn dropping_whole_jobs_counts_as_dropping_their_rest() {
     let mut world = world();
     for user in ["dan", "eve"] {
         for _ in 0..6 {
@@ -368,7 +368,7 @@ fn who_drops_whole_jobs_drops_the_rest_of_them_too() {
 }
 
 #[test]
-fn what_is_tried_again_of_a_dropped_rest_can_be_dropped_again() {
+fn a_retried_dropped_task_can_be_dropped_again() {
     let mut world = world();
     let job = world.job(4).policy("FCFSxNEED").disclosed().submit();
     let host = world.host(1).joins();

@@ -26,7 +26,7 @@ fn start_s(w: &World, job: JobId) -> Option<[f64; 3]> {
 }
 
 #[test]
-fn a_waiting_job_should_start_when_what_runs_is_done() {
+fn a_waiting_job_is_predicted_to_start_when_running_work_ends() {
     let mut w = World::new();
     let host = taught(&mut w);
     let first = w.job(1).submit();
@@ -57,7 +57,7 @@ fn a_waiting_job_should_start_when_what_runs_is_done() {
 }
 
 #[test]
-fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
+fn no_job_of_a_long_line_is_predicted_to_start_before_those_ahead() {
     let mut w = World::new();
     taught(&mut w);
     for host in 2..=8 {
@@ -130,7 +130,7 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
 }
 
 #[test]
-fn who_is_behind_tasks_of_which_nothing_is_known_is_told_a_start_as_well_and_less_surely() {
+fn a_start_behind_unknown_tasks_is_predicted_with_less_certainty() {
     let mut w = World::new();
     w.host(1).joins();
     let line = [w.job(1).submit(), w.job(5).submit(), w.job(1).submit()];
@@ -143,7 +143,7 @@ fn who_is_behind_tasks_of_which_nothing_is_known_is_told_a_start_as_well_and_les
 }
 
 #[test]
-fn what_runs_ahead_lasts_as_long_as_it_does_and_not_as_what_waits_behind_it() {
+fn work_ahead_of_a_job_is_predicted_by_its_own_run_times() {
     let mut w = World::new();
     let host = w.host(1).joins();
     w.job(1).estimate(s(1_000)).submit();
@@ -163,7 +163,7 @@ fn what_runs_ahead_lasts_as_long_as_it_does_and_not_as_what_waits_behind_it() {
 }
 
 #[test]
-fn owners_who_are_there_are_expected_to_leave() {
+fn owners_at_their_hosts_are_expected_to_leave() {
     let mut w = World::new();
     let host = taught(&mut w);
     w.owner_comes(host);

@@ -43,7 +43,7 @@ fn ranks_start_together_once_there_are_enough_hosts_and_no_earlier() {
 }
 
 #[test]
-fn a_width_between_two_takes_what_is_free_and_the_job_has_so_many_tasks() {
+fn a_range_of_widths_takes_the_free_hosts() {
     let mut o = Office::of(5);
     let job = o.submit(Ranks::new(2, Some(4)), "AVG");
     assert_eq!(
@@ -278,7 +278,7 @@ fn cancelling_any_rank_cancels_the_job_and_frees_its_hosts() {
 }
 
 #[test]
-fn who_is_next_keeps_what_is_free_and_nobody_behind_takes_it() {
+fn the_next_gang_keeps_free_hosts_from_those_behind() {
     let mut o = Office::of(3);
     let first = o.bag(2, |_| ());
     let job = o.submit(exactly(3), "AVG");
@@ -316,7 +316,7 @@ fn who_is_next_keeps_what_is_free_and_nobody_behind_takes_it() {
 }
 
 #[test]
-fn who_goes_first_by_priority_is_not_held_up_by_who_waits_for_hosts() {
+fn a_higher_priority_job_is_not_held_up_by_a_waiting_gang() {
     let mut o = Office::of(2);
     o.bag(1, |_| ());
     let job = o.submit(exactly(2), "AVG");
@@ -325,7 +325,7 @@ fn who_goes_first_by_priority_is_not_held_up_by_who_waits_for_hosts() {
 }
 
 #[test]
-fn short_tasks_pass_who_waits_if_they_are_done_in_time() {
+fn short_tasks_backfill_before_a_waiting_gang() {
     let mut o = Office::of(3);
     // What runs is known to take a thousand seconds.
     let teacher = o.bag(60, |rules| rules.policy = "FCFS".into());
@@ -394,7 +394,7 @@ fn two_jobs_that_cannot_both_have_their_hosts_have_them_one_after_the_other() {
 }
 
 #[test]
-fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() {
+fn a_later_gang_yields_its_hosts_to_an_earlier_one_after_losses() {
     let mut o = Office::of(4);
     let first = o.submit(exactly(2), "AVG");
     let second = o.submit(exactly(2), "AVG");
@@ -526,7 +526,7 @@ fn a_job_holds_out_for_more_hosts_when_that_should_end_it_sooner() {
 }
 
 #[test]
-fn what_runs_teach_is_what_the_next_one_reckons_with() {
+fn the_next_run_uses_what_earlier_runs_learned() {
     let mut o = Office::of(4);
     for (ranks, seconds) in [(1, 400), (2, 200), (4, 100), (4, 100)] {
         let job = o.submit(exactly(ranks), "AVG");
@@ -752,7 +752,7 @@ proptest! {
     /// job is settled: nothing that waits for hosts is left without, and nothing holds what it does
     /// not need.
     #[test]
-    fn whatever_happens_ranks_stay_together_and_everything_ends(
+    fn ranks_stay_together_and_every_job_ends(
         ops in proptest::collection::vec((0..14_u8, any::<u16>(), any::<u16>()), 1..150)
     ) {
         let mut o = Office::new();

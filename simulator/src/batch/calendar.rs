@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_and_given_back_leaves_no_mark() {
+    fn an_undone_placement_leaves_no_trace() {
         let mut calendar = FreeProcessors::new(0.0, 10);
         calendar.take(1.0, 5.0, 3);
         calendar.take(2.0, 7.0, 4);

@@ -323,7 +323,7 @@ mod tests {
     };
 
     #[test]
-    fn who_takes_what_there_is_runs_long_and_who_knows_waits() {
+    fn jobs_of_average_width_run_long_and_optimal_ones_wait() {
         // Eight processors are busy until 10; then 100 s of work for ten.
         let jobs = [arrival(0.0, 80.0, 8.0), arrival(1.0, 100.0, 10.0)];
         let taken = stays(
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_patient_waits_for_a_part_of_what_it_would_save() {
+    fn a_patient_job_waits_for_a_part_of_the_expected_gain() {
         let jobs = [arrival(0.0, 800.0, 8.0), arrival(1.0, 100.0, 10.0)];
         let patient = Ruled {
             width: Width::Patient { k: 0.2 },
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_the_head() {
+    fn no_job_passes_the_head_of_the_queue() {
         let jobs = [
             arrival(0.0, 80.0, 8.0),
             arrival(1.0, 100.0, 10.0),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_changes_nothing() {
+    fn a_hypothetical_question_changes_nothing() {
         let jobs = [arrival(0.0, 80.0, 8.0), arrival(1.0, 100.0, 10.0)];
         let mut seen = Vec::new();
         let average = Ruled {

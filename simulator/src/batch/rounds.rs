@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_killed_comes_again_when_the_round_is_over_and_asks_for_more() {
+    fn a_killed_request_returns_after_the_round_with_a_longer_limit() {
         let jobs = [job(10, 5.0, &[4.0, 8.0]), job(10, 1.0, &[3.0])];
         let outcome = rounds(&jobs, 10, Backfill::Nothing);
         // Killed at 4; the other one from 4 to 5; then 5 more.
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn who_arrives_in_a_round_waits_for_its_end_unless_a_gap_fits() {
+    fn an_arrival_waits_for_the_rounds_end_unless_a_gap_fits() {
         let late = BatchJob {
             submit: 2.0,
             ..job(4, 1.0, &[2.0])

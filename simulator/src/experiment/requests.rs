@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_does_not_change_what_is_asked_for() {
+    fn the_way_of_asking_does_not_change_the_drawn_jobs() {
         let kinds = [JobGroup::new(
             "exponential:0,16,1".parse().unwrap(),
             WidthLaw::Beta,

@@ -143,7 +143,7 @@ mod tests {
     use crate::stats::stats;
 
     #[test]
-    fn laws_are_drawn_close_to_what_was_seen() {
+    fn fitted_laws_are_close_to_the_samples() {
         let trace = Model::named("memoryless")
             .expect("a model")
             .trace(1, 0, vec![1_500.0; 220]);

@@ -78,7 +78,7 @@ mod tests {
     use crate::availability::Model;
 
     #[test]
-    fn each_step_has_what_its_hosts_give_in_it() {
+    fn each_time_step_holds_the_power_of_its_hosts() {
         let model = Model::named("default").expect("a model");
         let trace = model.trace(3, 0, vec![700.0, 1_500.0, 3_000.0, 900.0, 1_000.0]);
         let window = (1_234.5, 50_000.0);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_says_so() {
+    fn an_invalid_time_is_refused() {
         for text in [
             "-1",
             "-0.5",
@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(origin_s in 0..4_000_000_000_i64, since_s in 0.0..1e9_f64) {
+        fn a_written_time_is_read_back(origin_s in 0..4_000_000_000_i64, since_s in 0.0..1e9_f64) {
             let read = parse(&absolute(origin_s, since_s)).since(origin_s);
             prop_assert!((read - since_s).abs() <= since_s * f64::EPSILON, "{read} {since_s}");
         }

@@ -67,7 +67,7 @@ fn conservative_backfilling_delays_nobody_and_moves_up_when_jobs_end_early() {
 }
 
 #[test]
-fn who_is_killed_at_its_limit_comes_again_with_the_next() {
+fn a_task_killed_at_its_limit_returns_with_the_next_limit() {
     let twice = BatchJob {
         limits: Arc::from([2.0, 6.0]),
         ..job(0.0, 1, 3.0, 0.0)
@@ -155,7 +155,7 @@ fn log(text: &str) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn a_log_is_read_with_what_it_does_not_know_left_open() {
+fn a_log_is_read_with_unknown_fields_left_open() {
     let line = "  7  12  5 60.5  4 -1 -1  8 100 -1 1 3 3 -1 2 -1 -1 -1 99\n";
     let (_dir, file) = log(&format!(
         "{HEAD}\n{line}8 13 0 200 2 -1 -1 -1 100 -1 0 3 3 -1 2 -1 -1 -1\n"

@@ -179,7 +179,7 @@ fn a_stopped_copy_computes_on_until_its_host_reports() {
 }
 
 #[test]
-fn what_is_stopped_ends_at_a_heartbeat_of_its_host() {
+fn a_stopped_attempt_ends_at_a_heartbeat_of_its_host() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };
@@ -211,7 +211,7 @@ fn what_is_stopped_ends_at_a_heartbeat_of_its_host() {
 }
 
 #[test]
-fn a_checkpoint_is_what_was_done_at_the_last_heartbeat() {
+fn a_checkpoint_holds_the_work_up_to_the_last_heartbeat() {
     let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
     let world = PreparedTrace::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
     let asked = Run {
@@ -224,7 +224,7 @@ fn a_checkpoint_is_what_was_done_at_the_last_heartbeat() {
 }
 
 #[test]
-fn what_cannot_be_finished_is_unfinished_and_no_hang() {
+fn an_impossible_bag_ends_unfinished_instead_of_hanging() {
     let never: &[_] = &[(0.0, 5_000.0, -1.0)];
     let suspended: &[_] = &[(0.0, 5_000.0, 0.0)];
 
@@ -280,7 +280,7 @@ fn a_job_that_the_scheduler_does_not_take_is_an_error() {
 }
 
 #[test]
-fn the_same_run_has_the_same_outcome_whatever_ran_before_it() {
+fn equal_runs_have_equal_outcomes_in_any_order() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };

@@ -139,7 +139,7 @@ fn ratios_are_makespans_by_the_optimum() {
 }
 
 #[test]
-fn what_cannot_be_done_is_an_unfinished_row() {
+fn an_impossible_run_is_an_unfinished_row() {
     let (rows, summaries) = one_start(&[(0.0, 9_000.0, -1.0)], &["FCFS", "DESKGRID"]);
     for row in &rows {
         assert_eq!(

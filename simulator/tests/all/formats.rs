@@ -176,7 +176,7 @@ fn tables_of_the_archive_are_read_by_position_with_padding_states_and_nodes() {
 }
 
 #[test]
-fn what_the_archive_cannot_have_is_refused_with_its_line() {
+fn an_unexportable_trace_is_refused_with_its_line() {
     refused(
         Trace::read_fta,
         &[
@@ -638,7 +638,7 @@ proptest! {
     }
 
     #[test]
-    fn the_exchange_format_loses_only_what_it_cannot_hold((origin_s, seen) in seen()) {
+    fn the_exchange_format_loses_only_unsupported_fields((origin_s, seen) in seen()) {
         let trace = made(origin_s, &seen);
         let dir = tempfile::tempdir().expect("a directory");
         trace.write(dir.path()).expect("written");

@@ -149,7 +149,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_done_within_the_trace_has_no_optimum() {
+fn a_bag_longer_than_the_trace_has_no_optimum() {
     let short: Vec<_> = (0..20)
         .flat_map(|_| [(30, true, 1.0), (30, false, 0.0)])
         .collect();

@@ -23,7 +23,7 @@ fn mean_and_sd(values: &[f64]) -> (f64, f64) {
 }
 
 #[test]
-fn sdsc_has_the_papers_mean_and_deviation_whatever_the_seed() {
+fn sdsc_has_the_papers_mean_and_deviation_for_every_seed() {
     for seed in 0..20 {
         let clocks = clocks("sdsc", seed);
         let (mean, sd) = mean_and_sd(&clocks);

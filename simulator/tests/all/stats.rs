@@ -50,7 +50,7 @@ fn the_calibrated_model_is_like_the_papers_traces() {
 }
 
 #[test]
-fn the_other_models_are_what_their_names_say() {
+fn the_other_models_match_their_names() {
     let ours = |model: &str, name: &str| {
         calibration(&Model::named(model).expect("a model"), 2, 15)
             .ours(name)

@@ -58,7 +58,7 @@ fn overtaken<'a>(asks: &'a [UserRequest<'a>], frozen: u32) -> Run<'a> {
 }
 
 #[test]
-fn what_made_room_goes_on_where_it_was_and_loses_nothing() {
+fn evicted_tasks_resume_without_loss() {
     let world = hosts(&[&always()]);
     let asks = [request(140.0, 1, [2])];
     let outcome = run(&world, &overtaken(&asks, 1));
@@ -151,7 +151,7 @@ fn a_standstill_lasts_while_the_owner_is_there_and_ends_with_its_host() {
 }
 
 #[test]
-fn what_stands_still_and_is_needed_no_more_ends_so() {
+fn a_suspended_task_that_is_not_needed_ends() {
     let drop = UserRequest {
         at_s: 200.0,
         what: UserRequestKind::Drop(1),
@@ -308,7 +308,7 @@ fn in_slot(attempt: &AttemptStory, still: &[Standstill]) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn no_slot_runs_two_at_once_and_what_is_frozen_counts_in_no_slot() {
+fn a_slot_runs_one_task_and_frozen_ones_take_none() {
     let mut frozen = 0;
     for seed in 0..30 {
         let slots = 1 + (seed % 2) as u32;
@@ -533,7 +533,7 @@ fn hosts_of_ranks_are_held_until_the_last_one_is_done() {
 }
 
 #[test]
-fn ranks_get_the_hosts_of_what_nobody_waits_for_at_once_where_that_can_stand_still() {
+fn ranks_preempt_disclosed_tasks_that_can_be_frozen() {
     let world = hosts(&[&always(), &always(), &always(), &always()]);
     let ranks = RunJob {
         ranks: ranks(3, 3),
@@ -593,7 +593,7 @@ fn a_lost_rank_starts_elsewhere_and_disturbs_no_other() {
 }
 
 #[test]
-fn an_owner_who_wants_one_host_back_holds_up_one_rank() {
+fn a_returning_owner_holds_up_one_rank() {
     let owner: &[Piece] = &[
         (0.0, 100.0, 1.0),
         (100.0, 250.0, 0.0),

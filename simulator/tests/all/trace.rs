@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_is_read(hosts in prop::collection::vec((1e-3..1e5_f64, prop::collection::vec((1e-7..1e6_f64, any::<bool>(), 0.0..=1.0_f64), 1..8)), 1..5)) {
+    fn a_written_trace_is_read_back(hosts in prop::collection::vec((1e-3..1e5_f64, prop::collection::vec((1e-7..1e6_f64, any::<bool>(), 0.0..=1.0_f64), 1..8)), 1..5)) {
         let segments = hosts.iter().map(|(_, pieces)| {
             let mut at_s = 0.0;
             pieces.iter().map(|(length_s, up, cpu)| {

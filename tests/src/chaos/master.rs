@@ -686,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_sync_left_in_memory_harms_no_start_that_loses_power() {
+    fn memory_left_by_a_failed_sync_harms_no_start_after_power_loss() {
         vfs::install();
         for (first, second) in (24..60).flat_map(|first| (3..9).map(move |second| (first, second)))
         {

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sqlite_committed_survives_the_loss_of_power_at_any_operation_and_is_whole() {
+    fn committed_sqlite_data_survives_power_loss_at_any_operation() {
         install();
         for at in 0..60 {
             disk::insert("d");
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_beside_the_writer_sees_what_was_committed() {
+    fn a_reader_beside_the_writer_sees_committed_data() {
         install();
         disk::insert("d");
 

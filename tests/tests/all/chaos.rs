@@ -69,28 +69,28 @@ fn live_quarter(part: u64) {
 }
 
 #[test]
-fn nothing_is_lost_in_the_first_quarter_of_five_hundred_worlds() {
+fn no_acknowledged_work_is_lost_in_the_first_quarter_of_worlds() {
     live_quarter(0);
 }
 
 #[test]
-fn nothing_is_lost_in_the_second_quarter_of_five_hundred_worlds() {
+fn no_acknowledged_work_is_lost_in_the_second_quarter_of_worlds() {
     live_quarter(1);
 }
 
 #[test]
-fn nothing_is_lost_in_the_third_quarter_of_five_hundred_worlds() {
+fn no_acknowledged_work_is_lost_in_the_third_quarter_of_worlds() {
     live_quarter(2);
 }
 
 #[test]
-fn nothing_is_lost_in_the_last_quarter_of_five_hundred_worlds() {
+fn no_acknowledged_work_is_lost_in_the_last_quarter_of_worlds() {
     live_quarter(3);
 }
 
 #[test]
 #[ignore = "takes minutes: for the night, or with DESKGRID_CHAOS_SEEDS=FIRST..LAST"]
-fn nothing_is_lost_in_ten_thousand_worlds() {
+fn no_acknowledged_work_is_lost_in_ten_thousand_worlds() {
     let seeds = match std::env::var("DESKGRID_CHAOS_SEEDS") {
         Err(_) => 0..MANY_SEEDS,
         Ok(text) => {

@@ -210,7 +210,7 @@ fn sweep(of: Option<&str>, fault: Fault, sample: usize) -> BTreeSet<&'static str
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_master_is_killed_at_any_sync() {
+fn no_acknowledged_work_is_lost_when_the_master_is_killed_at_any_sync() {
     if !have("strace", "strace") {
         return;
     }
@@ -256,7 +256,7 @@ fn places_of(grid: &Grid, ledger: &Ledger, bag: usize) -> Vec<(&'static str, Pat
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_master_is_killed_while_content_is_made_durable() {
+fn no_acknowledged_work_is_lost_when_the_master_is_killed_while_storing() {
     if !have("strace", "strace") {
         return;
     }
@@ -279,7 +279,7 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_while_content_is_made_
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_master_is_killed_at_any_commit() {
+fn no_acknowledged_work_is_lost_when_the_master_is_killed_at_a_commit() {
     if have("strace", "strace") {
         assert_eq!(
             sweep(Some("store.sqlite-wal"), Fault::Kill, 4),
@@ -334,7 +334,7 @@ fn a_first_start_that_is_killed_at_any_sync_can_be_repeated() {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_by_random_kills_of_master_and_workers_under_load() {
+fn no_acknowledged_work_is_lost_by_random_kills_under_load() {
     let mut rng = StdRng::seed_from_u64(seed());
     let kills = if long() { 100 } else { 6 };
     let mut grid = Grid::start();

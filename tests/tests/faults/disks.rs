@@ -21,7 +21,7 @@ fn on(disk: &Disk, config: &str) -> Grid {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_masters_power_fails() {
+fn no_acknowledged_work_is_lost_when_the_masters_power_fails() {
     let Some(disk) = Disk::new(512) else { return };
     let mut rng = StdRng::seed_from_u64(seed());
     let mut grid = on(&disk, "");
@@ -47,7 +47,7 @@ fn nothing_acknowledged_is_lost_when_the_masters_power_fails() {
 }
 
 #[test]
-fn a_master_whose_disk_is_gone_says_so_and_ends() {
+fn a_master_whose_disk_is_gone_ends_with_the_reason() {
     let Some(disk) = Disk::new(512) else { return };
     let mut grid = on(&disk, "");
     grid.begin();
@@ -78,7 +78,7 @@ fn a_master_whose_disk_is_gone_says_so_and_ends() {
 }
 
 #[test]
-fn what_a_worker_has_finished_survives_its_power_loss() {
+fn finished_work_of_a_worker_survives_its_power_loss() {
     let Some(disk) = Disk::new(512) else { return };
     // Leases outlast everything here: whatever is run again was lost by the disk.
     let mut grid =
@@ -126,7 +126,7 @@ fn what_a_worker_has_finished_survives_its_power_loss() {
 }
 
 #[test]
-fn a_worker_whose_disk_is_full_delivers_what_it_has_and_other_hosts_take_the_rest() {
+fn a_worker_with_a_full_disk_delivers_and_others_take_the_rest() {
     let Some(disk) = Disk::new(192) else { return };
     let mut grid = Grid::with_master("");
     disk.take_in(&grid.state("h1"));
@@ -313,7 +313,7 @@ fn a_master_on_a_read_only_disk_says_so_and_changes_nothing() {
 }
 
 #[test]
-fn of_many_masters_that_start_at_once_on_a_directory_one_remains() {
+fn only_one_of_many_masters_starts_on_a_directory() {
     let mut grid = Grid::prepared_fast("");
     let words = [
         "master",

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fits_a_message_stays_in_it_and_more_becomes_a_blob() {
+    async fn small_output_stays_in_the_message_and_more_becomes_a_blob() {
         for (length, blob) in [
             (0, false),
             (MAX_INLINE, false),

@@ -138,7 +138,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_is_removed_locked_away_or_deep_is_counted() {
+    fn removed_locked_and_deep_files_are_counted() {
         use std::io::Write;
         use std::os::unix::fs::PermissionsExt;
 

@@ -178,7 +178,7 @@ async fn nonsense_is_refused_in_words_and_turns_nothing() {
 }
 
 #[tokio::test]
-async fn where_no_worker_runs_that_is_said_and_a_pause_is_made_all_the_same() {
+async fn a_pause_without_a_running_worker_is_stored_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     for dir in [dir.path(), &dir.path().join("never")] {
         assert!(matches!(

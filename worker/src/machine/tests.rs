@@ -599,7 +599,7 @@ fn the_owner_gets_the_backlog_off_the_host_at_once_and_is_reported_first() {
 }
 
 #[test]
-fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
+fn a_held_attempt_is_frozen_and_frees_its_slot() {
     let mut world = running(None);
     world.play(&Op::Pass(6));
 
@@ -659,7 +659,7 @@ fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
 }
 
 #[test]
-fn what_is_held_and_of_no_use_any_more_dies_beside_those_that_took_its_slot() {
+fn a_useless_held_attempt_is_killed_beside_those_in_its_slot() {
     let mut world = running(None);
     world.tell(MachineEvent::Hold(vec![id(1)], true));
     world.assign(2, None, false);
@@ -688,8 +688,7 @@ fn what_is_held_and_of_no_use_any_more_dies_beside_those_that_took_its_slot() {
 }
 
 #[test]
-fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not_for_the_time_that_it_stands()
- {
+fn a_held_attempt_is_killed_on_order_or_for_memory_but_not_for_its_age() {
     let mut world = World::patient(1, Some(Span::from_secs(10)));
     world.assign(1, None, false);
     world.play(&Op::Stage {
@@ -719,7 +718,7 @@ fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not
 }
 
 #[test]
-fn who_gives_way_has_its_state_saved_and_says_what_it_took_whatever_the_master_says_later() {
+fn an_evicted_attempt_saves_its_state_and_reports_its_cost() {
     let mut world = running(None);
     assert_eq!(
         world.tell(MachineEvent::Yield(vec![id(1)])),
@@ -732,7 +731,7 @@ fn who_gives_way_has_its_state_saved_and_says_what_it_took_whatever_the_master_s
 }
 
 #[test]
-fn what_is_given_back_after_it_had_begun_says_what_it_took() {
+fn an_attempt_returned_after_its_start_reports_its_cost() {
     let mut world = running(None);
     world.play(&Op::Pass(7));
     world.tell(MachineEvent::Shutdown);
@@ -796,7 +795,7 @@ fn an_assignment_said_twice_is_made_once() {
 }
 
 #[test]
-fn what_starts_together_with_others_waits_for_the_word() {
+fn an_attempt_with_a_common_start_waits_for_the_order() {
     let mut world = World::new(2);
     world.assigned.insert(id(1));
     world.tell(MachineEvent::AssignedTogether(vec![command(1, None)]));
@@ -846,7 +845,7 @@ fn what_starts_together_with_others_waits_for_the_word() {
 }
 
 #[test]
-fn what_waits_for_the_word_says_at_once_that_it_is_ready_and_goes_back_to_an_owner_who_returns() {
+fn a_rank_reports_ready_at_once_and_returns_to_an_owner() {
     let mut world = World::new(1);
     world.assigned.insert(id(1));
     world.tell(MachineEvent::AssignedTogether(vec![command(1, None)]));
@@ -922,7 +921,7 @@ fn the_owners_time_runs_from_coming_and_going_not_from_changes_of_mind() {
 }
 
 #[test]
-fn what_a_shutdown_ends_is_saved_before_and_what_the_master_stops_is_not() {
+fn an_attempt_ended_by_a_shutdown_is_saved_and_a_stopped_one_is_not() {
     let mut world = running(None);
     assert_eq!(
         world.tell(MachineEvent::Shutdown),
@@ -965,8 +964,7 @@ fn frozen(world: &World) -> Vec<u32> {
 }
 
 #[test]
-fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for_the_earliest_of_them()
- {
+fn a_sharing_owner_freezes_the_latest_starts_first() {
     let mut world = busy(4, None);
     world.assign(2, None, false);
 
@@ -1016,7 +1014,7 @@ fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for
 }
 
 #[test]
-fn an_owner_who_shares_gets_no_more_started_than_that() {
+fn a_sharing_owner_bounds_the_number_of_starts() {
     let mut world = World::new(4);
     world.tell(MachineEvent::Decided(Decision::Yield(
         YieldReason::InUse,
@@ -1041,7 +1039,7 @@ fn an_owner_who_shares_gets_no_more_started_than_that() {
 }
 
 #[test]
-fn what_is_suspended_for_too_long_is_saved_and_given_back_and_what_goes_on_is_not() {
+fn an_attempt_suspended_too_long_is_saved_and_returned() {
     let mut world = busy(2, Some(Span::from_secs(600)));
     world.tell(MachineEvent::Decided(Decision::Yield(
         YieldReason::InUse,
@@ -1070,7 +1068,7 @@ fn what_is_suspended_for_too_long_is_saved_and_given_back_and_what_goes_on_is_no
 }
 
 #[test]
-fn an_eviction_ends_what_is_suspended_at_once() {
+fn an_eviction_ends_suspended_attempts_at_once() {
     let mut world = busy(2, None);
     world.tell(MachineEvent::Decided(Decision::Freeze(
         YieldReason::LowMemory,

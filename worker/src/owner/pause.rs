@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_tells_what_its_switch_says_and_where_it_is() {
+    fn a_sensor_reports_its_switch_and_its_place() {
         let dir = tempfile::tempdir().unwrap();
         let mut sensor = PauseFile::new(dir.path().join(PAUSE_FILE));
         assert_eq!(sensor.sense(), Sight::Seen(Reading::Paused(None)));
@@ -210,7 +210,7 @@ mod tests {
     /// Where there can be no file, Windows says that there is none.
     #[cfg(unix)]
     #[test]
-    fn what_cannot_be_looked_at_is_not_taken_for_absent() {
+    fn an_unreadable_device_is_not_taken_for_absent() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
         let mut blind = PauseFile::new(dir.path().join("file").join("switch"));

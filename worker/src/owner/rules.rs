@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused_by_its_key() {
+    fn a_contradiction_is_refused_by_its_key() {
         type Spoil = fn(&mut OwnerRules);
         let cases: [(&str, Spoil); 9] = [
             ("owner.cpu_limit", |r| r.cpu_limit = 0.0),

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_master_has_not_got_is_there_after_a_restart() {
+    fn undelivered_intervals_are_kept_over_a_restart() {
         let (_dir, path, mut kept) = with(&[10, 20, 30, 40], 100);
         assert_eq!(
             kept.batch(3).map(|(last, all)| (last, all.len())),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_wrong_clock_recorded_is_gone_for_good() {
+    fn intervals_of_a_wrong_clock_are_deleted() {
         let (_dir, path, mut kept) = with(&[10, 20, 5_000, 6_000], 100);
         kept.forget_after(Time(100)).unwrap();
         kept.add(stretch(110)).unwrap();

@@ -67,7 +67,7 @@ fn append(spool: &mut Spool, completions: &[Completion], ended: HostMoment) {
 }
 
 #[test]
-fn whatever_the_byte_at_which_the_log_is_torn_whole_records_survive() {
+fn whole_records_survive_a_log_torn_at_any_byte() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
     let mut ends = vec![0];

@@ -195,7 +195,7 @@ mod tests {
     use worker::owner::sight::{Reading, Topic};
 
     #[test]
-    fn what_is_not_known_is_wrong_and_what_is_not_there_is_not() {
+    fn unreadable_sensors_are_faults_and_absent_ones_are_not() {
         let see = |sight| {
             sensor(&SensorSight {
                 name: "evdev",

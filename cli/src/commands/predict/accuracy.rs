@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn predictions_are_judged_by_what_came() {
+    fn predictions_are_judged_by_the_outcome() {
         let one = |wait: u64, came: u64| ForetoldView {
             hosts: 4,
             at: Time(0),

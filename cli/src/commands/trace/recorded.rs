@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_recorded_the_host_was_down() {
+    fn gaps_in_a_recording_are_exported_as_down() {
         let paused = AvailabilityInterval::of(
             at(60),
             at(70),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_known_yet_is_not_down() {
+    fn the_time_before_the_first_sample_is_not_down() {
         let late = view(
             false,
             vec![AvailabilityInterval::of(

@@ -168,7 +168,7 @@ fn every_flag_reaches_the_job() {
 }
 
 #[test]
-fn what_is_disclosed_has_neither_deadline_nor_quorum_also_where_a_job_file_says_so() {
+fn a_disclosed_job_has_neither_deadline_nor_quorum() {
     let desk = Desk::new();
     let file = desk.file(
         "job.toml",
@@ -431,7 +431,7 @@ fn inputs_are_chosen_for_each_task() {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_sent() {
+fn an_impossible_submission_is_refused_before_anything_is_sent() {
     let desk = Desk::new();
     let empty = desk.path("empty");
     std::fs::create_dir(&empty).unwrap();

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rules_whose_predictions_are_drawn_are_where_they_are_looked_for() {
+    fn plotted_predictions_belong_to_their_rules() {
         assert_eq!(
             SCATTERED.map(|at| FOLLOWED[at].label),
             [PRED.label, SELF_FITTED]

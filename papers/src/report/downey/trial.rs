@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_knows_the_future_loses_by_holding_out() {
+    fn no_job_with_perfect_knowledge_loses_by_waiting() {
         let found = baseline(&workload(4, 6));
         assert!(
             found.what_ifs[0].savings_s.len() > 50

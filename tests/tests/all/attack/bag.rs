@@ -77,7 +77,7 @@ fn a_program_that_no_host_has_fails_its_job_at_once_and_says_so() {
 }
 
 #[test]
-fn of_a_benched_host_it_is_said_when_it_gets_its_next_task_and_who_can_end_that() {
+fn a_benched_host_shows_its_next_task_and_how_to_end_the_bench() {
     let mut grid = Grid::start();
     grid.worker("good").slots(1).start();
     grid.worker("bad").slots(1).start();

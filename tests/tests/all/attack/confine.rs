@@ -128,7 +128,7 @@ fn a_program_of_several_processes_shares_memory_and_ends_with_its_own_exit_code(
 }
 
 #[test]
-fn what_a_task_may_put_into_memory_is_bounded_without_a_control_group() {
+fn memory_of_a_task_is_bounded_without_a_control_group() {
     let mut grid = Grid::start();
     let limits = "memory_limit_bytes = 50000000\n";
     grid.worker("h1").config(limits).start();

@@ -105,7 +105,7 @@ fn says(grid: &Grid, worker: &str, words: &str) {
 }
 
 #[test]
-fn a_master_whose_store_has_gone_does_not_start_and_its_workers_are_back_with_the_store() {
+fn a_master_without_its_store_does_not_start_and_workers_return_with_it() {
     let mut grid = Grid::start();
     grid.worker("w1").config(SOON).start();
 
@@ -358,7 +358,7 @@ fn a_master_with_a_clock_of_the_past_does_not_start_and_its_workers_do_not_end()
 }
 
 #[test]
-fn nobody_is_locked_out_by_a_master_that_was_started_once_with_a_clock_of_the_future() {
+fn a_master_once_started_in_the_future_locks_nobody_out() {
     let mut grid = Grid::start();
     grid.worker("w1").config(SOON).start();
     stop(&mut grid);

@@ -110,7 +110,7 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
 }
 
 #[test]
-fn a_token_is_read_from_standard_input_and_what_is_none_is_not_repeated() {
+fn a_token_is_read_from_standard_input_and_a_wrong_one_is_not_repeated() {
     let mut grid = Grid::start();
     let file: PathBuf = grid.file("token", format!("{}\n", grid.token("client")));
     let shell = format!("exec \"$@\" < '{}'", file.display());
@@ -237,7 +237,7 @@ fn answers_that_nobody_reads_are_bounded_and_their_reader_is_dropped() {
 }
 
 #[test]
-fn joiners_who_say_nothing_keep_nobody_out() {
+fn silent_joiners_keep_no_other_joiner_out() {
     let hostile = Hostile::of(Grid::start());
     let ann = hostile.enrol("client", "ann");
     let hash = link::identity::key_hash(&ann.ca).expect("a CA");

@@ -3,7 +3,7 @@
 use tests::Grid;
 
 #[test]
-fn a_user_behind_a_long_bag_is_served_next_whatever_the_priority_of_the_bag() {
+fn a_user_behind_a_long_bag_is_served_next_at_any_priority() {
     let mut grid = Grid::start();
     grid.worker("desk-1").start();
     grid.login("ann");

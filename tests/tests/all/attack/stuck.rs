@@ -109,7 +109,7 @@ fn the_task_of_a_worker_that_stands_still_is_copied_within_seconds() {
 }
 
 #[test]
-fn a_worker_that_is_asked_to_end_gets_nothing_back_of_what_it_gave_back() {
+fn a_worker_that_shuts_down_is_not_given_its_attempt_again() {
     let mut grid = grid(&["leaving"]);
     let job = grid.submit([
         "--",

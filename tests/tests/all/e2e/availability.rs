@@ -163,7 +163,7 @@ fn simulated(grid: &Grid, segments: &[Segment]) {
 }
 
 #[test]
-fn what_happens_while_the_master_is_away_is_recorded_afterwards() {
+fn availability_is_recorded_after_an_absence_of_the_master() {
     let mut grid = Grid::start();
     grid.worker("h1").config(LOOKS).start();
 

@@ -57,7 +57,7 @@ fn printed(grid: &Grid, job: &str) -> (Vec<u64>, String) {
 }
 
 #[test]
-fn a_task_whose_host_is_killed_twice_goes_on_where_it_was() {
+fn a_task_whose_host_is_killed_twice_resumes_from_its_checkpoint() {
     let mut grid = Grid::start();
     for host in ["first", "second", "third"] {
         grid.worker(host).start();

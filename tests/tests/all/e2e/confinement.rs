@@ -44,7 +44,7 @@ fn a_job_goes_only_to_hosts_that_offer_its_level_and_explain_names_the_others() 
 }
 
 #[test]
-fn a_worker_whose_owner_demands_what_the_host_lacks_says_so_and_does_not_start() {
+fn a_worker_that_lacks_a_demanded_ability_refuses_to_start() {
     let grid = Grid::start();
     let file = grid.file("strict.toml", "confinement = \"account\"");
     let file = file.to_str().expect("UTF-8");

@@ -160,7 +160,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
 }
 
 #[test]
-fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadline() {
+fn a_task_beyond_its_estimate_is_evicted_and_still_meets_its_deadline() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
     grid.until("the host is ready", &["host", "list"], |hosts| {
@@ -269,8 +269,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
 }
 
 #[test]
-fn of_a_new_user_a_bag_with_one_very_long_task_is_taken_on_probation_and_the_longest_task_starts_first()
- {
+fn a_long_task_of_a_new_user_is_on_probation_and_starts_first() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
     grid.until("the host is ready", &["host", "list"], |hosts| {

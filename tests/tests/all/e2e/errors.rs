@@ -67,7 +67,7 @@ fn each_wrong_thing_is_a_clear_error_with_its_own_exit_code() {
 }
 
 #[test]
-fn what_the_system_denies_is_said_with_what_to_do() {
+fn a_denied_permission_is_reported_with_the_cure() {
     let grid = Grid::start();
     let login = ["login", "--master"];
     let with = |more: &[&str]| grid.as_user("fresh", [&login[..], more].concat());
@@ -108,7 +108,7 @@ fn what_the_system_denies_is_said_with_what_to_do() {
 }
 
 #[test]
-fn who_may_not_look_into_a_state_directory_is_told_that_and_not_that_it_is_empty() {
+fn an_unreadable_state_directory_is_not_called_empty() {
     if !rustix::process::geteuid().is_root() {
         return println!("SKIPPED: only root can be somebody else");
     }
@@ -139,7 +139,7 @@ fn who_may_not_look_into_a_state_directory_is_told_that_and_not_that_it_is_empty
 }
 
 #[test]
-fn who_has_only_the_program_gets_the_settings_from_it() {
+fn the_program_alone_prints_the_shipped_settings() {
     let grid = Grid::prepared("");
     let print = |words: &[&str]| grid.as_user("admin", words).expect_code(0).stdout;
     let master = print(&["master", "config"]);

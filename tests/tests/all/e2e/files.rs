@@ -31,7 +31,7 @@ fn sources() -> Vec<String> {
 }
 
 #[test]
-fn hashing_the_source_tree_on_two_workers_gives_what_hashing_it_here_gives() {
+fn hashing_the_source_tree_on_two_workers_equals_hashing_it_locally() {
     let mut grid = Grid::start();
     grid.worker("left").slots(2).start();
     grid.worker("right").slots(2).start();

@@ -80,7 +80,7 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
 }
 
 #[test]
-fn what_is_no_state_of_a_machine_is_refused_with_the_reason() {
+fn an_invalid_machine_state_is_refused_with_the_reason() {
     let grid = Grid::start();
     for (asked, text, words) in [
         ("wait", "{", "no state of the machine"),

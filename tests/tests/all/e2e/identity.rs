@@ -80,7 +80,7 @@ fn a_client_is_no_admin() {
 }
 
 #[test]
-fn nobody_sees_or_cancels_the_jobs_of_another_user() {
+fn no_user_sees_or_cancels_the_jobs_of_another() {
     let grid = Grid::start();
     grid.login("other");
     let bag = grid.submit(["--", "true"]);

@@ -17,7 +17,7 @@ const COUNT: [&str; 6] = [
 ];
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_master_is_killed_in_the_middle_of_a_bag() {
+fn no_acknowledged_work_is_lost_when_the_master_is_killed_in_a_bag() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
     grid.worker("h2").slots(2).start();

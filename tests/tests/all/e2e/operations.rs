@@ -220,7 +220,7 @@ fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn a_master_whose_disk_has_no_room_for_new_work_says_so_when_it_starts() {
+fn a_master_without_disk_space_for_new_work_warns_at_its_start() {
     // A reserve of an exbibyte, which no disk has.
     let mut grid = Grid::prepared_fast("reserve_bytes = 1152921504606846976\n");
     grid.begin();

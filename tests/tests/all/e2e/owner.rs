@@ -72,7 +72,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
 }
 
 #[test]
-fn who_waits_while_no_host_takes_work_is_told_why() {
+fn a_waiting_user_is_told_why_no_host_takes_work() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     fs::write(switch(&grid, "h1"), "").expect("a file can be written");
@@ -109,7 +109,7 @@ fn heeds_interruption(pid: u32) -> Option<bool> {
 }
 
 #[test]
-fn who_interrupts_a_wait_is_told_that_the_job_goes_on() {
+fn an_interrupted_wait_says_that_the_job_goes_on() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     grid.submit(["--", "sleep", "60"]);
@@ -389,7 +389,7 @@ fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
 }
 
 #[test]
-fn with_the_shipped_rules_nothing_starts_where_somebody_types_and_the_wait_says_so() {
+fn the_shipped_rules_start_nothing_where_an_owner_types() {
     let Some(display) = Display::open() else {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };

@@ -62,7 +62,7 @@ fn a_time_limit_kills_the_whole_tree_of_a_task() {
 }
 
 #[test]
-fn what_a_task_leaves_running_is_killed_when_it_ends() {
+fn processes_left_by_a_task_are_killed_at_its_end() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     let sleep = long_sleep();

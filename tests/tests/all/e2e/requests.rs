@@ -52,7 +52,7 @@ fn a_waiting_request_outlives_a_restart_of_the_master_and_prints_each_result_onc
 }
 
 #[test]
-fn what_cannot_be_requested_is_said_and_what_is_not_there_changes_nothing() {
+fn an_impossible_request_is_refused_and_changes_nothing() {
     let grid = Grid::start();
     let job = grid.submit(["--disclose", "--noop", "--array", "1-3"]);
     let of = |tasks: &str| format!("{job}.{tasks}");
@@ -132,7 +132,7 @@ fn many_results_that_are_there_come_in_a_few_requests() {
 }
 
 #[test]
-fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
+fn a_failed_task_without_its_output_shows_how_to_rerun_it() {
     let mut grid = Grid::prepared_fast("[limits]\nunrequested_bytes_per_user = 1100\n");
     grid.begin();
     grid.worker("h1")
@@ -192,7 +192,7 @@ fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
 }
 
 #[test]
-fn lists_say_what_nobody_has_requested_and_only_what_had_something_to_drop_is_told_of() {
+fn lists_show_unrequested_tasks_and_only_real_drops_are_reported() {
     let grid = Grid::start();
     let plain = grid.submit(["--noop"]);
     grid.deskgrid(["job", "cancel", &plain]).expect_code(0);

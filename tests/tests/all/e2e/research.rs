@@ -91,7 +91,7 @@ fn a_trace_is_simulated_under_policies_and_compared_with_the_optimum() {
 }
 
 #[test]
-fn what_cannot_be_finished_is_told_as_unfinished() {
+fn an_unfinishable_run_is_reported_as_unfinished() {
     let grid = Grid::start();
     let dir = trace(&grid, "never", "fast,0,9000,0,0\nslow,0,9000,0,0\n");
     let answer = grid.json([
@@ -199,7 +199,7 @@ fn statistics_of_a_trace_and_of_a_model_have_the_contracts_fields() {
 }
 
 #[test]
-fn unknown_words_are_refused_with_what_there_is() {
+fn unknown_words_are_refused_with_the_known_ones() {
     let grid = Grid::start();
     let refused = |words: &[&str], wanted: &str| {
         let output = grid
@@ -279,7 +279,7 @@ fn limits_are_predicted_for_a_law_and_for_runs_that_were_seen() {
 }
 
 #[test]
-fn what_limits_cannot_be_predicted_from_is_refused_with_the_reason() {
+fn a_prediction_of_limits_without_data_is_refused_with_the_reason() {
     let grid = Grid::start();
     let file = grid
         .file("runs.txt", "3.0\n# none\nthree\n")

@@ -133,7 +133,7 @@ fn verify(root: &Path) {
 }
 
 #[test]
-fn the_doctor_says_what_is_wrong_and_what_to_do() {
+fn the_doctor_reports_faults_with_their_cure() {
     let mut grid = Grid::start();
     // What sensors see on this machine is not this test's affair.
     let settings = "[sensors]\nevdev = \"off\"\nlogind = \"off\"\nx11 = \"off\"\nload = \"off\"\npower = \"off\"\n";

@@ -17,7 +17,7 @@ fn state<'a>(job: &'a Value, state: &str) -> &'a Value {
 }
 
 #[test]
-fn what_was_executed_is_there_at_once_when_it_is_requested() {
+fn an_executed_task_is_delivered_at_once_when_requested() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
 
@@ -143,7 +143,7 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
 }
 
 #[test]
-fn the_account_adds_up_to_what_the_workers_reported_and_bills_only_what_was_requested() {
+fn the_account_bills_only_requested_work_and_matches_the_workers() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
 
@@ -217,7 +217,7 @@ fn runs(grid: &Grid, task: &str) {
 }
 
 #[test]
-fn who_thinks_while_the_next_one_runs_waits_less_than_it_takes_and_drops_the_rest() {
+fn a_user_who_thinks_during_execution_waits_less_and_drops_the_rest() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
     grid.worker("h2").slots(1).start();
@@ -265,7 +265,7 @@ fn who_thinks_while_the_next_one_runs_waits_less_than_it_takes_and_drops_the_res
 }
 
 #[test]
-fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
+fn an_evicted_task_is_frozen_on_its_host_without_loss() {
     let mut grid = Grid::start();
     grid.worker("h1")
         .config("confinement = \"process\"")
@@ -339,7 +339,7 @@ fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
 }
 
 #[test]
-fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_there() {
+fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
     let mut grid = Grid::prepared_fast("frozen_per_slot = 0\n");
     grid.begin();
     grid.worker("h1")
@@ -425,7 +425,7 @@ fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_ther
 }
 
 #[test]
-fn what_stopped_attempts_took_is_in_the_account() {
+fn stopped_attempts_are_in_the_account() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
 
@@ -470,7 +470,7 @@ fn what_stopped_attempts_took_is_in_the_account() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story")]
-fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
+fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
     let mut grid = Grid::prepared_fast("[limits]\nunrequested_bytes_per_user = 1100\n");
     grid.begin();
     grid.worker("h1")

@@ -146,7 +146,7 @@ fn no_rank_runs_before_the_slowest_is_ready() {
 }
 
 #[test]
-fn a_rank_whose_worker_is_killed_starts_elsewhere_and_the_others_go_on() {
+fn a_rank_whose_worker_is_killed_restarts_elsewhere() {
     let mut grid = Grid::start();
     for name in ["a", "b", "c"] {
         grid.worker(name).config(EVEN).start();
@@ -315,7 +315,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
 }
 
 #[test]
-fn what_makes_no_sense_with_a_width_is_refused_with_the_reason() {
+fn options_that_contradict_a_width_are_refused_with_the_reason() {
     let grid = Grid::start();
     for (words, code, why) in [
         (vec!["--width", "0", "--", "x"], 2, "no number of hosts"),

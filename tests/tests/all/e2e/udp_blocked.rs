@@ -98,7 +98,7 @@ fn runs_a_job(grid: &Grid) {
 }
 
 #[test]
-fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passes() {
+fn a_grid_falls_back_to_tcp_and_returns_to_udp() {
     let mut grid = Grid::start();
     let master: SocketAddr = grid.listen().parse().expect("an address");
     let relay = pass_tcp(master);

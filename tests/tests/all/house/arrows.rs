@@ -135,7 +135,7 @@ fn rooms_use_only_the_rooms_below_them() {
 }
 
 #[test]
-fn pure_rooms_use_only_what_is_listed() {
+fn pure_crates_use_only_listed_dependencies() {
     let arrows = arrows(&metadata());
     for (room, allowed) in PURE {
         for library in &arrows[room] {

@@ -103,7 +103,7 @@ fn tests() -> BTreeSet<String> {
 }
 
 #[test]
-fn what_is_said_of_never_and_always_is_held_by_a_test_that_exists() {
+fn statements_with_never_or_always_are_held_by_an_existing_test() {
     let tests = tests();
     assert!(tests.len() > 100, "only {} tests found", tests.len());
 

@@ -59,7 +59,7 @@ fn no_line_of_code_lists_policies_beside_the_catalogue() {
 }
 
 #[test]
-fn the_worked_example_of_an_answer_is_what_is_built() {
+fn the_worked_example_of_an_answer_equals_the_built_one() {
     let answer = text("scheduler/src/policy/placement/excl_s.rs");
     let recipes = text("CONTRIBUTING.md");
     assert!(

@@ -103,7 +103,7 @@ fn lines_with(code: &str, name: &str) -> Vec<usize> {
 }
 
 #[test]
-fn nothing_is_left_unfinished() {
+fn the_code_has_no_unfinished_parts() {
     each_file(&ROOMS, |path, source| {
         for name in UNFINISHED {
             assert_eq!(
@@ -151,7 +151,7 @@ fn names_say_something() {
 }
 
 #[test]
-fn every_file_says_first_what_it_is() {
+fn every_file_opens_with_its_purpose() {
     each_file(&ROOMS, |path, source| {
         assert!(
             source.starts_with("//! "),
@@ -200,7 +200,7 @@ fn unsafe_code_is_only_where_the_table_says_why() {
 }
 
 #[test]
-fn whole_names_are_told_from_parts() {
+fn whole_names_are_distinguished_from_parts() {
     assert_eq!(
         lines_with("let a: Instantly;\nuse std::time::Instant;", "Instant"),
         [2]

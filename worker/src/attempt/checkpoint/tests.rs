@@ -74,7 +74,7 @@ fn a_state_is_its_files_with_their_names_and_content() {
 }
 
 #[test]
-fn nothing_is_copied_that_is_not_there_or_not_new() {
+fn only_new_checkpoint_files_are_copied() {
     let place = Place::new(&[]);
     assert!(
         place.copy(&[]).unwrap().is_none(),
@@ -106,7 +106,7 @@ fn a_copy_that_nobody_holds_any_more_leaves_nothing() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_with_its_measure() {
+fn a_checkpoint_beyond_a_limit_is_refused_with_its_size() {
     let large = Place::new(&[("a", &[0; 600]), ("b", &[0; 600])]);
     assert!(
         large.refusal().contains("1200 bytes"),
@@ -123,7 +123,7 @@ fn what_is_too_much_is_refused_with_its_measure() {
 
 #[cfg(unix)]
 #[test]
-fn what_could_be_somebody_elses_is_refused() {
+fn links_in_a_checkpoint_are_refused() {
     let place = Place::new(&[]);
     fs::write(place.dir.path().join("secret"), "of the owner").unwrap();
     symlink(place.dir.path().join("secret"), place.state().join("link")).unwrap();

@@ -106,7 +106,7 @@ fn content_and_executability_come_along() {
 }
 
 #[test]
-fn what_is_missing_is_named_unless_the_command_failed() {
+fn a_missing_output_is_named_unless_the_command_failed() {
     let place = Place::new();
     place.write("here", "");
     let missing = Some(Outcome::MissingOutput("*.gone".to_owned()));

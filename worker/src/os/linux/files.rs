@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_task_took_away_from_the_worker_is_given_back_when_it_starts() {
+    fn rights_that_a_task_removed_are_restored_at_the_start() {
         let top = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
         let close = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_changes_nothing() {
+    fn cached_process_owners_equal_fresh_ones() {
         let mut accounts = Accounts::default();
         let first = accounts.ours();
         let mut child = std::process::Command::new("sleep")
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_computes_is_ours_and_passes() {
+    fn own_processor_time_counts_as_ours() {
         let mut accounts = Accounts::default();
         let before = accounts.look().unwrap();
         let mut number = 1u64;

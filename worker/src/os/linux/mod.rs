@@ -29,6 +29,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use common::wire::frame;
+use link::Farewell;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
@@ -79,6 +80,8 @@ pub struct Launcher {
 struct Spawner {
     child: Child,
     socket: Socket,
+    /// The farewell that it has.
+    farewell: Option<Farewell>,
 }
 
 /// A command that was started (or will turn out not to have been).
@@ -135,13 +138,28 @@ impl Launcher {
         Ok(process)
     }
 
+    /// Has the spawner send this when the worker dies, so that the master notices at once; `None`
+    /// takes it back.
+    pub(crate) fn keep_farewell(&self, farewell: Option<Farewell>) {
+        let mut spawner = self.spawner.lock().unwrap_or_else(PoisonError::into_inner);
+        if spawner.farewell != farewell
+            && let Err(error) = spawner.keep_farewell(farewell)
+        {
+            // The next command starts another one, which gets it.
+            tracing::debug!(%error, "the spawner process takes no farewell");
+        }
+    }
+
     fn pass(&self, fds: &[std::os::fd::BorrowedFd<'_>; 3]) -> io::Result<()> {
         let mut spawner = self.spawner.lock().unwrap_or_else(PoisonError::into_inner);
         let Err(error) = spawner.pass(fds) else {
             return Ok(());
         };
+
         tracing::warn!(%error, "the spawner process is gone; starting another");
+        let farewell = spawner.farewell.take();
         *spawner = Spawner::start(&self.program, &self.grounds)?;
+        spawner.keep_farewell(farewell)?;
         spawner.pass(fds)
     }
 }
@@ -177,7 +195,21 @@ impl Spawner {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self { child, socket })
+        Ok(Self {
+            child,
+            socket,
+            farewell: None,
+        })
+    }
+
+    fn keep_farewell(&mut self, farewell: Option<Farewell>) -> io::Result<()> {
+        let mut bytes = postcard::to_extend(&farewell, vec![spawner::FAREWELL, 0, 0])
+            .map_err(io::Error::other)?;
+        self.farewell = farewell;
+
+        let length = u16::try_from(bytes.len() - spawner::HEAD).map_err(io::Error::other)?;
+        bytes[1..spawner::HEAD].copy_from_slice(&length.to_le_bytes());
+        io::Write::write_all(&mut &self.socket, &bytes)
     }
 
     fn pass(&self, fds: &[std::os::fd::BorrowedFd<'_>; 3]) -> io::Result<()> {
@@ -186,7 +218,7 @@ impl Spawner {
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
         sendmsg(
             &self.socket,
-            &[IoSlice::new(b"A")],
+            &[IoSlice::new(&[spawner::ATTEMPT])],
             &mut ancillary,
             SendFlags::NOSIGNAL,
         )?;
@@ -196,6 +228,8 @@ impl Spawner {
 
 impl Drop for Spawner {
     fn drop(&mut self) {
+        // Nobody has died.
+        let _ = self.keep_farewell(None);
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         let _ = self.child.wait();
     }

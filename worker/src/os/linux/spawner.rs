@@ -2,7 +2,8 @@
 //! forks one watching process ([`super::init`]) for each attempt, so that a big worker never forks.
 //!
 //! It never sees what an attempt does: it passes three descriptors on. It is the subreaper above
-//! the watching processes, and kills what they would leave behind if one of them were killed.
+//! the watching processes, and kills what they would leave behind if one of them were killed. When
+//! the worker dies, it tells the master.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,6 +18,8 @@ use rustix::process::{
     Pid, Resource, Rlimit, getpid, set_child_subreaper, setrlimit, setsid, umask,
 };
 
+use link::Farewell;
+
 use super::cgroup::{Grounds, Pool};
 use super::confine::Filters;
 use super::sys::{self, Fork, Reap};
@@ -29,6 +32,18 @@ pub(super) struct Wires {
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
 }
+
+/// The first byte of a message with the descriptors of an attempt.
+pub(super) const ATTEMPT: u8 = b'A';
+/// The first byte of a message with a farewell (`Option<Farewell>`, postcard). Two bytes with its
+/// length follow, little endian.
+pub(super) const FAREWELL: u8 = b'F';
+/// The bytes before a farewell.
+pub(super) const HEAD: usize = 3;
+/// The tries to send a farewell, and the pause between them: the dead worker's port is free once
+/// the system has closed all that it had open.
+const FAREWELL_TRIES: u32 = 500;
+const FAREWELL_PAUSE: Duration = Duration::from_millis(2);
 
 /// The time that killed orphans may take to end before they are looked for again.
 const ORPHANS: Duration = Duration::from_millis(20);
@@ -65,8 +80,13 @@ pub(crate) fn spawner_main() -> i32 {
         rooms,
         filters,
         running: BTreeMap::new(),
+        farewell: None,
     };
     while serve_one(&null, &mut state) {}
+
+    if let Some(farewell) = &state.farewell {
+        send_farewell(farewell);
+    }
 
     // The worker is gone. Each init sees that too, ends its tree and then itself.
     while !matches!(sys::reap(), Reap::Childless) {
@@ -83,6 +103,25 @@ struct Inits {
     filters: Filters,
     /// The room number, if there is one, by process id.
     running: BTreeMap<i32, Option<u32>>,
+    /// Sent if the worker dies.
+    farewell: Option<Farewell>,
+}
+
+/// Tells the master of the worker that it is dead. Without that it would notice by the worker's
+/// silence.
+fn send_farewell(farewell: &Farewell) {
+    for _ in 0..FAREWELL_TRIES {
+        if farewell.send().is_ok() {
+            return;
+        }
+        sys::wait_for(None, Some(FAREWELL_PAUSE));
+    }
+}
+
+/// A message of the worker.
+enum Order {
+    Start(Wires),
+    Farewell(Option<Farewell>),
 }
 
 impl Inits {
@@ -124,7 +163,8 @@ impl Inits {
 fn serve_one(null: &File, inits: &mut Inits) -> bool {
     if sys::wait_for(Some(io::stdin().as_fd()), None) {
         match receive() {
-            Ok(Some(wires)) => inits.begin(wires, null),
+            Ok(Some(Order::Start(wires))) => inits.begin(wires, null),
+            Ok(Some(Order::Farewell(farewell))) => inits.farewell = farewell,
             Ok(None) => return false,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return false,
@@ -158,8 +198,8 @@ fn kill_orphans(inits: &mut Inits) {
     }
 }
 
-/// Receives the descriptors of the next attempt; `None` once the worker is gone.
-fn receive() -> io::Result<Option<Wires>> {
+/// Receives the next message; `None` once the worker is gone.
+fn receive() -> io::Result<Option<Order>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -171,6 +211,9 @@ fn receive() -> io::Result<Option<Wires>> {
     )?;
     if got.bytes == 0 {
         return Ok(None);
+    }
+    if byte == [FAREWELL] {
+        return receive_farewell().map(Order::Farewell).map(Some);
     }
 
     let fds: Vec<OwnedFd> = ancillary
@@ -190,9 +233,32 @@ fn receive() -> io::Result<Option<Wires>> {
             format!("{} descriptors instead of 3", fds.len()),
         )
     })?;
-    Ok(Some(Wires {
+    Ok(Some(Order::Start(Wires {
         control,
         stdout,
         stderr,
-    }))
+    })))
+}
+
+/// Receives the rest of a farewell.
+fn receive_farewell() -> io::Result<Option<Farewell>> {
+    let mut length = [0; HEAD - 1];
+    read_exact(&mut length)?;
+    let mut bytes = vec![0; usize::from(u16::from_le_bytes(length))];
+    read_exact(&mut bytes)?;
+    postcard::from_bytes(&bytes).map_err(io::Error::other)
+}
+
+/// Fills the buffer from the socket. The library's standard input would read ahead, beyond
+/// messages with descriptors.
+fn read_exact(mut buffer: &mut [u8]) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match rustix::io::read(io::stdin().as_fd(), &mut *buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => buffer = &mut buffer[count..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

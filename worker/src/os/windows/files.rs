@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_marked_read_only_is_removed_all_the_same() {
+    fn read_only_files_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("a");
         let file = dir.path().join("a/b/c");

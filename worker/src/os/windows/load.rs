@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_process_computes_is_ours_and_passes() {
+    fn own_processor_time_counts_as_ours() {
         let before = Accounts.look().unwrap();
         let mut number = 1u64;
         let after = loop {

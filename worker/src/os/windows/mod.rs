@@ -82,6 +82,10 @@ impl Launcher {
         Ok(Self(()))
     }
 
+    /// Does nothing: no other process outlives the worker here, so the master notices its death by
+    /// its silence.
+    pub(crate) fn keep_farewell(&self, _farewell: Option<link::Farewell>) {}
+
     /// Has a command started. Where its standard output or error is not kept, the command writes to
     /// nowhere.
     ///

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_is_wrong_in_it() {
+    fn invalid_rules_are_refused_with_the_reason() {
         for (text, word) in [
             ("monday", "monday"),
             ("mon 8-17", "`8`"),

@@ -333,7 +333,7 @@ fn a_load_can_be_a_part_of_the_whole_host() {
 }
 
 #[test]
-fn an_owner_who_shares_leaves_slots_to_tasks_but_not_against_a_hard_reason() {
+fn a_sharing_owner_leaves_slots_except_against_a_hard_reason() {
     let mut desk = Desk::quiet(OwnerRules {
         slots_when_active: 2,
         ..plain()
@@ -668,7 +668,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_changes_before_the_wakeup_and_looking_early_changes_nothing(
+    fn the_policy_changes_only_at_its_wakeup(
         rules in rules(),
         ops in proptest::collection::vec(op(), 0..60),
         looks in proptest::collection::vec(0.0..1.0, 1..5),

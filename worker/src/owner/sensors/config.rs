@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_as_by_default_and_what_is_unknown_is_refused() {
+    fn omitted_keys_take_defaults_and_unknown_ones_are_refused() {
         assert_eq!(
             toml::from_str::<SensorsConfig>("").unwrap(),
             SensorsConfig::default()

@@ -159,7 +159,7 @@ mod tests {
         "MemTotal:        8000000 kB\nMemFree:          100000 kB\nMemAvailable:    2000000 kB\n";
 
     #[test]
-    fn what_is_available_counts_and_not_what_is_free() {
+    fn available_memory_counts_instead_of_free_memory() {
         let pressure = "some avg10=12.50 avg60=0.03 avg300=0.10 total=869799\nfull avg10=9.00 avg60=0 avg300=0 total=1\n";
         assert_eq!(
             host(MEMINFO, Some(pressure)),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_not_known() {
+    fn an_unreported_amount_of_memory_is_unknown() {
         assert!(
             matches!(host("MemTotal: 8000000 kB\n", None), Sight::Unknown(why) if why.contains("meminfo"))
         );

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sensor_looks_and_none_takes_what_it_cannot_see_for_absence() {
+    fn every_sensor_reads_and_reports_failure_instead_of_absence() {
         let sensors = all(&SensorsConfig::default());
         let mut seen = Vec::new();
         for mut sensor in sensors {

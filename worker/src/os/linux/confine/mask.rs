@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_bars_the_way_is_covered_and_the_attempt_and_what_is_readable_are_shown() {
+    fn a_mask_covers_the_barrier_and_shows_the_attempt_and_readable_paths() {
         let top = tempfile::tempdir().unwrap();
         let open = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

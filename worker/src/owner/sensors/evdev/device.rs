@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     #[cfg(target_pointer_width = "64")]
-    fn devices_are_told_apart_by_what_they_can() {
+    fn devices_are_classified_by_their_abilities() {
         let keyboard = "402000000 3803078f800d001 feffffdfffefffff fffffffffffffffe\n";
         for (ev, key, properties, expected) in [
             ("120013\n", keyboard, "0\n", DeviceKind::Seat),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_never_rests_is_no_person() {
+    fn only_a_device_that_never_rests_is_no_person() {
         let mut chatter = Chatter::default();
         let at = |s: u64| Time(0) + Span::from_secs(s);
         assert!((0..1_800).all(|s| chatter.is_person(at(s), Touch::Moved)));

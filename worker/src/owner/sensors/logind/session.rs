@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_desktop_here_is_left_to_those_who_see_its_input() {
+    fn a_local_desktop_is_left_to_sensors_of_its_input() {
         let desktop = LogindSession {
             idle_since: 700,
             ..session("wayland")
