@@ -17,6 +17,9 @@ pub struct Channel {
     pub rx: FrameReceiver,
 }
 
+/// The most pieces of raw bytes that are read at a time.
+const CHUNKS: usize = 64;
+
 /// A sender of messages; [`FrameSender::push`] lets several leave in one write.
 #[derive(Debug)]
 pub struct FrameSender {
@@ -29,6 +32,8 @@ pub struct FrameSender {
 pub struct FrameReceiver {
     stream: RecvStream,
     buffer: BytesMut,
+    /// The space for raw bytes, empty between reads.
+    chunks: Vec<Bytes>,
 }
 
 impl Channel {
@@ -107,6 +112,7 @@ impl FrameReceiver {
         Self {
             stream,
             buffer: BytesMut::new(),
+            chunks: Vec::new(),
         }
     }
 
@@ -157,8 +163,8 @@ impl FrameReceiver {
             .ok_or_else(|| LinkError::Closed("the stream ended where an answer was due".to_owned()))
     }
 
-    /// Adds the next raw bytes to `to`, as many as have come but not much more than 64 datagrams
-    /// hold. Returns `false` at the stream's end.
+    /// Adds the next raw bytes to `to`, as many as have come but not much more than [`CHUNKS`]
+    /// datagrams hold. Returns `false` at the stream's end.
     ///
     /// # Errors
     /// If the stream breaks.
@@ -168,13 +174,12 @@ impl FrameReceiver {
             return Ok(true);
         }
 
-        let mut chunks: [Bytes; 64] = std::array::from_fn(|_| Bytes::new());
-        let Some(count) = self.stream.read_chunks(&mut chunks).await? else {
+        self.chunks.resize(CHUNKS, Bytes::new());
+        let Some(count) = self.stream.read_chunks(&mut self.chunks).await? else {
             return Ok(false);
         };
-        chunks[..count]
-            .iter()
-            .for_each(|chunk| to.extend_from_slice(chunk));
+        let chunks = self.chunks.drain(..).take(count);
+        chunks.for_each(|chunk| to.extend_from_slice(&chunk));
         Ok(true)
     }
 

@@ -65,7 +65,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 if context.out.mode() == OutputMode::Cli {
                     note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
                 }
-                wait_and_show(context, session, job, taken, args.progress).await
+                Box::pin(wait_and_show(context, session, job, taken, args.progress)).await
             }
             Some(job) => {
                 show_taken(context, &taken, job, &name)?;
