@@ -157,7 +157,7 @@ fn without_numbers(text: &str) -> String {
 /// reasons for which its tasks wait.
 fn why(view: &ExplainView) -> String {
     if view.hosts.is_empty() {
-        return "no host takes work: none has joined".to_owned();
+        return "no host takes work: none is connected".to_owned();
     }
 
     let begun_or_waiting = view.job.tasks.waiting + view.job.tasks.suspended > 0;
@@ -298,7 +298,7 @@ mod tests {
         );
         assert_eq!(
             why(&view(waiting(), &[], &["no host has joined"])),
-            "no host takes work: none has joined"
+            "no host takes work: none is connected"
         );
     }
 

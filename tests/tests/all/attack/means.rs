@@ -53,8 +53,16 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     let file = grid.file("token", format!("{}\n", tokens[2]));
     let words = |how: &[&str]| {
         let more: Vec<String> = how.iter().map(|word| (*word).to_owned()).collect();
-        let start =
-            ["worker", "start", "--slots", "1", "--master", grid.listen()].map(str::to_owned);
+        let start = [
+            "worker",
+            "start",
+            "--dedicated",
+            "--slots",
+            "1",
+            "--master",
+            grid.listen(),
+        ]
+        .map(str::to_owned);
         [start.to_vec(), more].concat()
     };
     let as_argument = words(&["--name", "argument", "--join", &tokens[0]]);
@@ -103,7 +111,15 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     // Who has joined needs no token, and may be told of the master's address.
     let _again = grid.background_as(
         "file",
-        ["worker", "start", "--slots", "1", "--master", grid.listen()],
+        [
+            "worker",
+            "start",
+            "--dedicated",
+            "--slots",
+            "1",
+            "--master",
+            grid.listen(),
+        ],
     );
     grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
         .expect_code(0);
