@@ -55,8 +55,24 @@ pub fn main() -> ExitCode {
         Err(exit) => return exit.into(),
     };
     let mode = cli.global.printing.output;
+    exit_code(mode, commands::run(cli, handed.join))
+}
 
-    match commands::run(cli, handed.join) {
+/// Does the same as [`main`] in a program that knows the worker's commands only. It is a third as
+/// large, for the many PCs that need no more.
+pub fn worker_main() -> ExitCode {
+    let handed = handed::take();
+    let cli = match usage::parse::<args::WorkerCli>(&handed.words) {
+        Ok(cli) => cli,
+        Err(exit) => return exit.into(),
+    };
+    let mode = cli.global.printing.output;
+    exit_code(mode, commands::run_worker_only(cli, handed.join))
+}
+
+/// Prints the failure, if it is one, and returns the exit code.
+fn exit_code(mode: args::OutputMode, result: Result<Exit, failure::Failure>) -> ExitCode {
+    match result {
         Ok(exit) => exit.into(),
         Err(failure) => {
             output::OutputForm::failure(mode, &failure);

@@ -44,6 +44,12 @@ Start here:
 Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 waiting timed out;
 5 refused; 6 not authorised; 7 master unreachable.";
 
+const WORKER_TOUR: &str = "\
+This program is for PCs that only work. The whole deskgrid also has the master, and all that users need.
+
+Example:
+  deskgrid worker start --master HOST:7411";
+
 /// Put idle office PCs to work on bags of tasks
 #[derive(Debug, Parser)]
 #[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR)]
@@ -59,6 +65,27 @@ pub(crate) struct Cli {
     /// The command to run.
     #[command(subcommand)]
     pub command: Commands,
+}
+
+/// Put this PC to work on bags of tasks
+#[derive(Debug, Parser)]
+#[command(name = "deskgrid", version, styles = STYLES, after_help = WORKER_TOUR)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct WorkerCli {
+    /// The flags that hold for every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// The command to run.
+    #[command(subcommand)]
+    pub command: WorkerOnly,
+}
+
+/// The commands of a program for PCs that only work.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkerOnly {
+    /// Compute tasks on this machine while its owner does not need it
+    #[command(subcommand)]
+    Worker(WorkerCommand),
 }
 
 /// The flags that every command takes.
@@ -228,6 +255,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_worker_only_program_takes_the_workers_command_lines_alone() {
+        WorkerCli::command().debug_assert();
+        let start = ["deskgrid", "worker", "start", "--master", "grid:7411"];
+        assert!(WorkerCli::try_parse_from(start).is_ok());
+        assert!(WorkerCli::try_parse_from(["deskgrid", "submit", "--", "true"]).is_err());
     }
 
     #[test]

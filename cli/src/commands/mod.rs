@@ -38,7 +38,7 @@ pub use simulate::{failed, threads, write};
 pub(crate) use submit::new_request;
 
 use crate::args::value::JoinWord;
-use crate::args::{Cli, Commands, MasterCommand, WorkerCommand};
+use crate::args::{Cli, Commands, Global, MasterCommand, WorkerCli, WorkerCommand, WorkerOnly};
 use crate::failure::{Exit, Failure};
 use crate::logs;
 use crate::output::OutputForm;
@@ -73,19 +73,49 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
         logs::of_service(StateDir::find(global.dir.as_deref())?.root());
     }
 
+    let context = prepare(global, join, serving)?;
+    let runtime = match &command {
+        Commands::Demo(_) | Commands::Master(_) => runtime(Threads::All)?,
+        Commands::Worker(command) => runtime(Threads::of_worker(command))?,
+        _ => runtime(Threads::One)?,
+    };
+    finish(runtime, dispatch(&context, command))
+}
+
+/// Executes the command of a program for PCs that only work.
+///
+/// # Errors
+/// If the command could not be executed.
+pub(crate) fn run_worker_only(cli: WorkerCli, join: Option<JoinWord>) -> Result<Exit, Failure> {
+    let WorkerCli {
+        global,
+        command: WorkerOnly::Worker(command),
+    } = cli;
+    let context = prepare(global, join, matches!(command, WorkerCommand::Start(_)))?;
+    let runtime = runtime(Threads::of_worker(&command))?;
+    finish(runtime, work(&context, command))
+}
+
+/// Starts the log and finds the state directory.
+fn prepare(global: Global, join: Option<JoinWord>, serving: bool) -> Result<Context, Failure> {
     logs::start(&global.printing, serving);
     let state = StateDir::find(global.dir.as_deref())?;
-    let context = Context {
+    Ok(Context {
         state,
         join,
         out: OutputForm::new(&global.printing),
         #[cfg(unix)]
         given_dir: global.dir,
-    };
+    })
+}
 
-    let runtime = runtime(&command)?;
+/// Runs a command to its end.
+fn finish(
+    runtime: Runtime,
+    command: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
     let result = runtime.block_on(async {
-        let result = Box::pin(dispatch(&context, command)).await;
+        let result = Box::pin(command).await;
         crate::session::goodbye().await;
         result
     });
@@ -107,24 +137,8 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         }
         Commands::Master(MasterCommand::Restore { from }) => operations::restore(context, &from),
         Commands::Master(MasterCommand::Config) => config::master(context),
-        Commands::Worker(WorkerCommand::Config { like }) => config::worker(context, like),
-        Commands::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
-        Commands::Worker(WorkerCommand::Status { why }) => owner::status(context, why).await,
-        Commands::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts).await,
-        Commands::Worker(WorkerCommand::Resume) => owner::resume(context).await,
-        #[cfg(unix)]
-        Commands::Worker(WorkerCommand::Install(args)) => service::install(context, *args).await,
-        #[cfg(unix)]
-        Commands::Worker(WorkerCommand::Uninstall(args)) => service::uninstall(context, &args),
+        Commands::Worker(command) => work(context, command).await,
         Commands::Doctor(args) => doctor::run(context, &args).await,
-        #[cfg(windows)]
-        Commands::Worker(WorkerCommand::Install(args)) => {
-            Box::pin(scm::install(context, *args)).await
-        }
-        #[cfg(windows)]
-        Commands::Worker(WorkerCommand::Uninstall(args)) => scm::uninstall(context, &args),
-        #[cfg(windows)]
-        Commands::Worker(WorkerCommand::Service(args)) => scm::run(context, args),
         Commands::Master(MasterCommand::RotateCa { overlap }) => {
             master::rotate_ca(context, overlap)
         }
@@ -146,16 +160,53 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
     }
 }
 
+/// Executes a command of the worker.
+async fn work(context: &Context, command: WorkerCommand) -> Result<Exit, Failure> {
+    match command {
+        WorkerCommand::Config { like } => config::worker(context, like),
+        WorkerCommand::Start(args) => worker::start(context, args).await,
+        WorkerCommand::Status { why } => owner::status(context, why).await,
+        WorkerCommand::Pause { lasts } => owner::pause(context, lasts).await,
+        WorkerCommand::Resume => owner::resume(context).await,
+        #[cfg(unix)]
+        WorkerCommand::Install(args) => service::install(context, *args).await,
+        #[cfg(unix)]
+        WorkerCommand::Uninstall(args) => service::uninstall(context, &args),
+        #[cfg(windows)]
+        WorkerCommand::Install(args) => Box::pin(scm::install(context, *args)).await,
+        #[cfg(windows)]
+        WorkerCommand::Uninstall(args) => scm::uninstall(context, &args),
+        #[cfg(windows)]
+        WorkerCommand::Service(args) => scm::run(context, args),
+    }
+}
+
+/// The number of threads that a command gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    One,
+    Two,
+    /// One for each processor.
+    All,
+}
+
+impl Threads {
+    fn of_worker(command: &WorkerCommand) -> Self {
+        match command {
+            WorkerCommand::Start(_) => Self::Two,
+            _ => Self::One,
+        }
+    }
+}
+
 /// Makes the runtime of a command: one thread where it only asks and prints, several where it
 /// serves. A worker gets two on any PC: it must cost its owner little.
-fn runtime(command: &Commands) -> Result<Runtime, Failure> {
-    let mut builder = match command {
-        Commands::Demo(_) | Commands::Master(_) | Commands::Worker(WorkerCommand::Start(_)) => {
-            Builder::new_multi_thread()
-        }
-        _ => Builder::new_current_thread(),
+fn runtime(threads: Threads) -> Result<Runtime, Failure> {
+    let mut builder = match threads {
+        Threads::One => Builder::new_current_thread(),
+        Threads::Two | Threads::All => Builder::new_multi_thread(),
     };
-    if matches!(command, Commands::Worker(WorkerCommand::Start(_))) {
+    if threads == Threads::Two {
         builder.worker_threads(2);
     }
 
