@@ -163,7 +163,7 @@ impl FrameReceiver {
             .ok_or_else(|| LinkError::Closed("the stream ended where an answer was due".to_owned()))
     }
 
-    /// Adds the next raw bytes to `to`, as many as have come but not much more than [`CHUNKS`]
+    /// Adds the next raw bytes to `to`, as many as have come but not much more than `CHUNKS`
     /// datagrams hold. Returns `false` at the stream's end.
     ///
     /// # Errors
