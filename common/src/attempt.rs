@@ -99,12 +99,37 @@ impl Outcome {
     }
 }
 
+/// Returns the name of a signal that commonly ends programs, with its number on Linux.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::Succeeded => write!(f, "succeeded"),
             Outcome::Exited(code) => write!(f, "ended with exit code {code}"),
-            Outcome::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Outcome::Signalled(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "ended by signal {signal} ({name})"),
+                None => write!(f, "ended by signal {signal}"),
+            },
             Outcome::TimedOut(limit) => write!(f, "killed at its time limit of {limit}"),
             Outcome::MissingOutput(pattern) => {
                 write!(

@@ -97,7 +97,7 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
         for view in &views {
             let answer = if view.allowed { "allowed" } else { "refused" };
             rows.add([
-                when::iso(view.at),
+                when::date(view.at),
                 view.who.clone(),
                 view.what.clone(),
                 view.subject.clone(),

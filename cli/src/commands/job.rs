@@ -287,7 +287,7 @@ fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
     let Some(view) = &job.promise else {
         return [None, None, None];
     };
-    let time = |time: Time| format!("{} ({})", when::relative(time, now), when::iso(time));
+    let time = |time: Time| format!("{} ({})", when::relative(time, now), when::date(time));
     let why = if view.probation { ", on probation" } else { "" };
     let promised = format!(
         "{}, with a probability of {:.0} %{why}",
@@ -304,7 +304,7 @@ fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
 
 fn describe(job: &JobView) -> String {
     let now = when::now();
-    let time = |time: common::Time| format!("{} ({})", when::relative(time, now), when::iso(time));
+    let time = |time: common::Time| format!("{} ({})", when::relative(time, now), when::date(time));
     let tasks = &job.tasks;
     let counts = [
         ("disclosed", tasks.disclosed),
@@ -390,10 +390,20 @@ async fn wait(
     // A job that does not exist would never be settled.
     let found = found(&session, &args.jobs).await?;
     let unsettled = found.iter().filter(|job| !job.state.settled());
-    let awaited = AwaitedJobs {
-        jobs: args.jobs.selector.clone(),
-        unsettled: unsettled.map(|job| job.job.0).collect(),
+    let unsettled: IdSet = unsettled.map(|job| job.job.0).collect();
+
+    // A job that failed long ago counts where it is named.
+    let jobs = match &args.jobs.selector {
+        Selector::All => Selector::Ids(unsettled.clone()),
+        named => named.clone(),
     };
+    if args.jobs.selector == Selector::All && unsettled.is_empty() {
+        show(context, &args.jobs, &[], || {
+            "no unfinished jobs\n".to_owned()
+        })?;
+        return Ok(Exit::Well);
+    }
+    let awaited = AwaitedJobs { jobs, unsettled };
 
     let ended = wait_for(context, session, awaited, timeout, progress).await?;
     show(context, &args.jobs, &ended.jobs, || outcome(&ended))?;
@@ -615,7 +625,7 @@ fn start_in_words(starts: &StartView, now: Time) -> String {
     format!(
         "{} ({}); 80 % between {} and {}",
         at(start),
-        when::iso(start),
+        when::date(start),
         at(low),
         at(high)
     )
@@ -625,7 +635,7 @@ fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
     let finish = format!(
         "{} ({})",
         when::relative(forecast.finish, now),
-        when::iso(forecast.finish)
+        when::date(forecast.finish)
     );
     match forecast.interval {
         Some((low, high)) => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use common::token::{JoinToken, Role};
 use common::wire::enrol::WantedRole;
 use link::error::ONLY_A_RENEWAL;
-use link::{Identity, LinkError};
+use link::{Client, Identity, LinkError};
 use serde::Serialize;
 
 use super::Context;
@@ -21,22 +21,34 @@ struct LoggedIn<'a> {
     name: &'a str,
     role: String,
     new: bool,
+    /// Whether an admin has to approve it before the master lets it in.
+    awaits_approval: bool,
 }
 
 /// Gives this machine the identity of a user, in `StateDir::client`.
 pub(super) async fn run(context: &Context, args: EnrolArgs) -> Result<Exit, Failure> {
     let (identity, new) = identity(&context.state.client(), context, &args, Who::User).await?;
+    let awaits_approval = new && awaits_approval(&identity).await;
     let link = &identity.link;
     let document = LoggedIn {
         master: &link.master,
         name: &link.name,
         role: link.role.to_string(),
         new,
+        awaits_approval,
     };
 
     let text = || {
+        let approval = if awaits_approval {
+            format!(
+                "an admin has to approve you first: deskgrid identity approve {}\n",
+                link.name
+            )
+        } else {
+            String::new()
+        };
         format!(
-            "you are {} ({}) of the grid at {}\n",
+            "you are {} ({}) of the grid at {}\n{approval}",
             link.name, link.role, link.master
         )
     };
@@ -45,6 +57,17 @@ pub(super) async fn run(context: &Context, args: EnrolArgs) -> Result<Exit, Fail
         .show(&document, text, || vec![link.name.clone()])?;
 
     Ok(Exit::Well)
+}
+
+/// Whether the master lets the identity in only once an admin has approved it.
+async fn awaits_approval(identity: &Identity) -> bool {
+    match Client::connect(identity).await {
+        Ok(client) => {
+            client.close().await;
+            false
+        }
+        Err(error) => Failure::from(error).code == "not-approved",
+    }
 }
 
 /// The kind of identity that joins.

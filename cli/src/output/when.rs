@@ -12,6 +12,12 @@ pub(crate) fn iso(time: Time) -> String {
     humantime::format_rfc3339_micros(UNIX_EPOCH + since).to_string()
 }
 
+/// Formats a time for people, in UTC to the second.
+pub(crate) fn date(time: Time) -> String {
+    let text = iso(time).replace('T', " ");
+    format!("{} UTC", text.get(..19).unwrap_or(&text))
+}
+
 /// Returns the present time in the master's units.
 pub(crate) fn now() -> Time {
     let since = SystemTime::now()
@@ -53,6 +59,7 @@ mod tests {
             "2023-11-14T22:13:20.123456Z"
         );
         assert_eq!(iso(Time(u64::MAX)), "9999-12-31T23:59:59.000000Z");
+        assert_eq!(date(Time(1_700_000_000_123_456)), "2023-11-14 22:13:20 UTC");
     }
 
     #[test]

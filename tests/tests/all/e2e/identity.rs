@@ -117,6 +117,41 @@ fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
 }
 
 #[test]
+fn an_unapproved_user_is_told_at_the_login_and_at_each_request() {
+    let grid = Grid::start();
+    let token = grid.as_user(
+        "admin",
+        [
+            "--output",
+            "quiet",
+            "token",
+            "create",
+            "--role",
+            "client",
+            "--approve",
+        ],
+    );
+    let token = token.expect_code(0).stdout;
+    let login = [
+        "login",
+        "--master",
+        grid.listen(),
+        "--join",
+        token.trim(),
+        "--name",
+        "carla",
+    ];
+    let told = grid.as_user("carla", login).expect_code(0).stdout;
+    assert!(told.contains("identity approve carla"), "{told}");
+
+    let refused = grid.as_user("carla", ["job", "list"]).expect_code(6);
+    assert!(refused.stderr.contains("waits for an admin"), "{refused:?}");
+    grid.as_user("admin", ["identity", "approve", "carla"])
+        .expect_code(0);
+    grid.as_user("carla", ["job", "list"]).expect_code(0);
+}
+
+#[test]
 fn login_takes_another_address_of_the_same_grid_and_of_no_other() {
     let mut grid = Grid::start();
     let other = Grid::start();

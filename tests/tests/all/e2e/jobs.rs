@@ -33,6 +33,25 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
 }
 
 #[test]
+fn waiting_for_all_jobs_forgives_those_that_failed_before() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let failed = grid.deskgrid(["submit", "--wait", "--", "sh", "-c", "kill -SEGV $$"]);
+    failed.expect_code(3);
+    let why = grid.deskgrid(["task", "info", "1.1"]).expect_code(0).stdout;
+    assert!(why.contains("ended by signal 11 (SIGSEGV)"), "{why}");
+
+    let none = grid.deskgrid(["job", "wait", "all"]).expect_code(0).stdout;
+    assert_eq!(none, "no unfinished jobs\n");
+    grid.submit(["--", "true"]);
+    grid.deskgrid(["job", "wait", "all", "--timeout", "60s"])
+        .expect_code(0);
+
+    // By name it counts.
+    grid.deskgrid(["job", "wait", "1"]).expect_code(3);
+}
+
+#[test]
 fn too_many_failures_cancel_the_rest() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
