@@ -111,7 +111,7 @@ fn launch(dir: &std::path::Path, part: &str) -> Launch {
         dir: dir.as_os_str().to_owned(),
         stdin: None,
         processors: Vec::new(),
-        limits: Limits::default(),
+        limits: AttemptLimits::default(),
         confines: Confines::default(),
     }
 }
@@ -184,7 +184,7 @@ async fn exit_code_streams_input_and_environment_are_the_commands() {
     within(process.stderr.take().unwrap().read_to_string(&mut err))
         .await
         .unwrap();
-    assert_eq!(status(&mut process).await, Status::Exited(3));
+    assert_eq!(status(&mut process).await, ProcessStatus::Exited(3));
     assert!(
         out.ends_with("said") && err.ends_with("complained"),
         "{out} {err}"
@@ -211,10 +211,10 @@ async fn exit_code_streams_input_and_environment_are_the_commands() {
 async fn processor_time_comes_back() {
     let bench = Bench::new();
     let mut process = bench.start("work").await;
-    let Report::Ended { status, cpu, .. } = end(&mut process).await else {
+    let WatcherReport::Ended { status, cpu, .. } = end(&mut process).await else {
         panic!()
     };
-    assert_eq!(status, Status::Exited(0));
+    assert_eq!(status, ProcessStatus::Exited(0));
     assert!(cpu.secs() > 0.01 && cpu.secs() < 100.0, "{cpu}");
 }
 
@@ -222,15 +222,15 @@ async fn processor_time_comes_back() {
 async fn processes_left_by_a_command_end_with_it() {
     let bench = Bench::new();
     let mut process = bench.start("leaver").await;
-    assert_eq!(status(&mut process).await, Status::Exited(7));
+    assert_eq!(status(&mut process).await, ProcessStatus::Exited(7));
     bench.rests().await;
 }
 
 #[tokio::test]
 async fn a_grandchild_is_killed_with_the_job() {
     for (order, expected) in [
-        (Order::Kill, Status::Signalled(9)),
-        (Order::Terminate, Status::Signalled(15)),
+        (ProcessOrder::Kill, ProcessStatus::Signalled(9)),
+        (ProcessOrder::Terminate, ProcessStatus::Signalled(15)),
     ] {
         let bench = Bench::new();
         let mut process = bench.start("parent").await;
@@ -248,19 +248,19 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed() {
     bench.goes_on().await;
 
     for _ in 0..3 {
-        process.order(Order::Freeze);
-        assert_eq!(within(process.report()).await, Report::Frozen);
+        process.order(ProcessOrder::Freeze);
+        assert_eq!(within(process.report()).await, WatcherReport::Frozen);
         bench.rests().await;
-        process.order(Order::Thaw);
+        process.order(ProcessOrder::Thaw);
         bench.goes_on().await;
     }
 
-    process.order(Order::Freeze);
-    assert_eq!(within(process.report()).await, Report::Frozen);
-    process.order(Order::Kill);
+    process.order(ProcessOrder::Freeze);
+    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
+    process.order(ProcessOrder::Kill);
     assert_eq!(
         status(&mut process).await,
-        Status::Signalled(9),
+        ProcessStatus::Signalled(9),
         "a frozen tree can be killed as it is"
     );
     bench.rests().await;
@@ -313,7 +313,7 @@ async fn a_command_that_cannot_start_gives_the_reason() {
         let mut process = bench.launcher.launch(&launch, false, false).await.unwrap();
         let report = end(&mut process).await;
         assert!(
-            matches!(&report, Report::NotStarted(why) if why.contains(words)),
+            matches!(&report, WatcherReport::NotStarted(why) if why.contains(words)),
             "{program}: {report:?}"
         );
     }
@@ -323,7 +323,7 @@ async fn a_command_that_cannot_start_gives_the_reason() {
 
     let report = end(&mut bench.launcher.launch(&launch, false, false).await.unwrap()).await;
     assert!(
-        matches!(&report, Report::NotStarted(why) if why.contains("directory")),
+        matches!(&report, WatcherReport::NotStarted(why) if why.contains("directory")),
         "{report:?}"
     );
 }
@@ -340,7 +340,7 @@ async fn a_command_of_the_system_is_found_in_the_tasks_path() {
         .push(("PATH".to_owned(), r"C:\windows\system32".to_owned()));
 
     let mut process = bench.launcher.launch(&launch, true, false).await.unwrap();
-    assert_eq!(status(&mut process).await, Status::Exited(5));
+    assert_eq!(status(&mut process).await, ProcessStatus::Exited(5));
     assert_eq!(
         fs::read_to_string(bench.dir.path().join("file"))
             .unwrap()
