@@ -373,6 +373,7 @@ impl<'a> Caller<'a> {
                 resets,
             })
         };
+
         match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(done) => done.map_err(|error| explain(self.master, error)),
             Err(_) => Err(self.unreachable(format!(
@@ -398,6 +399,7 @@ async fn endpoint_to(
     resets: &ResetTokens,
 ) -> Result<Endpoint, LinkError> {
     let config = settings(EndpointConfig::new(Arc::new(resets.clone())))?;
+
     match way {
         Carrier::Udp => {
             let any = any_like(address);

@@ -174,6 +174,7 @@ impl InForce {
                 .unwrap_or("the configuration says so")
                 .to_owned()
         };
+
         match self.level {
             Confinement::Process => Some(format!(
                 "tasks are confined by process only, as {}: they can read and write what this account can; no landlock: {}; \

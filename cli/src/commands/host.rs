@@ -137,6 +137,7 @@ fn describe(host: &HostView) -> String {
     let now = when::now();
     let held: Vec<_> = host.attempts.iter().map(ToString::to_string).collect();
     let per_cent = |part: f64| format!("{:.0} % of the processor", part * 100.0);
+
     facts(&[
         ("host", Some(format!("{}  ({})", host.facts.name, host.id))),
         (

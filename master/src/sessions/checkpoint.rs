@@ -126,6 +126,7 @@ fn note(
     while why.len() > MAX_REASON {
         why.pop();
     }
+
     let what = if from_scratch {
         "started from scratch, since its saved state could not be used"
     } else {

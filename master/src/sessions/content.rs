@@ -43,6 +43,7 @@ pub(super) fn was_brought(
     let ToMaster::Delivered(deliveries) = message else {
         return Ok(());
     };
+
     let own = |completion: &Completion| {
         completion
             .blobs()

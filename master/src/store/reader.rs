@@ -147,6 +147,7 @@ impl Reader {
                 "SELECT task, number, incarnation, host, start_why FROM attempt
                  WHERE job = ? AND duplicate AND ended IS NULL ORDER BY task, number LIMIT ?",
             )?;
+
             let rows = query.query_map((job.0, most), |row| {
                 let number = row.get(1)?;
                 let incarnation = Incarnation(row.get(2)?);
@@ -176,6 +177,7 @@ impl Reader {
                  WHERE job = ? AND task BETWEEN ? AND ?
                  ORDER BY task, number",
             )?;
+
             let mut rows = query.query((job.0, tasks.0, tasks.1))?;
             while let Some(row) = rows.next()? {
                 each(attempt_row(job, row)?);

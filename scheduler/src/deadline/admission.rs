@@ -666,6 +666,7 @@ impl<'a> Reckoner<'a> {
         let (Some(second), Some(first)) = (limits.get(1), done.first()) else {
             return 1.0;
         };
+
         let tasks = bag.tasks.len();
         let planned = draft.len().saturating_sub(tasks as usize);
         let most = most_second(tasks, planned, |number| {
@@ -676,6 +677,7 @@ impl<'a> Reckoner<'a> {
             let finish = self.finish(occupied, draft.iter().copied().chain(more), bag.rules.needs);
             finish.is_some_and(|finish| finish <= deadline)
         });
+
         at_most(tasks, 1.0 - first, most)
     }
 

@@ -105,6 +105,7 @@ impl Scheduler {
             .filter(|host| counts(host))
             .count() as u32;
         let widest = ranks.most.unwrap_or(hosts.min(WIDEST)).max(ranks.least);
+
         let said = |fitted: Malleable| {
             // The user's statements hold for this job; runs give the rest.
             let sigma = ranks.sigma.unwrap_or(fitted.speedup.sigma());
@@ -116,6 +117,7 @@ impl Scheduler {
                 speedup: curve.unwrap_or(fitted.speedup),
             }
         };
+
         (fit(&runs, &guess, widest).map(said), runs.len())
     }
 

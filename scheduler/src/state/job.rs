@@ -749,6 +749,7 @@ impl Job {
             .iter()
             .filter_map(|(index, record)| Some((index, single(record)?)))
             .collect();
+
         for (index, number) in singles {
             self.want_copy(
                 index,

@@ -223,6 +223,7 @@ impl OwnerPolicy {
             &self.switch,
         ];
         let turns = latches.into_iter().filter_map(Latch::turns_at);
+
         let watched = Some(self.started + Span::from_secs_f64(self.rules.first_watch_s));
         let edge = self.rules.hours.changes_in(self.hour.1);
         let edge = edge.map(|left| self.hour.0 + left.min(Span::from_secs(60)));
@@ -232,6 +233,7 @@ impl OwnerPolicy {
             watched,
             edge,
         ];
+
         turns
             .chain(more.into_iter().flatten())
             .filter(|at| *at > self.now)

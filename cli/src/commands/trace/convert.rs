@@ -54,6 +54,7 @@ fn write(trace: &Trace, format: TraceFormat, out: &Path) -> Result<(), Failure> 
         )
         .because(why),
     };
+
     match format {
         TraceFormat::Fta => trace.write_fta(out).map_err(unwritable),
         TraceFormat::Avt => trace

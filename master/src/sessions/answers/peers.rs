@@ -136,6 +136,7 @@ impl Asker {
                 on,
             })
             .await?;
+
         let unknown = || {
             let hint = "a user's name is what `deskgrid login` answered there";
             refuse(

@@ -122,6 +122,7 @@ fn exclusion(table: &ComparisonTable) -> Vec<Claim> {
     let half = gains(table, "sdsc", "EXCL-S.5", "PRI-CR");
     let quarter = gains(table, "sdsc", "EXCL-S.25", "EXCL-S.5");
     let one_and_half = gains(table, "sdsc", "EXCL-S1.5", "PRI-CR");
+
     vec![
         Claim {
             claim: "EXCL-S.5 is better than PRI-CR on SDSC, for 100 / 200 / 400 tasks",

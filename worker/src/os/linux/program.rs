@@ -99,6 +99,7 @@ fn has_other_formats() -> bool {
 pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> String {
     let name = &launch.argv[0];
     let there = dir.join(program);
+
     match error.kind() {
         _ if !dir.is_dir() => format!("the attempt's directory {} is not there", dir.display()),
         io::ErrorKind::NotFound if there.exists() => {

@@ -94,6 +94,7 @@ impl X11 {
                 "display :{display} does not let the worker look: {why}"
             ))
         };
+
         let path = self.config.x11_dir.join(format!("X{display}"));
         let socket = match UnixStream::connect(&path) {
             Ok(socket) => socket,
@@ -103,6 +104,7 @@ impl X11 {
             }
             Err(error) => return closed(error.to_string()),
         };
+
         let server = DisplayServer::of(&socket, &self.config.proc_dir);
         let key = self
             .key_files(&server)
