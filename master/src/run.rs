@@ -32,6 +32,9 @@ const GOODBYE: Duration = Duration::from_millis(500);
 /// The minutes between two notes that the master is up (`UpkeepAsk::NoteUp`).
 const UP_MINUTES: u64 = 10;
 
+/// The ports that are tried where the system chooses.
+const PORT_CHOICES: u32 = 8;
+
 /// The state that all sessions share.
 pub(crate) struct SessionContext {
     pub(crate) home: PathBuf,
@@ -173,21 +176,11 @@ async fn begin(
     let away = Away::read(&store, clock, config.renewal_grace.span())?;
 
     let tls = tls::server_config(authority.server()?, &Purpose::ALL.map(Purpose::alpn))?;
-    let endpoint = endpoint::listen(config.listen, tls.clone(), seed)?;
+    let (bound, entrances) = listen(config.listen, tls, seed, files.tunnels).await?;
     let listener = match config.http {
         Some(address) => Some(http::bind(address).await?),
         None => None,
     };
-
-    let bound = endpoint.local_addr().map_err(LinkError::file(
-        "cannot listen on",
-        config.listen.to_string(),
-    ))?;
-    let mut entrances = vec![Entrance {
-        endpoint,
-        tunnels: None,
-    }];
-    entrances.extend(fallback(bound, tls, seed, files.tunnels).await);
 
     let address = config
         .advertise
@@ -294,22 +287,40 @@ async fn farewell(entrances: &[Entrance]) {
     }
 }
 
-/// Listens on the same port on TCP, for peers that UDP does not reach. If that fails the master
-/// goes on: most peers do without.
-async fn fallback(
-    bound: SocketAddr,
+/// Listens on UDP, and on the same port on TCP for peers that UDP does not reach. Without TCP the
+/// master goes on: most peers do without. Where the system chooses the port, it chooses again if
+/// that port is taken on TCP. Returns the address as well.
+async fn listen(
+    address: SocketAddr,
     tls: rustls::ServerConfig,
     seed: [u8; 32],
     limits: TunnelLimits,
-) -> Option<Entrance> {
-    match endpoint::listen_tcp(bound, tls, seed, limits).await {
-        Ok((endpoint, tunnels)) => Some(Entrance {
+) -> Result<(SocketAddr, Vec<Entrance>), MasterError> {
+    let mut choices = if address.port() == 0 { PORT_CHOICES } else { 1 };
+    loop {
+        choices -= 1;
+        let endpoint = endpoint::listen(address, tls.clone(), seed)?;
+        let bound = endpoint
+            .local_addr()
+            .map_err(LinkError::file("cannot listen on", address.to_string()))?;
+        let over_udp = Entrance {
             endpoint,
-            tunnels: Some(Arc::new(tunnels)),
-        }),
-        Err(error) => {
-            tracing::warn!(%error, "whoever cannot use UDP cannot reach this master");
-            None
+            tunnels: None,
+        };
+
+        match endpoint::listen_tcp(bound, tls.clone(), seed, limits).await {
+            Ok((endpoint, tunnels)) => {
+                let over_tcp = Entrance {
+                    endpoint,
+                    tunnels: Some(Arc::new(tunnels)),
+                };
+                return Ok((bound, vec![over_udp, over_tcp]));
+            }
+            Err(_) if choices > 0 => {}
+            Err(error) => {
+                tracing::warn!(%error, "whoever cannot use UDP cannot reach this master");
+                return Ok((bound, vec![over_udp]));
+            }
         }
     }
 }
