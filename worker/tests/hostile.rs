@@ -146,6 +146,17 @@ fn the_documentation_shows_the_table() {
     );
 }
 
+/// Leaves something wherever a task can.
+const LEAVE_TRACES: &str = "for place in /tmp /dev/shm .. /dev / /proc; do echo x > $place/trace; done 2> /dev/null; \
+                            ipcmk -M 1000 > /dev/null 2>&1; setsid sleep 100 > /dev/null 2>&1 & true";
+/// Exits with a number if there is anything of another task's, if something can be changed that is
+/// not the task's, or if what it should have of its own is missing.
+const FIND_TRACES: &str = "exec 2> /dev/null; for place in /tmp /dev/shm .. /dev / /proc; do [ ! -e $place/trace ] || exit 10; done; \
+                           [ $(wc -l < /proc/sysvipc/shm) = 1 ] || exit 11; [ \"$(ls -A ..)\" = \"$(basename $PWD)\" ] || exit 12; \
+                           [ $(ls -d /proc/[0-9]* | wc -l) -le 6 ] && [ $(ls /proc/self/fd | wc -l) -le 4 ] || exit 13; [ \"$(ls /dev/pts)\" = ptmx ] || exit 14; \
+                           for file in /x /dev/x /proc/sys/net/ipv4/ip_forward; do (echo 1 > $file) && exit 15; done; \
+                           echo x > /tmp/x && echo x > /dev/shm/x && true > /dev/null || exit 16";
+
 /// The owner: files, programs and sockets that tasks are to leave alone.
 struct Owner {
     dir: tempfile::TempDir,
@@ -340,7 +351,7 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
     } else {
         Outcome::Succeeded
     };
-    for (argv, network, expected, said) in [
+    let mut tasks = vec![
         (["sh", "-c", share], false, shares, ""),
         (
             ["/bin/sh", "-c", compute],
@@ -349,6 +360,7 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
             "1000\n",
         ),
         (["sh", "-c", "echo out; exit 7"], false, exited(7), "out\n"),
+        (["sh", "-c", "exit 137"], false, exited(137), ""),
         (["sh", "-c", powerless], false, confined, ""),
         (["sh", "-c", well], false, Outcome::Succeeded, "y\n"),
         (
@@ -368,7 +380,13 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
             },
             "",
         ),
-    ] {
+    ];
+    if level >= Confinement::Namespace {
+        tasks.push((["sh", "-c", LEAVE_TRACES], false, Outcome::Succeeded, ""));
+        tasks.push((["sh", "-c", FIND_TRACES], false, Outcome::Succeeded, ""));
+    }
+
+    for (argv, network, expected, said) in tasks {
         index += 1;
         let mut work = sh(index, "");
         let spec = command(&mut work);

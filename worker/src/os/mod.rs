@@ -13,8 +13,8 @@ pub mod windows;
 pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    Accounts, DirWatch, account, awake, boot_id, close_inherited, cores, enlarge, files, is_root,
-    landlock_version, since_boot, spawner_main, this_program, thread_cpu,
+    Accounts, DirWatch, account, awake, boot_id, close_inherited, cores, donor_main, enlarge,
+    files, is_root, landlock_version, since_boot, spawner_main, this_program, thread_cpu,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};

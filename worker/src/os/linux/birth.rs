@@ -18,6 +18,7 @@ use super::confine::{MOST, Mask, Place};
 use super::sys::{ARRANGED, empty_set, handle, positive};
 
 /// The descriptors that a command gets as its standard ones. All are above 3.
+#[derive(Clone, Copy)]
 pub(super) struct Stdio<'a> {
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
@@ -45,6 +46,7 @@ pub(super) struct Cage {
 }
 
 /// A program and everything that its process needs before it.
+#[derive(Clone, Copy)]
 pub(super) struct Birth<'a> {
     pub program: &'a CStr,
     pub argv: &'a [CString],
@@ -56,6 +58,8 @@ pub(super) struct Birth<'a> {
     pub cage: &'a Cage,
     /// The processors that it is bound to.
     pub processors: Option<CpuSet>,
+    /// Whether it runs at the lowest priorities, as commands do.
+    pub lowest: bool,
 }
 
 /// The reason why a program was not reached.
@@ -69,6 +73,18 @@ pub(super) enum NotBorn {
     Cage(io::Error),
     /// The program could not be executed.
     Program(io::Error),
+}
+
+impl NotBorn {
+    /// Returns the error, whatever stage it belongs to.
+    pub(super) fn into_error(self) -> io::Error {
+        match self {
+            Self::Process(error)
+            | Self::Groups(error)
+            | Self::Cage(error)
+            | Self::Program(error) => error,
+        }
+    }
 }
 
 /// The stage of the new process, which tells where an error belongs.
@@ -91,6 +107,7 @@ struct BirthPlan<'a> {
     doors: *const libc::c_int,
     doors_count: usize,
     processors: Option<CpuSet>,
+    lowest: bool,
     account: Option<(u32, u32)>,
     mask: Option<&'a Mask>,
     no_capabilities: bool,
@@ -116,7 +133,7 @@ const ABOVE: libc::c_int = 10;
 const EMPTY: &CStr = c"mode=755,size=64k";
 
 /// Starts a program in a session of its own and in its directory, with every signal as it is by
-/// default, at the lowest processor and IO priority from its first instruction on.
+/// default, if wished at the lowest processor and IO priority from its first instruction on.
 ///
 /// posix_spawn would do for a part of it, but glibc's refuses SCHED_IDLE, and to set it on the
 /// running program would come too late for what that has forked by then.
@@ -148,6 +165,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         doors: doors.as_ptr(),
         doors_count: doors.len(),
         processors: birth.processors,
+        lowest: birth.lowest,
         account: cage.account,
         mask: cage.mask.as_ref(),
         no_capabilities: cage.no_capabilities,
@@ -209,8 +227,10 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
     unsafe {
         let plan = &mut *plan.cast::<BirthPlan<'_>>();
         libc::setsid();
-        lower_session();
-        lower_priorities();
+        if plan.lowest {
+            lower_session();
+            lower_priorities();
+        }
         // A container may forbid it; then it uses any.
         if let Some(set) = &plan.processors {
             let _ = sched_setaffinity(None, set);
@@ -270,7 +290,7 @@ unsafe fn enter_cage(plan: &BirthPlan<'_>) -> bool {
                 && libc::syscall(libc::SYS_setresgid, group, group, group) == 0
                 && libc::syscall(libc::SYS_setresuid, user, user, user) == 0;
             // A container may forbid views of one's own: then the way must be open as it is.
-            if !changed || libc::access(plan.dir, libc::R_OK | libc::W_OK | libc::X_OK) != 0 {
+            if !changed || libc::access(plan.dir, libc::X_OK) != 0 {
                 return false;
             }
         }

@@ -6,21 +6,18 @@ mod bubblewrap;
 mod filter;
 mod landlock;
 mod mask;
+mod view;
 
-use std::ffi::{CStr, CString};
-use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use common::host::Confinement;
-
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::birth::Cage;
 use crate::os::{Confines, Launch};
 pub(super) use filter::Filters;
 pub(super) use mask::{MOST, Mask, Place};
+pub(crate) use view::donor_main;
+pub(super) use view::{View, ViewSpec, Views};
 
 /// Directories of the system that a task may read and execute from, if they exist.
 const SYSTEM: [&str; 9] = [
@@ -37,118 +34,57 @@ const SYSTEM: [&str; 9] = [
 /// Directories that a task may only read.
 const TO_READ: [&str; 3] = ["/etc", "/proc", "/sys"];
 
-/// The confinement of a command, and the program that its process becomes.
-pub(super) struct Wrapped {
-    pub cage: Cage,
-    /// The program that is executed, and (`argv`) its arguments.
-    pub program: CString,
-    pub argv: Vec<CString>,
-    /// The wrapper's status messages, if there is a wrapper.
-    pub word: Option<WrapperStatus>,
-}
-
-/// Prepares the confinement of a command in its directory. The error is for people.
-pub(super) fn wrap(
-    launch: &Launch,
-    filters: &Filters,
-    dir: &Path,
-    program: CString,
-    argv: Vec<CString>,
-) -> Result<Wrapped, String> {
+/// Prepares what the command's own process gives up. In namespaces the rest is decided by where
+/// that process begins: see [`super::inside`]. The error is for people.
+pub(super) fn cage(launch: &Launch, filters: &Filters, dir: &Path) -> Result<Cage, String> {
     let confines = &launch.confines;
-    let network = confines.network;
-    let bare = |cage: Cage, program, argv| {
-        Ok(Wrapped {
-            cage,
-            program,
-            argv,
-            word: None,
-        })
-    };
-
+    let account = confines.account;
     match confines.level {
-        Confinement::Process => bare(as_account(confines, dir, Cage::default())?, program, argv),
+        Confinement::Process => as_account(account, &confines.readable, dir, Cage::default()),
         Confinement::Landlock => {
-            let rules = landlock::rules(confines, dir)?;
-            let filter = filters.of(network, false).to_vec();
             let cage = Cage {
-                rules: Some(rules),
-                filter,
+                rules: Some(landlock::rules(confines, dir)?),
+                filter: filters.of(confines.network, false).to_vec(),
                 ..strict()
             };
-            bare(as_account(confines, dir, cage)?, program, argv)
+            as_account(account, &confines.readable, dir, cage)
+        }
+        Confinement::Account if account.is_none() => {
+            Err("this worker has no account for tasks".to_owned())
         }
         Confinement::Namespace | Confinement::Account => {
-            if confines.level == Confinement::Account && confines.account.is_none() {
-                return Err("this worker has no account for tasks".to_owned());
+            let filter = filters.of(confines.network, true).to_vec();
+            if filter.is_empty() {
+                let why = "its filter could not be compiled for this kind of processor";
+                return Err(why.to_owned());
             }
-            in_namespaces(launch, filters, dir, &program, argv)
+            Ok(Cage {
+                filter,
+                no_capabilities: true,
+                ..strict()
+            })
         }
     }
-}
-
-fn in_namespaces(
-    launch: &Launch,
-    filters: &Filters,
-    dir: &Path,
-    program: &CStr,
-    argv: Vec<CString>,
-) -> Result<Wrapped, String> {
-    let confines = &launch.confines;
-    let bwrap = bubblewrap::find().ok_or("bubblewrap (`bwrap`) is not installed on this host")?;
-    let unpassed = |error: std::io::Error| format!("its filter cannot be passed on: {error}");
-    let filter = filter::to_file(filters.of(confines.network, true)).map_err(unpassed)?;
-    let (word, said) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
-        .map_err(|error| unpassed(error.into()))?;
-    let zero = |_| "a path has a zero byte".to_owned();
-    let argv =
-        bubblewrap::argv(confines, launch.limits.memory, dir, program, argv).map_err(zero)?;
-
-    // bubblewrap gives up its capabilities itself, after it has used them.
-    let cage = Cage {
-        passed: vec![filter, said],
-        no_capabilities: false,
-        ..strict()
-    };
-    let program = CString::new(bwrap.as_os_str().as_bytes()).map_err(zero)?;
-
-    Ok(Wrapped {
-        cage: as_account(confines, dir, cage)?,
-        program,
-        argv,
-        word: Some(WrapperStatus(word)),
-    })
 }
 
 /// Adds the account that tasks have on this host, if they have one.
-fn as_account(confines: &Confines, dir: &Path, cage: Cage) -> Result<Cage, String> {
-    let Some(account) = confines.account else {
+fn as_account(
+    account: Option<(u32, u32)>,
+    readable: &[String],
+    dir: &Path,
+    cage: Cage,
+) -> Result<Cage, String> {
+    if account.is_none() {
         return Ok(cage);
-    };
-    let mask = Mask::prepare(dir, &confines.readable);
-    let mask = mask.map_err(|error| {
+    }
+    let mask = Mask::prepare(dir, readable).map_err(|error| {
         format!("the way to its directory cannot be opened to its account: {error}")
     })?;
     Ok(Cage {
-        account: Some(account),
+        account,
         mask: Some(mask),
         ..cage
     })
-}
-
-/// The status messages of a wrapper. They alone tell an exit code of the wrapper's own from the
-/// command's.
-#[derive(Debug)]
-pub(super) struct WrapperStatus(OwnedFd);
-
-impl WrapperStatus {
-    /// Whether the command was started, according to a wrapper that has ended by itself.
-    pub(super) fn started(self) -> bool {
-        let mut said = Vec::new();
-        // Where nothing more comes, what has come is all.
-        let _ = std::fs::File::from(self.0).read_to_end(&mut said);
-        String::from_utf8_lossy(&said).contains(bubblewrap::STARTED)
-    }
 }
 
 /// Whether tasks with this confinement can see this file, and may execute it as far as the

@@ -15,11 +15,11 @@ use common::wire::frame;
 use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 
 use super::cgroup::Room;
-use super::confine::Filters;
+use super::confine::{Filters, View};
 use super::spawner::Wires;
-use super::start::Started;
+use super::start::{InitMeans, Started};
 use super::sys::{self, Reap};
-use super::{THAW, order_of, program, start, tree};
+use super::{THAW, order_of, start, tree};
 use crate::os::{Launch, ProcessOrder, ProcessStatus, WatcherReport};
 
 /// The time that killed processes may take to end before they are looked for again.
@@ -27,15 +27,21 @@ const DYING: Duration = Duration::from_millis(20);
 /// The first and the longest pause between looks at a control group that is being frozen.
 const SETTLE: Duration = Duration::from_micros(200);
 const SETTLE_MOST: Duration = Duration::from_millis(10);
-/// The status of a wrapper that could not start the command.
-const WRAPPER_FAILED: ProcessStatus = ProcessStatus::Exited(1);
 /// The longest launch message, in bytes: what the wire allows for a command, and room for the
 /// environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
 
-/// Runs the init. `room` are the attempt's control groups, if it has some.
-pub(super) fn run(wires: Wires, room: Option<Room>, filters: &Filters, null: &File) -> ! {
-    let code = if watch_over(wires, room.unwrap_or_default(), filters, null).is_ok() {
+/// Runs the init. `room` are the attempt's control groups, if it has some, and `view` the view of
+/// the file system that it joins at the levels with namespaces, or why there is none.
+pub(super) fn run(
+    wires: Wires,
+    room: Option<Room>,
+    view: Option<Result<View, String>>,
+    filters: &Filters,
+    null: &File,
+) -> ! {
+    let room = room.unwrap_or_default();
+    let code = if watch_over(wires, room, view, filters, null).is_ok() {
         0
     } else {
         1
@@ -53,7 +59,13 @@ pub(super) fn refuse(wires: Wires, error: &io::Error) {
     );
 }
 
-fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> io::Result<()> {
+fn watch_over(
+    wires: Wires,
+    mut room: Room,
+    view: Option<Result<View, String>>,
+    filters: &Filters,
+    null: &File,
+) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     // The worker learns of the spawner's death by this socket's end: no init may hold it.
     rustix::stdio::dup2_stdin(null)?;
@@ -62,51 +74,48 @@ fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> i
     let launch = read_launch(&mut control)?;
     let starved = room.kills_for_memory();
 
-    match start::start(
-        &launch,
-        &mut room,
+    let means = InitMeans {
         filters,
-        &wires.stdout,
-        &wires.stderr,
+        view,
         null,
-    ) {
-        Err(why) => send(&mut control, &WatcherReport::NotStarted(why)),
-        Ok(Started { main, word }) => {
-            drop((wires.stdout, wires.stderr));
-            let wrapped = word.is_some();
-            let Some(status) = Tree {
-                main,
-                wrapped,
-                room: &room,
-                rest: Rest::Awake,
-            }
-            .attend(&mut control)?
-            else {
-                return Ok(());
-            };
-            if status == WRAPPER_FAILED && word.is_some_and(|word| !word.started()) {
-                return send(
-                    &mut control,
-                    &WatcherReport::NotStarted(program::out_of_sight(&launch)),
-                );
-            }
+        control: control.as_fd(),
+        stdout: &wires.stdout,
+        stderr: &wires.stderr,
+    };
+    let started = start::start(&launch, &mut room, &means);
+    // A view that is held keeps what it shows from being ejected.
+    drop(means);
 
-            let starved = room.kills_for_memory() > starved && status != ProcessStatus::Exited(0);
-            let over = launch.limits.memory.filter(|_| starved);
-            let over = over.map(|limit| {
-                format!("it wanted more memory than the {limit} bytes that a task has here")
-            });
+    let Started { main, first } = match started {
+        Err(why) => return send(&mut control, &WatcherReport::NotStarted(why)),
+        Ok(started) => started,
+    };
+    drop((wires.stdout, wires.stderr));
+    let tree = Tree {
+        main,
+        room: &room,
+        rest: Rest::Awake,
+    };
+    let Some(status) = tree.attend(&mut control)? else {
+        return Ok(());
+    };
+    let status = match first {
+        Some(first) => first.ended().unwrap_or(status),
+        None => status,
+    };
 
-            send(
-                &mut control,
-                &WatcherReport::Ended {
-                    status,
-                    cpu: sys::children_cpu().into(),
-                    over,
-                },
-            )
-        }
-    }
+    let starved = room.kills_for_memory() > starved && status != ProcessStatus::Exited(0);
+    let over = launch.limits.memory.filter(|_| starved);
+    let over = over
+        .map(|limit| format!("it wanted more memory than the {limit} bytes that a task has here"));
+    send(
+        &mut control,
+        &WatcherReport::Ended {
+            status,
+            cpu: sys::children_cpu().into(),
+            over,
+        },
+    )
 }
 
 fn read_launch(control: &mut UnixStream) -> io::Result<Launch> {
@@ -129,8 +138,6 @@ fn send(control: &mut UnixStream, report: &WatcherReport) -> io::Result<()> {
 /// The attempt's processes.
 struct Tree<'a> {
     main: Pid,
-    /// Whether the main process only passes on how the command ends.
-    wrapped: bool,
     room: &'a Room,
     rest: Rest,
 }
@@ -158,11 +165,7 @@ impl Tree<'_> {
 
             if let Some(status) = ended {
                 self.end();
-                return Ok(Some(if self.wrapped {
-                    status.unwrapped()
-                } else {
-                    status
-                }));
+                return Ok(Some(status));
             }
 
             let pause = if let Rest::Settling(pause) = self.rest {
@@ -210,14 +213,12 @@ impl Tree<'_> {
             })
     }
 
-    /// Asks every process to end. A wrapper is spared: it ends by itself when the command has
-    /// ended.
+    /// Asks every process to end. Those that arrange the command's namespaces pay no attention.
     fn terminate(&self) {
-        let spared = self.wrapped.then_some(self.main);
         if self.room.freezes() {
-            self.room.signal(Signal::TERM, spared);
+            self.room.signal(Signal::TERM);
         } else {
-            tree::signal(Signal::TERM, spared);
+            tree::signal(Signal::TERM);
         }
     }
 
@@ -261,7 +262,7 @@ impl Tree<'_> {
         if self.room.freezes() {
             self.room.thaw();
         } else {
-            tree::signal(THAW, None);
+            tree::signal(THAW);
         }
     }
 
@@ -287,21 +288,6 @@ impl Tree<'_> {
 
         if self.rest != Rest::Awake {
             self.room.thaw();
-        }
-    }
-}
-
-impl ProcessStatus {
-    /// Translates a shell's exit code for a program ended by a signal into that signal.
-    fn unwrapped(self) -> Self {
-        /// The number that is added to that of the signal, and the largest number of a signal.
-        const BASE: i32 = 128;
-        const MOST: i32 = 64;
-        match self {
-            ProcessStatus::Exited(code) if (BASE + 1..=BASE + MOST).contains(&code) => {
-                ProcessStatus::Signalled(code - BASE)
-            }
-            status => status,
         }
     }
 }

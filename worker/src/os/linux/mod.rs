@@ -10,6 +10,7 @@ mod cgroup;
 mod confine;
 pub(crate) mod files;
 mod init;
+mod inside;
 mod load;
 mod processors;
 mod program;
@@ -21,7 +22,7 @@ mod watch;
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ use tokio::net::unix::pipe;
 
 use super::{Launch, ProcessOrder, WatcherReport};
 pub use cgroup::{Grounds, Survey};
+pub(crate) use confine::donor_main;
 pub(crate) use load::Accounts;
 pub(crate) use processors::cores;
 pub(crate) use spawner::spawner_main;
@@ -124,8 +126,10 @@ impl Launcher {
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
 
-        let ((stdout, out), (stderr, err)) = (output(keep_stdout)?, output(keep_stderr)?);
-        self.pass(&[theirs.as_fd(), out.as_fd(), err.as_fd()])?;
+        let (stdout, out) = output(keep_stdout)?;
+        let (stderr, err) = output(keep_stderr)?;
+        let message = spawner::message(spawner::ATTEMPT, &confine::ViewSpec::of(launch))?;
+        self.pass(&[theirs.as_fd(), out.as_fd(), err.as_fd()], &message)?;
 
         let mut process = Process {
             control: UnixStream::from_std(ours)?,
@@ -150,9 +154,9 @@ impl Launcher {
         }
     }
 
-    fn pass(&self, fds: &[std::os::fd::BorrowedFd<'_>; 3]) -> io::Result<()> {
+    fn pass(&self, fds: &[BorrowedFd<'_>; 3], message: &[u8]) -> io::Result<()> {
         let mut spawner = self.spawner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Err(error) = spawner.pass(fds) else {
+        let Err(error) = spawner.pass(fds, message) else {
             return Ok(());
         };
 
@@ -160,7 +164,7 @@ impl Launcher {
         let farewell = spawner.farewell.take();
         *spawner = Spawner::start(&self.program, &self.grounds)?;
         spawner.keep_farewell(farewell)?;
-        spawner.pass(fds)
+        spawner.pass(fds, message)
     }
 }
 
@@ -203,26 +207,23 @@ impl Spawner {
     }
 
     fn keep_farewell(&mut self, farewell: Option<Farewell>) -> io::Result<()> {
-        let mut bytes = postcard::to_extend(&farewell, vec![spawner::FAREWELL, 0, 0])
-            .map_err(io::Error::other)?;
+        let message = spawner::message(spawner::FAREWELL, &farewell)?;
         self.farewell = farewell;
-
-        let length = u16::try_from(bytes.len() - spawner::HEAD).map_err(io::Error::other)?;
-        bytes[1..spawner::HEAD].copy_from_slice(&length.to_le_bytes());
-        io::Write::write_all(&mut &self.socket, &bytes)
+        io::Write::write_all(&mut &self.socket, &message)
     }
 
-    fn pass(&self, fds: &[std::os::fd::BorrowedFd<'_>; 3]) -> io::Result<()> {
+    /// Sends a message, and the descriptors with its first byte.
+    fn pass(&self, fds: &[BorrowedFd<'_>; 3], message: &[u8]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
-        sendmsg(
+        let sent = sendmsg(
             &self.socket,
-            &[IoSlice::new(&[spawner::ATTEMPT])],
+            &[IoSlice::new(message)],
             &mut ancillary,
             SendFlags::NOSIGNAL,
         )?;
-        Ok(())
+        io::Write::write_all(&mut &self.socket, &message[sent..])
     }
 }
 

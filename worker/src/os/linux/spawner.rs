@@ -1,9 +1,10 @@
 //! The spawner: a small process that the worker starts once, while it is small itself, and that
 //! forks one watching process ([`super::init`]) for each attempt, so that a big worker never forks.
 //!
-//! It never sees what an attempt does: it passes three descriptors on. It is the subreaper above
-//! the watching processes, and kills what they would leave behind if one of them were killed. When
-//! the worker dies, it tells the master.
+//! It never sees what an attempt does: it passes three descriptors on, and keeps the views of the
+//! file system that attempts may share. It is the subreaper above the watching processes, and kills
+//! what they would leave behind if one of them were killed. When the worker dies, it tells the
+//! master.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,9 +20,10 @@ use rustix::process::{
 };
 
 use link::Farewell;
+use serde::Serialize;
 
 use super::cgroup::{Grounds, Pool};
-use super::confine::Filters;
+use super::confine::{Filters, ViewSpec, Views};
 use super::sys::{self, Fork, Reap};
 use super::{init, tree};
 use crate::os::ProcessStatus;
@@ -33,17 +35,28 @@ pub(super) struct Wires {
     pub stderr: OwnedFd,
 }
 
-/// The first byte of a message with the descriptors of an attempt.
+/// The first byte of a message with the descriptors of an attempt, and the view that it needs
+/// (`Option<ViewSpec>`).
 pub(super) const ATTEMPT: u8 = b'A';
-/// The first byte of a message with a farewell (`Option<Farewell>`, postcard). Two bytes with its
-/// length follow, little endian.
+/// The first byte of a message with a farewell (`Option<Farewell>`).
 pub(super) const FAREWELL: u8 = b'F';
-/// The bytes before a farewell.
-pub(super) const HEAD: usize = 3;
+/// The bytes of a message before its content, which is postcard: the first one, and the content's
+/// length, little endian.
+pub(super) const HEAD: usize = 5;
 /// The tries to send a farewell, and the pause between them: the dead worker's port is free once
 /// the system has closed all that it had open.
 const FAREWELL_TRIES: u32 = 500;
 const FAREWELL_PAUSE: Duration = Duration::from_millis(2);
+
+/// Returns a message to the spawner.
+pub(super) fn message(first: u8, content: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![first];
+    bytes.resize(HEAD, 0);
+    let mut bytes = postcard::to_extend(content, bytes).map_err(io::Error::other)?;
+    let length = u32::try_from(bytes.len() - HEAD).map_err(io::Error::other)?;
+    bytes[1..HEAD].copy_from_slice(&length.to_le_bytes());
+    Ok(bytes)
+}
 
 /// The time that killed orphans may take to end before they are looked for again.
 const ORPHANS: Duration = Duration::from_millis(20);
@@ -79,6 +92,7 @@ pub(crate) fn spawner_main() -> i32 {
     let mut state = Inits {
         rooms,
         filters,
+        views: Views::default(),
         running: BTreeMap::new(),
         farewell: None,
     };
@@ -101,6 +115,7 @@ pub(crate) fn spawner_main() -> i32 {
 struct Inits {
     rooms: Pool,
     filters: Filters,
+    views: Views,
     /// The room number, if there is one, by process id.
     running: BTreeMap<i32, Option<u32>>,
     /// Sent if the worker dies.
@@ -120,17 +135,22 @@ fn send_farewell(farewell: &Farewell) {
 
 /// A message of the worker.
 enum Order {
-    Start(Wires),
+    Start(Wires, Option<ViewSpec>),
     Farewell(Option<Farewell>),
 }
 
 impl Inits {
-    /// Forks an init for an attempt.
-    fn begin(&mut self, wires: Wires, null: &File) {
+    /// Forks an init for an attempt that needs this view.
+    fn begin(&mut self, wires: Wires, spec: Option<ViewSpec>, null: &File) {
+        let prepared = spec.map(|spec| self.views.prepare(&spec).map(|()| spec));
         let (number, room) = self.rooms.take().unzip();
         match sys::fork() {
             Ok(Fork::Parent(pid)) => drop(self.running.insert(pid.as_raw_nonzero().get(), number)),
-            Ok(Fork::Child) => init::run(wires, room, &self.filters, null),
+            Ok(Fork::Child) => {
+                let views = std::mem::take(&mut self.views);
+                let view = prepared.and_then(|spec| spec.map(|spec| views.take(&spec)).transpose());
+                init::run(wires, room, view, &self.filters, null)
+            }
             Err(error) => {
                 number
                     .into_iter()
@@ -161,9 +181,9 @@ impl Inits {
 
 /// Waits for one event and handles it; returns false once the worker is gone.
 fn serve_one(null: &File, inits: &mut Inits) -> bool {
-    if sys::wait_for(Some(io::stdin().as_fd()), None) {
+    if sys::wait_for(Some(io::stdin().as_fd()), inits.views.expires_in()) {
         match receive() {
-            Ok(Some(Order::Start(wires))) => inits.begin(wires, null),
+            Ok(Some(Order::Start(wires, spec))) => inits.begin(wires, spec, null),
             Ok(Some(Order::Farewell(farewell))) => inits.farewell = farewell,
             Ok(None) => return false,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -171,6 +191,7 @@ fn serve_one(null: &File, inits: &mut Inits) -> bool {
         }
     }
 
+    inits.views.expire();
     let mut orphans = false;
     while let Reap::Child(child) = sys::reap() {
         orphans |= inits.ended(child.pid, child.status);
@@ -212,8 +233,10 @@ fn receive() -> io::Result<Option<Order>> {
     if got.bytes == 0 {
         return Ok(None);
     }
+    let content = receive_content()?;
     if byte == [FAREWELL] {
-        return receive_farewell().map(Order::Farewell).map(Some);
+        let farewell = postcard::from_bytes(&content).map_err(io::Error::other)?;
+        return Ok(Some(Order::Farewell(farewell)));
     }
 
     let fds: Vec<OwnedFd> = ancillary
@@ -233,20 +256,22 @@ fn receive() -> io::Result<Option<Order>> {
             format!("{} descriptors instead of 3", fds.len()),
         )
     })?;
-    Ok(Some(Order::Start(Wires {
+    let wires = Wires {
         control,
         stdout,
         stderr,
-    })))
+    };
+    let spec = postcard::from_bytes(&content).map_err(io::Error::other)?;
+    Ok(Some(Order::Start(wires, spec)))
 }
 
-/// Receives the rest of a farewell.
-fn receive_farewell() -> io::Result<Option<Farewell>> {
+/// Receives what follows a message's first byte.
+fn receive_content() -> io::Result<Vec<u8>> {
     let mut length = [0; HEAD - 1];
     read_exact(&mut length)?;
-    let mut bytes = vec![0; usize::from(u16::from_le_bytes(length))];
+    let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
     read_exact(&mut bytes)?;
-    postcard::from_bytes(&bytes).map_err(io::Error::other)
+    Ok(bytes)
 }
 
 /// Fills the buffer from the socket. The library's standard input would read ahead, beyond

@@ -1,6 +1,6 @@
 //! The start of an attempt's command: its limits, and the reason if it does not start.
 //! [`super::program`] finds the program, [`super::confine`] prepares its confinement, and
-//! [`super::birth`] makes the process.
+//! [`super::birth`] makes the process, where it has namespaces of its own in [`super::inside`].
 
 use std::ffi::CString;
 use std::fs::File;
@@ -13,9 +13,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use rustix::process::{Gid, Pid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 
+use common::host::Confinement;
+
 use super::birth::{Birth, NotBorn, Stdio, spawn};
 use super::cgroup::Room;
-use super::confine::{Filters, Wrapped, WrapperStatus, wrap};
+use super::confine::{Filters, View, ViewSpec, cage};
+use super::inside::{FirstProcess, Inside};
 use super::processors::set_of;
 use super::program;
 use crate::os::{AttemptLimits, Launch};
@@ -23,8 +26,19 @@ use crate::os::{AttemptLimits, Launch};
 /// A command that was started.
 pub(super) struct Started {
     pub main: Pid,
-    /// The status messages of the wrapper, if the main process is one.
-    pub word: Option<WrapperStatus>,
+    /// The reports about the command, if the main process is only its entrance to namespaces.
+    pub first: Option<FirstProcess>,
+}
+
+/// The means of an init to start a command.
+pub(super) struct InitMeans<'a> {
+    pub filters: &'a Filters,
+    /// The view to be joined, or why there is none; nothing at levels without.
+    pub view: Option<Result<View, String>>,
+    pub null: &'a File,
+    pub control: BorrowedFd<'a>,
+    pub stdout: &'a OwnedFd,
+    pub stderr: &'a OwnedFd,
 }
 
 /// Starts the command in its room, at the lowest priorities. Where it cannot enter the room, it
@@ -32,10 +46,7 @@ pub(super) struct Started {
 pub(super) fn start(
     launch: &Launch,
     room: &mut Room,
-    filters: &Filters,
-    stdout: &OwnedFd,
-    stderr: &OwnedFd,
-    null: &File,
+    means: &InitMeans<'_>,
 ) -> Result<Started, String> {
     let dir = PathBuf::from(&launch.dir);
     let program = program::find(launch, &dir)?;
@@ -64,35 +75,31 @@ pub(super) fn start(
                 .map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?,
         ),
     };
-    let stdin: BorrowedFd<'_> = input.as_ref().map_or(null.as_fd(), AsFd::as_fd);
-    let Wrapped {
-        cage,
-        program: wrapped,
-        argv,
-        word,
-    } = wrap(launch, filters, &dir, path, argv)?;
+    let stdin: BorrowedFd<'_> = input.as_ref().map_or(means.null.as_fd(), AsFd::as_fd);
+    let cage = cage(launch, means.filters, &dir)?;
 
-    if word.is_some() {
+    if launch.confines.level >= Confinement::Namespace {
         program::check(&program, &dir, &launch.confines)
             .map_err(|e| program::why_not(launch, &dir, &program, &e))?;
     }
 
-    if let Some((user, group)) = cage.account {
+    let account = launch.confines.account;
+    if let Some((user, group)) = account {
         hand_over(&dir, user, group)
             .map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
-        [stdout, stderr]
+        [means.stdout, means.stderr]
             .into_iter()
             .for_each(|pipe| hand_over_pipe(pipe, user, group));
     }
 
-    let doors = enter(room, launch, cage.account.is_some())?;
+    let doors = enter(room, launch, account.is_some())?;
     let stdio = Stdio {
         stdin,
-        stdout: stdout.as_fd(),
-        stderr: stderr.as_fd(),
+        stdout: means.stdout.as_fd(),
+        stderr: means.stderr.as_fd(),
     };
     let birth = Birth {
-        program: &wrapped,
+        program: &path,
         argv: &argv,
         env: &env,
         dir: &at,
@@ -100,23 +107,24 @@ pub(super) fn start(
         doors: &doors,
         cage: &cage,
         processors: set_of(&launch.processors),
+        lowest: true,
     };
-    let born = match spawn(&birth) {
+    let born = match bear(launch, means, &birth)? {
         Err(NotBorn::Groups(_)) => {
             *room = Room::default();
-            limit(launch.limits, true, cage.account.is_some())?;
-            spawn(&Birth {
+            limit(launch.limits, true, account.is_some())?;
+            let birth = Birth {
                 doors: &[],
                 ..birth
-            })
+            };
+            bear(launch, means, &birth)?
         }
         born => born,
     };
 
-    let started = born.map(|main| Started { main, word });
-    started.map_err(|not| match not {
+    born.map_err(|not| match not {
         NotBorn::Program(error) => program::why_not(launch, &dir, &program, &error),
-        NotBorn::Cage(error) if error.kind() == io::ErrorKind::PermissionDenied && cage.account.is_some() => format!(
+        NotBorn::Cage(error) if error.kind() == io::ErrorKind::PermissionDenied && account.is_some() => format!(
             "the account of tasks cannot reach {}, and this system lets the worker open no way there: {error}; start the \
              worker with a directory that other accounts may pass, such as --state-dir /var/lib/deskgrid",
             dir.display()
@@ -124,6 +132,28 @@ pub(super) fn start(
         NotBorn::Cage(error) => format!("it cannot be confined at the level `{}`: {error}", launch.confines.level),
         NotBorn::Process(error) | NotBorn::Groups(error) => format!("this host has no process for it: {error}"),
     })
+}
+
+/// Starts the command's process, in namespaces of its own if there is a view to join.
+fn bear(
+    launch: &Launch,
+    means: &InitMeans<'_>,
+    birth: &Birth<'_>,
+) -> Result<Result<Started, NotBorn>, String> {
+    let (Some(view), Some(spec)) = (&means.view, ViewSpec::of(launch)) else {
+        return Ok(spawn(birth).map(|main| Started { main, first: None }));
+    };
+    let inside = Inside {
+        launch,
+        spec: &spec,
+        view: view.as_ref().map_err(Clone::clone)?,
+        control: means.control,
+    };
+    let started = |(main, first)| Started {
+        main,
+        first: Some(first),
+    };
+    Ok(inside.start(birth).map(started))
 }
 
 /// Sets the limits, in the room as far as it has them; gives the doors to the room.

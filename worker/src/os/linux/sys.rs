@@ -1,15 +1,19 @@
 //! The few system calls that neither std nor rustix offers, each behind a safe function: fork of a
-//! single-threaded process, reaping, and waiting for a child or a descriptor. How a program is
-//! started is in [`super::birth`].
+//! single-threaded process, reaping, waiting for a child or a descriptor, and what namespaces need.
+//! How a program is started is in [`super::birth`].
 #![allow(unsafe_code)] // Thin wrappers over libc; every block says why it is sound.
 
+use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
 use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
 
 use crate::os::ProcessStatus;
 
@@ -185,4 +189,66 @@ pub(super) fn landlock_version() -> u32 {
     let version =
         unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) };
     u32::try_from(version).unwrap_or(0)
+}
+
+/// Ends a forked process, and runs nothing that its parent has arranged for its own end.
+pub(super) fn exit(code: i32) -> ! {
+    // SAFETY: ends this process; memory and files are the kernel's to clean up.
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes a descriptor in a forked process whose parent keeps it open. Nobody may use it here
+/// afterwards: the process must end by [`exit`].
+pub(super) fn close(fd: BorrowedFd<'_>) {
+    // SAFETY: the owner of the descriptor is the parent's; its copy here is never used or dropped.
+    unsafe { libc::close(fd.as_raw_fd()) };
+}
+
+/// Gives the calling process, or its future children, namespaces of their own.
+pub(super) fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
+    // SAFETY: a process of one thread, and the table of descriptors is not among what it leaves.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// Returns the user namespace to which a namespace belongs.
+pub(super) fn owner_of(namespace: &OwnedFd) -> io::Result<OwnedFd> {
+    /// `NS_GET_USERNS`.
+    const GET_OWNER: libc::c_ulong = 0xb701;
+    // SAFETY: the call takes no argument, and makes a descriptor that belongs to nobody else.
+    unsafe {
+        let fd = libc::ioctl(namespace.as_raw_fd(), GET_OWNER as _);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Makes a mount, with all below it, read-only: at this path, or that of the descriptor if the path
+/// is empty.
+pub(super) fn set_read_only(fd: impl AsFd, path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let change = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+
+    // SAFETY: the path and the change are locals, and the size is the change's.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            fd.as_fd().as_raw_fd(),
+            path.as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const change,
+            size_of_val(&change),
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -143,16 +143,13 @@ pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
     }
 }
 
-/// Sends a signal to every process below this one but one.
-pub(super) fn signal(signal: Signal, spared: Option<Pid>) {
-    signal_all(signal, members(&|_| false), spared);
+/// Sends a signal to every process below this one.
+pub(super) fn signal(signal: Signal) {
+    signal_all(signal, members(&|_| false));
 }
 
-fn signal_all(signal: Signal, members: Vec<Member>, spared: Option<Pid>) {
-    for member in members
-        .into_iter()
-        .filter(|m| !m.ended() && Some(m.pid) != spared)
-    {
+fn signal_all(signal: Signal, members: Vec<Member>) {
+    for member in members.into_iter().filter(|m| !m.ended()) {
         let _ = kill_process(member.pid, signal);
     }
 }
@@ -161,5 +158,5 @@ fn signal_all(signal: Signal, members: Vec<Member>, spared: Option<Pid>) {
 /// meanwhile.
 pub(super) fn kill(spared: &dyn Fn(Pid) -> bool) {
     freeze(spared);
-    signal_all(Signal::KILL, members(spared), None);
+    signal_all(Signal::KILL, members(spared));
 }

@@ -200,14 +200,9 @@ impl Room {
         self.freezer.as_ref().is_some_and(ControlGroup::is_frozen)
     }
 
-    /// Sends a signal to every process in it but `spared`.
-    pub(in super::super) fn signal(&self, signal: Signal, spared: Option<Pid>) {
-        for pid in self
-            .freezer
-            .iter()
-            .flat_map(ControlGroup::members)
-            .filter(|pid| Some(*pid) != spared)
-        {
+    /// Sends a signal to every process in it.
+    pub(in super::super) fn signal(&self, signal: Signal) {
+        for pid in self.freezer.iter().flat_map(ControlGroup::members) {
             let _ = kill_process(pid, signal);
         }
     }

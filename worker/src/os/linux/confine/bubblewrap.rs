@@ -1,12 +1,12 @@
-//! The command line of bubblewrap, which gives a task its view of the system.
+//! The command line of bubblewrap, which makes the view of the file system that tasks in namespaces
+//! have.
 
-use std::ffi::{CStr, CString, NulError, OsStr, OsString};
+use std::ffi::{CString, NulError, OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use super::SYSTEM;
-use crate::os::Confines;
+use super::{SYSTEM, ViewSpec};
 
 /// The paths where bubblewrap is installed; no `PATH` decides that.
 const PLACES: [&str; 5] = [
@@ -18,66 +18,34 @@ const PLACES: [&str; 5] = [
 ];
 /// The directory needed to resolve names of hosts where the network is allowed, beside `/etc`.
 const RESOLVER: &str = "/run/systemd/resolve";
-/// The text on its descriptor 4 when a command that was started has ended.
-pub(super) const STARTED: &str = "\"exit-code\"";
-/// The arguments for every task; the filter of system calls is descriptor 3.
-const ALWAYS: [&str; 14] = [
+/// The first arguments. A `/proc` can be mounted only in a process namespace of one's own.
+const ALWAYS: [&str; 6] = [
     "bwrap",
     "--unshare-user",
     "--unshare-pid",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--unshare-cgroup-try",
     "--die-with-parent",
     "--cap-drop",
     "ALL",
-    "--seccomp",
-    "3",
-    "--json-status-fd",
-    "4",
-    "--",
 ];
-/// Kernel settings that a task could change if its account may: it sees them read-only.
-const SETTINGS: &str = "/proc/sys";
 
 /// Returns the path of `bwrap`, if it is installed.
 pub(super) fn find() -> Option<PathBuf> {
     PLACES.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// Returns the arguments with which bubblewrap runs `program` with `argv` in `dir`. Its `/tmp` and
-/// `/dev/shm` may hold `memory` bytes each.
-pub(super) fn argv(
-    confines: &Confines,
-    memory: Option<u64>,
-    dir: &Path,
-    program: &CStr,
-    argv: Vec<CString>,
-) -> Result<Vec<CString>, NulError> {
-    let view = FileSystemView::default()
-        .system(confines, memory)
-        .own(dir, &confines.shown);
-    let end = ALWAYS.len() - 1;
-    let always = ALWAYS.map(OsString::from);
-    let net = (!confines.network).then(|| OsString::from("--unshare-net"));
-    let before = always[..end]
-        .iter()
-        .cloned()
-        .chain(net)
+/// Returns the arguments with which bubblewrap makes the view and runs the command in it.
+pub(super) fn argv(spec: &ViewSpec, command: [&str; 2]) -> Result<Vec<CString>, NulError> {
+    let view = FileSystemView::default().system(spec).shown(spec);
+    let before = ALWAYS.into_iter().map(OsString::from);
+    let after = ["--"].into_iter().chain(command).map(OsString::from);
+    before
         .chain(view.0)
-        .chain([always[end].clone()]);
-    let before = before
+        .chain(after)
         .map(|arg| CString::new(arg.into_vec()))
-        .collect::<Result<Vec<_>, _>>()?;
-
-    Ok(before
-        .into_iter()
-        .chain([program.to_owned()])
-        .chain(argv.into_iter().skip(1))
-        .collect())
+        .collect()
 }
 
-/// The file system as a task sees it, as arguments.
+/// The file system as tasks see it, as arguments.
 #[derive(Debug, Default)]
 struct FileSystemView(Vec<OsString>);
 
@@ -92,8 +60,9 @@ impl FileSystemView {
         self.add(["--ro-bind-try".as_ref(), path.as_os_str(), path.as_os_str()])
     }
 
-    /// Shows the system's directories.
-    fn system(self, confines: &Confines, memory: Option<u64>) -> Self {
+    /// Shows the system's directories. What is each task's own is mounted later over `/proc`,
+    /// `/tmp`, `/dev/pts` and `/dev/shm`.
+    fn system(self, spec: &ViewSpec) -> Self {
         let mut view = self;
         for path in SYSTEM.map(Path::new) {
             // On most systems `/bin` and its like are links into `/usr`.
@@ -108,42 +77,23 @@ impl FileSystemView {
         view = ["/etc", "/sys"]
             .into_iter()
             .fold(view, |view, path| view.read_only(Path::new(path)));
-        view = view
-            .add(["--proc", "/proc"].map(OsStr::new))
-            .read_only(Path::new(SETTINGS));
-        view = view.add(["--dev", "/dev"].map(OsStr::new));
-        view = ["/dev/shm", "/tmp"]
-            .into_iter()
-            .fold(view, |view, path| view.memory(path, memory));
-        if confines.network {
+        view = view.add(["--proc", "/proc", "--dev", "/dev", "--dir", "/tmp"].map(OsStr::new));
+        if spec.network {
             view = view.read_only(Path::new(RESOLVER));
         }
+        view
+    }
 
-        confines
+    /// Shows the directories from which tasks take their own, and what they may read.
+    fn shown(self, spec: &ViewSpec) -> Self {
+        let view = spec.sources.iter().fold(self, |view, source| {
+            view.add(["--bind".as_ref(), source, source])
+        });
+        let view = spec
             .readable
             .iter()
-            .fold(view, |view, path| view.read_only(Path::new(path)))
-    }
-
-    /// Mounts a `tmpfs` there, of at most this size in bytes.
-    fn memory(mut self, path: &str, most: Option<u64>) -> Self {
-        if let Some(most) = most {
-            let size = most.to_string();
-            self = self.add(["--size".as_ref(), size.as_ref()]);
-        }
-        self.add(["--tmpfs".as_ref(), path.as_ref()])
-    }
-
-    /// Shows the attempt's own directory, at its own place, and in it what is shown read-only. The
-    /// rest between the places is memory, too, and of any size: nothing is written there.
-    fn own(self, dir: &Path, shown: &[(OsString, String)]) -> Self {
-        let at = dir.as_os_str();
-        let mut own = self.add(["--bind".as_ref(), at, at]);
-        for (from, name) in shown {
-            own = own.add(["--ro-bind".as_ref(), from, dir.join(name).as_os_str()]);
-        }
-        let closed = own.add(["--remount-ro", "/dev", "--remount-ro", "/"].map(OsStr::new));
-        closed.add(["--chdir".as_ref(), at])
+            .fold(view, |view, path| view.read_only(Path::new(path)));
+        view.add(["--remount-ro", "/dev", "--remount-ro", "/"].map(OsStr::new))
     }
 }
 
@@ -152,30 +102,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_comes_last_and_the_network_only_where_it_is_allowed() {
-        let line = |network| {
-            let confines = Confines {
-                network,
-                ..Confines::default()
-            };
-            let words = vec![c"sh".to_owned(), c"-c".to_owned()];
-            let argv = argv(&confines, None, Path::new("/the/dir"), c"/bin/sh", words).unwrap();
-            argv.iter()
-                .map(|arg| String::from_utf8_lossy(arg.as_bytes()).into_owned())
-                .collect::<Vec<_>>()
+    fn what_the_owner_lets_tasks_read_is_shown_after_the_sources_and_nothing_can_be_changed() {
+        let spec = ViewSpec {
+            network: false,
+            readable: vec!["/opt/tools".to_owned()],
+            account: None,
+            sources: vec!["/opt".into()],
         };
-        let closed = line(false);
-        let open = line(true);
+        let argv = argv(&spec, ["sh", "-c"]).unwrap();
+        let words: Vec<_> = argv.iter().map(|arg| arg.to_string_lossy()).collect();
+        assert_eq!(words[words.len() - 3..], ["--", "sh", "-c"]);
         assert!(
-            closed.contains(&"--unshare-net".to_owned())
-                && !open.contains(&"--unshare-net".to_owned())
-        );
-        assert_eq!(closed[closed.len() - 3..], ["--", "/bin/sh", "-c"]);
-        assert!(
-            closed.join(" ").contains(
-                "--bind /the/dir /the/dir --remount-ro /dev --remount-ro / --chdir /the/dir --"
+            words.join(" ").contains(
+                "--bind /opt /opt --ro-bind-try /opt/tools /opt/tools --remount-ro /dev --remount-ro / --"
             ),
-            "{closed:?}"
+            "{words:?}"
         );
     }
 }

@@ -3,11 +3,7 @@
 //! programs that only compute must run, whatever language they are written in.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Seek, Write};
-use std::os::fd::OwnedFd;
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, sock_filter,
@@ -174,27 +170,6 @@ impl Filters {
     }
 }
 
-/// Writes the filter to a file that is read from its beginning.
-pub(super) fn to_file(filter: &[sock_filter]) -> io::Result<OwnedFd> {
-    if filter.is_empty() {
-        return Err(io::Error::other(
-            "it could not be compiled for this kind of processor",
-        ));
-    }
-
-    let mut file = File::from(memfd_create("filter", MemfdFlags::CLOEXEC)?);
-    let mut bytes = Vec::with_capacity(size_of_val(filter));
-    for instruction in filter {
-        bytes.extend(instruction.code.to_ne_bytes());
-        bytes.extend([instruction.jt, instruction.jf]);
-        bytes.extend(instruction.k.to_ne_bytes());
-    }
-
-    file.write_all(&bytes)?;
-    file.rewind()?;
-    Ok(file.into())
-}
-
 #[allow(clippy::unnecessary_cast)] // Their type differs between C libraries.
 fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let refuse = |rules, errno: libc::c_int| -> Result<BpfProgram, seccompiler::BackendError> {
@@ -347,6 +322,5 @@ mod tests {
         let closed = filters.of(false, false);
         let open = filters.of(true, false);
         assert_ne!(closed, open);
-        assert!(to_file(closed).is_ok() && to_file(&[]).is_err());
     }
 }
