@@ -223,7 +223,7 @@ impl Core {
         if state == AttemptState::Lost {
             tracing::info!(%attempt, %host, %why, "lost");
             metrics::counter!("deskgrid_attempts_lost_total").increment(1);
-            self.count_host(host, 0, 1)?;
+            self.count_host(host, 0, 1);
         }
 
         self.store
@@ -254,7 +254,7 @@ impl Core {
                 .attempt_ended(attempt, state, self.now, &why.to_string())?;
             self.keep_result(completion, *ended)?;
             if why.success() {
-                self.count_host(host, 1, 0)?;
+                self.count_host(host, 1, 0);
             }
         } else {
             // Its outputs are of no use, but the time that it used counts.

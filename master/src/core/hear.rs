@@ -131,7 +131,7 @@ impl Core {
                 self.on_event(host, session, Event::OwnerChanged { host, owner })
             }
             ToMaster::Closing => self.on_event(host, session, Event::HostClosing { host }),
-            ToMaster::Leaving => self.on_event(host, session, Event::HostLeft { host }),
+            ToMaster::Leaving => self.on_leaving(host, session),
             ToMaster::Recorded { last, stretches } => {
                 self.on_recorded(host, session, last, &stretches)
             }

@@ -13,7 +13,7 @@ use scheduler::experience::Habit;
 use uuid::Uuid;
 
 use super::{Core, HostMail, Outbox};
-use crate::store::{RestoredHost, StoreError};
+use crate::store::{Attendance, RestoredHost, StoreError};
 
 /// Tells the sessions of one host apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(super) struct Host {
     lost: u64,
     /// Whether its identity is revoked.
     revoked: bool,
+    attendance: Attendance,
     /// The runs of its worker that were seen.
     runs: WorkerRuns,
     /// Whether the host has claimed an impossible time for an attempt.
@@ -115,6 +116,7 @@ impl Host {
         let heard = None;
         let cpu = None;
         let revoked = false;
+        let attendance = Attendance::Expected;
         let runs = WorkerRuns::default();
         let owner = None;
         let party = None;
@@ -138,6 +140,7 @@ impl Host {
             finished,
             lost,
             revoked,
+            attendance,
             runs,
             claimed_wildly,
         }
@@ -167,6 +170,7 @@ impl Core {
             revoked,
             owner,
             valid,
+            attendance,
         } = restored;
 
         let known = facts.as_ref().map(|facts| Event::HostKnown {
@@ -185,6 +189,7 @@ impl Core {
             lost,
             heard,
             revoked,
+            attendance,
             ..Host::new(name, self.now)
         };
         self.hosts.insert(id, host);
@@ -205,9 +210,12 @@ impl Core {
             self.step(Event::HostOffers { host: id, offers })
         })?;
         if draining {
-            self.step(Event::HostDrained { host: id })
-        } else {
-            Ok(())
+            self.step(Event::HostDrained { host: id })?;
+        }
+
+        match attendance {
+            Attendance::Left => self.step(Event::HostLeft { host: id }),
+            Attendance::Expected => Ok(()),
         }
     }
 
@@ -265,6 +273,7 @@ impl Core {
         });
         host.heard = Some(now);
         host.cpu = Some(status.cpu);
+        self.attend(id, Attendance::Expected)?;
 
         // Mail for the earlier session is dropped: the held attempts that the worker lists settle
         // it.
@@ -339,12 +348,28 @@ impl Core {
             Some(host) if current => {
                 tracing::info!(host = host.name, "disconnected");
                 host.session = None;
-                let finished = host.finished;
-                let lost = host.lost;
-                let heard = host.heard.unwrap_or(self.now);
                 self.experience_gained();
-                self.store.host_counts(id, finished, lost, heard)?;
+                self.counted.insert(id);
                 self.step(Event::HostDisconnected { host: id })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Handles the last message of a worker that shuts down in order.
+    pub(super) fn on_leaving(&mut self, id: HostId, session: SessionId) -> Result<(), StoreError> {
+        if self.is_current(id, session) {
+            self.attend(id, Attendance::Left)?;
+        }
+        self.on_event(id, session, Event::HostLeft { host: id })
+    }
+
+    /// Notes and stores whether a host is expected back.
+    fn attend(&mut self, id: HostId, attendance: Attendance) -> Result<(), StoreError> {
+        match self.hosts.get_mut(&id) {
+            Some(host) if host.attendance != attendance => {
+                host.attendance = attendance;
+                self.store.host_attendance(id, attendance)
             }
             _ => Ok(()),
         }
@@ -465,27 +490,26 @@ impl Core {
         }
     }
 
-    pub(super) fn count_host(
-        &mut self,
-        id: HostId,
-        finished: u64,
-        lost: u64,
-    ) -> Result<(), StoreError> {
-        let Some(host) = self.hosts.get_mut(&id) else {
-            return Ok(());
-        };
-        host.finished += finished;
-        host.lost += lost;
-
-        // Losses are rare and worth a write; finished tasks are written when the session ends.
-        if lost == 0 {
-            return Ok(());
+    /// Counts attempts of a host. `write_counts` stores the counts with the present group.
+    pub(super) fn count_host(&mut self, id: HostId, finished: u64, lost: u64) {
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.finished += finished;
+            host.lost += lost;
+            self.counted.insert(id);
         }
+    }
 
-        let heard = host.heard.unwrap_or(self.now);
-        let finished = host.finished;
-        let lost = host.lost;
-        self.store.host_counts(id, finished, lost, heard)
+    /// Stores the counts that changed in the present group, so that they agree with the results
+    /// that it makes durable.
+    pub(super) fn write_counts(&mut self) -> Result<(), StoreError> {
+        for id in std::mem::take(&mut self.counted) {
+            if let Some(host) = self.hosts.get(&id) {
+                let heard = host.heard.unwrap_or(self.now);
+                self.store
+                    .host_counts(id, host.finished, host.lost, heard)?;
+            }
+        }
+        Ok(())
     }
 
     /// Starts or ends a drain.

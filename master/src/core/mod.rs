@@ -95,6 +95,8 @@ pub(crate) struct Core {
     /// The number of unsettled jobs of each user, and the bytes of their specs.
     open_of: BTreeMap<String, (u32, u64)>,
     hosts: BTreeMap<HostId, hosts::Host>,
+    /// The hosts whose counts changed in the present group.
+    counted: BTreeSet<HostId>,
     mail: BTreeMap<HostId, HostMail>,
     /// Replies to send once the group is durable.
     replies: Vec<(oneshot::Sender<CoreReply>, CoreReply)>,
@@ -288,6 +290,7 @@ impl Core {
             jobs: BTreeMap::new(),
             open_of: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            counted: BTreeSet::new(),
             mail: BTreeMap::new(),
             replies: Vec::new(),
             follow: Vec::new(),
@@ -427,6 +430,7 @@ impl Core {
             self.send_and_reply();
         }
 
+        self.write_counts()?;
         let started = std::time::Instant::now();
         if self.store.commit()? {
             metrics::counter!("deskgrid_commits_total").increment(1);

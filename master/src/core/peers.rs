@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Core;
 use super::ask::{Redeeming, TokenWish};
-use crate::store::{AuditEntry, NewToken, Peer, PeerStatus, Redeemed, StoreError};
+use crate::store::{Attendance, AuditEntry, NewToken, Peer, PeerStatus, Redeemed, StoreError};
 
 /// The hash of a token's secret, as the store keeps it.
 fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
@@ -164,6 +164,7 @@ impl Core {
             revoked: false,
             owner: None,
             valid: 0,
+            attendance: Attendance::Expected,
         };
         self.restore_host(restored)
     }

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde::Deserialize;
 
-use super::{Promised, StoreError, from_postcard, results, word};
+use super::{Attendance, Promised, StoreError, from_postcard, results, word};
 
 /// The number of faults after which the check of a table stops.
 const SHOWN: usize = 20;
@@ -89,6 +89,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
             ("heard", Count),
             ("owner", Text),
             ("valid", Id),
+            ("attendance", Word(attendance)),
         ],
     ),
     (
@@ -254,6 +255,10 @@ const META: [(&str, usize); 8] = [
     ("copied", 8),
     ("ageing from", 8),
 ];
+
+fn attendance(text: &str) -> Result<(), StoreError> {
+    Attendance::of(text).map(drop)
+}
 
 fn role(text: &str) -> Result<(), StoreError> {
     word::<Role>(text).map(drop)

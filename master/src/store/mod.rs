@@ -52,7 +52,7 @@ pub use peers::PeerStatus;
 pub use peers::Redeemed;
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
-pub(crate) use restore::{RestoredHost, RestoredJob};
+pub(crate) use restore::{Attendance, RestoredHost, RestoredJob};
 pub(crate) use schema::VERSION;
 pub(crate) use speculation::Disclosure;
 pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};

@@ -26,6 +26,33 @@ pub(crate) struct RestoredJob {
     pub(crate) promised: Option<Promised>,
 }
 
+/// Whether a host that is not connected is expected back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attendance {
+    /// Its worker runs as far as known, or was never heard of.
+    Expected,
+    /// Its worker shut down in order.
+    Left,
+}
+
+impl Attendance {
+    /// The word in the store.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Expected => "expected",
+            Self::Left => "left",
+        }
+    }
+
+    pub(super) fn of(word: &str) -> Result<Self, StoreError> {
+        match word {
+            "expected" => Ok(Self::Expected),
+            "left" => Ok(Self::Left),
+            other => Err(StoreError::Content(format!("attendance `{other}`"))),
+        }
+    }
+}
+
 /// A host that has enrolled once.
 pub(crate) struct RestoredHost {
     /// Its number.
@@ -48,6 +75,8 @@ pub(crate) struct RestoredHost {
     pub(crate) owner: Option<String>,
     /// The number of its latest results in a row that agreed with others'.
     pub(crate) valid: u32,
+    /// Whether it is expected back.
+    pub(crate) attendance: Attendance,
 }
 
 impl Writer {
@@ -90,7 +119,8 @@ impl Writer {
     pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
         let mut query = self.db().prepare(
             "SELECT id, name, facts, draining, finished, lost, heard,
-             EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked), owner, valid FROM host ORDER BY id",
+             EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked), owner, valid,
+             attendance FROM host ORDER BY id",
         )?;
         let mut rows = query.query([])?;
         let mut hosts = Vec::new();
@@ -111,6 +141,7 @@ impl Writer {
                 revoked: row.get(7)?,
                 owner: row.get(8)?,
                 valid: row.get(9)?,
+                attendance: Attendance::of(&row.get::<_, String>(10)?)?,
             });
         }
 

@@ -12,7 +12,10 @@ use common::{
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
 use super::log::{FileLogs, Logs, write_again};
-use super::{AttemptResult, Mark, StoreError, connect, from_postcard, micros, schema, to_postcard};
+use super::{
+    AttemptResult, Attendance, Mark, StoreError, connect, from_postcard, micros, schema,
+    to_postcard,
+};
 
 /// The size, in bytes, to which a larger write-ahead log is cut once its content is no longer
 /// needed.
@@ -28,9 +31,9 @@ pub(crate) struct Writer {
     mark: Option<Mark>,
 }
 
-/// The key in `meta` for the number of transactions that were committed.
 /// The most warnings of one attempt that are kept: a worker of ours sends fewer.
 const MOST_WARNINGS: usize = 16;
+/// The key in `meta` for the number of transactions that were committed.
 const COMMITS: &str = "commits";
 
 /// The properties of a new job.
@@ -652,6 +655,19 @@ impl Writer {
         self.change(
             "UPDATE host SET draining = ? WHERE id = ?",
             params![draining, host.0],
+        )
+        .map(drop)
+    }
+
+    /// Stores whether a host is expected back.
+    pub(crate) fn host_attendance(
+        &mut self,
+        host: HostId,
+        attendance: Attendance,
+    ) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE host SET attendance = ? WHERE id = ?",
+            params![attendance.word(), host.0],
         )
         .map(drop)
     }

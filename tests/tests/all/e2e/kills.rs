@@ -132,3 +132,34 @@ fn a_worker_that_is_killed_comes_back_as_the_same_host() {
     );
     grid.submit(["--wait", "--", "true"]);
 }
+
+#[test]
+fn the_counts_of_a_host_and_its_orderly_end_survive_a_killed_master() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.worker("h2").start();
+    grid.submit(["--array", "1-5", "--wait", "--", "true"]);
+    let finished = |grid: &Grid| -> u64 {
+        let hosts = grid.json(["host", "list"]);
+        let hosts = hosts["hosts"].as_array().expect("a list").clone();
+        let of_each = hosts.iter().filter_map(|host| host["finished"].as_u64());
+        of_each.sum()
+    };
+    assert_eq!(finished(&grid), 5);
+
+    let left = |host: &serde_json::Value| {
+        (host["state"] == "lost" && host["reason"] == "its worker shut down").then_some(())
+    };
+    grid.running("h1").terminate();
+    grid.until(
+        "the master knows that it left",
+        &["host", "info", "h1"],
+        left,
+    );
+    grid.kill_master();
+    grid.kill_worker("h2");
+    grid.start_master();
+    assert_eq!(finished(&grid), 5, "finished attempts are still counted");
+    assert!(left(&grid.json(["host", "info", "h1"])).is_some());
+    assert_eq!(grid.json(["host", "info", "h2"])["state"], "suspect");
+}
