@@ -13,7 +13,7 @@ mod threads;
 
 pub use days::{FIRST_DAY, Generated, HOSTS, Recorded, TRAINING_DAYS};
 pub use grid::{
-    Contender, Day, DaySource, GridError, JobSize, KONDO_JOBS, PolicyGrid, RunRow, Site,
+    Contender, Day, DaySource, GridError, JobSize, KONDO_JOBS, PolicyGrid, RunRow, STARTS_S, Site,
     SourceError,
 };
 pub use history::{BUSINESS_HOURS_S, Knowledge, experience_of, track_records};

@@ -35,8 +35,8 @@ pub(crate) struct SimulateArgs {
         default_value = "5m"
     )]
     pub size: Vec<Dur>,
-    /// Start jobs at these seconds since the trace's start (instead of random times in business
-    /// hours)
+    /// Start jobs at these seconds since the trace's start [default: random times in business
+    /// hours, or in the first half of a trace that ends before]
     #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
     pub start: Vec<f64>,
     /// Number of starts for each platform and size of job, six on a day
@@ -69,4 +69,4 @@ Examples:
   deskgrid simulate --trace DIR --policy deskgrid --start 14400,21600 --output json
   deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.25 --checkpoint
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are
-compared with the least that is possible on the same trace.";
+compared with the least that is possible on the same trace; MAKESPAN is the middle one of the runs.";

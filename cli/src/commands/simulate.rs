@@ -9,7 +9,7 @@ use serde::Serialize;
 use simulator::experiment::rows::{Named, rows_csv, summary_csv};
 use simulator::experiment::{
     Contender, Day, DaySource, FIRST_DAY, Generated, GridError, JobSize, KONDO_JOBS, Knowledge,
-    PolicyGrid, Recorded, RunRow, Site, Summary, TRAINING_DAYS, summarize,
+    PolicyGrid, Recorded, RunRow, STARTS_S, Site, Summary, TRAINING_DAYS, summarize,
 };
 use simulator::trace::Trace;
 
@@ -62,6 +62,7 @@ struct SummaryJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     policy: String,
+    median_makespan_s: Option<f64>,
     geo_ratio: Option<f64>,
     geo_ratio_low: Option<f64>,
     geo_ratio_high: Option<f64>,
@@ -74,6 +75,8 @@ struct SummaryJson {
 
 /// A source of simulated hosts, with its names.
 struct HostSource {
+    /// The end of a replayed trace, in seconds since its start.
+    end_s: Option<f64>,
     platform: String,
     model: String,
     source: Box<dyn DaySource>,
@@ -88,11 +91,12 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         .map(|name| contender(name, args.checkpoint))
         .collect::<Result<Vec<_>, _>>()?;
     let places = places(args, &contenders)?;
+    let end_s = places.iter().find_map(|place| place.end_s);
     let grid = PolicyGrid {
         sites: places.iter().map(HostSource::site).collect(),
         jobs: jobs(args)?,
         contenders,
-        days: days(args)?,
+        days: days(args, end_s)?,
         foretell: false,
         seed: args.seed,
         threads: threads(args.threads),
@@ -119,7 +123,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
             .collect(),
         summary: summaries
             .iter()
-            .map(|summary| summary_json(&grid, summary, trace.as_ref()))
+            .map(|summary| summary_json(&grid, &rows, summary, trace.as_ref()))
             .collect(),
     };
     let text = || text(&answer, context.out.color());
@@ -131,7 +135,8 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
             .collect()
     })?;
 
-    Ok(Exit::Well)
+    let none = answer.rows.iter().all(|row| !row.finished);
+    Ok(if none { Exit::Error } else { Exit::Well })
 }
 
 /// Returns the number of threads as given, or one for each processor.
@@ -263,6 +268,7 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<HostSourc
                 .map_err(|error| failed(&error))?;
             let source = Box::new(generated);
             places.push(HostSource {
+                end_s: None,
                 platform: platform.clone(),
                 model,
                 source,
@@ -307,6 +313,7 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<HostSource, Failure> {
     }
 
     Ok(HostSource {
+        end_s: Some(trace.0.end_s()),
         platform,
         model: String::new(),
         source: Box::new(trace),
@@ -372,18 +379,25 @@ fn jobs(args: &SimulateArgs) -> Result<Vec<JobSize>, Failure> {
     Ok(args.tasks.iter().flat_map(|tasks| sizes(*tasks)).collect())
 }
 
-/// Returns the starts of the jobs, day by day. A replayed trace is one day.
-fn days(args: &SimulateArgs) -> Result<Vec<Day>, Failure> {
-    let only = if args.trace.is_some() { 0 } else { FIRST_DAY };
+/// Returns the starts of the jobs, day by day. A replayed trace is one day; where it ends before the
+/// business hours do, jobs start in its first half.
+fn days(args: &SimulateArgs, end_s: Option<f64>) -> Result<Vec<Day>, Failure> {
+    let only = if end_s.is_some() { 0 } else { FIRST_DAY };
+    let last_s = end_s.unwrap_or(f64::INFINITY);
     if !args.start.is_empty() {
-        if args
-            .start
-            .iter()
-            .any(|start_s| !start_s.is_finite() || *start_s < 0.0)
-        {
+        let sound = |start_s: &f64| start_s.is_finite() && *start_s >= 0.0;
+        if !args.start.iter().all(sound) {
             return Err(Failure::usage(
                 "a start is a number of seconds, 0 or more",
                 "--start 14400,21600",
+            ));
+        }
+        if let Some(late_s) = args.start.iter().find(|start_s| **start_s >= last_s) {
+            return Err(Failure::usage(
+                format!(
+                    "the trace ends {last_s} s after its start, before a job can start at {late_s} s"
+                ),
+                format!("--start {}", (last_s / 2.0).floor()),
             ));
         }
 
@@ -394,12 +408,25 @@ fn days(args: &SimulateArgs) -> Result<Vec<Day>, Failure> {
     }
 
     let runs = args.runs as usize;
-    let per_day = if args.trace.is_some() {
+    if last_s < STARTS_S.1 {
+        return Ok(vec![Day::random(
+            args.seed,
+            only,
+            runs,
+            (0.0, last_s / 2.0),
+        )]);
+    }
+    let per_day = if end_s.is_some() {
         runs
     } else {
         STARTS_PER_DAY
     };
     Ok(Day::spread(args.seed, only, runs, per_day))
+}
+
+/// A span for people.
+fn people(seconds: f64) -> String {
+    common::Span::from_secs_f64(seconds).to_string()
 }
 
 fn finite(value: f64) -> Option<f64> {
@@ -434,13 +461,30 @@ fn row_json(grid: &PolicyGrid<'_>, row: &RunRow, trace: Option<&String>) -> RowJ
     }
 }
 
-fn summary_json(grid: &PolicyGrid<'_>, summary: &Summary, trace: Option<&String>) -> SummaryJson {
+/// The middle one of the makespans of this contender's runs that finished.
+fn median_makespan_s(rows: &[RunRow], summary: &Summary) -> Option<f64> {
+    let mut makespans: Vec<f64> = rows
+        .iter()
+        .filter(|row| Some(row.site) == summary.site && row.contender == summary.contender)
+        .filter_map(|row| row.makespan_s)
+        .collect();
+    makespans.sort_by(f64::total_cmp);
+    makespans.get(makespans.len() / 2).copied()
+}
+
+fn summary_json(
+    grid: &PolicyGrid<'_>,
+    rows: &[RunRow],
+    summary: &Summary,
+    trace: Option<&String>,
+) -> SummaryJson {
     let site = &grid.sites[summary.site.unwrap_or(0)];
     SummaryJson {
         platform: site.platform.clone(),
         trace: trace.cloned(),
         model: trace.is_none().then(|| site.model.clone()),
         policy: grid.contenders[summary.contender].label.clone(),
+        median_makespan_s: median_makespan_s(rows, summary),
         geo_ratio: finite(summary.geo.value),
         geo_ratio_low: summary.geo.ci.map(|ci| ci.low),
         geo_ratio_high: summary.geo.ci.map(|ci| ci.high),
@@ -461,6 +505,7 @@ fn text(answer: &SimulateAnswer, color: bool) -> String {
         "PLATFORM",
         "MODEL",
         "POLICY",
+        "MAKESPAN",
         "TIMES OPTIMAL",
         "95 % INTERVAL",
         "WORST",
@@ -484,6 +529,7 @@ fn text(answer: &SimulateAnswer, color: bool) -> String {
                 .or_else(|| row.trace.clone())
                 .unwrap_or_default(),
             row.policy.clone(),
+            row.median_makespan_s.map_or_else(|| "-".to_owned(), people),
             number(row.geo_ratio),
             interval,
             number(row.worst_ratio),
@@ -493,5 +539,20 @@ fn text(answer: &SimulateAnswer, color: bool) -> String {
         ]);
     }
 
-    rows.text("no runs")
+    rows.text("no runs") + &of_unfinished(&answer.rows)
+}
+
+/// Says below the table why runs have no result, and what to do; empty if all have one.
+fn of_unfinished(rows: &[RowJson]) -> String {
+    let unfinished: Vec<&RowJson> = rows.iter().filter(|row| !row.finished).collect();
+    let latest_s = unfinished.iter().map(|row| row.start_s).fold(0.0, f64::max);
+    match unfinished.len() {
+        0 => String::new(),
+        count => format!(
+            "\n{count} of {} runs did not finish before their trace ended; the last of them began {} after its start.\n\
+             They count in no other column. Fewer or shorter tasks (--tasks, --size), an earlier --start or a longer trace may help.\n",
+            rows.len(),
+            people(latest_s)
+        ),
+    }
 }

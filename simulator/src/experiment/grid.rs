@@ -18,7 +18,7 @@ use crate::world::{MakespanPrediction, PreparedTrace, Run, RunError, Simulator};
 const START_COST_S: f64 = 40.0;
 /// The earliest and latest start of a job, in seconds of a day's trace: 09:00 and 15:00, after a
 /// warm-up of four hours.
-pub(super) const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
+pub const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
 
 /// The sizes of jobs in Kondo et al. 2004, section 3.3.
 pub const KONDO_JOBS: [JobSize; 9] = {

@@ -91,18 +91,18 @@ fn a_trace_is_simulated_under_policies_and_compared_with_the_optimum() {
 }
 
 #[test]
-fn an_unfinishable_run_is_reported_as_unfinished() {
+fn an_unfinishable_run_is_reported_as_unfinished_with_the_reason() {
     let grid = Grid::start();
     let dir = trace(&grid, "never", "fast,0,9000,0,0\nslow,0,9000,0,0\n");
-    let answer = grid.json([
-        "simulate",
-        "--trace",
-        &dir,
-        "--policy",
-        "FCFS,OPTIMAL",
-        "--start",
-        "0",
-    ]);
+    let asked = ["simulate", "--trace", &dir, "--policy", "FCFS,OPTIMAL"];
+    let answer = grid
+        .deskgrid(
+            asked
+                .into_iter()
+                .chain(["--output", "json", "--start", "0"]),
+        )
+        .expect_code(1)
+        .json();
     for row in answer["rows"].as_array().expect("rows") {
         assert_eq!(
             (&row["finished"], &row["makespan_s"]),
@@ -110,6 +110,41 @@ fn an_unfinishable_run_is_reported_as_unfinished() {
             "{row}"
         );
     }
+
+    let said = grid.deskgrid(asked).expect_code(1).stdout;
+    for words in ["12 of 12 runs did not finish", "--tasks", "longer trace"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let late = grid
+        .deskgrid(asked.into_iter().chain(["--start", "9000"]))
+        .expect_code(2)
+        .stderr;
+    assert!(
+        late.contains("the trace ends 9000 s after its start"),
+        "{late}"
+    );
+}
+
+#[test]
+fn a_short_trace_is_simulated_from_its_first_half_and_the_makespan_is_shown() {
+    let grid = Grid::start();
+    let dir = trace(&grid, "hour", "fast,0,3600,1,1\nslow,0,3600,1,1\n");
+    let asked = [
+        "simulate", "--trace", &dir, "--policy", "FCFS", "--tasks", "2", "--size", "1m",
+    ];
+    let answer = grid.json(asked);
+    for row in answer["rows"].as_array().expect("rows") {
+        assert!(
+            number(&row["start_s"]) <= 1_800.0 && row["finished"] == true,
+            "{row}"
+        );
+    }
+
+    // Both hosts begin at once, and the slow one needs a minute and the cost of a start.
+    let makespan_s = number(&answer["summary"][0]["median_makespan_s"]);
+    assert!((60.0..=200.0).contains(&makespan_s), "{makespan_s}");
+    let said = grid.deskgrid(asked).expect_code(0).stdout;
+    assert!(said.contains("MAKESPAN"), "{said}");
 }
 
 #[test]
