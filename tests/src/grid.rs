@@ -502,7 +502,10 @@ impl Drop for Grid {
 }
 
 /// Addresses on loopback that were free a moment ago: for QUIC and for HTTP.
-fn free_addresses() -> (String, String) {
+///
+/// # Panics
+/// If loopback has no free port.
+pub fn free_addresses() -> (String, String) {
     let udp = UdpSocket::bind("127.0.0.1:0")
         .and_then(|s| s.local_addr())
         .expect("loopback has free ports");

@@ -10,7 +10,7 @@ mod grid;
 mod process;
 
 pub use display::Display;
-pub use grid::{Grid, WorkerSetup};
+pub use grid::{Grid, WorkerSetup, free_addresses};
 pub use process::{
     Output, Started, alive_with, build_release, clean, eventually, lab, lab_json, program, resident,
 };

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
@@ -193,6 +193,17 @@ impl Started {
             .expect("a child that was not waited for can be opened");
         let patience = Timespec::try_from(patience).expect("minutes fit");
         let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience));
+    }
+
+    /// Writes to the standard input of a server.
+    ///
+    /// # Panics
+    /// If it does not read any more.
+    pub fn write(&mut self, text: &str) {
+        let input = self.child.stdin.as_mut().expect("a server's is piped");
+        input
+            .write_all(text.as_bytes())
+            .expect("a server reads its input");
     }
 
     /// SIGKILL, and waits until it is gone.

@@ -229,9 +229,10 @@ fn line_of_input() -> Result<String, Failure> {
 
 /// Asks at the terminal, which does not show the answer.
 fn asked() -> Result<String, Failure> {
-    eprint!("join token (from `deskgrid token create`; it is not shown): ");
+    // Silent first: it discards typed text, and what follows the question is the answer.
     #[cfg(unix)]
     let _silent = Silent::new();
+    eprint!("join token (from `deskgrid token create`; it is not shown): ");
     let line = line_of_input();
     eprintln!();
     line

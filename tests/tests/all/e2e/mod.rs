@@ -17,6 +17,7 @@ mod operations;
 mod owner;
 mod processes;
 mod quorum;
+mod readme;
 mod record;
 mod requests;
 mod research;
