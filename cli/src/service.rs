@@ -39,6 +39,17 @@ pub(crate) struct ServicePaths {
     pub dir: PathBuf,
 }
 
+/// The flags of the service's worker.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Start {
+    /// The number of slots, if it is given.
+    pub slots: Option<u32>,
+    /// Whether a copy of the owner's settings is installed.
+    pub settings: bool,
+    /// Whether the host computes at any time.
+    pub dedicated: bool,
+}
+
 /// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServiceFile {
@@ -92,15 +103,11 @@ impl ServicePaths {
     ///
     /// # Errors
     /// If a path cannot be written in a unit.
-    pub(crate) fn files(
-        &self,
-        slots: Option<u32>,
-        settings: bool,
-    ) -> Result<Vec<ServiceFile>, Failure> {
+    pub(crate) fn files(&self, start: Start) -> Result<Vec<ServiceFile>, Failure> {
         let mut files = vec![
             ServiceFile {
                 path: self.unit(),
-                text: self.unit_text(slots, settings)?,
+                text: self.unit_text(start)?,
             },
             ServiceFile {
                 path: self.slice(),
@@ -115,17 +122,20 @@ impl ServicePaths {
         Ok(files)
     }
 
-    fn unit_text(&self, slots: Option<u32>, settings: bool) -> Result<String, Failure> {
+    fn unit_text(&self, flags: Start) -> Result<String, Failure> {
         let mut start = format!(
             "{} --dir {} worker start",
             quoted(&self.program())?,
             quoted(&self.dir)?
         );
-        if settings {
+        if flags.settings {
             write!(start, " --config {}", quoted(&self.settings())?).expect("text takes text");
         }
-        if let Some(slots) = slots {
+        if let Some(slots) = flags.slots {
             write!(start, " --slots {slots}").expect("text takes text");
+        }
+        if flags.dedicated {
+            start.push_str(" --dedicated");
         }
 
         let dir = quoted(&self.dir)?;
@@ -137,13 +147,18 @@ impl ServicePaths {
             Scope::User { .. } => (String::new(), "default.target"),
         };
 
+        let times = if flags.dedicated {
+            "at any time"
+        } else {
+            "while nobody needs this PC"
+        };
         let after = if self.scope == Scope::System {
             ONLINE
         } else {
             ""
         };
         Ok(format!(
-            "{HEAD}{DIR_NOTE}{}\n[Unit]\n{UNIT_TEXT}{after}\n[Service]\nExecStart={start}\n{SERVICE}{own}\n[Install]\nWantedBy={target}\n",
+            "{HEAD}{DIR_NOTE}{}\n[Unit]\nDescription=deskgrid worker: computes tasks {times}\n{UNIT_TEXT}{after}\n[Service]\nExecStart={start}\n{SERVICE}{own}\n[Install]\nWantedBy={target}\n",
             self.dir.display()
         ))
     }
@@ -252,7 +267,6 @@ const HEAD: &str =
     "# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.\n";
 
 const UNIT_TEXT: &str = "\
-Description=deskgrid worker: computes tasks while nobody needs this PC
 StartLimitIntervalSec=0
 ";
 
@@ -315,6 +329,7 @@ ProtectKernelModules=yes
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::json::tests::golden;
 
     fn user() -> ServicePaths {
         let scope = Scope::User {
@@ -327,13 +342,44 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_unit_names_everything_by_absolute_paths() {
-        let system = ServicePaths {
+    fn system() -> ServicePaths {
+        ServicePaths {
             scope: Scope::System,
             dir: "/var/lib/deskgrid".into(),
+        }
+    }
+
+    const FULL: Start = Start {
+        slots: Some(2),
+        settings: true,
+        dedicated: false,
+    };
+
+    #[test]
+    fn the_unit_of_each_kind_of_service_is_as_it_was() {
+        let dedicated = Start {
+            dedicated: true,
+            ..FULL
         };
-        let text = &system.files(Some(2), true).unwrap()[0].text;
+        let units = [
+            ("system", system().files(Start::default())),
+            ("dedicated", system().files(dedicated)),
+            ("user", user().files(dedicated)),
+        ];
+
+        let documents: Vec<(&str, String)> = units
+            .iter()
+            .flat_map(|(name, files)| {
+                let unit = &files.as_ref().unwrap()[0];
+                unit.text.lines().map(|line| (*name, line.to_owned()))
+            })
+            .collect();
+        golden("service-units", &documents);
+    }
+
+    #[test]
+    fn the_unit_names_everything_by_absolute_paths() {
+        let text = &system().files(FULL).unwrap()[0].text;
         let start = "ExecStart=/usr/local/lib/deskgrid/deskgrid --dir /var/lib/deskgrid worker start --config /etc/deskgrid/worker.toml --slots 2\n";
         assert!(text.contains(start), "{text}");
 
@@ -359,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_persons_service_asks_for_no_rights_that_a_person_has_not() {
-        let text = &user().files(None, false).unwrap()[0].text;
+        let text = &user().files(Start::default()).unwrap()[0].text;
         assert!(
             text.contains("--dir \"/home/o/my grid\" worker start\n"),
             "{text}"
@@ -386,17 +432,11 @@ mod tests {
 
     #[test]
     fn uninstall_removes_every_file_that_install_writes() {
-        for places in [
-            user(),
-            ServicePaths {
-                scope: Scope::System,
-                dir: "/var/lib/deskgrid".into(),
-            },
-        ] {
+        for places in [user(), system()] {
             let all = places.all();
             assert!(
                 places
-                    .files(None, true)
+                    .files(FULL)
                     .unwrap()
                     .iter()
                     .all(|file| all.contains(&file.path))

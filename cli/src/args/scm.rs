@@ -28,4 +28,7 @@ pub(crate) struct RunArgs {
     /// A TOML file with settings
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
+    /// Compute at any time: nobody sits at this PC
+    #[arg(long)]
+    pub dedicated: bool,
 }

@@ -229,6 +229,8 @@ Examples:
   deskgrid worker install                     shows the unit and the commands, changes nothing
   sudo deskgrid worker install --master grid.example.org:7411 --join-file token --config worker.toml --yes
   deskgrid worker install --user --master grid.example.org:7411 --join - --yes < token
+  sudo deskgrid worker install --dedicated --master grid.example.org:7411 --join-file token --yes
+--dedicated is for PCs that nobody sits at, as for `deskgrid worker start`.
 The same command on every PC: a token made with --uses 100 lets a hundred of them join.")]
     Install(Box<InstallArgs>),
     /// Remove the service with all that the worker keeps; shows what it would do unless --yes
@@ -244,6 +246,7 @@ The same command on every PC: a token made with --uses 100 lets a hundred of the
 Examples:
   deskgrid worker install                     shows what it would do, changes nothing
   deskgrid worker install --master grid.example.org:7411 --join-file token --yes
+  deskgrid worker install --dedicated --master grid.example.org:7411 --join-file token --yes
 The same command, as administrator, on every PC: a token made with --uses 100 lets a hundred of them join.")]
     Install(Box<InstallArgs>),
     /// Remove the service with all that the worker keeps; shows what it would do unless --yes
@@ -284,6 +287,10 @@ pub(crate) struct InstallArgs {
     /// A TOML file with the owner's settings; a copy of it is installed
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
+    /// Compute at any time: nobody sits at this PC. Input, load, memory, battery and other programs
+    /// are not watched; `worker pause` and the hours still count
+    #[arg(long)]
+    pub dedicated: bool,
     /// Which service.
     #[command(flatten)]
     pub service: ServiceArgs,

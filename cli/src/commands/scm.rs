@@ -101,15 +101,16 @@ impl ScmPaths {
     }
 
     /// Returns the arguments of the program on the service's command line.
-    fn arguments(&self, slots: Option<u32>, settings: bool) -> Vec<OsString> {
+    fn arguments(&self, args: &InstallArgs) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--dir".into(), self.state.clone().into()];
         words.extend(["worker", "service", "--service", &self.service].map(OsString::from));
-        if let Some(slots) = slots {
+        if let Some(slots) = args.slots {
             words.extend(["--slots".into(), slots.to_string().into()]);
         }
-        if settings {
+        if args.config.is_some() {
             words.extend(["--config".into(), self.settings().into()]);
         }
+        words.extend(args.dedicated.then(|| "--dedicated".into()));
         words
     }
 
@@ -151,7 +152,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         worker::Config::load(config)?;
     }
 
-    let words = places.arguments(args.slots, args.config.is_some());
+    let words = places.arguments(&args);
     if args.service.yes {
         let manager =
             manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
@@ -512,15 +513,8 @@ fn service_main(_: Vec<OsString>) {
 }
 
 fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
-    let mut config = duty
-        .args
-        .config
-        .as_deref()
-        .map(worker::Config::load)
-        .transpose()?
-        .unwrap_or_default();
-    config.slots = duty.args.slots.unwrap_or(config.slots);
-
+    let args = &duty.args;
+    let config = super::worker::settings(args.config.as_deref(), args.slots, args.dedicated)?;
     let identity = link::Identity::load(&duty.dir.join("identity"))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime

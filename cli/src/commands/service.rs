@@ -14,7 +14,7 @@ use super::login::{Who, identity};
 use crate::args::serve::{InstallArgs, ServiceArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::note;
-use crate::service::{Scope, ServiceFile, ServicePaths, Words, dir_of};
+use crate::service::{Scope, ServiceFile, ServicePaths, Start, Words, dir_of};
 
 #[derive(Serialize)]
 struct ServicePlan {
@@ -29,7 +29,12 @@ struct ServicePlan {
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
     let places = places(context, &args.service)?;
     let settings = args.config.as_deref().map(read_settings).transpose()?;
-    let mut files = places.files(args.slots, settings.is_some())?;
+    let start = Start {
+        slots: args.slots,
+        settings: settings.is_some(),
+        dedicated: args.dedicated,
+    };
+    let mut files = places.files(start)?;
     let unit = files.first().map(|file| file.text.clone());
 
     files.extend(settings.map(|text| ServiceFile {

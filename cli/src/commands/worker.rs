@@ -1,5 +1,7 @@
 //! Executes `deskgrid worker start`.
 
+use std::path::Path;
+
 use super::login::{Who, identity};
 use super::{Context, shutdown};
 use crate::args::serve::WorkerArgs;
@@ -7,20 +9,7 @@ use crate::failure::{Exit, Failure};
 
 /// Joins the grid if needed, then works until it is stopped.
 pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, Failure> {
-    let mut config = args
-        .config
-        .as_deref()
-        .map(worker::Config::load)
-        .transpose()?
-        .unwrap_or_default();
-    if let Some(slots) = args.slots {
-        config.slots = slots;
-    }
-
-    if args.dedicated {
-        config.owner = dedicated_config()?.owner;
-    }
-
+    let config = settings(args.config.as_deref(), args.slots, args.dedicated)?;
     let dir = context.state.worker();
     worker::repair(&dir);
 
@@ -30,6 +19,24 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
     let works = worker::run(dir, config, identity, shutdown(args.tied)).await;
     works.map_err(|error| as_worker(error.into()))?;
     Ok(Exit::Well)
+}
+
+/// Returns the settings in a file, or the defaults, with what flags override.
+pub(super) fn settings(
+    file: Option<&Path>,
+    slots: Option<u32>,
+    dedicated: bool,
+) -> Result<worker::Config, Failure> {
+    let mut config = file
+        .map(worker::Config::load)
+        .transpose()?
+        .unwrap_or_default();
+    config.slots = slots.unwrap_or(config.slots);
+    if dedicated {
+        config.owner = dedicated_config()?.owner;
+    }
+
+    Ok(config)
 }
 
 /// Returns the shipped settings of a PC that nobody sits at.

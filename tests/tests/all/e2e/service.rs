@@ -103,6 +103,35 @@ fn a_service_is_installed_and_removed_as_a_whole() {
     );
 }
 
+#[test]
+fn a_service_for_a_pc_that_nobody_sits_at_computes_at_once() {
+    let grid = Grid::start();
+    let root = grid.dir().join("pc");
+    let token = grid.token("worker");
+    grid.file("owner.toml", "slots = 1\n[owner]\nfirst_watch_s = 3600\n");
+    let to = ["worker", "install", "--root", "pc", "--yes", "--dedicated"];
+    let join = ["--master", grid.listen(), "--join", &token];
+    on_pc(
+        &grid,
+        &[&to[..], &["--config", "owner.toml"], &join].concat(),
+    )
+    .expect_code(0);
+
+    let unit = fs::read_to_string(root.join("etc/systemd/system/deskgrid-worker.service"));
+    let unit = unit.expect("the unit is there");
+    let line = unit.lines().find_map(|l| l.strip_prefix("ExecStart="));
+    let words = line.expect("a command").split(' ').map(|word| {
+        let path = word.strip_prefix('/').map(|path| root.join(path));
+        path.unwrap_or_else(|| word.into()).into_os_string()
+    });
+    let words: Vec<_> = words.collect();
+
+    let mut service = Command::new(&words[0]);
+    service.args(&words[1..]).args(["--tied"]);
+    let _service = tests::Started::server(&mut service, &grid.dir().join("service.log"));
+    grid.submit(["--wait", "--", "true"]);
+}
+
 /// Has systemd look at the installed unit.
 fn verify(root: &Path) {
     // What the unit leans on is there on a PC; here only the unit itself is of interest.
