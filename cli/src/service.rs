@@ -41,7 +41,7 @@ pub(crate) struct ServicePaths {
 
 /// The flags of the service's worker.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Start {
+pub(crate) struct ServiceFlags {
     /// The number of slots, if it is given.
     pub slots: Option<u32>,
     /// Whether a copy of the owner's settings is installed.
@@ -103,7 +103,7 @@ impl ServicePaths {
     ///
     /// # Errors
     /// If a path cannot be written in a unit.
-    pub(crate) fn files(&self, start: Start) -> Result<Vec<ServiceFile>, Failure> {
+    pub(crate) fn files(&self, start: ServiceFlags) -> Result<Vec<ServiceFile>, Failure> {
         let mut files = vec![
             ServiceFile {
                 path: self.unit(),
@@ -122,7 +122,7 @@ impl ServicePaths {
         Ok(files)
     }
 
-    fn unit_text(&self, flags: Start) -> Result<String, Failure> {
+    fn unit_text(&self, flags: ServiceFlags) -> Result<String, Failure> {
         let mut start = format!(
             "{} --dir {} worker start",
             quoted(&self.program())?,
@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    const FULL: Start = Start {
+    const FULL: ServiceFlags = ServiceFlags {
         slots: Some(2),
         settings: true,
         dedicated: false,
@@ -357,12 +357,12 @@ mod tests {
 
     #[test]
     fn the_unit_of_each_kind_of_service_is_as_it_was() {
-        let dedicated = Start {
+        let dedicated = ServiceFlags {
             dedicated: true,
             ..FULL
         };
         let units = [
-            ("system", system().files(Start::default())),
+            ("system", system().files(ServiceFlags::default())),
             ("dedicated", system().files(dedicated)),
             ("user", user().files(dedicated)),
         ];
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_persons_service_asks_for_no_rights_that_a_person_has_not() {
-        let text = &user().files(Start::default()).unwrap()[0].text;
+        let text = &user().files(ServiceFlags::default()).unwrap()[0].text;
         assert!(
             text.contains("--dir \"/home/o/my grid\" worker start\n"),
             "{text}"

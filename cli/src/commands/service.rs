@@ -14,7 +14,7 @@ use super::login::{Who, identity};
 use crate::args::serve::{InstallArgs, ServiceArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::note;
-use crate::service::{Scope, ServiceFile, ServicePaths, Start, Words, dir_of};
+use crate::service::{Scope, ServiceFile, ServiceFlags, ServicePaths, Words, dir_of};
 
 #[derive(Serialize)]
 struct ServicePlan {
@@ -29,7 +29,7 @@ struct ServicePlan {
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
     let places = places(context, &args.service)?;
     let settings = args.config.as_deref().map(read_settings).transpose()?;
-    let start = Start {
+    let start = ServiceFlags {
         slots: args.slots,
         settings: settings.is_some(),
         dedicated: args.dedicated,
