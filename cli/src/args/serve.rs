@@ -429,8 +429,14 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
     /// Every host and what it does
-    #[command(after_help = "Examples:\n  deskgrid host list\n  deskgrid --output json host list")]
-    List,
+    #[command(
+        after_help = "Examples:\n  deskgrid host list\n  deskgrid --output json host list --all"
+    )]
+    List {
+        /// Also hosts that are not expected back: revoked, or not heard of for 30 days
+        #[arg(long)]
+        all: bool,
+    },
     /// All about one host
     #[command(after_help = "Example:\n  deskgrid host info desk-3")]
     Info {
