@@ -391,6 +391,9 @@ pub struct HostView {
     pub state: HostState,
     /// The reason of its state, where there is more to say.
     pub reason: Option<String>,
+    /// Whether it is not expected back: its identity was revoked, or it was not heard of for 30
+    /// days.
+    pub gone: bool,
     /// The time since which it has been in its state.
     pub since: Time,
     /// The time of its last message.

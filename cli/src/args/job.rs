@@ -69,7 +69,7 @@ It outlives a restart of the master: it connects again by itself.")]
 Examples:
   deskgrid job fetch 7 --into results
   deskgrid job fetch last --into results --tasks 1-10 --force
-Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there
+Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there \
 already is kept if it is the same; if it differs, nothing is written unless you say --force.")]
     Fetch {
         /// The job
@@ -123,7 +123,7 @@ Examples:
         after_help = "\
 Example:
   deskgrid job judge last -- ./compare --tolerance 3
-The program is called with two directories more, one for each result: its output files, and `stdout`. Exit code 0: they
+The program is called with two directories more, one for each result: its output files, and `stdout`. Exit code 0: they \
 agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks wait for it, and it can be started again.",
         override_usage = "deskgrid job judge JOB -- CMD ARG..."
     )]

@@ -84,7 +84,10 @@ pub(crate) struct WorkerCli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerOnly {
     /// Compute tasks on this machine while its owner does not need it
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid worker start --master grid.example.org:7411\n  deskgrid worker status --why\n  deskgrid worker pause --for 2h"
+    )]
     Worker(WorkerCommand),
 }
 
@@ -151,8 +154,8 @@ pub(crate) enum Commands {
 Examples:
   deskgrid demo
   deskgrid demo --hosts 2 --tasks 60 --out picture.png
-Worker processes on this machine compute a picture in tiles. On the way one host's pretended owner
-comes back, so that you see what deskgrid does then. All of it runs in a temporary directory, and
+Worker processes on this machine compute a picture in tiles. On the way one host's pretended owner \
+comes back, so that you see what deskgrid does then. All of it runs in a temporary directory, and \
 only the picture stays.")]
     Demo(serve::DemoArgs),
     /// Render one tile of the demo's picture: what the tasks of the demo run
@@ -162,16 +165,28 @@ only the picture stays.")]
     )]
     DemoTile(serve::TileArgs),
     /// Run the master: the machine that keeps jobs and hands out tasks
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid master start\n  deskgrid master backup /backup/deskgrid-monday"
+    )]
     Master(MasterCommand),
     /// Run a worker: this PC computes tasks while its owner does not need it
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid worker start --master grid.example.org:7411\n  deskgrid worker status --why\n  deskgrid worker pause --for 2h"
+    )]
     Worker(WorkerCommand),
     /// Make, list and revoke the tokens with which machines join
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid token create --role worker --uses 20 --ttl 1d\n  deskgrid token list"
+    )]
     Token(TokenCommand),
     /// List the users and hosts that have joined; let them in, or shut them out for good
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid identity list\n  deskgrid identity approve ann"
+    )]
     Identity(IdentityCommand),
     /// Print the audit log: who came in, who did not and why, and what admins changed (admins only)
     #[command(
@@ -192,29 +207,44 @@ The admin makes the token with: deskgrid token create --role client")]
     #[command(after_help = speculation::REQUEST)]
     Request(speculation::RequestArgs),
     /// Look at jobs, wait for them, take their results, cancel and retry them
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid job list\n  deskgrid job wait last\n  deskgrid job explain last"
+    )]
     Job(JobCommand),
     /// Look at single tasks and each of their attempts
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid task list last\n  deskgrid task info last.3"
+    )]
     Task(TaskCommand),
     /// Look at hosts, and take them out of service
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid host list\n  deskgrid host info desk-3"
+    )]
     Host(HostCommand),
     /// Print what was spent on your tasks, how much of it is billed, how long you waited for
     /// results, and how good estimates were
     #[command(after_help = account::EXAMPLES)]
     Account(AccountArgs),
     /// List the scheduling policies, and show what each one does
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid policy list\n  deskgrid policy show PRI-CR"
+    )]
     Policy(PolicyCommand),
     /// Predict waits and limits from what is known
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  deskgrid predict wait --help")]
     Predict(predict::PredictCommand),
     /// Simulate jobs on desktop grids, under any policy
     #[command(after_help = simulate::SIMULATE)]
     Simulate(simulate::SimulateArgs),
     /// Export, import and measure availability traces of hosts
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid trace export --help\n  deskgrid trace stats"
+    )]
     Trace(TraceCommand),
     /// Check whether anything is wrong with deskgrid on this machine, and say what to do about it
     #[command(after_help = "\
@@ -255,6 +285,42 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Returns each command below this one, with its whole name.
+    fn all_below(command: &clap::Command, name: &str) -> Vec<(String, clap::Command)> {
+        let name = format!("{name} {}", command.get_name());
+        let below = command.get_subcommands();
+        let below = below.flat_map(|sub| all_below(sub, &name));
+        std::iter::once((name.clone(), command.clone()))
+            .chain(below)
+            .collect()
+    }
+
+    #[test]
+    fn the_help_of_each_command_has_examples_and_whole_sentences() {
+        let mut cli = Cli::command();
+        cli.build();
+        for (name, command) in all_below(&cli, "") {
+            let visible = !command.is_hide_set() && !name.contains(" help");
+            let help = command.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let examples = ["Example:", "Examples:", "Start here:"];
+            assert!(
+                !visible || examples.iter().any(|word| help.contains(word)),
+                "{name} has no example"
+            );
+
+            // clap wraps each line by itself: a line that ends in mid-sentence stays short.
+            let lines: Vec<&str> = help.lines().collect();
+            for pair in lines.windows(2) {
+                let prose = pair
+                    .iter()
+                    .all(|line| !line.is_empty() && !line.starts_with(' '));
+                let ends = pair[0].ends_with(['.', ':', ';', '?', ')']);
+                assert!(!prose || ends, "{name} breaks in mid-sentence: {}", pair[0]);
+            }
+        }
     }
 
     #[test]

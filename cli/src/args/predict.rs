@@ -30,8 +30,8 @@ Examples:
   deskgrid predict limits --runs past-runs.txt
 Laws: truncnorm:FROM,TO,MEAN,SD  exponential:FROM,TO,RATE  beta:FROM,TO,ALPHA,BETA  pareto:FROM,TO,ALPHA
       lognormal:FROM,TO,MU,SIGMA  weibull:FROM,TO,SHAPE,SCALE  gamma:FROM,TO,SHAPE,SCALE  uniform:FROM,TO
-Each is cut to run times from FROM to TO (beta is stretched over them); all times have the same unit, and so have
-the answers. A file of runs has one run time on a line, with a + behind it if the run was killed then (12.5+), and
+Each is cut to run times from FROM to TO (beta is stretched over them); all times have the same unit, and so have \
+the answers. A file of runs has one run time on a line, with a + behind it if the run was killed then (12.5+), and \
 # before comments. Limits pay only where what a task does not need of its reservation is lost.";
 
 /// The flags of `deskgrid predict limits`.

@@ -86,7 +86,7 @@ commands with the same --dir on this machine may do everything at once.")]
 Examples:
   deskgrid master backup /backup/deskgrid-monday
   deskgrid --dir /srv/deskgrid master backup /backup/deskgrid.tar
-Reads the master's own directory, as its user; what is written is read back before it gets its name. It holds the
+Reads the master's own directory, as its user; what is written is read back before it gets its name. It holds the \
 grid's CA key: keep it as safe as the master. Exit code 1: something that the store names was missing or damaged.")]
     Backup {
         /// What to make; must not exist. With .tar at its end it becomes one file
@@ -109,7 +109,7 @@ Exit code 0: all is well; 1: something is not, and what to do stands beside it."
     #[command(after_help = "\
 Example:
   deskgrid --dir /srv/deskgrid master restore /backup/deskgrid.tar
-Then start the master there, at the address that workers know. Join tokens made before the backup
+Then start the master there, at the address that workers know. Join tokens made before the backup \
 no longer work.")]
     Restore {
         /// What `master backup` made
@@ -180,7 +180,7 @@ Examples:
   deskgrid worker start                       later: the identity is in the state directory
   deskgrid worker start --dedicated           on a PC that nobody sits at
   deskgrid worker start --slots 2 --config worker.toml
-Without --dedicated a PC computes only while nobody uses it: 3 minutes after the last input, and
+Without --dedicated a PC computes only while nobody uses it: 3 minutes after the last input, and \
 not while other programs are busy. `deskgrid worker status --why` says what it waits for.
 `deskgrid worker config` prints all settings, to begin a file with.")]
     Start(WorkerArgs),
@@ -436,8 +436,14 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
     /// Every host and what it does
-    #[command(after_help = "Examples:\n  deskgrid host list\n  deskgrid --output json host list")]
-    List,
+    #[command(
+        after_help = "Examples:\n  deskgrid host list\n  deskgrid --output json host list --all"
+    )]
+    List {
+        /// Also hosts that are not expected back: revoked, or not heard of for 30 days
+        #[arg(long)]
+        all: bool,
+    },
     /// All about one host
     #[command(after_help = "Example:\n  deskgrid host info desk-3")]
     Info {

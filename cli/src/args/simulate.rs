@@ -68,5 +68,5 @@ Examples:
   deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS,EXCL-PRED-TO --tasks 100,200 --size 5m,15m --runs 12
   deskgrid simulate --trace DIR --policy deskgrid --start 14400,21600 --output json
   deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.25 --checkpoint
-The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are
+The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are \
 compared with the least that is possible on the same trace; MAKESPAN is the middle one of the runs.";

@@ -112,15 +112,15 @@ pub(super) async fn run(
 
     bring(session, planned).await?;
     let text = || {
-        let there = if kept > 0 {
-            format!("; {kept} of them were there already")
-        } else {
-            String::new()
+        let there = match kept {
+            0 => String::new(),
+            1 => "; 1 was already there".to_owned(),
+            kept => format!("; {kept} were already there"),
         };
         format!(
-            "job {}: {} files in {}{there}\n",
+            "job {}: {} in {}{there}\n",
             job.job,
-            document.files.len(),
+            super::job::files(document.files.len()),
             into.dir.display()
         )
     };

@@ -16,7 +16,7 @@ use crate::session::Session;
 pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {
-        HostCommand::List => list(context, &session).await?,
+        HostCommand::List { all } => list(context, &session, all).await?,
         HostCommand::Info { host } => {
             one(context, &session, Request::Hosts { names: vec![host] }).await?;
         }
@@ -46,8 +46,18 @@ async fn revoke(context: &Context, session: &Session, host: String) -> Result<()
     super::identity::judge(context, session, &Request::Revoke { name }).await
 }
 
-async fn list(context: &Context, session: &Session) -> Result<(), Failure> {
-    let hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
+async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Failure> {
+    let mut hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
+    let known = hosts.len();
+    hosts.retain(|host| all || !host.gone);
+    let hidden = match known - hosts.len() {
+        0 => String::new(),
+        1 => "\n1 host is not expected back and not shown (--all shows it)\n".to_owned(),
+        count => {
+            format!("\n{count} hosts are not expected back and not shown (--all shows them)\n")
+        }
+    };
+
     let text = || {
         let headings = [
             "HOST", "STATE", "WHY", "SINCE", "SPEED", "SLOTS", "HOLDS", "FINISHED", "LOST",
@@ -59,7 +69,7 @@ async fn list(context: &Context, session: &Session) -> Result<(), Failure> {
             .iter()
             .filter(|host| host.state == HostState::Benched)
             .map(|host| host.facts.name.as_str());
-        table + &of_benched(benched)
+        table + &of_benched(benched) + &hidden
     };
     context
         .out

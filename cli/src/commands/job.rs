@@ -503,6 +503,14 @@ pub(super) fn outcome(ended: &Ended) -> String {
     }
 }
 
+/// Formats a number of files.
+pub(super) fn files(count: usize) -> String {
+    match count {
+        1 => "1 file".to_owned(),
+        count => format!("{count} files"),
+    }
+}
+
 /// Counts tasks in words: `1 task`, `2 tasks`.
 pub(super) fn counted(tasks: u64) -> String {
     if tasks == 1 {
@@ -623,11 +631,10 @@ fn start_in_words(starts: &StartView, now: Time) -> String {
     let at = |time: Time| when::relative(time, now);
     let StartView { start, low, high } = *starts;
     format!(
-        "{} ({}); 80 % between {} and {}",
+        "{} ({}); 80 % likely {}",
         at(start),
         when::date(start),
-        at(low),
-        at(high)
+        when::between(low, high, now)
     )
 }
 
@@ -639,11 +646,7 @@ fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
     );
     match forecast.interval {
         Some((low, high)) => {
-            format!(
-                "{finish}; 80 % between {} and {}",
-                when::relative(low, now),
-                when::relative(high, now)
-            )
+            format!("{finish}; 80 % likely {}", when::between(low, high, now))
         }
         None => finish,
     }
@@ -728,9 +731,10 @@ async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<()
 
 fn explained(view: &ExplainView, color: bool) -> String {
     let mut out = format!(
-        "job {} ({}) is {}",
+        "job {} ({}) {}{}",
         view.job.job,
         printable(&view.job.name),
+        if view.job.state.settled() { "" } else { "is " },
         view.job.state
     );
     out += &view
@@ -739,7 +743,7 @@ fn explained(view: &ExplainView, color: bool) -> String {
         .as_ref()
         .map_or_else(String::new, |reason| format!(": {}", printable(reason)));
     if view.job.state.settled() {
-        return out + ": nothing of it waits\n";
+        return out + "\n";
     }
 
     out += "\n\n";

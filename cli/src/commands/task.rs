@@ -217,9 +217,9 @@ fn ran(attempt: &AttemptView) -> String {
 fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let state = |saved: &Saved| {
         let when = when::relative(saved.taken, now);
-        let files = saved.files;
+        let files = super::job::files(saved.files as usize);
         format!(
-            "state {} of attempt {} (saved {when}, {files} files, {} bytes)",
+            "state {} of attempt {} (saved {when}, {files}, {} bytes)",
             saved.sequence, saved.number, saved.bytes
         )
     };

@@ -297,6 +297,7 @@ mod tests {
             facts,
             state,
             reason: (state == HostState::Suspended).then(|| "paused-by-owner".to_owned()),
+            gone: false,
             since,
             heard: None,
             cpu_availability: None,

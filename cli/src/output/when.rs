@@ -35,6 +35,15 @@ pub(crate) fn relative(time: Time, now: Time) -> String {
     }
 }
 
+/// Formats the interval between two times, with those that are to come: `in 6m11s to 17m42s`.
+pub(crate) fn between(low: Time, high: Time, now: Time) -> String {
+    if low > now {
+        format!("in {} to {}", low.since(now), high.since(now))
+    } else {
+        format!("{} to {}", relative(low, now), relative(high, now))
+    }
+}
+
 /// Formats the time of day in UTC for people; with the date where it is not today's.
 pub(crate) fn clock(time: Time, now: Time) -> String {
     let text = iso(time);

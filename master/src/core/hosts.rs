@@ -15,6 +15,9 @@ use uuid::Uuid;
 use super::{Core, HostMail, Outbox};
 use crate::store::{Attendance, RestoredHost, StoreError};
 
+/// The silence after which a host is not expected back.
+const GONE_AFTER: Span = Span::from_secs(30 * 86_400);
+
 /// Tells the sessions of one host apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionId(pub u64);
@@ -584,6 +587,7 @@ impl Core {
 
         let status = self.scheduler.host(id);
         let connected = status.as_ref().is_some_and(|s| s.connected);
+        let heard = host.heard.unwrap_or(host.known);
         let never = || Some("its worker has not connected since the master started".to_owned());
         Some(HostView {
             id,
@@ -596,6 +600,7 @@ impl Core {
                 true => Some("its identity was revoked".to_owned()),
                 false => status.as_ref().map_or_else(never, |s| s.reason.clone()),
             },
+            gone: host.revoked || !connected && self.now.since(heard) > GONE_AFTER,
             since: status.as_ref().map_or(host.known, |s| s.since),
             heard: host.heard,
             cpu_availability: host.cpu.filter(|_| connected).map(f64::from),

@@ -98,8 +98,8 @@ fn body(spec: &JobSpec, asked: &SubmitOptions, disclosed: bool) -> Result<Vec<u8
 /// The refusal of a deadline that was past before the job came.
 fn past(since: Option<Span>) -> Refusal {
     let what = match since {
-        Some(since) => format!("the deadline is past: it was {since} ago by the master's clock"),
-        None => "a deadline of no time at all is past".to_owned(),
+        Some(since) => format!("the deadline is in the past ({since} ago by the master's clock)"),
+        None => "the deadline leaves no time at all".to_owned(),
     };
     let hint =
         "a future date, or a time from now: --deadline 2h (deskgrid doctor compares the clocks)";

@@ -52,10 +52,26 @@ static CATALOGUE: &[Policy] = &[
         placement: Placement::PriHistory,
         ..BASE
     },
-    excl_s("EXCL-S1.5", 1.5),
-    excl_s("EXCL-S1", 1.0),
-    excl_s("EXCL-S.5", 0.5),
-    excl_s("EXCL-S.25", 0.25),
+    excl_s(
+        "EXCL-S1.5",
+        1.5,
+        "PRI-CR without the hosts whose clock rate lies more than 1.5 standard deviations below the mean.",
+    ),
+    excl_s(
+        "EXCL-S1",
+        1.0,
+        "PRI-CR without the hosts whose clock rate lies more than one standard deviation below the mean.",
+    ),
+    excl_s(
+        "EXCL-S.5",
+        0.5,
+        "PRI-CR without the hosts whose clock rate lies more than half a standard deviation below the mean.",
+    ),
+    excl_s(
+        "EXCL-S.25",
+        0.25,
+        "PRI-CR without the hosts whose clock rate lies more than a quarter of a standard deviation below the mean.",
+    ),
     Policy {
         name: "EXCL-PRED",
         source: "Kondo et al. 2004, section 5.2",
@@ -208,9 +224,21 @@ static CATALOGUE: &[Policy] = &[
             disclosed: Disclosed::AsRequested,
         },
     ),
-    policed("CALENDAR-HARD", Rule::Hard),
-    policed("CALENDAR-GRACE", Rule::Grace(0.5)),
-    policed("CALENDAR-PROB", Rule::Probabilistic),
+    policed(
+        "CALENDAR-HARD",
+        Rule::Hard,
+        "CALENDAR; each bag that arrives has all attempts killed that exceed their estimates.",
+    ),
+    policed(
+        "CALENDAR-GRACE",
+        Rule::Grace(0.5),
+        "CALENDAR; each bag that arrives has all attempts killed that exceed their estimates by more than half.",
+    ),
+    policed(
+        "CALENDAR-PROB",
+        Rule::Probabilistic,
+        "CALENDAR; each bag that arrives has attempts killed, the likelier the more they exceed their estimates.",
+    ),
     Policy {
         name: "AVG",
         source: "Downey 1997, section 5.1",
@@ -307,12 +335,11 @@ const CALENDAR: Policy = Policy {
     ..BASE
 };
 
-const fn policed(name: &'static str, rule: Rule) -> Policy {
+const fn policed(name: &'static str, rule: Rule, summary: &'static str) -> Policy {
     Policy {
         name,
         source: "Wozniak et al., section 4, equations 2 to 4",
-        summary: "Deadlines are promised by estimates as they are given; what exceeds its estimate may be killed whenever \
-                  a bag arrives.",
+        summary,
         limits: LimitSource::Policed(Policing {
             rule,
             when: KillOccasion::Always,
@@ -361,11 +388,11 @@ const PRED: Policy = Policy {
     ..BASE
 };
 
-const fn excl_s(name: &'static str, sds: f64) -> Policy {
+const fn excl_s(name: &'static str, sds: f64, summary: &'static str) -> Policy {
     Policy {
         name,
         source: "Kondo et al. 2004, section 5.1",
-        summary: "PRI-CR without the hosts that are slow among all hosts.",
+        summary,
         placement: Placement::ExclS(ExclS { sds }),
         ..BASE
     }

@@ -236,7 +236,7 @@ impl Scheduler {
         let first = missing.next()??;
         missing
             .all(|why| why.is_some())
-            .then(|| format!("no host that is known will do; of the first one: {first}"))
+            .then(|| format!("no host qualifies; the first one: {first}"))
     }
 
     /// Returns the hosts or ranks that a gang waits for, in words.

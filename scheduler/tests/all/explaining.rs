@@ -328,8 +328,7 @@ fn hosts_lacking_a_jobs_needs_are_passed_over_with_the_reason() {
         .needs(needs(Some(Confinement::Namespace), false))
         .submit();
     assert!(
-        reasons(&w, job)[0]
-            .starts_with("no host that is known will do; of the first one: it confines at most")
+        reasons(&w, job)[0].starts_with("no host qualifies; the first one: it confines at most")
     );
 
     let passed = passed_over(&w, job);

@@ -1,5 +1,7 @@
 //! Which task goes where: placement, copies, prefetch.
 
+use std::collections::BTreeSet;
+
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::YieldReason;
 use common::view::TaskState;
@@ -358,13 +360,15 @@ fn a_task_with_one_attempt_that_can_go_on_is_not_copied() {
 }
 
 #[test]
-fn names_in_the_catalogue_are_unique_and_rows_complete() {
+fn names_and_summaries_of_policies_are_unique_and_rows_complete() {
     let mut names: Vec<&str> = catalogue().iter().map(|policy| policy.name).collect();
     assert_eq!(names[0], common::job::DEFAULT_POLICY);
     names.sort_unstable();
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count);
+    let summaries: BTreeSet<&str> = catalogue().iter().map(|policy| policy.summary).collect();
+    assert_eq!(summaries.len(), count);
     for policy in catalogue() {
         assert!(
             !policy.name.is_empty() && !policy.source.is_empty() && policy.summary.ends_with('.'),

@@ -16,6 +16,7 @@ impl Object for HostView {
         to.text("id", self.id);
         to.text("state", self.state);
         to.some("reason", self.reason.as_ref());
+        to.field("gone", self.gone);
         to.field("since", iso(self.since));
         to.field("heard", self.heard.map(iso));
 

@@ -257,6 +257,7 @@ fn bare_host() -> HostView {
         facts,
         state: HostState::Suspended,
         reason: None,
+        gone: false,
         since: START,
         heard: None,
         cpu_availability: None,

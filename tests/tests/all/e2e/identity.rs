@@ -216,3 +216,27 @@ fn health_and_metrics_answer_over_http() {
         "counts the three tasks: {metrics}"
     );
 }
+
+#[test]
+fn revoked_hosts_are_listed_only_with_all() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.worker("h2").start();
+    grid.as_user("admin", ["host", "revoke", "h2"])
+        .expect_code(0);
+
+    let names = |options: &[&str]| -> Vec<String> {
+        let asked = ["host", "list"].iter().chain(options).copied();
+        let list = grid.json(asked);
+        let hosts = list["hosts"].as_array().expect("a list").iter();
+        hosts
+            .filter_map(|host| host["host"].as_str().map(str::to_owned))
+            .collect()
+    };
+    assert_eq!(names(&[]), ["h1"]);
+    assert_eq!(names(&["--all"]), ["h1", "h2"]);
+
+    let said = grid.deskgrid(["host", "list"]).expect_code(0).stdout;
+    assert!(said.contains("1 host is not expected back"), "{said}");
+    assert_eq!(grid.json(["host", "info", "h2"])["gone"], true);
+}

@@ -243,7 +243,7 @@ fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_know
         .deskgrid(["job", "predict", &long])
         .expect_code(0)
         .stdout;
-    assert!(told.contains("80 % between"), "{told}");
+    assert!(told.contains("80 % likely"), "{told}");
     grid.deskgrid(["job", "cancel", &long]).expect_code(0);
 
     let ended = grid.json(["job", "predict", &long]);

@@ -6,7 +6,7 @@ use crate::owner::sight::{Reading, Sight};
 pub fn words(sight: &Sight) -> String {
     match sight {
         Sight::Seen(reading) => seen(reading),
-        Sight::Absent(how) => format!("nothing there: {how}"),
+        Sight::Absent(how) => format!("not present: {how}"),
         Sight::Unknown(why) => format!("not known: {why}"),
     }
 }

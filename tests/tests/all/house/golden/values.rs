@@ -894,6 +894,7 @@ fn host_view(state: &HostState) -> HostView {
         facts: facts(),
         state: *state,
         reason: Some("on-battery".into()),
+        gone: false,
         since: Time(1_700_000_000_000_000),
         heard: Some(Time(1_700_000_001_000_000)),
         cpu_availability: Some(0.75),
