@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tests::{Output, Started, alive_with, eventually, free_addresses, program};
+use tests::{Output, Started, eventually, free_addresses, program};
 
 const README: &str = include_str!("../../../../README.md");
 
@@ -196,21 +196,16 @@ impl Drop for Terminal {
 }
 
 /// The tokens that a text shows, each once, in their order.
-fn tokens(text: &str) -> Vec<String> {
-    let words = text.split_whitespace().filter(|word| {
-        let word: &str = word;
-        word.starts_with("dg1.")
-    });
-    let mut all: Vec<String> = Vec::new();
-    for word in words {
-        if !all.iter().any(|known| known == word) {
-            all.push(word.to_owned());
-        }
-    }
+fn tokens(text: &str) -> Vec<&str> {
+    let mut all: Vec<&str> = text
+        .split_whitespace()
+        .filter(|word| word.starts_with("dg1."))
+        .collect();
+    all.dedup();
     all
 }
 
-/// The lines below a directory: its files by name, sorted.
+/// The names of what is in a directory, sorted.
 fn names(dir: &Path) -> Vec<String> {
     let mut all: Vec<String> = fs::read_dir(dir)
         .expect("is there")
@@ -315,7 +310,7 @@ fn the_blocks_of_the_readme_work_word_by_word_in_their_order() {
     assert_eq!(guide.peek(), None, "a block that is neither run nor listed");
     worker.interrupt();
     master.interrupt();
-    assert_eq!(alive_with(&dir.path().to_string_lossy()), []);
+    super::all_gone(&dir.path().to_string_lossy(), Duration::from_secs(10));
 }
 
 #[test]
