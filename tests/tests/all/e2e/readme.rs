@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tests::{Output, Started, eventually, free_addresses, program};
 
 const README: &str = include_str!("../../../../README.md");
@@ -216,101 +217,162 @@ fn names(dir: &Path) -> Vec<String> {
     all
 }
 
+/// Whether there is no way to type at a terminal here; says so.
+fn no_terminal() -> bool {
+    let none = Command::new("script").arg("--version").output().is_err();
+    if none {
+        println!("SKIPPED: there is no `script` to type at a terminal (Debian: bsdutils)");
+    }
+    none
+}
+
+/// The machines of the quick start, which may be one and the same.
+struct Machines {
+    /// Where all of them lie.
+    dir: TempDir,
+    /// The one that keeps the jobs.
+    keeper: Machine,
+    /// The one that works.
+    pc: Machine,
+    /// The user's.
+    user: Machine,
+}
+
+impl Machines {
+    /// Machines of these names.
+    fn new([keeper, pc, user]: [&str; 3]) -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("deskgrid-test-")
+            .tempdir()
+            .expect("a temporary directory");
+        let (listen, http) = free_addresses();
+        let [keeper, pc, user] = [keeper, pc, user].map(|name| {
+            let home = dir.path().join(name);
+            fs::create_dir_all(&home).expect("a directory can be made");
+            let (listen, http) = (listen.clone(), http.clone());
+            Machine { home, listen, http }
+        });
+
+        Self {
+            dir,
+            keeper,
+            pc,
+            user,
+        }
+    }
+
+    /// Follows the quick start from its first step to its end, which is the document's last block.
+    /// Where the user's machine has an identity, `login` asks for no token.
+    fn follow(&self, guide: &mut Guide) {
+        let master = self
+            .keeper
+            .at_terminal(&guide.take("deskgrid master start"));
+        self.keeper
+            .run("deskgrid master wait --timeout 60s")
+            .expect_code(0);
+
+        let made = guide.take("deskgrid token create --role worker");
+        let made = self.keeper.run(&made).expect_code(0);
+        let [for_pcs, for_user] = tokens(&made.stdout)[..] else {
+            panic!("two tokens: {made:?}");
+        };
+
+        let worker = self.work(guide, for_pcs);
+        let mut login = self.user.at_terminal(&guide.take("deskgrid login"));
+        let name = if self.user.home == self.keeper.home {
+            "you are admin (admin)"
+        } else {
+            login.answer("join token", for_user);
+            "you are ann (client)"
+        };
+        let told = login.end(&[0]);
+        assert!(told.contains(name), "{told}");
+
+        self.submit_and_fetch(guide);
+        self.user
+            .run(&guide.take("deskgrid job list"))
+            .expect_code(0);
+
+        assert_eq!(guide.peek(), None, "a block that is neither run nor listed");
+        worker.interrupt();
+        master.interrupt();
+        super::all_gone(&self.dir.path().to_string_lossy(), Duration::from_secs(10));
+    }
+
+    /// Has the PC join: it waits for its owner's absence, and then need not.
+    fn work(&self, guide: &mut Guide, token: &str) -> Terminal {
+        let start = guide.take("deskgrid worker start --master");
+        let mut worker = self.pc.at_terminal(&start);
+        worker.answer("join token", token);
+
+        let why = guide.take("deskgrid worker status --why");
+        let told = eventually("the worker is there", PATIENCE, || {
+            let status = self.pc.run(&why);
+            (status.code == 0).then_some(status.stdout)
+        });
+        let waits = told.contains("suspended") && told.contains("\nwhy ");
+        assert!(waits, "it does not compute yet, and says why: {told}");
+
+        let said = worker.interrupt();
+        assert!(said.contains("the worker has left"), "{said}");
+        self.pc
+            .at_terminal(&guide.take("deskgrid worker start --dedicated"))
+    }
+
+    /// Computes something of each photo and fetches the results.
+    fn submit_and_fetch(&self, guide: &mut Guide) {
+        let home = &self.user.home;
+        let photos = home.join("photos");
+        fs::create_dir(&photos).expect("a directory can be made");
+        for (name, text) in [("a.jpg", "first"), ("b c.jpg", "second"), ("d.jpg", "")] {
+            fs::write(photos.join(name), text).expect("a file can be written");
+        }
+
+        for opening in ["find \"$PWD/photos\" -type f", "deskgrid job fetch last"] {
+            self.user.run(&guide.take(opening)).expect_code(0);
+        }
+
+        let list = fs::read_to_string(home.join("list.txt")).expect("a list");
+        for (number, photo) in (1..).zip(list.lines()) {
+            let result = fs::read_to_string(home.join(format!("results/{number}/out.txt")));
+            let mut sum = self.user.command("sh");
+            let sum = Started::new(sum.args(["-c", "sha256sum < \"$1\"", "sh", photo])).finish();
+            let sum = sum.expect_code(0).stdout;
+            assert_eq!(result.expect("a result for each photo"), sum, "{photo}");
+        }
+        assert_eq!(names(&home.join("results")), ["1", "2", "3"]);
+    }
+}
+
 #[test]
 fn the_blocks_of_the_readme_work_word_by_word_in_their_order() {
-    if Command::new("script").arg("--version").output().is_err() {
-        println!("SKIPPED: there is no `script` to type at a terminal (Debian: bsdutils)");
+    if no_terminal() {
         return;
     }
-
-    let dir = tempfile::Builder::new()
-        .prefix("deskgrid-test-")
-        .tempdir()
-        .expect("a temporary directory");
-    let (listen, http) = free_addresses();
-    let machine = |name: &str| {
-        let home = dir.path().join(name);
-        fs::create_dir(&home).expect("a directory can be made");
-        let (listen, http) = (listen.clone(), http.clone());
-        Machine { home, listen, http }
-    };
     let mut guide = Guide::of(README);
 
-    // See it run.
-    let alone = machine("alone");
-    let demo = alone.run(&guide.take("cargo build --release && target/release/deskgrid demo"));
-    let told = demo.expect_code(0).stdout;
-    assert!(
-        told.contains("200") && told.contains("owner came"),
-        "{told}"
+    let alone = Machines::new(["alone"; 3]);
+    let demo = guide.take("cargo build --release && target/release/deskgrid demo");
+    let told = alone.user.run(&demo).expect_code(0).stdout;
+    let tells = told.contains("200") && told.contains("owner came");
+    assert!(tells, "{told}");
+    assert_eq!(
+        names(&alone.user.home),
+        ["demo.png"],
+        "only the picture is left"
     );
-    assert_eq!(names(&alone.home), ["demo.png"], "only the picture is left");
 
-    // 1. The machine that keeps the jobs.
-    let keeper = machine("keeper");
-    let master = keeper.at_terminal(&guide.take("deskgrid master start"));
-    keeper
-        .run("deskgrid master wait --timeout 60s")
-        .expect_code(0);
+    Machines::new(["keeper", "pc", "user"]).follow(&mut guide);
+}
 
-    let made = keeper
-        .run(&guide.take("deskgrid token create --role worker"))
-        .expect_code(0);
-    let tokens = tokens(&made.stdout);
-    let [for_pcs, for_user] = &tokens[..] else {
-        panic!("two tokens: {made:?}");
-    };
-
-    // 2. A PC that will work: it waits for its owner's absence, and then need not.
-    let pc = machine("pc");
-    let mut worker = pc.at_terminal(&guide.take("deskgrid worker start --master"));
-    worker.answer("join token", for_pcs);
-    let why = guide.take("deskgrid worker status --why");
-    let told = eventually("the worker is there", PATIENCE, || {
-        let status = pc.run(&why);
-        (status.code == 0).then_some(status.stdout)
-    });
-    let waits = told.contains("suspended") && told.contains("\nwhy ");
-    assert!(waits, "it does not compute yet, and says why: {told}");
-
-    let said = worker.interrupt();
-    assert!(said.contains("the worker has left"), "{said}");
-    let worker = pc.at_terminal(&guide.take("deskgrid worker start --dedicated"));
-
-    // 3. to 5. The user's machine.
-    let user = machine("user");
-    let mut login = user.at_terminal(&guide.take("deskgrid login"));
-    login.answer("join token", for_user);
-    let told = login.end(&[0]);
-    assert!(told.contains("you are ann (client)"), "{told}");
-
-    let photos = user.home.join("photos");
-    fs::create_dir(&photos).expect("a directory can be made");
-    for (name, text) in [("a.jpg", "first"), ("b c.jpg", "second"), ("d.jpg", "")] {
-        fs::write(photos.join(name), text).expect("a file can be written");
+#[test]
+fn the_quick_start_of_the_readme_works_on_one_machine_that_plays_all_parts() {
+    if no_terminal() {
+        return;
     }
-    user.run(&guide.take("find \"$PWD/photos\" -type f > list.txt"))
-        .expect_code(0);
-    user.run(&guide.take("deskgrid job fetch last"))
-        .expect_code(0);
-
-    let list = fs::read_to_string(user.home.join("list.txt")).expect("a list");
-    for (number, photo) in (1..).zip(list.lines()) {
-        let result = user.home.join(format!("results/{number}/out.txt"));
-        let result = fs::read_to_string(&result).expect("a result for each photo");
-        let mut sum = user.command("sh");
-        let sum = Started::new(sum.args(["-c", "sha256sum < \"$1\"", "sh", photo])).finish();
-        assert_eq!(result, sum.expect_code(0).stdout, "{photo}");
-    }
-    assert_eq!(names(&user.home.join("results")), ["1", "2", "3"]);
-
-    // What is going on, and why.
-    user.run(&guide.take("deskgrid job list")).expect_code(0);
-
-    assert_eq!(guide.peek(), None, "a block that is neither run nor listed");
-    worker.interrupt();
-    master.interrupt();
-    super::all_gone(&dir.path().to_string_lossy(), Duration::from_secs(10));
+    let mut guide = Guide::of(README);
+    guide.take("cargo build --release && target/release/deskgrid demo");
+    Machines::new(["one"; 3]).follow(&mut guide);
 }
 
 #[test]
