@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use common::Time;
-use common::view::{JobView, TaskCounts};
+use common::view::{Forecast, JobView, TaskCounts};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{note, when};
@@ -38,13 +38,7 @@ impl Progress {
     /// Shows the present state of the jobs.
     pub(crate) fn show(&mut self, jobs: &[JobView]) {
         let counts = sum(jobs);
-        let text = line(
-            &counts,
-            jobs.iter()
-                .filter_map(|job| job.predicted.map(|forecast| forecast.finish))
-                .max(),
-            when::now(),
-        );
+        let text = line(&counts, latest(jobs), when::now());
 
         match self {
             Progress::Bar(bar) => {
@@ -116,8 +110,39 @@ fn sum(jobs: &[JobView]) -> TaskCounts {
         })
 }
 
+/// Returns the forecast for the end of all of these jobs; `None` if one that goes on has none.
+fn latest(jobs: &[JobView]) -> Option<Forecast> {
+    let open = jobs.iter().filter(|job| !job.state.settled());
+    let forecasts: Vec<Forecast> = open.map(|job| job.predicted).collect::<Option<_>>()?;
+    let intervals: Option<Vec<_>> = forecasts.iter().map(|one| one.interval).collect();
+    Some(Forecast {
+        finish: forecasts.iter().map(|one| one.finish).max()?,
+        interval: intervals.and_then(|all| {
+            let low = all.iter().map(|(low, _)| *low).max()?;
+            let high = all.iter().map(|(_, high)| *high).max()?;
+            Some((low, high))
+        }),
+    })
+}
+
+/// Describes the remaining time, with the ends of the interval that holds it with 80 %.
+fn remaining(forecast: &Forecast, now: Time) -> String {
+    let last = forecast.interval.map_or(forecast.finish, |(_, high)| high);
+    if last <= now {
+        return "later than predicted".to_owned();
+    }
+
+    let eta = format!("ETA {}", forecast.finish.since(now));
+    match forecast.interval {
+        Some((low, high)) if low < high => {
+            format!("{eta} ({} to {})", low.since(now), high.since(now))
+        }
+        _ => eta,
+    }
+}
+
 /// Describes the states of a job's tasks, and the remaining time.
-fn line(counts: &TaskCounts, finish: Option<Time>, now: Time) -> String {
+fn line(counts: &TaskCounts, forecast: Option<Forecast>, now: Time) -> String {
     let words = [
         (counts.running, "running"),
         (counts.suspended, "suspended"),
@@ -131,8 +156,8 @@ fn line(counts: &TaskCounts, finish: Option<Time>, now: Time) -> String {
         .collect();
     if counts.settled() == counts.total {
         parts.insert(0, format!("{} finished", counts.finished));
-    } else if let Some(finish) = finish {
-        parts.push(format!("ETA {}", finish.since(now)));
+    } else if let Some(forecast) = forecast {
+        parts.push(remaining(&forecast, now));
     }
 
     parts.join(", ")
@@ -151,9 +176,19 @@ mod tests {
             suspended: 1,
             ..TaskCounts::default()
         };
+        let at = |second: u64| Time(second * 1_000_000);
+        let said = |interval, now| {
+            let finish = at(65);
+            line(&counts, Some(Forecast { finish, interval }), at(now))
+        };
+        assert_eq!(said(None, 5), "2 running, 1 suspended, ETA 1m00s");
         assert_eq!(
-            line(&counts, Some(Time(65_000_000)), Time(5_000_000)),
-            "2 running, 1 suspended, ETA 1m00s"
+            said(Some((at(50), at(95))), 5),
+            "2 running, 1 suspended, ETA 1m00s (45.0s to 1m30s)"
+        );
+        assert_eq!(
+            said(Some((at(50), at(95))), 100),
+            "2 running, 1 suspended, later than predicted"
         );
 
         let done = TaskCounts {
