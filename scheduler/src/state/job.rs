@@ -410,9 +410,18 @@ impl Job {
         }
         match (self.failed.is_empty(), self.cancelled.is_empty()) {
             (false, _) => JobState::Failed,
-            (true, false) => JobState::Cancelled,
-            (true, true) => JobState::Finished,
+            (true, false) if !self.has_all_requested() => JobState::Cancelled,
+            (true, _) => JobState::Finished,
         }
+    }
+
+    /// Whether tasks of a disclosed job were requested, and none of these is cancelled: then nothing
+    /// is missing that anybody wanted.
+    fn has_all_requested(&self) -> bool {
+        self.speculation.as_ref().is_some_and(|speculation| {
+            let requested = &speculation.requested;
+            !requested.is_empty() && self.cancelled.intersection(requested).is_empty()
+        })
     }
 
     pub(crate) fn counts(&self) -> TaskCounts {

@@ -121,6 +121,13 @@ impl ModelJob {
         self.all.iter().all(|index| self.closed(*index))
     }
 
+    fn has_all_requested(&self) -> bool {
+        let mut requested = self.all.difference(&self.unrequested).peekable();
+        self.disclosed
+            && requested.peek().is_some()
+            && requested.all(|index| !self.cancelled.contains(index))
+    }
+
     fn state(&self) -> JobState {
         if !self.all_closed() {
             return if self.started == 0 {
@@ -131,7 +138,7 @@ impl ModelJob {
         }
         match (self.failed.is_empty(), self.cancelled.is_empty()) {
             (false, _) => JobState::Failed,
-            (_, false) => JobState::Cancelled,
+            (_, false) if !self.has_all_requested() => JobState::Cancelled,
             _ => JobState::Finished,
         }
     }

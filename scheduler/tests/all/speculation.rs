@@ -211,7 +211,27 @@ fn unrequested_tasks_are_dropped_at_once_running_or_not() {
         "there is nothing left to drop"
     );
     done(&mut world, hosts[0]);
+    assert_eq!(
+        world.job_state(job),
+        JobState::Finished,
+        "all that was requested is there"
+    );
+}
+
+#[test]
+fn a_disclosed_job_of_which_a_requested_task_is_cancelled_is_cancelled() {
+    let mut world = world();
+    let job = world.job(5).policy("FCFSxFCFS").disclosed().submit();
+    request(&mut world, job, [1, 2]);
+    let host = world.host(1).joins();
+    done(&mut world, host);
+    world.send(Event::UnrequestedCancelled { job });
+    world.send(Event::JobCancelled { job, tasks: None });
     assert_eq!(world.job_state(job), JobState::Cancelled);
+
+    let idle = world.job(5).policy("FCFSxFCFS").disclosed().submit();
+    world.send(Event::UnrequestedCancelled { job: idle });
+    assert_eq!(world.job_state(idle), JobState::Cancelled);
 }
 
 #[test]
@@ -384,7 +404,7 @@ fn a_retried_dropped_task_can_be_dropped_again() {
 
     let effects = world.send(Event::UnrequestedCancelled { job });
     assert_eq!(stopped(&effects).len(), 1, "the one that ran");
-    assert_eq!(world.job_state(job), JobState::Cancelled);
+    assert_eq!(world.job_state(job), JobState::Finished);
 }
 
 #[test]

@@ -243,3 +243,17 @@ fn lists_show_unrequested_tasks_and_only_real_drops_are_reported() {
         .stdout;
     assert_eq!(told, "nothing to do\n");
 }
+
+#[test]
+fn a_search_whose_rest_is_dropped_has_finished() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    let job = grid.submit(["--disclose", "--array", "1-3", "--", "true"]);
+    grid.deskgrid(["request", &format!("{job}.1")])
+        .expect_code(0);
+    grid.deskgrid(["job", "cancel", &job, "--unrequested"])
+        .expect_code(0);
+
+    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    assert_eq!(grid.json(["job", "info", &job])["state"], "finished");
+}
