@@ -49,8 +49,7 @@ pub(crate) struct SubmitArgs {
     /// The options that may also stand in a job file.
     #[command(flatten)]
     pub job: JobArgs,
-    /// Read options from a TOML file with the same names as these flags; flags given here go before
-    /// it
+    /// Read options from a TOML file with the same names as these flags; flags override it
     #[arg(long, value_name = "F.toml")]
     pub job_file: Option<PathBuf>,
     /// Submit under this id: submitting it again gives the same job instead of a second one

@@ -34,8 +34,19 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
 
     let text = || {
         let headings = [
-            "USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "SCALED", "WAITED",
-            "P90", "SLOWDOWN", "P90", "KEPT",
+            "USER",
+            "JOB",
+            "TASKS",
+            "FINISHED",
+            "USED",
+            "BILLED",
+            "FREE",
+            "SCALED",
+            "WAITED",
+            "WAITED P90",
+            "SLOWDOWN",
+            "SLOWDOWN P90",
+            "KEPT",
         ];
         let mut rows = Rows::new(&headings, context.out.color());
         accounts.iter().for_each(|account| rows.add(spent(account)));
@@ -50,9 +61,12 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
             "QOE",
         ];
         let mut rows = Rows::new(&headings, context.out.color());
-        estimates.iter().for_each(|view| rows.add(row(view)));
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            estimates.iter().partition(|view| view.quality.is_some());
+        known.into_iter().for_each(|view| rows.add(row(view)));
 
-        format!("{spent}\n{}", rows.text("no task has been measured yet\n"))
+        let table = rows.text("no task with an estimate has been measured yet\n");
+        format!("{spent}\n{table}{}", unestimated(unknown.len()))
     };
 
     let document = AccountAnswer(&accounts, &estimates);
@@ -64,13 +78,18 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
     Ok(Exit::Well)
 }
 
+/// Says below the table how many programs are not in it; empty if none.
+fn unestimated(programs: usize) -> String {
+    match programs {
+        0 => String::new(),
+        1 => "\n1 program ran without estimates\n".to_owned(),
+        count => format!("\n{count} programs ran without estimates\n"),
+    }
+}
+
 fn row(view: &EstimatesView) -> [String; 6] {
     let [ratio, mostly, qoe] = match &view.quality {
-        None => [
-            "nothing was estimated".to_owned(),
-            String::new(),
-            String::new(),
-        ],
+        None => <[String; 3]>::default(),
         Some(quality) => {
             let (ratio, low, high) = quality.ratio;
             [
@@ -205,10 +224,7 @@ mod tests {
             ["ada", "render", "12", "0.50", "0.25 to 2.00", "75 %"].map(str::to_owned)
         );
 
-        let none = EstimatesView {
-            quality: None,
-            ..view
-        };
-        assert_eq!(row(&none)[3], "nothing was estimated");
+        assert_eq!(unestimated(0), "");
+        assert_eq!(unestimated(3), "\n3 programs ran without estimates\n");
     }
 }

@@ -97,6 +97,8 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         findings.extend(master::identity(who, identity).await);
     }
 
+    findings.extend(machine::store(&context.state));
+
     let worker_here = here.is_empty() || here.iter().any(|(who, _)| *who == master::WORKER);
     if worker_here {
         findings.extend(machine::sensors(&config).await);
@@ -119,6 +121,16 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     context.out.show(&found, || text(&found), ids)?;
 
     Ok(if wrong { Exit::Error } else { Exit::Well })
+}
+
+/// Counts the notes, in words; empty if there are none.
+fn of_notes(findings: &[Finding]) -> String {
+    let notes = findings.iter().filter(|f| f.severity == Severity::Note);
+    match notes.count() {
+        0 => String::new(),
+        1 => "; one note".to_owned(),
+        count => format!("; {count} notes"),
+    }
 }
 
 fn text(found: &Findings) -> String {
@@ -154,7 +166,7 @@ fn text(found: &Findings) -> String {
         .filter(|finding| finding.severity == Severity::Wrong)
         .count();
     let _ = match wrong {
-        0 => writeln!(text, "nothing is wrong"),
+        0 => writeln!(text, "nothing is wrong{}", of_notes(&found.findings)),
         1 => writeln!(text, "one thing is wrong"),
         n => writeln!(text, "{n} things are wrong"),
     };

@@ -65,7 +65,7 @@ fn plain(text: &str) -> String {
 }
 
 impl Reader {
-    /// The newest `most` entries, the oldest of them first.
+    /// The `most` entries that were added last, in order of time.
     pub(crate) fn audit(&self, most: u32) -> Result<Vec<AuditView>, StoreError> {
         self.with(|db| {
             let mut query = db.prepare_cached(
@@ -73,7 +73,8 @@ impl Reader {
             )?;
             let rows = query.query_map([most], view)?;
             let mut entries = rows.collect::<Result<Vec<_>, _>>()?;
-            entries.reverse();
+            // What is counted for a while is added after what happened meanwhile.
+            entries.sort_by_key(|entry| (entry.at, entry.number));
             Ok(entries)
         })
     }
@@ -90,4 +91,32 @@ fn view(row: &Row<'_>) -> rusqlite::Result<AuditView> {
         why: row.get(6)?,
         count: row.get(7)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_in_order_of_time_also_where_they_were_added_late() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        for (at, who) in [(5, "first"), (9, "last"), (7, "counted meanwhile")] {
+            let entry = AuditEntry {
+                at: Time(at),
+                who: who.to_owned(),
+                what: "connect",
+                subject: String::new(),
+                allowed: false,
+                why: String::new(),
+                count: 1,
+            };
+            store.add_audit(&entry).unwrap();
+        }
+        store.commit().unwrap();
+
+        let entries = Reader::new(dir.path()).audit(10).unwrap();
+        let names: Vec<_> = entries.iter().map(|entry| entry.who.as_str()).collect();
+        assert_eq!(names, ["first", "counted meanwhile", "last"]);
+    }
 }

@@ -153,6 +153,31 @@ fn ability(check: &str, what: &str, missing: &Option<String>, gap: &Option<Strin
     }
 }
 
+/// Checks the store of a master in the state directory; nothing where there is none.
+pub(super) fn store(state: &StateDir) -> Option<Finding> {
+    let file = state.root().join("master").join("store.sqlite");
+    let opened = match std::fs::File::open(&file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        opened => opened.and_then(|file| file.metadata()),
+    };
+    let check = "master: store";
+    Some(match opened {
+        Ok(meta) => Finding::ok(
+            check,
+            format!(
+                "{:.1} MiB in {} can be read; deskgrid master check looks through them",
+                meta.len() as f64 / f64::from(1 << 20),
+                file.display()
+            ),
+        ),
+        Err(error) => Finding::wrong(
+            check,
+            format!("{} cannot be read: {error}", file.display()),
+            "run deskgrid doctor as the account of the master",
+        ),
+    })
+}
+
 /// Checks the free space on the disk of the state directory.
 pub(super) fn disk(state: &StateDir) -> Vec<Finding> {
     let there: Option<PathBuf> = state

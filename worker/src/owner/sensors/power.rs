@@ -80,9 +80,10 @@ fn supply(dir: &Path) -> Option<Supply> {
                 .and_then(|percent| percent.parse::<f64>().ok())
                 .unwrap_or(0.0)
                 / 100.0;
-            // A battery that does not say whether it is drained is taken to be.
-            let drained =
-                read("status").is_none_or(|status| matches!(&*status, "Discharging" | "Unknown"));
+            // A battery that does not say in the kernel's words that it is not drained is taken to
+            // be.
+            let fed = |status: String| matches!(&*status, "Charging" | "Not charging" | "Full");
+            let drained = !read("status").is_some_and(fed);
             Some(Supply::Battery {
                 drained,
                 charge: charge.clamp(0.0, 1.0),
@@ -218,6 +219,11 @@ mod tests {
     fn a_battery_that_does_not_say_is_taken_to_be_drained() {
         assert_eq!(
             host(&[("BAT0", &[("type", "Battery")])]),
+            Sight::Seen(Reading::Battery(Some(0.0)))
+        );
+        let garbage = [("type", "Battery"), ("status", "?!"), ("capacity", "x")];
+        assert_eq!(
+            host(&[("BAT0", &garbage)]),
             Sight::Seen(Reading::Battery(Some(0.0)))
         );
     }
