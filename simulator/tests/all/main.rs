@@ -8,6 +8,7 @@ mod engine_experiment;
 mod engine_oracle;
 mod formats;
 mod grid;
+mod growth;
 #[allow(dead_code, reason = "masters do not restart here")]
 #[path = "../../../scheduler/tests/all/model.rs"]
 mod model;
