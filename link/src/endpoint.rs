@@ -30,6 +30,9 @@ const CLIENT_HEAD_START: Duration = Duration::from_secs(1);
 const SHORT_HEAD_START: Duration = Duration::from_millis(100);
 /// The longest time that a word of goodbye may take to leave.
 const GOODBYE: Duration = Duration::from_millis(5);
+/// The longest time until a goodbye is sent, and the pause between two looks.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
+const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 /// The keep-alive interval, below the shortest common life of a NAT entry.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A worker whose network is gone is to be noticed within ten seconds, so that its tasks can be
@@ -513,7 +516,20 @@ impl Connection {
     /// Says goodbye and gives that a moment to leave this machine. Does not wait out QUIC's
     /// draining period, which is for answers that nobody needs.
     pub async fn close(&self, reason: &str) {
+        if self.quic.close_reason().is_some() {
+            return;
+        }
+        let before = self.quic.stats().udp_tx.datagrams;
         self.quic.close(VarInt::from_u32(0), reason.as_bytes());
+
+        // On a busy machine the task that sends may get its turn late. A closed connection sends
+        // nothing but its goodbye.
+        let sent = async {
+            while self.quic.stats().udp_tx.datagrams == before {
+                tokio::time::sleep(CLOSE_PAUSE).await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_PATIENCE, sent).await;
         let _ = tokio::time::timeout(GOODBYE, self.endpoint.wait_idle()).await;
     }
 
