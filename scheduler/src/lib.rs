@@ -61,5 +61,5 @@ pub use protocol::{effect, event, record};
 pub use state::scheduler::Scheduler;
 pub use state::settings::Settings;
 pub use state::shares::Sharing;
-pub use views::explain::{Explanation, HeldUp};
+pub use views::explain::{Doubt, Explanation, HeldUp};
 pub use views::status::{HostStatus, LiveAttempt};

@@ -36,11 +36,18 @@ impl Scheduler {
             self.foresight
                 .on_failure(host, host.heard.unwrap_or(self.now));
         }
+        if known {
+            let kept = |held: &HeldAttempt| host.books.contains(&held.attempt);
+            let idle = host.books.len() == 0;
+            let gone = if idle { !again } else { !held.iter().any(kept) };
+            self.foresight.on_silence_ended(host, gone, self.now);
+        }
 
         host.slots = slots;
         host.speed = speed;
         host.presence = Presence::Connected;
         host.parted = None;
+        host.silent_since = self.now;
         host.closing = false;
 
         if !again {
@@ -293,6 +300,9 @@ impl Scheduler {
         if host.presence == Presence::Connected {
             host.presence = Presence::Disconnected;
             host.parted = Some(self.now);
+            host.together = false;
+            let hosts = self.hosts.table.len();
+            self.hosts.index.partings.note(self.now, hosts);
             self.reindex(id);
             self.watch(id);
         }
@@ -342,6 +352,7 @@ impl Scheduler {
             host.silent_since = (host.silent_since + span).min(self.now);
             host.parted = host.parted.map(|parted| (parted + span).min(self.now));
         }
+        self.hosts.index.partings.shift(span);
     }
 
     /// Checks the hosts in `checks` whose silence may have become too long.
@@ -351,7 +362,9 @@ impl Scheduler {
             && let Some(host) = self.hosts.table.at_mut(&id)
         {
             let lost_at = host.silent_since + self.settings.lease;
-            let suspect_at = self.settings.suspect_at(host.silent_since, host.parted);
+            let partings = &self.hosts.index.partings;
+            host.together = host.parted.is_some_and(|parted| partings.together(parted));
+            let suspect_at = self.foresight.suspect_at(host, &self.settings);
             if self.now >= lost_at {
                 self.bury(id, &EndReason::LeaseExpired(self.settings.lease), fx);
             } else if self.now >= suspect_at {
@@ -373,6 +386,9 @@ impl Scheduler {
             let silent = matches!(why, EndReason::LeaseExpired(_));
             self.foresight
                 .on_failure(host, if silent { host.silent_since } else { self.now });
+            if silent {
+                self.foresight.on_silence_ended(host, true, self.now);
+            }
         }
 
         if host.reserved > 0 {
@@ -397,6 +413,9 @@ impl Scheduler {
             return false;
         }
 
+        if host.parted.is_none() && host.silent_since < self.now {
+            self.foresight.on_silence_ended(host, false, self.now);
+        }
         host.heard = Some(self.now);
         host.silent_since = self.now;
 
@@ -435,7 +454,7 @@ impl Scheduler {
             && host.presence != Presence::Left
             && host.liveness != Liveness::Lost
         {
-            let at = self.settings.suspect_at(host.silent_since, host.parted);
+            let at = self.foresight.suspect_at(host, &self.settings);
             self.hosts.index.check_at(host, Some(at));
         }
     }

@@ -30,12 +30,25 @@ const SEARCHES_PER_TASK: f64 = 25.0;
 /// multiple of its `budget`.
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
-/// While more ready hosts than this are declined, new ones are considered only every `CROWD_TICK_S`
-/// seconds.
+/// On grids of more slots than this, hosts that get ready are considered together: every mean task's
+/// time over `LOOKS_PER_TASK`, and at least every `CROWD_TICK_S` seconds. Each look costs as much as
+/// the grid has hosts, so that the cost per task stays what it is on small grids.
 const CROWD: u64 = 1_000;
 const CROWD_TICK_S: f64 = 1.0;
-/// The most hosts considered in one search, so that it does not delay other work.
-const MOST_AT_ONCE: usize = 64;
+const LOOKS_PER_TASK: f64 = 300.0;
+/// The most hosts considered in one search, so that it does not delay other work: a part of the
+/// slots, within bounds; and the tasks considered for each of these hosts. A search that stopped at
+/// that number goes on sooner, by the factor `SOONER`.
+const PART_AT_ONCE: u64 = 20;
+const LEAST_AT_ONCE: u64 = 64;
+const MOST_AT_ONCE: u64 = 1_000;
+const TASKS_PER_COPY: usize = 4;
+const SOONER: f64 = 0.2;
+/// The number of slots of the grids for which the prices of copies were found. On larger ones one
+/// copy brings the end of a job forward by less, so that prices fall with this power of the slots
+/// (found by experiment: `cargo bench -p simulator --bench scale`).
+const USUAL_SLOTS: f64 = 220.0;
+const SCALE_POWER: f64 = 0.75;
 /// The number of copies that even a job of few tasks may start.
 const FEWEST_COPIES: f64 = 2.0;
 /// The part of a job's tasks left at which its endgame begins: copies are cheaper then.
@@ -80,7 +93,7 @@ impl<'a> Starter<'a> {
             return false;
         };
         let arrivals = self.hosts.index.ready.arrivals;
-        let crowd = self.hosts.index.ready.len() > CROWD;
+        let crowd = self.hosts.index.usable_slots > CROWD;
 
         if job
             .plan
@@ -138,7 +151,12 @@ impl<'a> Starter<'a> {
             return true;
         }
 
-        let until = self.now + Span::from_secs_f64(if crowd { CROWD_TICK_S } else { TICK_S });
+        let tick_s = if crowd {
+            CROWD_TICK_S.min(mean_s / LOOKS_PER_TASK)
+        } else {
+            TICK_S
+        };
+        let until = self.now + Span::from_secs_f64(tick_s);
         if job.waiting() == 0 {
             job.plan.queue_end = None;
         }
@@ -369,7 +387,8 @@ impl<'a> Starter<'a> {
             return false;
         }
 
-        let after = |span_s| self.now + Span::from_secs_f64(span_s);
+        let now = self.now;
+        let after = |span_s| now + Span::from_secs_f64(span_s);
         job.plan.search = after(task_s / SEARCHES_PER_TASK);
         job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
 
@@ -395,13 +414,21 @@ impl<'a> Starter<'a> {
         let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);
         let undone = job.records.len() as u64 + job.fresh.len();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
+        let scale = USUAL_SLOTS / self.hosts.index.usable_slots as f64;
         let price = self.foresight.experience.prices.price(kind)
-            * if endgame { ENDGAME_PRICE } else { 1.0 };
+            * if endgame { ENDGAME_PRICE } else { 1.0 }
+            * scale.min(1.0).powf(SCALE_POWER);
         let foresight: &'a Foresight = self.foresight;
         let curves = foresight.curves();
 
         let start_s = self.settings.start_cost.secs();
-        for candidate in ready.iter().take(MOST_AT_ONCE) {
+        let slots = self.hosts.index.usable_slots;
+        let at_once = (slots / PART_AT_ONCE).clamp(LEAST_AT_ONCE, MOST_AT_ONCE) as usize;
+        if let Some(first) = ready.first() {
+            gains.keep_best(&first.law, TASKS_PER_COPY * at_once);
+        }
+        let mut copies = 0;
+        for candidate in ready.iter().take(at_once) {
             let place = self
                 .hosts
                 .table
@@ -439,6 +466,11 @@ impl<'a> Starter<'a> {
                 .get(&index)
                 .map_or(0, |record| record.live.len());
             gains.add(at, &law(left), live < self.most_live());
+            copies += 1;
+        }
+
+        if copies == at_once && at_once > LEAST_AT_ONCE as usize {
+            job.plan.search = after(SOONER * task_s / SEARCHES_PER_TASK);
         }
 
         true

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::prediction::estimates::Estimates;
 pub use crate::prediction::prices::{JobKind, Prices};
 use crate::prediction::runs::Runs;
+use crate::prediction::silence::Silences;
 use crate::prediction::survival::{Curve, LifeTable, TabulatedSurvival};
 use crate::prediction::widths::{WaitErrors, WidthRuns};
 
@@ -88,6 +89,8 @@ pub struct Experience {
     pub drops: BTreeMap<String, (u32, u32)>,
     /// The recent average number of slots of each user, where slots are divided among users.
     pub shares: BTreeMap<String, f64>,
+    /// How silences of hosts ended.
+    pub silences: Silences,
 }
 
 /// The weight of the prior, in events per age class.
@@ -110,6 +113,7 @@ impl Default for Experience {
             waits: WaitErrors::default(),
             drops: BTreeMap::new(),
             shares: BTreeMap::new(),
+            silences: Silences::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! - Models from papers: [`reservation`] (Gainaru et al. 2019), [`malleable`] (Downey 1997).
 //! - Learned values, kept over restarts in [`experience`]: [`estimates`], [`runs`], `lessons`,
-//!   `widths`, `prices`, `pace`, `survival`.
+//!   `widths`, `prices`, `pace`, `survival`, `silence`.
 //! - Predictions from them: [`predict`] (the completion of a job), `completion_law` (that of one
 //!   attempt).
 //!
@@ -20,5 +20,6 @@ pub mod predict;
 pub(crate) mod prices;
 pub mod reservation;
 pub mod runs;
+pub(crate) mod silence;
 pub(crate) mod survival;
 pub(crate) mod widths;

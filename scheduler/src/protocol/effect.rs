@@ -504,6 +504,17 @@ impl fmt::Display for CopyReason {
 }
 
 impl Judgement {
+    /// Returns the judgement in words, as said of the attempt with this number. The result that
+    /// counts is noted as agreeing with itself.
+    pub fn words_for(self, number: u32) -> String {
+        match self {
+            Judgement::Agreed(counting) if counting == number => {
+                "its result counts, as enough others agree with it".to_owned()
+            }
+            judgement => judgement.to_string(),
+        }
+    }
+
     /// Returns the belief as a [`Belief`], with the number that goes with it.
     pub fn word(self) -> (Belief, u32) {
         match self {

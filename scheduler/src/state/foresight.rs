@@ -13,6 +13,7 @@ use crate::state::host::{Host, HostAttempt, Liveness};
 use crate::state::job::Job;
 use crate::state::promise::Promise;
 use crate::state::settings::Settings;
+use crate::state::silence::Silence;
 use crate::state::small_work::{Remembered, SmallWork};
 
 /// The curves are fitted anew after this many more observations, and this part more of all
@@ -23,8 +24,6 @@ const REFRESH_PART: f64 = 0.1;
 /// it is slower by more than the factor `OWN_WAY`.
 const FIRST_PROGRESS: f64 = 0.05;
 const OWN_WAY: f64 = 3.0;
-/// The probability that a host that misses heartbeats is heard of again in time.
-const SILENT: f64 = 0.2;
 
 /// The `Experience`, and the curves fitted to it.
 #[derive(Debug)]
@@ -109,6 +108,31 @@ impl Foresight {
         self.observe_owner(host, at, false);
         self.note();
         host.temper = Temper::of(&host.habit, self.common());
+    }
+
+    /// Notes that the host's silence, if it has one, is over: whether its attempts were gone.
+    pub(crate) fn on_silence_ended(&mut self, host: &Host, gone: bool, now: Time) {
+        if let Some(Silence { span, together }) = host.silence(now) {
+            self.experience.silences.observe(span, together, gone);
+        }
+    }
+
+    /// Returns the probability that the attempts of a host with this silence are gone.
+    pub(crate) fn gone(&self, silence: Silence) -> f64 {
+        self.experience
+            .silences
+            .gone(silence.span, silence.together)
+    }
+
+    /// Returns when a silent host becomes suspect: after `suspect_after`, or sooner if its
+    /// connection is lost and its attempts are more likely gone than not.
+    pub(crate) fn suspect_at(&self, host: &Host, settings: &Settings) -> Time {
+        let silent = host.silent_since + settings.suspect_after.min(settings.lease);
+        let likely = self.experience.silences.likely_gone_after(host.together);
+        match (host.parted, likely) {
+            (Some(parted), Some(span)) => silent.min(parted + span.max(settings.rescue_after)),
+            _ => silent,
+        }
     }
 
     /// Notes that the owner came or went at `at`.
@@ -301,8 +325,9 @@ impl Foresight {
             ..Self::place(host, now)
         };
         let mut law = CompletionLaw::of(left_s, place, self.curves());
-        if host.liveness != Liveness::Alive {
-            law.alive *= SILENT;
+        let doubted = host.liveness != Liveness::Alive || host.together;
+        if let Some(silence) = host.silence(now).filter(|_| doubted) {
+            law.alive *= 1.0 - self.gone(silence);
         }
 
         law

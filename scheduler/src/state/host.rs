@@ -21,6 +21,7 @@ use crate::state::fleet::Fleet;
 use crate::state::owner_hours::HostLoan;
 use crate::state::preemptible::PreemptibleAttempts;
 use crate::state::ready::ReadyHosts;
+use crate::state::silence::{Partings, Silence};
 
 /// A host. The fields that each event touches come first and lie together: with thousands of hosts,
 /// cache misses are most of the cost.
@@ -52,6 +53,8 @@ pub(crate) struct Host {
     pub(crate) silent_since: Time,
     /// The time at which its connection was lost; `None` while connected, or if it never was.
     pub(crate) parted: Option<Time>,
+    /// Whether many other hosts were lost at that time.
+    pub(crate) together: bool,
     /// Its live attempts; `frozen` counts those of them that are frozen and take no slot.
     pub(crate) books: HostAttempts,
     pub(crate) frozen: u32,
@@ -208,6 +211,7 @@ impl Host {
             heard: None,
             silent_since: now,
             parted: None,
+            together: false,
             check: None,
             watch: None,
             delivered: 0,
@@ -359,6 +363,15 @@ impl Host {
         reason.map(CopyReason::Suspended)
     }
 
+    /// Returns its silence, while its attempts may be gone.
+    pub(crate) fn silence(&self, now: Time) -> Option<Silence> {
+        let silent = self.parted.is_some() || self.liveness == Liveness::Suspect;
+        silent.then(|| Silence {
+            span: now.since(self.parted.unwrap_or(self.silent_since)),
+            together: self.together,
+        })
+    }
+
     fn present_state(&self) -> HostState {
         match (self.liveness, self.owner) {
             (Liveness::Lost, _) => HostState::Lost,
@@ -388,6 +401,7 @@ pub(crate) struct Index {
     pub(crate) standing: PreemptibleAttempts,
     /// Ready hosts that hold frozen attempts.
     pub(crate) thawable: BTreeSet<HostId>,
+    pub(crate) partings: Partings,
     /// The next check of each host's silence.
     pub(crate) checks: BTreeSet<(Time, HostId)>,
     /// The next check of each host's backlog.

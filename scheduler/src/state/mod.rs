@@ -28,6 +28,7 @@ pub(crate) mod scene;
 pub(crate) mod scheduler;
 pub(crate) mod settings;
 pub(crate) mod shares;
+pub(crate) mod silence;
 pub(crate) mod small_work;
 pub(crate) mod speculation;
 pub(crate) mod terms;

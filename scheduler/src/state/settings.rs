@@ -1,6 +1,6 @@
 //! The scheduler's few settings. Policies are set by job, from `policy::catalogue`.
 
-use common::{Span, Time};
+use common::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::policing::Policing;
@@ -13,8 +13,8 @@ use crate::state::shares::Sharing;
 pub struct Settings {
     /// A host that is silent for this long gets no new work (default 150 s).
     pub suspect_after: Span,
-    /// A host that is not connected for this long counts as silent, however recently it was heard
-    /// of (default 1 s).
+    /// A host whose connection has been lost for this long counts as silent, if by then its attempts
+    /// are more likely gone than not (default 1 s).
     pub rescue_after: Span,
     /// A host that is silent for this long is lost, and its attempts with it (default 15 min).
     pub lease: Span,
@@ -50,13 +50,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns when a host becomes suspect: silent since `silent_since`, and without a connection
-    /// since `parted`, if it has none.
-    pub(crate) fn suspect_at(&self, silent_since: Time, parted: Option<Time>) -> Time {
-        let silent = silent_since + self.suspect_after.min(self.lease);
-        parted.map_or(silent, |parted| silent.min(parted + self.rescue_after))
-    }
-
     /// Returns the interval between checks of a backlog: ten windows, since one window is the time
     /// that the backlog is expected to take.
     pub(crate) fn backlog_look(&self) -> Span {

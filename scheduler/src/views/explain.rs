@@ -1,6 +1,7 @@
 //! The reasons, in words, why tasks wait and hosts are passed over. The module only reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use common::job::Compare;
 use common::view::HostState;
@@ -11,7 +12,7 @@ use crate::gang::width_choice::WidthOffer;
 use crate::policy::ordering::Rank;
 use crate::protocol::effect::CopyReason;
 use crate::state::host::{Host, Presence};
-use crate::state::job::{Job, TaskRecord, waiting};
+use crate::state::job::{Job, LiveCopy, TaskRecord, waiting};
 use crate::state::owner_hours::TooLong;
 use crate::state::scheduler::Scheduler;
 
@@ -35,8 +36,30 @@ pub struct HeldUp {
     pub why: CopyReason,
     /// The time for which the first of them has been held up, or has run.
     pub span: Span,
+    /// For a silent host, what its silence means.
+    pub doubt: Option<Doubt>,
     /// The indices of the tasks.
     pub tasks: IdSet,
+}
+
+/// What the silence of a host means for its attempts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Doubt {
+    /// The probability that they are gone.
+    pub gone: f64,
+    /// The time until idle hosts copy them, if nothing is heard of the host until then.
+    pub copied_in: Option<Span>,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lost with a probability of {:.0} %", 100.0 * self.gone)?;
+        match self.copied_in {
+            Some(Span::ZERO) => write!(f, ", copied as soon as a host is idle"),
+            Some(span) => write!(f, ", copied in {span} if a host is idle then"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl HeldUp {
@@ -48,7 +71,12 @@ impl HeldUp {
             CopyReason::Frozen => {
                 format!("frozen on {host} for {span}, since another task has its slot")
             }
-            CopyReason::Suspect => format!("on {host}, of which nothing has been heard for {span}"),
+            CopyReason::Suspect => {
+                let doubt = self
+                    .doubt
+                    .map_or_else(String::new, |doubt| format!("; {doubt}"));
+                format!("on {host}, of which nothing has been heard for {span}{doubt}")
+            }
             CopyReason::Overdue { ran, longest } => {
                 format!(
                     "overdue on {host}: it has run for {ran}, where the longest of its kind took {longest} on a host of speed 1"
@@ -79,6 +107,7 @@ impl Scheduler {
             tasks.extend(self.why_behind(job).map(|why| (why, waiting.clone())));
             let why = self
                 .why_no_offer(job)
+                .or_else(|| self.why_too_few_owners(job))
                 .or_else(|| self.why_together(id, job));
             tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
         }
@@ -98,10 +127,13 @@ impl Scheduler {
         let opinions = job.wants_opinions();
         if job.rules.quorum.compares() && !opinions.is_empty() {
             let size = job.rules.quorum.size;
-            let why = format!(
-                "another result from a host of another owner is wanted, until {size} agree"
-            );
-            tasks.push((why, opinions));
+            let why = self.why_too_few_owners(job).unwrap_or_else(|| {
+                format!("another result from a host of another owner is wanted, until {size} agree")
+            });
+            match tasks.iter_mut().find(|(said, _)| *said == why) {
+                Some((_, same)) => same.union_with(&opinions),
+                None => tasks.push((why, opinions)),
+            }
         }
 
         let hosts = self
@@ -121,11 +153,15 @@ impl Scheduler {
     /// reason.
     fn held_up(&self, job: &Job) -> Vec<HeldUp> {
         let mut found: Vec<HeldUp> = Vec::new();
+        let hold_up = |copy: &LiveCopy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            copy.hold_up
+                .or_else(|| host.silence(self.now).map(|_| CopyReason::Suspect))
+        };
         let held_up = |record: &TaskRecord| {
             let copy = record.live.iter().last()?;
-            let why = copy
-                .hold_up
-                .filter(|_| record.live.iter().all(|copy| copy.hold_up.is_some()))?;
+            let why =
+                hold_up(copy).filter(|_| record.live.iter().all(|copy| hold_up(copy).is_some()))?;
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
             let since = match why {
@@ -161,12 +197,31 @@ impl Scheduler {
                     host,
                     why,
                     span,
+                    doubt: self.doubt_of(job, host, why),
                     tasks: IdSet::from_range(index, index),
                 }),
             }
         }
 
         found
+    }
+
+    /// Returns what the host's silence means, where that is why its attempts are held up.
+    fn doubt_of(&self, job: &Job, host: HostId, why: CopyReason) -> Option<Doubt> {
+        let host = self.hosts.table.get(&host)?;
+        let silence = host
+            .silence(self.now)
+            .filter(|_| why == CopyReason::Suspect)?;
+        let copied_in = self
+            .foresight
+            .suspect_at(host, &self.settings)
+            .since(self.now);
+
+        let copies = job.policy.replication.rescues() && !job.rules.quorum.compares();
+        Some(Doubt {
+            gone: self.foresight.gone(silence),
+            copied_in: copies.then_some(copied_in),
+        })
     }
 
     /// Returns the reason why an idle host gets no copy of a task, for a job without waiting tasks.
@@ -237,6 +292,20 @@ impl Scheduler {
         missing
             .all(|why| why.is_some())
             .then(|| format!("no host qualifies; the first one: {first}"))
+    }
+
+    /// Returns the lack of owners, in words, where more results must agree than there are owners of
+    /// hosts; `None` where there are enough.
+    fn why_too_few_owners(&self, job: &Job) -> Option<String> {
+        let hosts = self.hosts.table.values();
+        let owners: BTreeSet<HostId> = hosts.map(|host| host.party).collect();
+        let size = job.rules.quorum.size as usize;
+        (job.rules.quorum.compares() && !owners.is_empty() && owners.len() < size).then(|| {
+            format!(
+                "{size} results of different owners' hosts must agree, and all hosts belong to {}",
+                plural(owners.len(), "owner")
+            )
+        })
     }
 
     /// Returns the hosts or ranks that a gang waits for, in words.
@@ -376,6 +445,12 @@ impl Scheduler {
                     .objection(&scene, &job.plan, host.speed)
                 {
                     Some(why) => format!("ready: {why}"),
+                    None if waiting(job)
+                        .iter()
+                        .all(|index| !scene.may_run(index, host.id)) =>
+                    {
+                        "ready: its owner's hosts have had each task that waits".to_owned()
+                    }
                     None => format!("ready: {} of {slots} free", host.free_slots()),
                 }
             }

@@ -138,6 +138,25 @@ fn held_up(w: &World, job: JobId) -> Vec<String> {
 }
 
 #[test]
+fn a_silent_host_is_shown_with_the_probability_of_its_loss_and_the_time_of_the_copy() {
+    let mut w = World::new();
+    let job = w.job(1).estimate(s(600)).submit();
+    let host = w.host(1).joins();
+    w.moves(host, Phase::Running);
+
+    w.send(Event::HostDisconnected { host });
+    w.pass(common::Span::from_millis(400));
+    w.send(Event::Tick);
+    let expected = "1: on desk, of which nothing has been heard for 400ms; lost with a probability of 80 %, copied in 600ms if a host is idle then";
+    assert_eq!(held_up(&w, job), [expected]);
+
+    w.pass(s(9));
+    w.send(Event::Tick);
+    let expected = "1: on desk, of which nothing has been heard for 9.4s; lost with a probability of 89 %, copied as soon as a host is idle";
+    assert_eq!(held_up(&w, job), [expected]);
+}
+
+#[test]
 fn a_suspended_task_is_explained_by_its_host_and_its_owner_and_by_no_quorum() {
     let mut w = World::new();
     let host = w.host(1).joins();

@@ -246,6 +246,7 @@ impl Model {
         self.now = self.now.max(now);
         let verdict = self.foresee_verdict(event);
         self.note(event);
+        self.note_doubted(effects);
         if let Event::AttemptEnded { attempt, ran, .. } = event
             && let Some(job) = self.jobs.get_mut(&attempt.task.job)
         {
@@ -505,7 +506,25 @@ impl Model {
         }
     }
 
-    /// Hosts that have been silent, or not connected, for too long.
+    /// Hosts without a connection may be suspect as soon as `rescue_after` has passed; when they
+    /// are is learned from earlier silences.
+    fn note_doubted(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            let Effect::HostChanged { host, state, .. } = effect else {
+                continue;
+            };
+            let host = self.hosts.get_mut(host).expect("the host is there");
+            let span = host.parted.map(|parted| self.now.since(parted));
+            if *state == HostState::Suspect
+                && host.health == Health::Alive
+                && span.is_some_and(|span| span >= self.settings.rescue_after)
+            {
+                host.health = Health::Suspect;
+            }
+        }
+    }
+
+    /// Hosts that have been silent for too long.
     fn look_for_silence(&mut self) {
         for host in self
             .hosts
@@ -513,12 +532,9 @@ impl Model {
             .filter(|host| host.health != Health::Lost)
         {
             let silent = self.now.since(host.silent_since);
-            let parted = host
-                .parted
-                .is_some_and(|parted| self.now.since(parted) >= self.settings.rescue_after);
             if silent >= self.settings.lease {
                 host.health = Health::Lost;
-            } else if silent >= self.settings.suspect_after || parted {
+            } else if silent >= self.settings.suspect_after {
                 host.health = Health::Suspect;
             }
         }

@@ -310,7 +310,7 @@ fn hosts_of_one_owner_never_confirm_each_other() {
     assert!(
         why.tasks
             .iter()
-            .any(|(why, tasks)| why.contains("another owner") && tasks.len() == 1),
+            .any(|(why, tasks)| why.ends_with("belong to 1 owner") && tasks.len() == 1),
         "{:?}",
         why.tasks
     );
@@ -326,6 +326,39 @@ fn hosts_of_one_owner_never_confirm_each_other() {
     assert_eq!((court.state(), court.wrong()), (JobState::Finished, 0));
 
     assert_eq!((court.valid[&HostId(1)], court.valid[&HostId(4)]), (0, 1));
+}
+
+#[test]
+fn a_quorum_beyond_the_number_of_owners_is_explained_as_such() {
+    let mut court = Court::new(1, 4, false);
+    court.hosts(3);
+    court.run(|_, _| TRUTH);
+    assert_ne!(court.state(), JobState::Finished);
+
+    let why = court.scheduler.explain(JOB).expect("the job is there");
+    let tasks: Vec<&str> = why.tasks.iter().map(|(why, _)| why.as_str()).collect();
+    assert_eq!(
+        tasks,
+        ["4 results of different owners' hosts must agree, and all hosts belong to 3 owners"]
+    );
+
+    let hosts: Vec<&str> = why.hosts.iter().map(|(_, why)| why.as_str()).collect();
+    assert_eq!(
+        hosts,
+        ["ready: its owner's hosts have had each task that waits"; 3]
+    );
+}
+
+#[test]
+fn the_result_that_counts_is_not_said_to_agree_with_itself() {
+    assert_eq!(
+        Judgement::Agreed(1).words_for(1),
+        "its result counts, as enough others agree with it"
+    );
+    assert_eq!(
+        Judgement::Agreed(1).words_for(2),
+        "its result agrees with that of attempt 1, which counts"
+    );
 }
 
 #[test]

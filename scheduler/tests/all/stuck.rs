@@ -225,6 +225,50 @@ fn a_host_that_comes_back_within_a_second_is_left_alone() {
 }
 
 #[test]
+fn hosts_that_often_come_back_after_some_seconds_are_waited_for_so_long() {
+    let mut w = World::new();
+    let job = w.job(1).policy("deskgrid:copies_max=0");
+    job.estimate(s(6_000)).submit();
+    let host = w.host(1).joins();
+    w.moves(host, Phase::Running);
+    let attempt = w.attempt_on(host);
+    for _ in 0..20 {
+        w.send(Event::HostDisconnected { host });
+        w.pass(s(5));
+        w.host(1).holding(attempt, Phase::Running).joins();
+    }
+
+    w.host(2).joins();
+    w.send(Event::HostDisconnected { host });
+    assert_eq!(starts(&w.pass(millis(7_900))), []);
+    assert_eq!(
+        starts(&w.pass(millis(100)))[0].2,
+        StartReason::Duplicate(1, CopyReason::Suspect)
+    );
+}
+
+#[test]
+fn many_hosts_that_part_at_once_are_taken_to_come_back() {
+    let mut w = World::new();
+    for host in 1..=12 {
+        w.host(host).joins();
+    }
+    let job = w.job(12).policy("deskgrid:copies_max=0");
+    job.estimate(s(600)).submit();
+    (1..=12).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    for host in 13..=24 {
+        w.host(host).joins();
+    }
+
+    for host in (1..=12).map(HostId) {
+        w.send(Event::HostDisconnected { host });
+        assert_eq!(starts(&w.pass(millis(50))), []);
+    }
+    assert_eq!(starts(&w.pass(s(31))), [], "a switch starts again");
+    assert_eq!(starts(&w.pass(s(2))).len(), 12);
+}
+
+#[test]
 fn a_silent_hosts_task_is_copied_beyond_the_copy_budget() {
     let mut w = World::new();
     w.job(1)

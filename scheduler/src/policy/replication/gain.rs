@@ -248,6 +248,28 @@ impl<'a> Gains<'a> {
         row
     }
 
+    /// Forgets the tasks for which a copy with this law gains the least, until `most` are left; the
+    /// job still waits for all of them.
+    pub(crate) fn keep_best(&mut self, law: &CompletionLaw, most: usize) {
+        if self.open.len() <= most {
+            return;
+        }
+
+        let weights = self.weights(law);
+        let mut order: Vec<(f64, usize)> = self
+            .odds
+            .iter()
+            .enumerate()
+            .map(|(at, odds)| (product(&weights, odds), at))
+            .collect();
+        order.select_nth_unstable_by(most, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        order.truncate(most);
+        order.sort_unstable_by_key(|(_, at)| *at);
+
+        self.open = order.iter().map(|(_, at)| self.open[*at].clone()).collect();
+        self.odds = order.iter().map(|(_, at)| self.odds[*at]).collect();
+    }
+
     /// Returns the task whose copy on a host gains the most, with the gain in seconds. `law` gives
     /// the law of a copy by the part of its task left to do; `fit` is whether the host may take a
     /// task.
@@ -393,6 +415,33 @@ mod tests {
 
         let (_, next_s) = gains.best(|_| copy, |_| true).expect("there are tasks");
         assert!(next_s < 0.05 * gain_s, "one copy is enough: {next_s}");
+    }
+
+    #[test]
+    fn a_search_among_the_best_tasks_finds_what_a_search_among_all_finds() {
+        let curves = calm();
+        let filled = || {
+            let mut gains = search(&curves, 1_000.0);
+            for task in 0..200 {
+                let left_s = 10.0 + f64::from(task * 37 % 200) * 5.0;
+                open(&mut gains, task, law(left_s, false, &curves));
+            }
+            gains
+        };
+        let copy = law(100.0, false, &curves);
+        let copied = |mut gains: Gains<'_>| -> Vec<u32> {
+            let mut next = || {
+                let (at, _) = gains.best(|_| copy, |_| true)?;
+                gains.add(at, &copy, false);
+                Some(gains.task(at).0)
+            };
+            (0..10).filter_map(|_| next()).collect()
+        };
+
+        let mut best = filled();
+        best.keep_best(&copy, 40);
+        assert_eq!(best.open.len(), 40);
+        assert_eq!(copied(best), copied(filled()));
     }
 
     #[test]

@@ -1,0 +1,61 @@
+//! Silences of hosts as they happen: how long, and whether many hosts fell silent at once.
+
+use std::collections::VecDeque;
+
+use common::{Span, Time};
+
+/// A time for which nothing has been heard of a host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Silence {
+    pub(crate) span: Span,
+    /// Whether many hosts fell silent at its start.
+    pub(crate) together: bool,
+}
+
+/// The recent losses of connections. Many at once are a failure of the network, not of the hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Partings {
+    recent: VecDeque<Time>,
+    /// The begin and end of the latest time in which too many were lost.
+    outage: Option<(Time, Time)>,
+}
+
+impl Partings {
+    /// Losses within this time of each other are one event.
+    const AT_ONCE: Span = Span::from_secs(4);
+    /// The most hosts that part at once by chance, and the part of all hosts where that is more.
+    const BY_CHANCE: usize = 8;
+    const BY_CHANCE_OF: usize = 20;
+
+    /// Notes that the connection of one of this many hosts was lost.
+    pub(crate) fn note(&mut self, now: Time, hosts: usize) {
+        while self
+            .recent
+            .front()
+            .is_some_and(|at| now.since(*at) > Self::AT_ONCE)
+        {
+            self.recent.pop_front();
+        }
+
+        self.recent.push_back(now);
+        if self.recent.len() > Self::BY_CHANCE.max(hosts / Self::BY_CHANCE_OF) {
+            let first = self.recent.front().copied().unwrap_or(now);
+            let goes_on = self.outage.filter(|(_, until)| *until >= first);
+            self.outage = Some((goes_on.map_or(first, |(since, _)| since), now));
+        }
+    }
+
+    /// Whether too many connections were lost about then for that to be chance.
+    pub(crate) fn together(&self, parted: Time) -> bool {
+        self.outage
+            .is_some_and(|(since, until)| (since..=until).contains(&parted))
+    }
+
+    /// Moves everything by a pause of the master.
+    pub(crate) fn shift(&mut self, span: Span) {
+        self.recent.iter_mut().for_each(|at| *at = *at + span);
+        self.outage = self
+            .outage
+            .map(|(since, until)| (since + span, until + span));
+    }
+}
