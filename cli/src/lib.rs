@@ -17,10 +17,11 @@ mod progress;
 #[cfg(unix)]
 mod service;
 mod session;
-mod silence;
+
 mod state;
 mod submit;
 mod usage;
+mod wait_reporter;
 mod watch;
 
 use std::process::ExitCode;

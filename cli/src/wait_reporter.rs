@@ -25,7 +25,7 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 const PASSED_OVER: usize = 8;
 
 /// Looks now and then whether anything of the awaited jobs runs, and says why not.
-pub(crate) struct Silence<'a> {
+pub(crate) struct WaitReporter<'a> {
     /// The jobs that were not settled when last seen.
     jobs: IdSet,
     /// The progress of the job at the last look, if nothing of it ran.
@@ -53,7 +53,7 @@ impl ProgressMark {
     }
 }
 
-impl<'a> Silence<'a> {
+impl<'a> WaitReporter<'a> {
     /// Watches `jobs`, which are not settled; `say` prints a line for people.
     pub(crate) fn new(jobs: IdSet, say: impl FnMut(&str) + 'a) -> Self {
         Self {
@@ -64,18 +64,18 @@ impl<'a> Silence<'a> {
         }
     }
 
-    /// Runs `work` and returns its result; meanwhile `silence`, if given, says why nothing runs.
+    /// Runs `work` and returns its result; meanwhile `reporter`, if given, says why nothing runs.
     pub(crate) async fn beside<T>(
-        silence: &mut Option<Self>,
+        reporter: &mut Option<Self>,
         client: &Client,
         work: impl Future<Output = T>,
     ) -> T {
-        let Some(silence) = silence else {
+        let Some(reporter) = reporter else {
             return work.await;
         };
         tokio::select! {
             done = work => done,
-            never = silence.watch(client) => match never {},
+            never = reporter.watch(client) => match never {},
         }
     }
 
@@ -314,7 +314,8 @@ mod tests {
     #[test]
     fn only_a_job_that_stands_still_is_told_of_and_a_new_reason_only_after_a_while() {
         let mut said: Vec<String> = Vec::new();
-        let mut silence = Silence::new(IdSet::from_range(1, 1), |line| said.push(line.to_owned()));
+        let mut reporter =
+            WaitReporter::new(IdSet::from_range(1, 1), |line| said.push(line.to_owned()));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let suspended = view(waiting(), &["suspended: in-use"], &["x"]);
@@ -325,12 +326,12 @@ mod tests {
         );
         let benched = view(waiting(), &["benched: tasks failed here"], &["x"]);
 
-        silence.saw(&suspended, at(1));
-        silence.saw(&suspended, at(6));
-        silence.saw(&more, at(16));
-        silence.saw(&benched, at(20));
-        silence.saw(&benched, at(37));
-        silence.saw(&benched, at(67));
+        reporter.saw(&suspended, at(1));
+        reporter.saw(&suspended, at(6));
+        reporter.saw(&more, at(16));
+        reporter.saw(&benched, at(20));
+        reporter.saw(&benched, at(37));
+        reporter.saw(&benched, at(67));
 
         // A running job gives no reason to say anything, and neither does one that has just moved.
         let running = TaskCounts {
@@ -339,12 +340,12 @@ mod tests {
             total: 2,
             ..TaskCounts::default()
         };
-        silence.saw(&view(running, &["suspended: in-use"], &["x"]), at(100));
-        silence.saw(&view(running, &["suspended: in-use"], &["x"]), at(105));
-        silence.saw(&suspended, at(110));
-        silence.saw(&suspended, at(115));
+        reporter.saw(&view(running, &["suspended: in-use"], &["x"]), at(100));
+        reporter.saw(&view(running, &["suspended: in-use"], &["x"]), at(105));
+        reporter.saw(&suspended, at(110));
+        reporter.saw(&suspended, at(115));
 
-        drop(silence);
+        drop(reporter);
         assert_eq!(
             said,
             [

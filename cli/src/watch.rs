@@ -15,15 +15,15 @@ use link::{Client, LinkError};
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 use crate::session::Session;
-use crate::silence::Silence;
 use crate::state::StateDir;
+use crate::wait_reporter::WaitReporter;
 
 /// The jobs to wait for, and how to wait.
 pub(crate) struct Watch<'a> {
     way: WayBack<'a>,
     jobs: Selector,
     quiet: bool,
-    silence: Option<Silence<'a>>,
+    reporter: Option<WaitReporter<'a>>,
 }
 
 /// Reconnects to a master that was away.
@@ -126,14 +126,14 @@ impl<'a> Watch<'a> {
             way: WayBack::new(state, deadline),
             jobs,
             quiet,
-            silence: None,
+            reporter: None,
         }
     }
 
-    /// Also says, through `silence`, why nothing happens.
-    pub(crate) fn telling(self, silence: Silence<'a>) -> Self {
+    /// Also says, through `reporter`, why nothing happens.
+    pub(crate) fn telling(self, reporter: WaitReporter<'a>) -> Self {
         Self {
-            silence: Some(silence),
+            reporter: Some(reporter),
             ..self
         }
     }
@@ -149,10 +149,10 @@ impl<'a> Watch<'a> {
     ) -> Result<Ended, Failure> {
         let mut last = BTreeMap::new();
         let mut client = session.client().clone();
-        let mut silence = self.silence.take();
+        let mut reporter = self.reporter.take();
         loop {
             let following = self.follow(&client, &mut last, &mut seen);
-            match Silence::beside(&mut silence, &client, following).await {
+            match WaitReporter::beside(&mut reporter, &client, following).await {
                 Ok(()) => return Ok(self.ended(last)),
                 Err(error) if error.passing() => note(&format!("{error}; connecting again")),
                 Err(error) => return Err(error.into()),

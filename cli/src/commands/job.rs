@@ -18,7 +18,7 @@ use crate::output::table::{Rows, facts, printable};
 use crate::output::{json, note, when};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::silence::Silence;
+use crate::wait_reporter::WaitReporter;
 use crate::watch::{Ended, Watch};
 
 /// Executes one verb of `deskgrid job`.
@@ -438,13 +438,13 @@ pub(super) async fn wait_for(
     }
 
     if !progress {
-        let silence = Silence::new(unsettled, note);
-        let watching = watch.telling(silence).run(session, |_| {});
+        let reporter = WaitReporter::new(unsettled, note);
+        let watching = watch.telling(reporter).run(session, |_| {});
         return unless_interrupted(&going_on, watching).await;
     }
 
     let mut bar = Progress::new();
-    let watch = watch.telling(Silence::new(unsettled, bar.teller()));
+    let watch = watch.telling(WaitReporter::new(unsettled, bar.teller()));
     let watching = watch.run(session, |jobs| bar.show(jobs));
     let ended = unless_interrupted(&going_on, watching).await;
     bar.end();

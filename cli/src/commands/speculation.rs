@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::json::{Fields, Json, Object, all};
 use crate::output::note;
 use crate::session::Session;
-use crate::silence::Silence;
+use crate::wait_reporter::WaitReporter;
 use crate::watch::WayBack;
 
 /// The number of tasks whose results are asked for at a time.
@@ -199,12 +199,12 @@ async fn results(
         come: Vec::new(),
     };
     let mut way = WayBack::new(&context.state, None);
-    let mut silence = (context.out.mode() == OutputMode::Cli)
-        .then(|| Silence::new(IdSet::from_range(job.0, job.0), note));
+    let mut reporter = (context.out.mode() == OutputMode::Cli)
+        .then(|| WaitReporter::new(IdSet::from_range(job.0, job.0), note));
     loop {
         let client = session.client().clone();
         let following = Box::pin(awaited.follow(context, &session, &tasks));
-        match Silence::beside(&mut silence, &client, following).await {
+        match WaitReporter::beside(&mut reporter, &client, following).await {
             Ok(()) => break,
             Err(failure) if failure.passing() => {
                 let because = failure
