@@ -10,7 +10,7 @@ use common::view::{
     Undecided,
 };
 use common::wire::client::{Reply, Request};
-use link::client::unexpected;
+use link::client::{Replies, unexpected};
 use link::error::ONLY_A_RENEWAL;
 use link::{Client, Connection, Identity, LinkError, Purpose};
 
@@ -52,6 +52,9 @@ pub(crate) struct Session {
     master: String,
 }
 
+/// The tasks on one page: so many are in memory at a time, and as many again.
+const TASKS_A_PAGE: usize = 10_000;
+
 /// Collects the replies of one kind into one `Vec`.
 macro_rules! collect {
     ($replies:expr, $kind:path) => {{
@@ -64,6 +67,27 @@ macro_rules! collect {
         }
         all
     }};
+}
+
+/// Tasks that the master sends while they are read.
+pub(crate) struct TaskPages(Replies);
+
+impl TaskPages {
+    /// Returns the next page; empty after the last.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn next(&mut self) -> Result<Vec<TaskView>, Failure> {
+        let mut page = Vec::new();
+        while page.len() < TASKS_A_PAGE {
+            match self.0.next().await? {
+                Some(Reply::Tasks(tasks)) => page.extend(tasks),
+                Some(other) => return Err(unexpected(Some(&other)).into()),
+                None => break,
+            }
+        }
+        Ok(page)
+    }
 }
 
 impl Session {
@@ -175,6 +199,20 @@ impl Session {
     ) -> Result<Vec<TaskView>, Failure> {
         let request = Request::Tasks { job, tasks, states };
         Ok(collect!(self.client.ask(&request).await?, Reply::Tasks))
+    }
+
+    /// Asks for tasks of a job, to be read page by page.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub(crate) async fn task_pages(
+        &self,
+        job: JobId,
+        tasks: Selector,
+        states: Vec<TaskState>,
+    ) -> Result<TaskPages, Failure> {
+        let request = Request::Tasks { job, tasks, states };
+        Ok(TaskPages(self.client.stream(&request).await?))
     }
 
     /// Returns the outputs of tasks of a job.

@@ -179,18 +179,22 @@ mod tests {
     use super::*;
     use crate::ids::{Incarnation, JobId, TaskId};
 
-    #[test]
-    fn placeholders_expand_and_other_percent_signs_stay() {
-        let values = TemplateValues {
+    fn values(item: &str) -> TemplateValues<'_> {
+        TemplateValues {
             attempt: AttemptId {
                 task: TaskId::new(JobId(7), 3),
                 number: 2,
                 incarnation: Incarnation(1),
             },
             host: "pc9",
-            item: "a%{HOST}b",
+            item,
             width: None,
-        };
+        }
+    }
+
+    #[test]
+    fn placeholders_expand_and_other_percent_signs_stay() {
+        let values = values("a%{HOST}b");
 
         let t: Template = "%{JOB_ID}.%{TASK_ID}/%{ATTEMPT_ID} 100% %d %{ITEM} on %{HOST}"
             .parse()
@@ -212,16 +216,7 @@ mod tests {
 
     #[test]
     fn a_doubled_percent_sign_makes_a_brace_literal() {
-        let values = TemplateValues {
-            attempt: AttemptId {
-                task: TaskId::new(JobId(7), 3),
-                number: 2,
-                incarnation: Incarnation(1),
-            },
-            host: "pc9",
-            item: "",
-            width: None,
-        };
+        let values = values("");
         let expand = |text: &str| text.parse::<Template>().unwrap().expand(&values);
         assert_eq!(
             expand("%%{http_code} %%{TASK_ID} %%{"),

@@ -155,6 +155,9 @@ pub struct Accept {
 /// first tries fail.
 const LEAST_LIFE_S: u64 = 600;
 
+/// The least reserve but none, in bytes: a quarter of it is held, and the store takes some of that.
+const LEAST_RESERVE: u64 = 8 * crate::room::STORE_NEEDS;
+
 /// A duration in a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigDuration(pub Duration);
@@ -254,6 +257,15 @@ impl Config {
         }
 
         config.sharing.check()?;
+        if (1..LEAST_RESERVE).contains(&config.reserve_bytes) {
+            let why = format!(
+                "reserve_bytes is {}, and the least is {LEAST_RESERVE}, or 0 for none: of a smaller one nothing would be left for \
+                 results, since the store itself needs some",
+                config.reserve_bytes
+            );
+            return Err(MasterError::Config(why));
+        }
+
         if config.certificate_life.0 < Duration::from_secs(LEAST_LIFE_S) {
             let said = config.certificate_life.0;
             let least = Duration::from_secs(LEAST_LIFE_S);

@@ -18,13 +18,15 @@ use rustix::io::Errno;
 use crate::StoreError;
 
 /// The bytes that the store may need for one group of changes.
-const STORE_NEEDS: u64 = 4 << 20;
+pub(crate) const STORE_NEEDS: u64 = 4 << 20;
 /// The bytes of the pieces in which held space is given away.
 const PIECE: u64 = 1 << 20;
 /// The store's files. Each is held open: closing any handle to them would let go of SQLite's locks.
 const STORE: [&str; 2] = ["store.sqlite", "store.sqlite-wal"];
 /// The bytes by which each store file can grow without asking the disk.
 const AHEAD: u64 = 4 << 20;
+/// The file that holds a part of the reserve.
+const RESERVE: &str = "reserve";
 /// The divisor of the reserve: the file holds this part of it.
 const HELD_PART: u64 = 4;
 /// The divisor of the room: one user's uploads that no job needs may take this part of it.
@@ -85,6 +87,29 @@ fn take(mut file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Returns the reason, for the admin, if a master with this reserve takes no new work when `left`
+/// bytes can be written in `home`.
+fn short(home: &Path, left: u64, reserve: u64) -> Option<String> {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    (left <= reserve).then(|| {
+        format!(
+            "this master takes no new work: {:.1} MiB are left on the disk of {}, and {:.1} MiB of it are kept for the \
+             results of what runs (reserve_bytes)",
+            mib(left),
+            home.display(),
+            mib(reserve)
+        )
+    })
+}
+
+/// Returns the reason, for the admin, if a master in `home` with this reserve takes no new work.
+/// Changes nothing.
+pub(crate) fn look_at_reserve(home: &Path, reserve: u64) -> Option<String> {
+    let free = files::free_bytes(home).unwrap_or(u64::MAX);
+    let held = fs::metadata(home.join(RESERVE)).map_or(0, |file| file.len());
+    short(home, free.saturating_add(held), reserve)
+}
+
 /// Whether a master runs on the directory.
 fn runs(home: &Path) -> bool {
     File::open(home.join("lock"))
@@ -111,7 +136,7 @@ struct Held {
 impl DiskRoom {
     /// Holds a part of `reserve` bytes in a file in `home`, as far as there is space.
     pub(crate) fn open(home: &Path, reserve: u64) -> Result<Self, LinkError> {
-        let path = home.join("reserve");
+        let path = home.join(RESERVE);
         let failed = |e| LinkError::file("cannot make", &path)(e);
         let open = File::options()
             .create(true)
@@ -145,16 +170,8 @@ impl DiskRoom {
 
     /// The reason, for the admin, if the free space suffices for no new work.
     fn takes_nothing_new(&self) -> Option<String> {
-        let left = self.left();
-        (left <= self.reserve).then(|| {
-            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            format!(
-                "this master takes no new work: {:.1} MiB are left on the disk of {}, and {:.1} MiB of it are kept for the \
-                 results of what runs (reserve_bytes). Make room, or put the state directory (--dir) on another disk",
-                mib(left),
-                self.home.display(),
-                mib(self.reserve)
-            )
+        short(&self.home, self.left(), self.reserve).map(|why| {
+            format!("{why}. Make room, or put the state directory (--dir) on another disk")
         })
     }
 

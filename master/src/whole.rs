@@ -233,7 +233,7 @@ fn close_again(home: &Path, mark: Marked) {
 
 /// Refuses a clock that is before a time at which the master was up: it would issue certificates
 /// that nobody accepts, and count leases anew. A store that names no such time is opened.
-fn look_at_clock(home: &Path, clock: Clock, accept: Accept) -> Result<(), MasterError> {
+pub(crate) fn look_at_clock(home: &Path, clock: Clock, accept: Accept) -> Result<(), MasterError> {
     let known = || StoreFacts::of(&store::open_to_look(&home.join(STORE)).ok()?.0).ok();
     let now = clock.now();
     let up = known()

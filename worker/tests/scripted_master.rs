@@ -253,6 +253,15 @@ async fn an_unacknowledged_result_is_delivered_again_after_reconnecting() {
     worker.holds(&[]).await;
 }
 
+/// A master, and a process with a worker in its `home()`.
+fn with_worker_process() -> (Master, std::process::Child) {
+    let master = Master::new();
+    let home = master.home();
+    master.identity.save(&home.join("identity")).unwrap();
+    let process = worker_process(&master);
+    (master, process)
+}
+
 /// A process with a worker in the master's `home()`, until it is killed.
 fn worker_process(master: &Master) -> std::process::Child {
     std::process::Command::new(std::env::current_exe().unwrap())
@@ -263,13 +272,7 @@ fn worker_process(master: &Master) -> std::process::Child {
 }
 
 async fn the_death_of_a_killed_worker_is_told_to_the_master_by_its_spawner() {
-    let mut master = Master::new();
-    master
-        .identity
-        .save(&master.home().join("identity"))
-        .unwrap();
-
-    let mut process = worker_process(&master);
+    let (mut master, mut process) = with_worker_process();
     let mut worker = master.welcome(vec![]).await;
     worker.assign(vec![sh(1, "true")]).await;
     worker.delivered().await;
@@ -284,13 +287,7 @@ async fn the_death_of_a_killed_worker_is_told_to_the_master_by_its_spawner() {
 }
 
 async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest() {
-    let mut master = Master::new();
-    master
-        .identity
-        .save(&master.home().join("identity"))
-        .unwrap();
-
-    let mut process = worker_process(&master);
+    let (mut master, mut process) = with_worker_process();
     let running = master.dir.path().join("pid");
     let script = format!("echo $$ > {}; sleep 600", running.display());
 

@@ -317,6 +317,9 @@ pub(crate) struct DoctorArgs {
     /// The worker's settings, for what its sensors are to look at
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
+    /// The master's settings, for the room that it keeps for results
+    #[arg(long, value_name = "F")]
+    pub master_config: Option<PathBuf>,
 }
 
 /// `deskgrid worker start`.

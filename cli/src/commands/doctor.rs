@@ -91,6 +91,13 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         .transpose()?
         .unwrap_or_default();
 
+    let master_config = args
+        .master_config
+        .as_deref()
+        .map(::master::Config::load)
+        .transpose()?
+        .unwrap_or_default();
+
     let mut findings = machine::program(&context.state);
     let here = master::identities(&context.state);
     for (who, identity) in &here {
@@ -98,6 +105,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     }
 
     findings.extend(machine::store(&context.state));
+    findings.extend(machine::surroundings(&context.state, &master_config));
 
     let worker_here = here.is_empty() || here.iter().any(|(who, _)| *who == master::WORKER);
     if worker_here {

@@ -9,6 +9,7 @@ use super::Context;
 use crate::args::TaskCommand;
 use crate::args::value::{OneJob, OneTask};
 use crate::failure::{Exit, Failure};
+use crate::output::PagePlace;
 use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts, printable};
 use crate::output::when;
@@ -35,8 +36,39 @@ async fn list(
     states: Vec<TaskState>,
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
-    let tasks = session.tasks(job, tasks, states).await?;
-    let text = || {
+    let mut pages = session.task_pages(job, tasks, states).await?;
+    let mut page = pages.next().await?;
+    let mut table = TaskTable::new(&page, context.out.color());
+    let mut first = true;
+
+    loop {
+        let next = pages.next().await?;
+        let last = next.is_empty();
+        let ids = || page.iter().map(|task| task.task.to_string()).collect();
+        context.out.show_page(
+            &List("tasks", &page),
+            || table.page(&page),
+            ids,
+            PagePlace { first, last },
+        )?;
+        if last {
+            return Ok(());
+        }
+        page = next;
+        first = false;
+    }
+}
+
+/// The table of a list of tasks, made page by page.
+struct TaskTable {
+    rows: Rows,
+    /// The columns of [`row`] that are shown.
+    columns: Vec<usize>,
+}
+
+impl TaskTable {
+    /// Makes the table for a list that begins with these tasks.
+    fn new(tasks: &[TaskView], color: bool) -> Self {
         let disclosed = tasks.iter().any(|task| task.speculation.is_some());
         let headings = [
             "TASK",
@@ -52,22 +84,25 @@ async fn list(
         let shown = |column: &usize| disclosed || headings[*column] != "REQUESTED";
         let columns: Vec<usize> = (0..headings.len()).filter(shown).collect();
         let headings: Vec<&str> = columns.iter().map(|column| headings[*column]).collect();
-        let mut rows = Rows::new(&headings, context.out.color());
+        Self {
+            rows: Rows::new(&headings, color),
+            columns,
+        }
+    }
 
-        for task in &tasks {
-            let mut row = row(task);
-            rows.add(
-                columns
-                    .iter()
-                    .map(|column| std::mem::take(&mut row[*column])),
-            );
+    fn page(&mut self, tasks: &[TaskView]) -> String {
+        if tasks.is_empty() {
+            return "no such tasks".to_owned();
         }
 
-        rows.text("no such tasks")
-    };
-
-    let ids = || tasks.iter().map(|task| task.task.to_string()).collect();
-    context.out.show(&List("tasks", &tasks), text, ids)
+        for task in tasks {
+            let mut row = row(task);
+            let cells = self.columns.iter();
+            self.rows
+                .add(cells.map(|column| std::mem::take(&mut row[*column])));
+        }
+        self.rows.page()
+    }
 }
 
 fn row(task: &TaskView) -> [String; 9] {

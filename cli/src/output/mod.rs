@@ -24,6 +24,15 @@ pub struct OutputForm {
     color: bool,
 }
 
+/// Whether a page is the first of its list, and the last.
+#[derive(Debug, Clone, Copy)]
+pub struct PagePlace {
+    /// Whether no page came before it.
+    pub first: bool,
+    /// Whether none comes after it.
+    pub last: bool,
+}
+
 #[derive(Serialize)]
 struct Document<'a, T> {
     schema: u32,
@@ -84,6 +93,35 @@ impl OutputForm {
             "\n"
         };
         self.bytes(format!("{out}{newline}").as_bytes())
+    }
+
+    /// Prints a page of one long list like [`OutputForm::show`], so that not all of it is in memory
+    /// at once: the pages together give the same bytes. `json` is a document whose last field is
+    /// the page.
+    ///
+    /// # Errors
+    /// As [`OutputForm::show`].
+    pub fn show_page<T: Serialize>(
+        &self,
+        json: &T,
+        text: impl FnOnce() -> String,
+        ids: impl FnOnce() -> Vec<String>,
+        place: PagePlace,
+    ) -> Result<(), Failure> {
+        if self.mode != OutputMode::Json || (place.first && place.last) {
+            return self.show(json, text, ids);
+        }
+
+        let document = document(json);
+        let page = document.strip_suffix("]}").unwrap_or(&document);
+        let items = page.split_once('[').map_or(page, |(_, items)| items);
+        let begun = if place.first {
+            page.to_owned()
+        } else {
+            format!(",{items}")
+        };
+        let end = if place.last { "]}\n" } else { "" };
+        self.bytes(format!("{begun}{end}").as_bytes())
     }
 
     /// Writes bytes to standard output as they are.

@@ -9,12 +9,16 @@ const GAP: &str = "  ";
 #[derive(Debug)]
 pub struct Rows {
     rows: Vec<Vec<String>>,
+    columns: usize,
+    /// The widths of the columns of earlier pages.
+    widths: Vec<usize>,
     color: bool,
 }
 
 impl Rows {
     /// Makes an empty table with these headings; `color` colours headings and states.
     pub fn new(headings: &[&str], color: bool) -> Self {
+        let columns = headings.len();
         let bold = Style::new().bold().force_styling(color);
         let headings = headings
             .iter()
@@ -22,6 +26,8 @@ impl Rows {
             .collect();
         Self {
             rows: vec![headings],
+            columns,
+            widths: vec![0; columns],
             color,
         }
     }
@@ -37,28 +43,32 @@ impl Rows {
                     .to_string()
             })
             .collect();
-        debug_assert_eq!(cells.len(), self.rows[0].len());
+        debug_assert_eq!(cells.len(), self.columns);
         self.rows.push(cells);
     }
 
     /// Returns the table as text, or `nothing` where it has no rows.
-    pub fn text(&self, nothing: &str) -> String {
+    pub fn text(mut self, nothing: &str) -> String {
         if self.rows.len() == 1 {
             return nothing.to_owned();
         }
+        self.page()
+    }
 
-        let mut widths = vec![0; self.rows[0].len()];
+    /// Returns the rows added since the last page as text, the headings above the first ones, and
+    /// drops them. Columns are at least as wide as on the pages before.
+    pub fn page(&mut self) -> String {
         for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
                 *width = measure_text_width(cell).max(*width);
             }
         }
 
         let mut out = String::new();
-        for row in &self.rows {
+        for row in self.rows.drain(..) {
             let cells = row
                 .iter()
-                .zip(&widths)
+                .zip(&self.widths)
                 .map(|(cell, width)| pad_str(cell, *width, Alignment::Left, None));
             let line = cells.collect::<Vec<_>>().join(GAP);
             out.push_str(line.trim_end());
@@ -107,13 +117,22 @@ mod tests {
     #[test]
     fn tables_are_plain_without_colour() {
         let mut rows = Rows::new(&["job", "state"], false);
-        assert_eq!(rows.text("no jobs"), "no jobs");
+        assert_eq!(Rows::new(&["job"], false).text("no jobs"), "no jobs");
         rows.add(["7".to_owned(), "running".to_owned()]);
         rows.add(["12345".to_owned(), "a\u{1b}[31mb".to_owned()]);
         assert_eq!(
             rows.text(""),
             "job    state\n7      running\n12345  a\u{fffd}[31mb\n"
         );
+    }
+
+    #[test]
+    fn pages_of_a_table_have_one_heading_and_keep_their_widths() {
+        let mut rows = Rows::new(&["job", "state"], false);
+        rows.add(["12345".to_owned(), "running".to_owned()]);
+        assert_eq!(rows.page(), "job    state\n12345  running\n");
+        rows.add(["7".to_owned(), "failed".to_owned()]);
+        assert_eq!(rows.page(), "7      failed\n");
     }
 
     #[test]

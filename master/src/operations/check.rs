@@ -11,9 +11,11 @@ use link::{LinkError, files};
 use super::backup::hash_of;
 use super::{CONTENT, HOME, OperationError, STORE, SweepHold, source};
 use crate::authority;
+use crate::clock::Clock;
 use crate::room;
 use crate::store::{self, Looked};
 use crate::whole;
+use crate::{Accept, Config};
 
 /// The most damaged or missing blobs that are named one by one.
 const SHOWN: usize = 100;
@@ -44,6 +46,25 @@ pub struct Checked {
     pub content_files: u64,
     /// The bytes of these files.
     pub content_bytes: u64,
+}
+
+/// Looks at the surroundings of the master in the state directory `dir`: whether its disk has more
+/// room than the configuration keeps for results, and whether the machine's clock is behind what
+/// its store has seen. Changes nothing, and reads neither jobs nor content.
+pub fn surroundings(dir: &Path, config: &Config) -> Vec<Fault> {
+    let home = dir.join(HOME);
+    let room = room::look_at_reserve(&home, config.reserve_bytes).map(|what| Fault {
+        what,
+        hint: "make room on that disk, or forget jobs that are done with".to_owned(),
+    });
+
+    let clock = whole::look_at_clock(&home, Clock::start(), Accept::default());
+    let clock = clock.err().map(|error| Fault {
+        what: error.to_string(),
+        hint: "set this machine's clock (on most systems: timedatectl set-ntp true)".to_owned(),
+    });
+
+    room.into_iter().chain(clock).collect()
 }
 
 /// Checks the master in the state directory `dir` (which may be a backup). Hashes its content only

@@ -17,7 +17,7 @@ use link::LinkError;
 use crate::StoreError;
 
 pub use backup::{BackedUp, backup};
-pub use check::{Checked, Fault, check};
+pub use check::{Checked, Fault, check, surroundings};
 pub(crate) use hold::SweepHold;
 pub use restore::{Restored, restore};
 

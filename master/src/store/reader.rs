@@ -219,7 +219,7 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
     let said = [
         Some(start_why),
         end_why,
-        judgement.map(|judgement| judgement.to_string()),
+        judgement.map(|judgement| judgement.words_for(attempt.number)),
         warned.filter(|warned| !warned.is_empty()),
         gone,
     ];

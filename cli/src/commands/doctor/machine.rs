@@ -178,6 +178,24 @@ pub(super) fn store(state: &StateDir) -> Option<Finding> {
     })
 }
 
+/// Checks the disk and the clock that a master in the state directory needs; nothing where there is
+/// none.
+pub(super) fn surroundings(state: &StateDir, config: &master::Config) -> Vec<Finding> {
+    if !state.root().join("master").join("store.sqlite").exists() {
+        return Vec::new();
+    }
+
+    let faults = master::operations::surroundings(state.root(), config);
+    if faults.is_empty() {
+        let what = "its disk has more room than it keeps for results, and the clock is not behind what its store has seen";
+        return vec![Finding::ok("master: surroundings", what)];
+    }
+    faults
+        .into_iter()
+        .map(|fault| Finding::wrong("master: surroundings", fault.what, fault.hint))
+        .collect()
+}
+
 /// Checks the free space on the disk of the state directory.
 pub(super) fn disk(state: &StateDir) -> Vec<Finding> {
     let there: Option<PathBuf> = state

@@ -437,3 +437,56 @@ fn certificates_that_could_not_be_renewed_in_time_are_refused_in_the_configurati
         ended.stderr
     );
 }
+
+#[test]
+fn a_reserve_of_which_nothing_is_left_for_results_is_refused_in_the_configuration() {
+    for bytes in [16 << 20, 1] {
+        let grid = Grid::prepared(&format!("reserve_bytes = {bytes}"));
+        let config = grid.dir().join("master.toml");
+        let ended = grid
+            .as_user(
+                "admin",
+                ["master", "start", "--config", &config.to_string_lossy()],
+            )
+            .expect_code(2);
+        assert!(
+            ended.stderr.contains("the least is 33554432"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn the_doctor_tells_of_a_master_without_room_for_new_work_and_of_its_clock() {
+    let mut grid = Grid::start();
+    let surroundings = |output: tests::Output| {
+        let found = output.json();
+        let all = found["findings"].as_array().expect("findings").iter();
+        let of_it = all.filter(|finding| finding["check"] == "master: surroundings");
+        of_it
+            .map(|finding| format!("{}: {}", finding["severity"], finding["what"]))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let doctor = ["--output", "json", "doctor"];
+    let well = surroundings(grid.as_user("admin", doctor));
+    assert!(well.starts_with("\"ok\""), "{well}");
+
+    let exbibyte = grid.file("full.toml", "reserve_bytes = 1152921504606846976\n");
+    let exbibyte = exbibyte.to_str().expect("UTF-8");
+    let full = [&doctor[..], &["--master-config", exbibyte]].concat();
+    let full = surroundings(grid.as_user("admin", full));
+    assert!(
+        full.starts_with("\"wrong\"") && full.contains("takes no new work"),
+        "{full}"
+    );
+
+    grid.kill_master();
+    grid.wrap("admin", off_by(&grid, -730));
+    let behind = surroundings(grid.as_user("admin", doctor));
+    assert!(
+        behind.starts_with("\"wrong\"") && behind.contains("clock"),
+        "{behind}"
+    );
+}

@@ -46,6 +46,20 @@ fn family(pid: u32) -> Vec<u32> {
     std::iter::once(pid).chain(below).collect()
 }
 
+/// Returns the words that start a dedicated worker of one slot.
+fn starts_dedicated(master: &str) -> [String; 7] {
+    [
+        "worker",
+        "start",
+        "--dedicated",
+        "--slots",
+        "1",
+        "--master",
+        master,
+    ]
+    .map(str::to_owned)
+}
+
 #[test]
 fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     let mut grid = Grid::start();
@@ -53,17 +67,7 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     let file = grid.file("token", format!("{}\n", tokens[2]));
     let words = |how: &[&str]| {
         let more: Vec<String> = how.iter().map(|word| (*word).to_owned()).collect();
-        let start = [
-            "worker",
-            "start",
-            "--dedicated",
-            "--slots",
-            "1",
-            "--master",
-            grid.listen(),
-        ]
-        .map(str::to_owned);
-        [start.to_vec(), more].concat()
+        [starts_dedicated(grid.listen()).to_vec(), more].concat()
     };
     let as_argument = words(&["--name", "argument", "--join", &tokens[0]]);
     let in_one_word = words(&["--name", "word", &format!("--join={}", tokens[1])]);
@@ -109,18 +113,7 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     let job = grid.submit(["--", "true"]);
 
     // Who has joined needs no token, and may be told of the master's address.
-    let _again = grid.background_as(
-        "file",
-        [
-            "worker",
-            "start",
-            "--dedicated",
-            "--slots",
-            "1",
-            "--master",
-            grid.listen(),
-        ],
-    );
+    let _again = grid.background_as("file", starts_dedicated(grid.listen()));
     grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
         .expect_code(0);
 }

@@ -80,6 +80,12 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
         said.contains("differs from that of attempt") && said.contains("another result"),
         "{said}"
     );
+    let once = |words| said.matches(words).count() == 1;
+    assert!(
+        once("its result counts, as enough others agree with it")
+            && once("its result agrees with that of attempt"),
+        "{said}"
+    );
 }
 
 #[test]

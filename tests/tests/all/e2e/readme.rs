@@ -15,10 +15,10 @@ use tests::{Output, Started, eventually, free_addresses, program};
 
 const README: &str = include_str!("../../../../README.md");
 
-/// How long a server may take until it is there, or has ended.
+/// The longest time that a server may take until it is there, or has ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is written for words of the blocks, in this order. `LISTEN` and `HTTP` are addresses on
+/// The replacements for words of the blocks, in this order. `LISTEN` and `HTTP` are addresses on
 /// loopback that are free.
 const REPLACED: [(&str, &str); 6] = [
     // It has been built: the program under test is the first `deskgrid` in PATH.
@@ -105,7 +105,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// What somebody has typed who copies a block.
+    /// Returns the keys of somebody who copies a block.
     fn typed(&self, block: &str) -> String {
         let words = REPLACED
             .iter()

@@ -19,8 +19,8 @@ use rustix::process::{
     set_parent_process_death_signal, wait, waitpid,
 };
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
-    set_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    LinkNameSpaceType, UnshareFlags, move_into_link_name_space, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -189,15 +189,7 @@ impl Inside<'_> {
 
         // Nothing of what this process knows and may do is the task's.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        let none = CapabilitySet::empty();
-        let _ = set_capabilities(
-            None,
-            CapabilitySets {
-                effective: none,
-                permitted: none,
-                inheritable: none,
-            },
-        );
+        sys::give_up_capabilities();
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
         tell(say, &InsideReport::Started);
 

@@ -44,7 +44,7 @@ pub(crate) use confine::donor_main;
 pub(crate) use load::Accounts;
 pub(crate) use processors::cores;
 pub(crate) use spawner::spawner_main;
-pub(crate) use sys::close_inherited;
+pub(crate) use sys::{close_inherited, give_up_capabilities};
 pub(crate) use watch::DirWatch;
 
 const THAW: Signal = Signal::CONT;

@@ -1,11 +1,12 @@
-//! The program of a command: finding it, and explaining to its user why it cannot be executed. A
-//! wrapper does not explain that, so it is also checked beforehand.
+//! The program of a command: finding it, and explaining to its user why it cannot be executed.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use common::host::Confinement;
 
 use super::confine;
 use crate::os::{Confines, Launch};
@@ -51,8 +52,9 @@ pub(super) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
         })
 }
 
-/// Checks whether a program can be executed, as far as that can be seen beforehand.
-pub(super) fn check(program: &Path, dir: &Path, confines: &Confines) -> io::Result<()> {
+/// Checks whether a program could be executed on this host, as far as that can be seen from outside
+/// the task's namespaces.
+fn check(program: &Path, dir: &Path, confines: &Confines) -> io::Result<()> {
     let there = dir.join(program);
     let meta = fs::metadata(&there)?;
     if !meta.is_file()
@@ -95,8 +97,21 @@ fn has_other_formats() -> bool {
         .is_ok_and(|names| names.flatten().any(|entry| !known(&entry.file_name())))
 }
 
-/// Explains the error of a program that could not be executed.
+/// Explains the error of a program that could not be executed. In namespaces what is not shown looks
+/// as if it were not there, so the host is asked what is.
 pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> String {
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    if launch.confines.level < Confinement::Namespace {
+        return explain(launch, dir, program, error);
+    }
+    match check(program, dir, &launch.confines) {
+        Err(seen) => explain(launch, dir, program, &seen),
+        Ok(()) if matches!(error.kind(), NotFound | PermissionDenied) => out_of_sight(launch),
+        Ok(()) => explain(launch, dir, program, error),
+    }
+}
+
+fn explain(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> String {
     let name = &launch.argv[0];
     let there = dir.join(program);
 
@@ -124,8 +139,8 @@ pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::E
     }
 }
 
-/// Explains that a wrapper could not execute a program that looks fine.
-pub(super) fn out_of_sight(launch: &Launch) -> String {
+/// Explains that a program could not be executed which looks fine from outside.
+fn out_of_sight(launch: &Launch) -> String {
     let name = &launch.argv[0];
     let level = launch.confines.level;
     format!(

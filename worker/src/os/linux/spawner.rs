@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::fs::Mode;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use rustix::process::{
     Pid, Resource, Rlimit, getpid, set_child_subreaper, setrlimit, setsid, umask,
 };
@@ -239,23 +239,13 @@ fn receive() -> io::Result<Option<Order>> {
         return Ok(Some(Order::Farewell(farewell)));
     }
 
-    let fds: Vec<OwnedFd> = ancillary
-        .drain()
-        .filter_map(|message| {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                Some(fds)
-            } else {
-                None
-            }
-        })
-        .flatten()
-        .collect();
-    let [control, stdout, stderr] = <[OwnedFd; 3]>::try_from(fds).map_err(|fds| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("{} descriptors instead of 3", fds.len()),
-        )
-    })?;
+    let [control, stdout, stderr] = <[OwnedFd; 3]>::try_from(sys::descriptors(&mut ancillary))
+        .map_err(|fds| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{} descriptors instead of 3", fds.len()),
+            )
+        })?;
     let wires = Wires {
         control,
         stdout,

@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use rustix::process::{Gid, Pid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 
-use common::host::Confinement;
-
 use super::birth::{Birth, NotBorn, Stdio, spawn};
 use super::cgroup::Room;
 use super::confine::{Filters, View, ViewSpec, cage};
@@ -77,11 +75,6 @@ pub(super) fn start(
     };
     let stdin: BorrowedFd<'_> = input.as_ref().map_or(means.null.as_fd(), AsFd::as_fd);
     let cage = cage(launch, means.filters, &dir)?;
-
-    if launch.confines.level >= Confinement::Namespace {
-        program::check(&program, &dir, &launch.confines)
-            .map_err(|e| program::why_not(launch, &dir, &program, &e))?;
-    }
 
     let account = launch.confines.account;
     if let Some((user, group)) = account {

@@ -12,8 +12,9 @@ use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage};
 use rustix::process::Pid;
-use rustix::thread::UnshareFlags;
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
 
 use crate::os::ProcessStatus;
 
@@ -179,6 +180,28 @@ pub(super) fn children_cpu() -> Duration {
             + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
     };
     of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+/// Takes the descriptors that came with a message.
+pub(super) fn descriptors(ancillary: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
+    let rights = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    rights.flatten().collect()
+}
+
+/// Gives up all capabilities of this process. It may have none.
+pub(crate) fn give_up_capabilities() {
+    let none = CapabilitySet::empty();
+    let _ = set_capabilities(
+        None,
+        CapabilitySets {
+            effective: none,
+            permitted: none,
+            inheritable: none,
+        },
+    );
 }
 
 /// Returns the version of Landlock in the kernel; 0 if it has none, or has it switched off.

@@ -135,6 +135,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn intervals_of_sensors_are_those_that_the_documents_name() {
+        let sensors = SensorsConfig::default();
+        let every = [
+            sensors.power_every_ms,
+            sensors.programs_every_ms,
+            sensors.memory_every_ms,
+            sensors.load_every_ms,
+        ];
+        assert_eq!(every, [10_000, 5_000, 5_000, 5_000]);
+    }
+
+    #[test]
     fn input_is_looked_at_before_the_time_without_it_is_over() {
         let every = |idle_s, resume_s| {
             SensorsConfig::default()

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use common::host::Confinement;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
+    sendmsg,
 };
 use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
@@ -192,16 +192,7 @@ fn receive(socket: &UnixStream) -> io::Result<Option<View>> {
         &mut ancillary,
         RecvFlags::CMSG_CLOEXEC,
     )?;
-    let fds: Vec<OwnedFd> = ancillary
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-
-    let Ok([mounts, users]) = <[OwnedFd; 2]>::try_from(fds) else {
+    let Ok([mounts, users]) = <[OwnedFd; 2]>::try_from(sys::descriptors(&mut ancillary)) else {
         return Ok(None);
     };
     let owner = sys::owner_of(&mounts)?;

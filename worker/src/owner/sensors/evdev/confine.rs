@@ -9,7 +9,7 @@ use landlock::{
     RulesetError, Scope, path_beneath_rules,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+use rustix::thread::set_no_new_privs;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 use super::watcher::DeviceDirs;
@@ -67,15 +67,7 @@ pub(super) fn confine(places: &DeviceDirs) {
         );
     }
 
-    let none = CapabilitySet::empty();
-    let _ = set_capabilities(
-        None,
-        CapabilitySets {
-            effective: none,
-            permitted: none,
-            inheritable: none,
-        },
-    );
+    crate::os::give_up_capabilities();
     let _ = only_read(places);
     let _ = only_call();
 }
