@@ -19,7 +19,7 @@ use crate::state::job::{Job, LiveCopy};
 
 /// The shortest mean run time of tasks, in seconds on a mean host, for which lookahead is used:
 /// shorter tasks end before a report of them arrives.
-const LEAST_TASK_S: f64 = 10.0;
+const LEAST_TASK_S: f64 = 0.0;
 /// The interval between reviews of a job, in seconds; or a mean task's time over `TICKS_PER_TASK`,
 /// if that is longer. Copies are searched for at most every mean task's time over
 /// `SEARCHES_PER_TASK`.
@@ -154,7 +154,7 @@ impl<'a> Starter<'a> {
         let tick_s = if crowd {
             CROWD_TICK_S.min(mean_s / LOOKS_PER_TASK)
         } else {
-            TICK_S
+            TICK_S.min(mean_s / TICKS_PER_TASK)
         };
         let until = self.now + Span::from_secs_f64(tick_s);
         if job.waiting() == 0 {
@@ -314,7 +314,7 @@ impl<'a> Starter<'a> {
         );
 
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
-        job.plan.queue_end = Some((after(end_s), after(TICK_S)));
+        job.plan.queue_end = Some((after(end_s), after(TICK_S.min(work_s))));
         end_s
     }
 
@@ -390,7 +390,7 @@ impl<'a> Starter<'a> {
         let now = self.now;
         let after = |span_s| now + Span::from_secs_f64(span_s);
         job.plan.search = after(task_s / SEARCHES_PER_TASK);
-        job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
+        job.plan.review = Some(after(task_s / TICKS_PER_TASK));
 
         let ready = self.ranked(
             self.scene(job).ready_by_since().map(|id| (id, 0.0)),

@@ -1,0 +1,110 @@
+//! Makespans on eight hosts of which one is disturbed: deskgrid with and without estimates, and
+//! Dask, in turn, with real processes: `cargo bench -p tests --bench disturbed`, or with `-- --rounds
+//! 3`, `-- 1s` (these tasks), `-- killed` (one disturbance), `-- dask` (one contender). Each
+//! host has one slot and a network namespace of its own. Prints the makespan over (the least that is
+//! possible under that very disturbance + 1 s). Needs root, `ip` and `nft`; installs Dask from PyPI.
+//!
+//! HyperQueue is missing: its package on PyPI starts workers only inside the server's own process,
+//! so that none of them can be killed, stopped or cut off alone.
+
+mod contender;
+mod dask;
+mod network;
+mod ours;
+mod paced;
+mod plan;
+
+use contender::{Contender, Ended};
+use network::Network;
+use plan::{Case, DISTURBANCES, SIZES_S};
+
+const CONTENDERS: [&str; 3] = ["deskgrid", "deskgrid, estimated", "dask"];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if paced::is_asked(&args) {
+        return paced::run(&args);
+    }
+    // `cargo test --benches` runs this too, and has no network of its own.
+    if !args.iter().any(|arg| arg == "--bench") {
+        return;
+    }
+    if !Network::is_inside() {
+        if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
+            tests::build_release();
+        }
+        return Network::enter(&args);
+    }
+
+    let rounds = args
+        .iter()
+        .position(|arg| arg == "--rounds")
+        .and_then(|at| args.get(at + 1)?.parse().ok())
+        .unwrap_or(1);
+    let asked = |name: &str, all: &[String]| {
+        let named = |arg: &String| all.contains(arg);
+        !args.iter().any(named) || args.iter().any(|arg| arg == name)
+    };
+    let sizes: Vec<String> = SIZES_S.iter().map(named).collect();
+    let kinds: Vec<String> = DISTURBANCES.iter().map(ToString::to_string).collect();
+    let names = CONTENDERS.map(str::to_owned);
+
+    let network = Network::lay();
+    let mut ratios = vec![Vec::new(); CONTENDERS.len()];
+    println!("| task | disturbance | least possible | contender | makespan | ratio |");
+    println!("|---|---|---|---|---|---|");
+    for round in 0..rounds {
+        for size_s in SIZES_S.into_iter().filter(|s| asked(&named(s), &sizes)) {
+            for kind in DISTURBANCES
+                .into_iter()
+                .filter(|kind| asked(&kind.to_string(), &kinds))
+            {
+                let case = Case::draw(round, size_s, kind);
+                for (name, ratios) in CONTENDERS.into_iter().zip(&mut ratios) {
+                    if !asked(name, &names) {
+                        continue;
+                    }
+                    network.heal();
+                    let ended = run(name, &case, &network);
+                    print_row(&case, name, &ended);
+                    ratios.push(case.ratio(&ended));
+                }
+            }
+        }
+    }
+
+    println!("\n| contender | runs | median | worst |\n|---|---|---|---|");
+    for (name, mut ratios) in CONTENDERS.into_iter().zip(ratios) {
+        ratios.sort_by(f64::total_cmp);
+        if let Some(worst) = ratios.last() {
+            let median = ratios[ratios.len() / 2];
+            println!("| {name} | {} | {median:.2} | {worst:.2} |", ratios.len());
+        }
+    }
+}
+
+/// Returns the word by which tasks of this size are asked for.
+fn named(size_s: &f64) -> String {
+    format!("{size_s}s")
+}
+
+fn run(name: &str, case: &Case, network: &Network) -> Ended {
+    let mut contender: Box<dyn Contender + '_> = match name {
+        "dask" => match dask::Dask::start(network) {
+            Ok(dask) => Box::new(dask),
+            Err(why) => return Ended::Failed(why),
+        },
+        _ => Box::new(ours::Ours::start(network, name.ends_with("estimated"))),
+    };
+    contender::run(contender.as_mut(), case, network)
+}
+
+fn print_row(case: &Case, name: &str, ended: &Ended) {
+    let Case { size_s, kind, .. } = case;
+    let at_s = case.at_s;
+    let ratio = case.ratio(ended);
+    println!(
+        "| {size_s} s | {kind} after {at_s:.1} s | {:.1} s | {name} | {ended} | {ratio:.2} |",
+        case.least_s(),
+    );
+}

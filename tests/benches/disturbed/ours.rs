@@ -1,0 +1,77 @@
+//! deskgrid with the shipped settings, and a user at the command line.
+
+use std::path::Path;
+
+use tests::{Grid, Started};
+
+use super::contender::Contender;
+use super::network::{MASTER, Network};
+use super::plan::{Case, HOSTS};
+
+pub(crate) struct Ours {
+    /// Ends before the grid.
+    submit: Option<Started>,
+    grid: Grid,
+    estimated: bool,
+}
+
+fn name(host: usize) -> String {
+    format!("h{host}")
+}
+
+impl Ours {
+    pub(crate) fn start(network: &Network, estimated: bool) -> Self {
+        let mut grid = Grid::prepared("");
+        grid.listen_at(&format!("{MASTER}:7411"), "127.0.0.1:7412");
+        grid.begin();
+        for host in 0..HOSTS {
+            grid.wrap(&name(host), Network::words(host));
+            let config = format!(
+                "confinement = \"process\"\nspeed = 1.0\npath = \"{}\"\n",
+                network.path(host)
+            );
+            grid.worker(&name(host)).config(&config).start();
+        }
+
+        Self {
+            submit: None,
+            grid,
+            estimated,
+        }
+    }
+}
+
+impl Contender for Ours {
+    fn submit(&mut self, case: &Case) -> Result<(), String> {
+        let array = format!("1-{}", case.tasks);
+        let size = case.size_s.to_string();
+        let estimate = format!("{}ms", case.size_s * 1_000.0);
+        let mut args = vec!["submit", "--wait", "--array", &array];
+        if self.estimated {
+            args.extend(["--estimate", &estimate]);
+        }
+        args.extend(["--", "paced", &size]);
+        self.submit = Some(self.grid.background(args));
+        Ok(())
+    }
+
+    fn done(&mut self) -> Result<bool, String> {
+        let submit = self.submit.as_mut().expect("submitted before");
+        match submit.ended() {
+            None => Ok(false),
+            Some(0) => Ok(true),
+            Some(code) => Err(format!("`submit --wait` ended with {code}")),
+        }
+    }
+
+    fn worker(&mut self, host: usize) -> u32 {
+        self.grid.running(&name(host)).pid()
+    }
+
+    fn owner(&mut self, host: usize, _at: &Path, comes: bool) {
+        let word = if comes { "pause" } else { "resume" };
+        self.grid
+            .as_user(&name(host), ["worker", word])
+            .expect_code(0);
+    }
+}
