@@ -17,12 +17,10 @@ use crate::state::foresight::Foresight;
 use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::{Job, LiveCopy};
 
-/// The shortest mean run time of tasks, in seconds on a mean host, for which lookahead is used:
-/// shorter tasks end before a report of them arrives.
-const LEAST_TASK_S: f64 = 0.0;
-/// The interval between reviews of a job, in seconds; or a mean task's time over `TICKS_PER_TASK`,
-/// if that is longer. Copies are searched for at most every mean task's time over
-/// `SEARCHES_PER_TASK`.
+/// The interval between reviews of a job: a mean task's time over `TICKS_PER_TASK`, within bounds
+/// in seconds; where only copies are left, without the upper one. Copies are searched for at most
+/// every mean task's time over `SEARCHES_PER_TASK`.
+const LEAST_TICK_S: f64 = 0.1;
 const TICK_S: f64 = 15.0;
 const TICKS_PER_TASK: f64 = 20.0;
 const SEARCHES_PER_TASK: f64 = 25.0;
@@ -85,9 +83,14 @@ struct ReadyHost {
     law: CompletionLaw,
 }
 
+/// Returns the interval between reviews of a job whose tasks take this long on a mean host.
+fn tick_s(mean_s: f64) -> f64 {
+    (mean_s / TICKS_PER_TASK).max(LEAST_TICK_S)
+}
+
 impl<'a> Starter<'a> {
     /// Assigns waiting tasks to the ready hosts that will be done soonest. Returns `false` where
-    /// too little is known of the tasks, or where they are too short for lookahead.
+    /// too little is known of the tasks.
     pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let Some(work_s) = job.task_work_s() else {
             return false;
@@ -152,9 +155,9 @@ impl<'a> Starter<'a> {
         }
 
         let tick_s = if crowd {
-            CROWD_TICK_S.min(mean_s / LOOKS_PER_TASK)
+            (mean_s / LOOKS_PER_TASK).clamp(LEAST_TICK_S, CROWD_TICK_S)
         } else {
-            TICK_S.min(mean_s / TICKS_PER_TASK)
+            tick_s(mean_s).min(TICK_S)
         };
         let until = self.now + Span::from_secs_f64(tick_s);
         if job.waiting() == 0 {
@@ -166,7 +169,7 @@ impl<'a> Starter<'a> {
         true
     }
 
-    /// Sets the job's `JobKind` once it has hosts and its tasks are long enough for lookahead.
+    /// Sets the job's `JobKind` once it has hosts and the time of its tasks is known.
     pub(crate) fn classify(&self, job: &mut Job) {
         if job.plan.kind.is_some() {
             return;
@@ -178,11 +181,9 @@ impl<'a> Starter<'a> {
         else {
             return;
         };
-        if mean_s >= LEAST_TASK_S {
-            let unsettled = job.unsettled() as f64;
-            let slots = self.hosts.index.usable_slots.max(1) as f64;
-            job.plan.kind = Some(JobKind::of(unsettled / slots, mean_s, job.rules.checkpoint));
-        }
+        let unsettled = job.unsettled() as f64;
+        let slots = self.hosts.index.usable_slots.max(1) as f64;
+        job.plan.kind = Some(JobKind::of(unsettled / slots, mean_s, job.rules.checkpoint));
     }
 
     /// Returns a task's time on a mean host, in seconds.
@@ -314,7 +315,7 @@ impl<'a> Starter<'a> {
         );
 
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
-        job.plan.queue_end = Some((after(end_s), after(TICK_S.min(work_s))));
+        job.plan.queue_end = Some((after(end_s), after(tick_s(work_s).min(TICK_S))));
         end_s
     }
 
@@ -389,8 +390,8 @@ impl<'a> Starter<'a> {
 
         let now = self.now;
         let after = |span_s| now + Span::from_secs_f64(span_s);
-        job.plan.search = after(task_s / SEARCHES_PER_TASK);
-        job.plan.review = Some(after(task_s / TICKS_PER_TASK));
+        job.plan.search = after((task_s / SEARCHES_PER_TASK).max(LEAST_TICK_S));
+        job.plan.review = Some(after(tick_s(task_s)));
 
         let ready = self.ranked(
             self.scene(job).ready_by_since().map(|id| (id, 0.0)),

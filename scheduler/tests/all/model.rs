@@ -60,8 +60,8 @@ pub(crate) struct ModelJob {
     started: u64,
     duplicates: u64,
     measured: bool,
-    /// Whether its tasks may be long enough to be foreseen.
-    long: bool,
+    /// Whether the time of its tasks may be known.
+    foreseen: bool,
     settled: bool,
     /// Reopened since the last failure: it goes on even if too many tasks had failed before.
     pardoned: bool,
@@ -250,7 +250,7 @@ impl Model {
         if let Event::AttemptEnded { attempt, ran, .. } = event
             && let Some(job) = self.jobs.get_mut(&attempt.task.job)
         {
-            job.long |= ran.secs() >= 10.0;
+            job.foreseen = true;
         }
 
         let mut listed: &[HeldAttempt] = self.listed(event);
@@ -1164,14 +1164,14 @@ impl Model {
             .iter()
             .find(|(id, host)| !self.bounded() && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
-            let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
+            let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.foreseen);
             let waits = if eager { waiting } else { 0 };
             assert_eq!(
                 waits, 0,
                 "no idling: tasks of job {id} wait while {host} has a free slot"
             );
-            // Long tasks are copied for what that gains, and else by this rule.
-            let rescues = job.rules.policy == "deskgrid" && !job.long;
+            // Tasks whose time is known are copied for what that gains, and else by this rule.
+            let rescues = job.rules.policy == "deskgrid" && !job.foreseen;
             assert!(
                 !rescues || !self.any_stuck(id, job),
                 "{host} could rescue a task of {id}"
@@ -1320,7 +1320,7 @@ impl ModelJob {
             started: 0,
             duplicates: 0,
             measured: false,
-            long: bag.rules.estimate.is_some(),
+            foreseen: bag.rules.estimate.is_some(),
             settled: false,
             pardoned: false,
             disclosed: bag.disclosed,

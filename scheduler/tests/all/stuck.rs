@@ -110,9 +110,9 @@ fn the_estimate_counts_while_no_task_has_finished() {
         .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
 
     w.host(3).joins();
-    assert_eq!(starts(&w.pass(s(11))), []);
+    assert_eq!(starts(&w.pass(s(3))), [], "it is not overdue");
 
-    let copies = starts(&w.pass(millis(1_100)));
+    let copies = starts(&w.pass(s(9)));
     assert_eq!(copies.len(), 1);
     assert_eq!(
         copies[0].1.task.job,
