@@ -35,12 +35,11 @@ const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 /// The keep-alive interval, below the shortest common life of a NAT entry.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// A worker whose network is gone is to be noticed within ten seconds, so that its tasks can be
-/// copied: it speaks at this interval, and both ends give the connection up after three messages
-/// that did not come. Ten thousand of them are 3,300 messages a second each way. The death of a
-/// worker alone is noticed at once: see [`Farewell`].
-const WORKER_KEEP_ALIVE: Duration = Duration::from_secs(3);
-const WORKER_IDLE: VarInt = VarInt::from_u32(9_000);
+/// The idle timeout of a worker's connection, in milliseconds: only the last resort. Workers and
+/// masters watch each other by the intervals that workers promise
+/// ([`common::wire::worker::ToMaster::Alive`]), at most 100 s. The death of a worker alone is
+/// noticed at once: see [`Farewell`].
+const WORKER_IDLE: VarInt = VarInt::from_u32(400_000);
 /// Clients are few, and somebody waits in front of one: it is to notice soon that the master was
 /// restarted.
 const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
@@ -94,7 +93,7 @@ impl Purpose {
 }
 
 /// Settings of either end.
-fn transport(keep_alive: Duration, idle: VarInt) -> Arc<TransportConfig> {
+fn transport(keep_alive: Option<Duration>, idle: VarInt) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(DATAGRAM);
@@ -102,7 +101,7 @@ fn transport(keep_alive: Duration, idle: VarInt) -> Arc<TransportConfig> {
     transport
         .mtu_discovery_config(Some(mtu))
         .max_idle_timeout(Some(IdleTimeout::from(idle)))
-        .keep_alive_interval(Some(keep_alive))
+        .keep_alive_interval(keep_alive)
         .receive_window(RECEIVE_WINDOW)
         .stream_receive_window(STREAM_WINDOW)
         .send_window(SEND_WINDOW)
@@ -114,7 +113,7 @@ fn transport(keep_alive: Duration, idle: VarInt) -> Arc<TransportConfig> {
 
 /// Settings of somebody for whom nobody waits.
 pub(crate) fn patient() -> Arc<TransportConfig> {
-    transport(KEEP_ALIVE, IDLE)
+    transport(Some(KEEP_ALIVE), IDLE)
 }
 
 /// The master's endpoint over UDP. `seed` is kept over restarts, so that a peer of the process
@@ -182,8 +181,8 @@ fn serving(
         QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
 
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    // The shorter patience of the two ends counts for both.
-    server.transport_config(transport(KEEP_ALIVE, IDLE));
+    // The shorter patience of the two ends counts for both, and the other end keeps it alive.
+    server.transport_config(transport(None, WORKER_IDLE));
 
     let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);
     let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
@@ -245,9 +244,9 @@ pub struct Connection {
 pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection, LinkError> {
     let client = purpose == Purpose::Client;
     let (keep_alive, idle) = match purpose {
-        Purpose::Client => (CLIENT_KEEP_ALIVE, CLIENT_IDLE),
-        Purpose::Worker => (WORKER_KEEP_ALIVE, WORKER_IDLE),
-        Purpose::Enrol => (KEEP_ALIVE, IDLE),
+        Purpose::Client => (Some(CLIENT_KEEP_ALIVE), CLIENT_IDLE),
+        Purpose::Worker => (None, WORKER_IDLE),
+        Purpose::Enrol => (Some(KEEP_ALIVE), IDLE),
     };
 
     let head_start = if client {
@@ -493,6 +492,11 @@ impl Connection {
     pub async fn open_bare(&self) -> Result<Channel, LinkError> {
         let (tx, rx) = self.quic.open_bi().await?;
         Ok(Channel::new(tx, rx))
+    }
+
+    /// Returns the number of datagrams that have come from the other end.
+    pub fn received(&self) -> u64 {
+        self.quic.stats().udp_rx.datagrams
     }
 
     /// Returns the carrier of this connection, [`Carrier`].

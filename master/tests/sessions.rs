@@ -841,6 +841,46 @@ async fn a_newer_session_of_a_host_takes_over_from_the_older_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_does_not_send_when_it_promised_to_is_disconnected() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let often = Duration::from_millis(300);
+
+    let before = worker.connection.received();
+    for _ in 0..20 {
+        let promise = ToMaster::Alive(often.into());
+        worker.control.tx.send(&promise).await.unwrap();
+        tokio::time::sleep(often / 3).await;
+    }
+    let answers = worker.connection.received() - before;
+    assert!(
+        answers <= 30,
+        "a promise is answered by a packet, not {answers} for 20"
+    );
+
+    let ended = tokio::time::timeout(Duration::ZERO, worker.connection.closed()).await;
+    assert!(ended.is_err(), "it kept its promises: {ended:?}");
+
+    let end = within(worker.connection.closed()).await.to_string();
+    assert!(end.contains("nothing heard for"), "{end}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_promised_little_is_heard_soon_once_it_has_work() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let seldom = ToMaster::Alive(Span::from_secs(100));
+    worker.control.tx.send(&seldom).await.unwrap();
+
+    submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+    worker.assignments(1).await;
+    // This waits for less time than the worker had promised.
+    within(worker.connection.closed()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_says_nothing_or_ends_early_holds_up_no_other() {
     let master = Master::start().await;
     let worker = master

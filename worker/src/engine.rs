@@ -245,7 +245,10 @@ impl Engine {
             }
             ToWorker::Acknowledged(attempts) => MachineEvent::Acknowledged(attempts),
             ToWorker::Beat { abandon } => MachineEvent::Abandon(abandon),
-            ToWorker::Goodbye | ToWorker::Kept { .. } | ToWorker::Refused(_) => return,
+            ToWorker::Goodbye
+            | ToWorker::Kept { .. }
+            | ToWorker::SendEvery(_)
+            | ToWorker::Refused(_) => return,
         };
 
         self.happen(now, event, out);

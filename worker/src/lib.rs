@@ -29,6 +29,7 @@ mod facts;
 mod machine;
 pub mod os;
 pub mod owner;
+mod presence;
 mod record;
 mod seats;
 mod session;

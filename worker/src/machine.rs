@@ -331,6 +331,11 @@ impl Machine {
         &self.ended
     }
 
+    /// Whether it holds no attempt, completions without an acknowledgement included.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.is_idle() && self.queued.is_empty() && self.ended.is_empty()
+    }
+
     fn is_idle(&self) -> bool {
         self.staging.is_empty()
             && self.ready.is_empty()

@@ -809,8 +809,11 @@ impl Shell {
             .machine()
             .report_every()
             .map(|every| Duration::from(every).max(SHORTEST_BEAT));
-        if let Some((_, beats)) = &mut self.uplink {
-            beats.keep(wanted, Instant::now());
+        if let Some((uplink, beats)) = &mut self.uplink {
+            let idle = self.engine.machine().holds_nothing();
+            uplink.presence.set_busy(!idle);
+            let idle_every = idle.then(|| uplink.presence.every());
+            beats.keep(wanted, idle_every, Instant::now());
         }
     }
 
@@ -862,9 +865,14 @@ struct Beats {
 }
 
 impl Beats {
-    /// Sets the interval: as often as `wanted`, and never less often than usual.
-    fn keep(&mut self, wanted: Option<Duration>, now: Instant) {
-        let every = wanted.map_or(self.usual, |wanted| wanted.min(self.usual));
+    /// Sets the interval: as often as `wanted`, otherwise as usual; or at `idle_every`, if that is
+    /// longer, while the worker holds no attempts.
+    fn keep(&mut self, wanted: Option<Duration>, idle_every: Option<Duration>, now: Instant) {
+        let every = match (wanted, idle_every) {
+            (Some(wanted), _) => wanted.min(self.usual),
+            (None, Some(idle_every)) => idle_every.max(self.usual),
+            (None, None) => self.usual,
+        };
         if every != self.every {
             self.every = every;
             self.next = self.next.min(now + every);

@@ -18,7 +18,9 @@ use std::time::Instant;
 use common::attempt::{Outcome, Phase};
 use common::checkpoint::{Checkpointing, Manifest, Saved, SavedFile, Saving};
 use common::host::{Confinement, OwnerState, YieldReason};
-use common::wire::worker::{Assignment, Command, Errand, StagedInput, ToMaster, ToWorker};
+use common::wire::worker::{
+    Assignment, BUSY_EVERY, Command, Errand, StagedInput, ToMaster, ToWorker,
+};
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, Span, Time};
 use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
@@ -46,6 +48,7 @@ const TESTS: &[(&str, Test)] = tests![
     an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat,
     a_watched_attempt_is_reported_more_often_than_usual,
     the_status_says_how_the_host_can_be_used,
+    a_worker_promises_to_send_often_while_it_holds_attempts_and_else_as_told,
     a_state_is_saved_now_and_then_and_given_back,
     a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends,
     a_state_that_is_not_whole_is_not_used,
@@ -488,6 +491,26 @@ async fn a_watched_attempt_is_reported_more_often_than_usual() {
     // Two, since the first could be the one that each connection begins with.
     worker.holds(&[(id(1), Phase::Running)]).await;
     worker.holds(&[(id(1), Phase::Running)]).await;
+}
+
+async fn a_worker_promises_to_send_often_while_it_holds_attempts_and_else_as_told() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let promise = |message| match message {
+        ToMaster::Alive(next) => Some(next),
+        _ => None,
+    };
+    assert_eq!(worker.until(promise).await, BUSY_EVERY);
+
+    // Longer than this test waits for anything.
+    let slow = Span::from_secs(100);
+    let told = ToWorker::SendEvery(slow);
+    worker.control.tx.send(&told).await.unwrap();
+    assert_eq!(worker.until(promise).await, slow);
+
+    worker.assign(vec![sh(1, "sleep 600")]).await;
+    assert_eq!(worker.until(promise).await, BUSY_EVERY);
 }
 
 async fn the_status_says_how_the_host_can_be_used() {

@@ -16,6 +16,10 @@ use crate::time::Span;
 /// The most availability intervals in one [`ToMaster::Recorded`].
 pub const MAX_STRETCHES: usize = 1_000;
 
+/// The interval at which a worker that holds attempts sends something, whatever it is: a host whose
+/// network is gone is to be noticed within ten seconds.
+pub const BUSY_EVERY: Span = Span::from_secs(3);
+
 /// A message from the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToMaster {
@@ -84,6 +88,9 @@ pub enum ToMaster {
     /// The time for which the owner's hours lend the host; `None` where they name no end. Sent
     /// after the welcome, and whenever that end changes.
     Lent(Option<Loan>),
+    /// The worker is there, and sends something again within this time. A worker that does not is
+    /// taken to be gone.
+    Alive(Span),
 }
 
 /// A completion on its way to the master.
@@ -158,6 +165,8 @@ pub enum ToWorker {
         /// The reason, in words.
         why: String,
     },
+    /// The interval at which the worker should send something while it holds no attempts.
+    SendEvery(Span),
 }
 
 /// One attempt to run, with every placeholder expanded.

@@ -140,6 +140,8 @@ impl Core {
                 self.store.attempt_spent(host, &spent, self.now)
             }
             ToMaster::Spent(_) => Ok(()),
+            // The session has seen to it.
+            ToMaster::Alive(_) => Ok(()),
             ToMaster::Instance(run) => self.on_instance(host, session, run),
             ToMaster::Lent(loan) => self.on_event(
                 host,

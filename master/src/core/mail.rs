@@ -206,6 +206,11 @@ impl Outbox {
         (Self { tx, close }, rx)
     }
 
+    /// Returns the sending end, for messages beside the core's.
+    pub(crate) fn sender(&self) -> &Sender<ToWorker> {
+        &self.tx
+    }
+
     /// Sends a message, or closes the session if the queue is full. A session that is closing takes
     /// nothing: the worker's next session settles what the message held.
     pub(super) fn send(&self, message: ToWorker) {

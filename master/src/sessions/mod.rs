@@ -9,6 +9,7 @@ mod content;
 mod damage;
 mod enrol;
 pub(crate) mod live;
+pub(crate) mod presence;
 mod renew;
 mod rights;
 mod speculation;

@@ -12,6 +12,7 @@ use quinn::{Connection, VarInt};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
+use super::presence::Presence;
 use super::{accept, checkpoint, content, read_open, renew, stopped, within_deadline};
 use crate::core::ask::HostAsk;
 use crate::core::{Outbox, SessionId, content_is_here, greeted};
@@ -101,6 +102,8 @@ async fn serve_control(
     };
 
     let (outbox, inbox) = Outbox::new(connection.clone());
+    let _member = state.crowd.enter();
+    let presence = Presence::new(state.crowd.clone(), outbox.sender());
     let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
     let name = peer.name.clone();
     let heartbeat = state.config.heartbeat.span();
@@ -117,16 +120,28 @@ async fn serve_control(
     let connected = HostAsk::Connected(Box::new(connected));
     state.core.ask::<()>(connected).await.map_err(stopped)?;
     tokio::select! {
-        ended = speak(channel.tx, inbox) => ended,
-        ended = listen(state, channel.rx, host, session) => ended,
+        ended = speak(channel.tx, inbox, &presence) => ended,
+        ended = listen(state, channel.rx, (host, session), &presence) => ended,
+        broken = presence.broken(connection) => Err(broken),
     }
 }
 
 /// Sends the core's messages to the host, with all that are ready in one write.
-async fn speak(mut tx: FrameSender, mut inbox: Receiver<ToWorker>) -> Result<(), LinkError> {
+async fn speak(
+    mut tx: FrameSender,
+    mut inbox: Receiver<ToWorker>,
+    presence: &Presence,
+) -> Result<(), LinkError> {
     let mut messages = Vec::new();
     while inbox.recv_many(&mut messages, 64).await > 0 {
         for message in messages.drain(..) {
+            match &message {
+                ToWorker::Assign(_) | ToWorker::AssignTogether(_) => presence.on_assigned(),
+                ToWorker::Beat { abandon } if abandon.is_empty() && presence.saves_answers() => {
+                    continue;
+                }
+                _ => {}
+            }
             tx.push(&message)?;
             if let ToWorker::Refused(refusal) = message {
                 tx.flush().await?;
@@ -147,8 +162,8 @@ async fn speak(mut tx: FrameSender, mut inbox: Receiver<ToWorker>) -> Result<(),
 async fn listen(
     state: &SessionContext,
     mut rx: FrameReceiver,
-    host: HostId,
-    session: SessionId,
+    (host, session): (HostId, SessionId),
+    presence: &Presence,
 ) -> Result<(), LinkError> {
     // The messages that wait for the core are bounded: a worker that sends more waits, and delays
     // no other.
@@ -159,6 +174,7 @@ async fn listen(
         };
         match message {
             ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
+            ToMaster::Alive(next) => presence.on_promise(next),
             ToMaster::Checkpoint {
                 attempt,
                 sequence,

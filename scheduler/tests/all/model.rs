@@ -247,7 +247,7 @@ impl Model {
         let verdict = self.foresee_verdict(event);
         self.note(event);
         self.note_doubted(effects);
-        if let Event::AttemptEnded { attempt, ran, .. } = event
+        if let Event::AttemptEnded { attempt, .. } = event
             && let Some(job) = self.jobs.get_mut(&attempt.task.job)
         {
             job.foreseen = true;
@@ -1164,7 +1164,8 @@ impl Model {
             .iter()
             .find(|(id, host)| !self.bounded() && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
-            let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.foreseen);
+            let eager =
+                eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.foreseen);
             let waits = if eager { waiting } else { 0 };
             assert_eq!(
                 waits, 0,

@@ -46,10 +46,10 @@ variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
@@ -338,6 +338,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
             again: Span(39_600_000_000),
             longest: Span(50_400_000_000),
         })),
+        ToMaster::Alive(Span(3_000_000)),
     ]
 }
 
@@ -434,6 +435,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             attempts: vec![attempt()],
             why: "made room for task 7.3".into(),
         },
+        ToWorker::SendEvery(Span(100_000_000)),
     ]
 }
 

@@ -1,0 +1,93 @@
+//! Keeps the master sure that this worker is there: a message at a promised interval, short while
+//! the worker holds attempts. Notices by the missing answers that the master is gone.
+
+use std::time::Duration;
+
+use common::Span;
+use common::wire::worker::{BUSY_EVERY, ToMaster};
+use link::{Connection, LinkError};
+use tokio::sync::mpsc::WeakUnboundedSender;
+use tokio::sync::watch;
+
+/// The number of messages in a row without an answer, not even QUIC's, after which the master is
+/// gone.
+const UNANSWERED: u32 = 3;
+
+/// What the intervals follow. Cloning gives another handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Presence {
+    /// Whether the worker holds attempts.
+    busy: watch::Sender<bool>,
+    /// The interval that the master wants of a worker that holds none.
+    idle_every: watch::Sender<Span>,
+}
+
+impl Default for Presence {
+    fn default() -> Self {
+        Self {
+            busy: watch::Sender::new(true),
+            idle_every: watch::Sender::new(BUSY_EVERY),
+        }
+    }
+}
+
+impl Presence {
+    /// Notes whether the worker holds attempts.
+    pub(crate) fn set_busy(&self, busy: bool) {
+        self.busy
+            .send_if_modified(|before| std::mem::replace(before, busy) != busy);
+    }
+
+    /// Notes the interval that the master wants of a worker that holds no attempts.
+    pub(crate) fn set_idle_every(&self, every: Span) {
+        self.idle_every.send_replace(every.max(BUSY_EVERY));
+    }
+
+    /// Returns the interval between messages at present.
+    pub(crate) fn every(&self) -> Duration {
+        let every = if *self.busy.borrow() {
+            BUSY_EVERY
+        } else {
+            *self.idle_every.borrow()
+        };
+        every.into()
+    }
+
+    /// Sends at the promised intervals. Resolves once the master is gone.
+    pub(crate) async fn keep(
+        &self,
+        connection: &Connection,
+        outbox: &WeakUnboundedSender<ToMaster>,
+    ) -> LinkError {
+        let mut busy = self.busy.subscribe();
+        let mut before = connection.received();
+        let mut unanswered = 0;
+
+        while unanswered < UNANSWERED {
+            let every = self.every();
+            // Nothing is sent any more where the worker ends.
+            if let Some(outbox) = outbox.upgrade() {
+                let _ = outbox.send(ToMaster::Alive(every.into()));
+            }
+            let was_busy = *busy.borrow_and_update();
+            tokio::select! {
+                () = tokio::time::sleep(every) => {}
+                // What was promised of an idle worker is too late for a busy one.
+                () = becomes(&mut busy, true), if !was_busy => continue,
+            }
+
+            let now = connection.received();
+            unanswered = if now == before { unanswered + 1 } else { 0 };
+            before = now;
+        }
+
+        LinkError::Closed("the master does not answer any more".to_owned())
+    }
+}
+
+/// Resolves once the value is as wanted.
+async fn becomes(value: &mut watch::Receiver<bool>, wanted: bool) {
+    if value.wait_for(|value| *value == wanted).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
