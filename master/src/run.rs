@@ -21,8 +21,8 @@ use crate::core::{self, CoreHandle};
 use crate::limits::{Attempted, Counters, FileTransfers};
 use crate::room::DiskRoom;
 use crate::sessions::Entrance;
+use crate::sessions::alive::WorkerCount;
 use crate::sessions::live::LiveSessions;
-use crate::sessions::presence::Crowd;
 use crate::store::{PeerStatus, Reader, Writer};
 use crate::uploads::Uploads;
 use crate::{Config, MasterError, compare, http, sessions, sweep, whole};
@@ -53,7 +53,7 @@ pub(crate) struct SessionContext {
     pub(crate) counters: Counters,
     pub(crate) uploads: Uploads,
     pub(crate) live: LiveSessions,
-    pub(crate) crowd: Crowd,
+    pub(crate) workers: WorkerCount,
     pub(crate) away: Away,
 }
 
@@ -216,7 +216,7 @@ async fn begin(
         counters,
         uploads: Uploads::default(),
         live,
-        crowd: Crowd::default(),
+        workers: WorkerCount::default(),
         away,
     };
 

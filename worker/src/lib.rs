@@ -18,6 +18,7 @@
 //! slot, and variables such as `OMP_NUM_THREADS` say how many those are. When the command ends, whatever is
 //! left of its process tree is killed.
 
+mod alive;
 mod attempt;
 mod cache;
 mod config;
@@ -29,7 +30,6 @@ mod facts;
 mod machine;
 pub mod os;
 pub mod owner;
-mod presence;
 mod record;
 mod seats;
 mod session;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::presence::Presence;
+use crate::alive::AliveSender;
 use crate::spool::blobs::Blobs;
 
 /// The longest time that the master may take to answer a greeting.
@@ -61,7 +61,7 @@ pub(crate) struct Uplink {
     uploads: Arc<Semaphore>,
     blobs: Arc<Blobs>,
     /// Whether the worker holds attempts, which decides how often it sends.
-    pub(crate) presence: Presence,
+    pub(crate) alive: AliveSender,
 }
 
 /// The pauses before a connection is made again.
@@ -296,21 +296,21 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
 
     let asker = IdentityRequest::of(identity)?;
     let (outbox, letters) = mpsc::unbounded_channel();
-    let presence = Presence::default();
+    let alive = AliveSender::default();
     let sender = outbox.downgrade();
     let uplink = Uplink {
         connection: connection.clone(),
         outbox,
         uploads: Arc::new(Semaphore::new(UPLOADS)),
         blobs: Arc::clone(blobs),
-        presence: presence.clone(),
+        alive: alive.clone(),
     };
     let _ = tell.send(SessionEvent::Up(uplink, heartbeat).into());
     let _ = tell.send(SessionEvent::Said(welcome).into());
     let Channel { tx, rx } = control;
     let end = tokio::select! {
-        end = hear(rx, tell, &presence) => end.map(|()| Next::End),
-        gone = presence.keep(&connection, &sender) => {
+        end = hear(rx, tell, &alive) => end.map(|()| Next::End),
+        gone = alive.keep(&connection, &sender) => {
             connection.close("no answer").await;
             Err(gone)
         }
@@ -350,11 +350,11 @@ async fn udp_is_back(asker: &IdentityRequest, way: Carrier, every: Duration) {
 async fn hear<T: From<SessionEvent>>(
     mut rx: FrameReceiver,
     tell: &UnboundedSender<T>,
-    presence: &Presence,
+    alive: &AliveSender,
 ) -> Result<(), LinkError> {
     while let Some(message) = rx.recv::<ToWorker>().await? {
         match message {
-            ToWorker::SendEvery(every) => presence.set_idle_every(every),
+            ToWorker::SendEvery(every) => alive.set_idle_every(every),
             ToWorker::Refused(refusal) => return Err(refusal.into()),
             message => {
                 if tell.send(SessionEvent::Said(message).into()).is_err() {

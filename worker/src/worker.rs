@@ -811,8 +811,8 @@ impl Shell {
             .map(|every| Duration::from(every).max(SHORTEST_BEAT));
         if let Some((uplink, beats)) = &mut self.uplink {
             let idle = self.engine.machine().holds_nothing();
-            uplink.presence.set_busy(!idle);
-            let idle_every = idle.then(|| uplink.presence.every());
+            uplink.alive.set_busy(!idle);
+            let idle_every = idle.then(|| uplink.alive.every());
             beats.keep(wanted, idle_every, Instant::now());
         }
     }

@@ -1,6 +1,7 @@
 //! Connections to the master: authenticates each peer, and serves the streams that it opens as
 //! joiner, worker or client.
 
+pub(crate) mod alive;
 mod answer;
 mod answers;
 mod checkpoint;
@@ -9,7 +10,6 @@ mod content;
 mod damage;
 mod enrol;
 pub(crate) mod live;
-pub(crate) mod presence;
 mod renew;
 mod rights;
 mod speculation;

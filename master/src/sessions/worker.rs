@@ -12,7 +12,7 @@ use quinn::{Connection, VarInt};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
-use super::presence::Presence;
+use super::alive::AliveWatch;
 use super::{accept, checkpoint, content, read_open, renew, stopped, within_deadline};
 use crate::core::ask::HostAsk;
 use crate::core::{Outbox, SessionId, content_is_here, greeted};
@@ -102,8 +102,8 @@ async fn serve_control(
     };
 
     let (outbox, inbox) = Outbox::new(connection.clone());
-    let _member = state.crowd.enter();
-    let presence = Presence::new(state.crowd.clone(), outbox.sender());
+    let _member = state.workers.enter();
+    let alive = AliveWatch::new(state.workers.clone(), outbox.sender());
     let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
     let name = peer.name.clone();
     let heartbeat = state.config.heartbeat.span();
@@ -120,9 +120,9 @@ async fn serve_control(
     let connected = HostAsk::Connected(Box::new(connected));
     state.core.ask::<()>(connected).await.map_err(stopped)?;
     tokio::select! {
-        ended = speak(channel.tx, inbox, &presence) => ended,
-        ended = listen(state, channel.rx, (host, session), &presence) => ended,
-        broken = presence.broken(connection) => Err(broken),
+        ended = speak(channel.tx, inbox, &alive) => ended,
+        ended = listen(state, channel.rx, (host, session), &alive) => ended,
+        broken = alive.broken(connection) => Err(broken),
     }
 }
 
@@ -130,14 +130,14 @@ async fn serve_control(
 async fn speak(
     mut tx: FrameSender,
     mut inbox: Receiver<ToWorker>,
-    presence: &Presence,
+    alive: &AliveWatch,
 ) -> Result<(), LinkError> {
     let mut messages = Vec::new();
     while inbox.recv_many(&mut messages, 64).await > 0 {
         for message in messages.drain(..) {
             match &message {
-                ToWorker::Assign(_) | ToWorker::AssignTogether(_) => presence.on_assigned(),
-                ToWorker::Beat { abandon } if abandon.is_empty() && presence.saves_answers() => {
+                ToWorker::Assign(_) | ToWorker::AssignTogether(_) => alive.on_assigned(),
+                ToWorker::Beat { abandon } if abandon.is_empty() && alive.saves_answers() => {
                     continue;
                 }
                 _ => {}
@@ -163,7 +163,7 @@ async fn listen(
     state: &SessionContext,
     mut rx: FrameReceiver,
     (host, session): (HostId, SessionId),
-    presence: &Presence,
+    alive: &AliveWatch,
 ) -> Result<(), LinkError> {
     // The messages that wait for the core are bounded: a worker that sends more waits, and delays
     // no other.
@@ -174,7 +174,7 @@ async fn listen(
         };
         match message {
             ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
-            ToMaster::Alive(next) => presence.on_promise(next),
+            ToMaster::Alive(next) => alive.on_promise(next),
             ToMaster::Checkpoint {
                 attempt,
                 sequence,

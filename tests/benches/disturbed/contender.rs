@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -11,6 +11,19 @@ use super::network::Network;
 use super::plan::{Case, Disturbance, SLOW, STAY_S};
 
 const LOOK: Duration = Duration::from_millis(5);
+/// The parts of a job's way at which its predicted end is asked for, and the pause between looks.
+pub(crate) const STAGES: [f64; 3] = [0.1, 0.5, 0.9];
+const FORECAST_LOOK_S: f64 = 0.2;
+
+/// A look at a job: the part of its tasks that is done, and the interval in which it predicts its
+/// end with a probability of 80 %.
+pub(crate) struct Forecast {
+    pub(crate) done: f64,
+    pub(crate) interval: Option<(SystemTime, SystemTime)>,
+}
+
+/// Whether the interval held, at each of `STAGES`; `None` where there was none.
+pub(crate) type Held = [Option<bool>; STAGES.len()];
 
 /// How a run ended.
 pub(crate) enum Ended {
@@ -37,6 +50,10 @@ pub(crate) trait Contender {
     fn submit(&mut self, case: &Case) -> Result<(), String>;
     /// Returns whether all tasks are done.
     fn done(&mut self) -> Result<bool, String>;
+    /// Looks at the job, if the system predicts its end.
+    fn forecast(&mut self) -> Option<Forecast> {
+        None
+    }
     /// Returns the process of the worker on this host.
     fn worker(&mut self, host: usize) -> u32;
     /// Does what happens when the owner comes, or leaves again.
@@ -44,9 +61,10 @@ pub(crate) trait Contender {
 }
 
 /// Runs a case to its end.
-pub(crate) fn run(contender: &mut dyn Contender, case: &Case, network: &Network) -> Ended {
+pub(crate) fn run(contender: &mut dyn Contender, case: &Case, network: &Network) -> (Ended, Held) {
+    let mut held = Held::default();
     if let Err(why) = contender.submit(case) {
-        return Ended::Failed(why);
+        return (Ended::Failed(why), held);
     }
     let start = Instant::now();
     let passed_s = || start.elapsed().as_secs_f64();
@@ -54,6 +72,8 @@ pub(crate) fn run(contender: &mut dyn Contender, case: &Case, network: &Network)
     let mut stopped = Vec::new();
     let mut disturbed = false;
     let mut owner_leaves = None;
+    let mut forecasts: [Option<Forecast>; STAGES.len()] = Default::default();
+    let mut look_s = 0.0;
     let ended = loop {
         if !disturbed && passed_s() >= case.at_s {
             disturbed = true;
@@ -63,6 +83,14 @@ pub(crate) fn run(contender: &mut dyn Contender, case: &Case, network: &Network)
         if owner_leaves.is_some_and(|at| passed_s() >= at) {
             owner_leaves = None;
             contender.owner(case.host, &network.host_dir(case.host), false);
+        }
+
+        let unasked = forecasts.iter().position(Option::is_none);
+        if let Some(stage) = unasked.filter(|_| passed_s() >= look_s) {
+            look_s = passed_s() + FORECAST_LOOK_S;
+            forecasts[stage] = contender
+                .forecast()
+                .filter(|forecast| forecast.done >= STAGES[stage]);
         }
 
         match contender.done() {
@@ -75,7 +103,12 @@ pub(crate) fn run(contender: &mut dyn Contender, case: &Case, network: &Network)
 
     // What is stopped would not end by itself.
     signal(&stopped, Signal::KILL);
-    ended
+    let now = SystemTime::now();
+    for (held, forecast) in held.iter_mut().zip(forecasts) {
+        let interval = forecast.and_then(|forecast| forecast.interval);
+        *held = interval.map(|(low, high)| (low..=high).contains(&now));
+    }
+    (ended, held)
 }
 
 /// Disturbs the host. Returns the processes that were stopped.

@@ -14,7 +14,7 @@ mod ours;
 mod paced;
 mod plan;
 
-use contender::{Contender, Ended};
+use contender::{Contender, Ended, Held, STAGES};
 use network::Network;
 use plan::{Case, DISTURBANCES, SIZES_S};
 
@@ -51,6 +51,7 @@ fn main() {
 
     let network = Network::lay();
     let mut ratios = vec![Vec::new(); CONTENDERS.len()];
+    let mut intervals = vec![Vec::<Held>::new(); CONTENDERS.len()];
     println!("| task | disturbance | least possible | contender | makespan | ratio |");
     println!("|---|---|---|---|---|---|");
     for round in 0..rounds {
@@ -60,14 +61,15 @@ fn main() {
                 .filter(|kind| asked(&kind.to_string(), &kinds))
             {
                 let case = Case::draw(round, size_s, kind);
-                for (name, ratios) in CONTENDERS.into_iter().zip(&mut ratios) {
+                for (at, name) in CONTENDERS.into_iter().enumerate() {
                     if !asked(name, &names) {
                         continue;
                     }
                     network.heal();
-                    let ended = run(name, &case, &network);
+                    let (ended, held) = run(name, &case, &network);
                     print_row(&case, name, &ended);
-                    ratios.push(case.ratio(&ended));
+                    ratios[at].push(case.ratio(&ended));
+                    intervals[at].push(held);
                 }
             }
         }
@@ -81,6 +83,25 @@ fn main() {
             println!("| {name} | {} | {median:.2} | {worst:.2} |", ratios.len());
         }
     }
+    print_intervals(&intervals);
+}
+
+/// Prints how many of the predicted intervals held.
+fn print_intervals(intervals: &[Vec<Held>]) {
+    println!("\n| contender | done | intervals of 80 % | held |\n|---|---|---|---|");
+    for (name, runs) in CONTENDERS.into_iter().zip(intervals) {
+        for (at, stage) in STAGES.into_iter().enumerate() {
+            let of_stage: Vec<bool> = runs.iter().filter_map(|held| held[at]).collect();
+            let held = of_stage.iter().filter(|held| **held).count();
+            if !of_stage.is_empty() {
+                println!(
+                    "| {name} | {:.0} % | {} | {held} |",
+                    100.0 * stage,
+                    of_stage.len()
+                );
+            }
+        }
+    }
 }
 
 /// Returns the word by which tasks of this size are asked for.
@@ -88,11 +109,11 @@ fn named(size_s: &f64) -> String {
     format!("{size_s}s")
 }
 
-fn run(name: &str, case: &Case, network: &Network) -> Ended {
+fn run(name: &str, case: &Case, network: &Network) -> (Ended, Held) {
     let mut contender: Box<dyn Contender + '_> = match name {
         "dask" => match dask::Dask::start(network) {
             Ok(dask) => Box::new(dask),
-            Err(why) => return Ended::Failed(why),
+            Err(why) => return (Ended::Failed(why), Held::default()),
         },
         _ => Box::new(ours::Ours::start(network, name.ends_with("estimated"))),
     };

@@ -1,10 +1,11 @@
 //! deskgrid with the shipped settings, and a user at the command line.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use tests::{Grid, Started};
 
-use super::contender::Contender;
+use super::contender::{Contender, Forecast};
 use super::network::{MASTER, Network};
 use super::plan::{Case, HOSTS};
 
@@ -62,6 +63,20 @@ impl Contender for Ours {
             Some(0) => Ok(true),
             Some(code) => Err(format!("`submit --wait` ended with {code}")),
         }
+    }
+
+    fn forecast(&mut self) -> Option<Forecast> {
+        let jobs = self.grid.json(["job", "list"]);
+        let job = jobs["jobs"].get(0)?;
+        let count = |name: &str| job["tasks"][name].as_f64();
+        let date = |name: &str| -> Option<SystemTime> {
+            humantime::parse_rfc3339(job[name].as_str()?).ok()
+        };
+        let low = date("predicted_low");
+        Some(Forecast {
+            done: count("finished")? / count("total")?,
+            interval: low.and_then(|low| Some((low, date("predicted_high")?))),
+        })
     }
 
     fn worker(&mut self, host: usize) -> u32 {

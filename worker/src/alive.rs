@@ -1,4 +1,4 @@
-//! Keeps the master sure that this worker is there: a message at a promised interval, short while
+//! Keeps the master sure that this worker is there: an `Alive` message at a promised interval, short while
 //! the worker holds attempts. Notices by the missing answers that the master is gone.
 
 use std::time::Duration;
@@ -15,14 +15,14 @@ const UNANSWERED: u32 = 3;
 
 /// What the intervals follow. Cloning gives another handle.
 #[derive(Debug, Clone)]
-pub(crate) struct Presence {
+pub(crate) struct AliveSender {
     /// Whether the worker holds attempts.
     busy: watch::Sender<bool>,
     /// The interval that the master wants of a worker that holds none.
     idle_every: watch::Sender<Span>,
 }
 
-impl Default for Presence {
+impl Default for AliveSender {
     fn default() -> Self {
         Self {
             busy: watch::Sender::new(true),
@@ -31,7 +31,7 @@ impl Default for Presence {
     }
 }
 
-impl Presence {
+impl AliveSender {
     /// Notes whether the worker holds attempts.
     pub(crate) fn set_busy(&self, busy: bool) {
         self.busy

@@ -29,15 +29,16 @@ const FAR_OFF: f64 = 1.25;
 
 /// The number of connected workers, which decides how often idle ones send.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Crowd(Arc<AtomicUsize>);
+pub(crate) struct WorkerCount(Arc<AtomicUsize>);
 
-/// One of the crowd, until it is dropped.
-pub(super) struct CrowdMember(Crowd);
+/// One of the workers, until it is dropped.
+pub(super) struct ConnectedWorker(WorkerCount);
 
-impl Crowd {
-    pub(super) fn enter(&self) -> CrowdMember {
+impl WorkerCount {
+    /// Counts one more worker, until the value is dropped.
+    pub(super) fn enter(&self) -> ConnectedWorker {
         self.0.fetch_add(1, Ordering::Relaxed);
-        CrowdMember(self.clone())
+        ConnectedWorker(self.clone())
     }
 
     /// Returns the interval at which idle workers should send.
@@ -46,7 +47,7 @@ impl Crowd {
     }
 }
 
-impl Drop for CrowdMember {
+impl Drop for ConnectedWorker {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -62,8 +63,8 @@ fn idle_every(workers: usize) -> Span {
 }
 
 /// The promise of one worker.
-pub(super) struct Presence {
-    crowd: Crowd,
+pub(super) struct AliveWatch {
+    workers: WorkerCount,
     /// The promised interval in milliseconds; 0 before the first promise.
     promised_ms: AtomicU64,
     /// Wakes the look-out when the interval becomes shorter.
@@ -73,10 +74,10 @@ pub(super) struct Presence {
     told_ms: AtomicU64,
 }
 
-impl Presence {
-    pub(super) fn new(crowd: Crowd, outbox: &Sender<ToWorker>) -> Self {
+impl AliveWatch {
+    pub(super) fn new(workers: WorkerCount, outbox: &Sender<ToWorker>) -> Self {
         Self {
-            crowd,
+            workers,
             promised_ms: AtomicU64::new(0),
             shorter: Notify::new(),
             outbox: outbox.downgrade(),
@@ -93,7 +94,7 @@ impl Presence {
             self.shorter.notify_one();
         }
 
-        let every = self.crowd.idle_every();
+        let every = self.workers.idle_every();
         let factor = millis(every) as f64 / self.told_ms.load(Ordering::Relaxed) as f64;
         if (1.0 / FAR_OFF..=FAR_OFF).contains(&factor) {
             return;
@@ -116,7 +117,7 @@ impl Presence {
         }
     }
 
-    /// Whether the worker is idle in a crowd: answers that say nothing are saved then.
+    /// Whether the worker is one of so many idle ones that a `Beat` without content is not sent.
     pub(super) fn saves_answers(&self) -> bool {
         self.promised_ms.load(Ordering::Relaxed) > FEW_MS
     }
