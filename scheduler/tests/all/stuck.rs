@@ -16,12 +16,15 @@ fn millis(span_ms: u64) -> Span {
     Span::from_millis(span_ms)
 }
 
+/// Copies for gain come earlier than those that rescue: where these are shown, there are none.
+const RESCUES: &str = "deskgrid:copies_max=0";
+
 /// A job of `tasks` tasks that run on as many hosts at once.
 fn all_running(w: &mut World, tasks: u32) -> JobId {
     for host in 1..=tasks {
         w.host(host).joins();
     }
-    let job = w.job(tasks).submit();
+    let job = w.job(tasks).policy(RESCUES).submit();
     (1..=tasks).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     job
 }
@@ -83,7 +86,7 @@ fn run_times_are_normalised_by_the_speed_of_the_host() {
     let mut w = World::new();
     w.host(1).speed(2.0).joins();
     w.host(2).speed(1.0).joins();
-    w.job(2).submit();
+    w.job(2).policy(RESCUES).submit();
     [1, 2]
         .into_iter()
         .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
@@ -415,5 +418,39 @@ fn an_attempt_that_fetches_inputs_is_not_taken_for_idle() {
         w.pass(s(5));
         w.beats(HostId(2));
         assert_eq!(starts(&w.beats(HostId(1))), []);
+    }
+}
+
+#[test]
+fn short_tasks_of_a_host_that_delivers_nothing_are_copied_soon() {
+    for estimated in [false, true] {
+        let mut w = World::new();
+        for host in 1..=3 {
+            w.host(host).joins();
+        }
+        let job = w.job(30);
+        let job = if estimated {
+            job.estimate(millis(200))
+        } else {
+            job
+        };
+        let job = job.submit();
+
+        // The third host works for a while, too.
+        for step in 0..200 {
+            w.pass(millis(100));
+            let works = if w.now < Time(0) + s(2) { 3 } else { 2 };
+            for host in (1..=works).filter(|_| step % 2 == 0) {
+                let mut due = w.books(HostId(host)).into_iter();
+                if let Some(attempt) = due.next() {
+                    w.ends(HostId(host), attempt, Outcome::Succeeded, millis(200));
+                }
+            }
+            if w.job_state(job).settled() {
+                break;
+            }
+        }
+        assert_eq!(w.job_state(job), JobState::Finished);
+        assert!(w.now < Time(0) + s(4), "at {:?}, {estimated}", w.now);
     }
 }
