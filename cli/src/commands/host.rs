@@ -152,11 +152,7 @@ fn describe(host: &HostView) -> String {
         ("host", Some(format!("{}  ({})", host.facts.name, host.id))),
         (
             "state",
-            Some(format!(
-                "{}, since {}",
-                host.state,
-                when::relative(host.since, now)
-            )),
+            Some(format!("{} for {}", host.state, now.since(host.since))),
         ),
         ("why", host.reason.clone()),
         (
@@ -188,9 +184,9 @@ fn describe(host: &HostView) -> String {
         ("system", Some(host.facts.os.clone())),
         ("confines", Some(confines(&host.facts))),
         (
-            "holds",
+            "attempts",
             Some(if held.is_empty() {
-                "nothing".to_owned()
+                "none".to_owned()
             } else {
                 held.join(" ")
             }),
@@ -201,8 +197,8 @@ fn describe(host: &HostView) -> String {
             (host.agreed > 0).then(|| format!("{} compared results in a row", host.agreed)),
         ),
         (
-            "finished",
-            Some(format!("{} attempts; {} lost", host.finished, host.lost)),
+            "so far",
+            Some(format!("{} finished, {} lost", host.finished, host.lost)),
         ),
     ])
 }

@@ -610,7 +610,7 @@ impl fmt::Display for EndReason {
 impl fmt::Display for CancelReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CancelReason::Asked => write!(f, "asked for"),
+            CancelReason::Asked => write!(f, "at a user's request"),
             CancelReason::TooManyFailures(limit) => {
                 write!(f, "more than {limit} tasks of the job failed")
             }
