@@ -499,6 +499,11 @@ impl Connection {
         self.quic.stats().udp_rx.datagrams
     }
 
+    /// Returns the number of datagrams that were sent to the other end.
+    pub fn sent(&self) -> u64 {
+        self.quic.stats().udp_tx.datagrams
+    }
+
     /// Returns the carrier of this connection, [`Carrier`].
     pub fn way(&self) -> Carrier {
         self.way

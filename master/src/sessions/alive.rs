@@ -85,15 +85,18 @@ impl AliveWatch {
         }
     }
 
-    /// Notes that the worker will send again within `next`, and tells it where idle workers should
-    /// send more or less often.
+    /// Notes that the worker will send again within `next`.
     pub(super) fn on_promise(&self, next: Span) {
         let next = millis(next.clamp(LEAST, MOST));
         let before = self.promised_ms.swap(next, Ordering::Relaxed);
         if before == 0 || next < before {
             self.shorter.notify_one();
         }
+        self.adapt();
+    }
 
+    /// Tells the worker where idle workers should send more or less often than it was told.
+    pub(super) fn adapt(&self) {
         let every = self.workers.idle_every();
         let factor = millis(every) as f64 / self.told_ms.load(Ordering::Relaxed) as f64;
         if (1.0 / FAR_OFF..=FAR_OFF).contains(&factor) {

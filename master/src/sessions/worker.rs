@@ -183,6 +183,9 @@ async fn listen(
                 checkpoint::take(state, host, attempt, sequence, saving).await;
             }
             message => {
+                if matches!(message, ToMaster::Heartbeat { .. }) {
+                    alive.adapt();
+                }
                 // If some content is missing, the session ends: the worker reconnects, uploads the
                 // content of all that was not acknowledged, and delivers again.
                 let here = content_is_here(&state.blobs, &message);

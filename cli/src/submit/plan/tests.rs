@@ -549,6 +549,25 @@ fn job_files_have_the_names_of_the_flags_and_flags_go_before_them() {
 }
 
 #[test]
+fn every_key_of_job_files_is_in_their_documentation() {
+    let desk = Desk::new();
+    let text = desk.wrong(&["--job-file", &desk.file("job.toml", "key = 1\n")]);
+    let keys = text.split_once("expected one of ").map(|(_, keys)| keys);
+    let keys: Vec<&str> = keys
+        .unwrap_or(&text)
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .collect();
+    assert!(keys.contains(&"command"), "{text}");
+
+    let documented = include_str!("../../../../docs/job-files.md");
+    for key in keys.into_iter().filter(|key| key.len() > 2) {
+        assert!(documented.contains(&format!("`{key}`")), "{key}");
+    }
+}
+
+#[test]
 fn bad_job_files_name_the_line_and_the_key() {
     let desk = Desk::new();
     let wrong = |text: &str| desk.wrong(&["--job-file", &desk.file("job.toml", text)]);
