@@ -451,7 +451,6 @@ impl Starter<'_> {
     /// proposes.
     fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
-        self.classify(job);
         self.copy_stuck(job, fx);
         if let Some(answer) = job.policy.replication.gain()
             && !job.rules.quorum.compares()

@@ -125,7 +125,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
 
     let told = grid.deskgrid(["job", "info", "last"]).expect_code(0).stdout;
     assert!(
-        told.contains("kept: done ") && told.contains("probability"),
+        told.contains("kept: done ") && told.contains("% likely"),
         "{told}"
     );
 
