@@ -318,6 +318,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
     /// The master's settings, for the room that it keeps for results
+    #[cfg(unix)]
     #[arg(long, value_name = "F")]
     pub master_config: Option<PathBuf>,
 }

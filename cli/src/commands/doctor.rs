@@ -91,6 +91,8 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         .transpose()?
         .unwrap_or_default();
 
+    // Masters run on Unix only.
+    #[cfg(unix)]
     let master_config = args
         .master_config
         .as_deref()
@@ -105,6 +107,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     }
 
     findings.extend(machine::store(&context.state));
+    #[cfg(unix)]
     findings.extend(machine::surroundings(&context.state, &master_config));
 
     let worker_here = here.is_empty() || here.iter().any(|(who, _)| *who == master::WORKER);

@@ -180,6 +180,7 @@ pub(super) fn store(state: &StateDir) -> Option<Finding> {
 
 /// Checks the disk and the clock that a master in the state directory needs; nothing where there is
 /// none.
+#[cfg(unix)]
 pub(super) fn surroundings(state: &StateDir, config: &master::Config) -> Vec<Finding> {
     if !state.root().join("master").join("store.sqlite").exists() {
         return Vec::new();
