@@ -17,7 +17,6 @@ mod progress;
 #[cfg(unix)]
 mod service;
 mod session;
-
 mod state;
 mod submit;
 mod usage;

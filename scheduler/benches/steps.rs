@@ -11,8 +11,11 @@
     reason = "a benchmark reads the clock and its arguments"
 )]
 
+mod clock;
+
 use std::time::Duration;
 
+use clock::clock;
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::OwnerState;
 use common::job::Rules;
@@ -48,24 +51,6 @@ fn main() {
 
     noops(events);
     submit();
-}
-
-/// Processor time of this thread.
-#[cfg(unix)]
-fn clock() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(
-        now.tv_sec.unsigned_abs(),
-        u32::try_from(now.tv_nsec).unwrap_or_default(),
-    )
-}
-
-/// Wall time, where there is nothing better.
-#[cfg(not(unix))]
-fn clock() -> Duration {
-    use std::{sync::LazyLock, time::Instant};
-    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    ORIGIN.elapsed()
 }
 
 /// Cost of one event, the best of the rounds.

@@ -7,10 +7,14 @@
 //! machine counts as little as possible: rates of runs are those of two threads that have a
 //! processor each.
 
+#[path = "../../scheduler/benches/clock/mod.rs"]
+mod clock;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use clock::clock;
 use simulator::experiment::{Contender, DaySource, Generated, HOSTS, KONDO_JOBS};
 use simulator::trace::{Segment, Trace, TracedHost};
 use simulator::world::{PreparedTrace, Run, Simulator};
@@ -155,22 +159,4 @@ fn tell(name: &str, mut rates: Vec<f64>, unit: &str, aim: f64) {
     let middle = rates[rates.len() / 2];
     let most = rates[rates.len() - 1];
     println!("{name:14} {middle:>10.0} {unit} ({least:.0} to {most:.0}), aim {aim:.0}");
-}
-
-/// Processor time of this thread.
-#[cfg(unix)]
-fn clock() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(
-        now.tv_sec.unsigned_abs(),
-        u32::try_from(now.tv_nsec).unwrap_or_default(),
-    )
-}
-
-/// Wall time, where there is nothing better.
-#[cfg(not(unix))]
-fn clock() -> Duration {
-    use std::{sync::LazyLock, time::Instant};
-    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    ORIGIN.elapsed()
 }

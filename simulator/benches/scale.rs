@@ -7,8 +7,10 @@
 //! hosts, `-- x2` for these tasks per host, `-- sdsc` for these platforms, `-- deskgrid` for these
 //! policies. It counts processor time of the thread, that of the simulated hosts included.
 
-use std::time::Duration;
+#[path = "../../scheduler/benches/clock/mod.rs"]
+mod clock;
 
+use clock::clock;
 use simulator::experiment::{Contender, DaySource, Generated, HOSTS, Knowledge, geometric_mean};
 use simulator::oracle::Oracle;
 use simulator::trace::Trace;
@@ -157,22 +159,4 @@ struct Measured {
     ratio: Option<f64>,
     copies: f64,
     each_us: f64,
-}
-
-/// Processor time of this thread.
-#[cfg(unix)]
-fn clock() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(
-        now.tv_sec.unsigned_abs(),
-        u32::try_from(now.tv_nsec).unwrap_or_default(),
-    )
-}
-
-/// Wall time, where there is nothing better.
-#[cfg(not(unix))]
-fn clock() -> Duration {
-    use std::{sync::LazyLock, time::Instant};
-    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    ORIGIN.elapsed()
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 /// gone.
 const UNANSWERED: u32 = 3;
 
-/// What the intervals follow. Cloning gives another handle.
+/// The state that decides the intervals. Cloning gives another handle.
 #[derive(Debug, Clone)]
 pub(crate) struct AliveSender {
     /// Whether the worker holds attempts.

@@ -42,7 +42,7 @@ impl WorkerCount {
     }
 
     /// Returns the interval at which idle workers should send.
-    pub(super) fn idle_every(&self) -> Span {
+    fn idle_every(&self) -> Span {
         idle_every(self.0.load(Ordering::Relaxed))
     }
 }
@@ -64,7 +64,7 @@ fn idle_every(workers: usize) -> Span {
 
 /// The promise of one worker.
 pub(super) struct AliveWatch {
-    workers: WorkerCount,
+    worker: ConnectedWorker,
     /// The promised interval in milliseconds; 0 before the first promise.
     promised_ms: AtomicU64,
     /// Wakes the look-out when the interval becomes shorter.
@@ -75,9 +75,9 @@ pub(super) struct AliveWatch {
 }
 
 impl AliveWatch {
-    pub(super) fn new(workers: WorkerCount, outbox: &Sender<ToWorker>) -> Self {
+    pub(super) fn new(worker: ConnectedWorker, outbox: &Sender<ToWorker>) -> Self {
         Self {
-            workers,
+            worker,
             promised_ms: AtomicU64::new(0),
             shorter: Notify::new(),
             outbox: outbox.downgrade(),
@@ -97,7 +97,7 @@ impl AliveWatch {
 
     /// Tells the worker where idle workers should send more or less often than it was told.
     pub(super) fn adapt(&self) {
-        let every = self.workers.idle_every();
+        let every = self.worker.0.idle_every();
         let factor = millis(every) as f64 / self.told_ms.load(Ordering::Relaxed) as f64;
         if (1.0 / FAR_OFF..=FAR_OFF).contains(&factor) {
             return;

@@ -102,8 +102,7 @@ async fn serve_control(
     };
 
     let (outbox, inbox) = Outbox::new(connection.clone());
-    let _member = state.workers.enter();
-    let alive = AliveWatch::new(state.workers.clone(), outbox.sender());
+    let alive = AliveWatch::new(state.workers.enter(), outbox.sender());
     let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
     let name = peer.name.clone();
     let heartbeat = state.config.heartbeat.span();

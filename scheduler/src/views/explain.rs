@@ -42,7 +42,7 @@ pub struct HeldUp {
     pub tasks: IdSet,
 }
 
-/// What the silence of a host means for its attempts.
+/// The probability that the attempts of a silent host are lost, and when they are copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Doubt {
     /// The probability that they are gone.

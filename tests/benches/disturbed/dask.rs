@@ -8,8 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use super::contender::Contender;
 use super::network::{MASTER, Network};
 use super::plan::{Case, HOSTS};
-
-const PACKAGE: &str = "distributed==2026.8.0";
+use super::python::python;
 
 pub(crate) struct Dask {
     python: PathBuf,
@@ -26,30 +25,10 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/disturbed/dask_client.py")
 }
 
-fn installed() -> Result<PathBuf, String> {
-    let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/peers");
-    let python = venv.join("bin/python");
-    let there = || run(Command::new(&python).args(["-c", "import distributed"]));
-    if there().is_err() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", PACKAGE]))?;
-    }
-    Ok(python)
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let status = command.stderr(Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command:?}: {status}")),
-        Err(error) => Err(format!("{command:?}: {error}")),
-    }
-}
-
 impl Dask {
     pub(crate) fn start(network: &Network) -> Result<Self, String> {
         let mut dask = Self {
-            python: installed()?,
+            python: python()?,
             processes: Vec::new(),
             lines: None,
         };

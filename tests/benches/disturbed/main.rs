@@ -13,6 +13,8 @@ mod network;
 mod ours;
 mod paced;
 mod plan;
+#[path = "../peers/python.rs"]
+mod python;
 
 use contender::{Contender, Ended, Held, STAGES};
 use network::Network;

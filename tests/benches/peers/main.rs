@@ -6,6 +6,7 @@
 mod measure;
 mod others;
 mod ours;
+mod python;
 mod report;
 
 use std::process::Command;
@@ -33,7 +34,7 @@ fn main() {
         .unwrap_or(3);
     build();
 
-    let python = others::python();
+    let python = python::python();
     let peer = |kind: &str, slots: u32| {
         python
             .clone()

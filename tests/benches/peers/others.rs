@@ -2,28 +2,12 @@
 //! says why not.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-/// The releases that are measured.
-const PACKAGES: [&str; 2] = ["hyperqueue==0.27.0", "distributed==2026.8.0"];
-
-/// A directory below `target/` with the Python peers in it.
-pub(crate) fn python() -> Result<PathBuf, String> {
-    let venv = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/peers"));
-    let python = venv.join("bin/python");
-    let installed = run(Command::new(&python).args(["-c", "import hyperqueue, distributed"]));
-    if installed.is_err() {
-        eprintln!("installing {PACKAGES:?} from PyPI into {}", venv.display());
-        run(Command::new("python3").args(["-m", "venv"]).arg(venv))?;
-        run(Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(PACKAGES))?;
-    }
-    Ok(python)
-}
+use super::python::run;
 
 /// Makes sure that GNU parallel is there.
 pub(crate) fn parallel() -> Result<(), String> {
@@ -33,24 +17,6 @@ pub(crate) fn parallel() -> Result<(), String> {
         run(Command::new("apt-get").args(["install", "--quiet", "--yes", "parallel"]))?;
     }
     there().map_err(|_| "GNU parallel is not installed, and only root can".to_owned())
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| format!("{command:?}: {e}"))?;
-    let error = || {
-        format!(
-            "{command:?}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        )
-    };
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(error())
-    }
 }
 
 /// Runs `true` `count` times with a program that reads its arguments from standard input, line by
