@@ -9,6 +9,7 @@ mod demo;
 mod errors;
 mod files;
 mod foresight;
+mod help;
 mod identity;
 mod jobs;
 mod kills;
