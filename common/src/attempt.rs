@@ -137,7 +137,7 @@ impl fmt::Display for Outcome {
                     "ended with exit code 0, but its expected output `{pattern}` is missing"
                 )
             }
-            Outcome::BadOutput(what) => write!(f, "an output was not collected: {what}"),
+            Outcome::BadOutput(what) => write!(f, "an output could not be collected: {what}"),
             Outcome::NotStarted(why) => write!(f, "could not be started: {why}"),
             Outcome::NoRoom(what) => write!(f, "its host has no room: {what}"),
             Outcome::Stopped => write!(f, "stopped by the master"),

@@ -152,11 +152,7 @@ fn describe(host: &HostView) -> String {
         ("host", Some(format!("{}  ({})", host.facts.name, host.id))),
         (
             "state",
-            Some(format!(
-                "{}, since {}",
-                host.state,
-                when::relative(host.since, now)
-            )),
+            Some(format!("{} for {}", host.state, now.since(host.since))),
         ),
         ("why", host.reason.clone()),
         (
@@ -190,7 +186,7 @@ fn describe(host: &HostView) -> String {
         (
             "holds",
             Some(if held.is_empty() {
-                "nothing".to_owned()
+                "no attempts".to_owned()
             } else {
                 held.join(" ")
             }),

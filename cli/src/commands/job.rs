@@ -290,7 +290,7 @@ fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
     let time = |time: Time| format!("{} ({})", when::relative(time, now), when::date(time));
     let why = if view.probation { ", on probation" } else { "" };
     let promised = format!(
-        "{}, with a probability of {:.0} %{why}",
+        "{}; {:.0} % likely to meet the deadline{why}",
         time(view.finish),
         100.0 * view.probability
     );
@@ -576,7 +576,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
             PromiseState::OnTime | PromiseState::AtRisk => {
                 let finish = when::relative(promise.finish, when::now());
                 format!(
-                    "; its promise is made anew, from the end of the line: to be finished {finish}"
+                    "; its promise is made anew, from the end of the line: expected to finish {finish}"
                 )
             }
             state => format!("; its promise is {state}: {}", promise.why),

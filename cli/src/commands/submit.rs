@@ -94,7 +94,7 @@ fn show_taken(
     let finish = promised_finish
         .or(taken.predicted.map(|forecast| forecast.finish))
         .map_or_else(String::new, |at| {
-            format!("; to be finished {}", when::relative(at, when::now()))
+            format!("; expected to finish {}", when::relative(at, when::now()))
         });
     let promised = taken.promise.as_ref().map_or_else(String::new, promised);
     let more = more(taken);
@@ -173,7 +173,7 @@ async fn submit(
 fn dry(context: &Context, taken: &SubmitAnswer, name: &str) -> Result<Exit, Failure> {
     let promised = taken.promise.as_ref().map_or_else(String::new, |view| {
         format!(
-            "; to be finished {}{}",
+            "; expected to finish {}{}",
             when::relative(view.finish, when::now()),
             promised(view)
         )
@@ -220,7 +220,7 @@ fn promised(view: &PromiseView) -> String {
         },
     );
     format!(
-        ", by its deadline with a probability of {:.0} %{why}{quality}",
+        "; {:.0} % likely to meet the deadline{why}{quality}",
         100.0 * view.probability
     )
 }

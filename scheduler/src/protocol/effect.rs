@@ -574,6 +574,9 @@ impl fmt::Display for EndReason {
         match self {
             EndReason::Delivered(outcome) => outcome.fmt(f),
             EndReason::Outrun(n) => write!(f, "attempt {n} finished first"),
+            EndReason::Cancelled(CancelReason::Asked) => {
+                write!(f, "cancelled {}", CancelReason::Asked)
+            }
             EndReason::Cancelled(why) => write!(f, "cancelled: {why}"),
             EndReason::LeaseExpired(lease) => write!(f, "host not heard of for {lease}"),
             EndReason::Forgotten => write!(f, "worker restarted without it"),
@@ -610,7 +613,7 @@ impl fmt::Display for EndReason {
 impl fmt::Display for CancelReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CancelReason::Asked => write!(f, "asked for"),
+            CancelReason::Asked => write!(f, "at a user's request"),
             CancelReason::TooManyFailures(limit) => {
                 write!(f, "more than {limit} tasks of the job failed")
             }
