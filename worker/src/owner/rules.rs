@@ -504,10 +504,10 @@ mod tests {
             ("owner.cpu_limit", |r| r.cpu_limit = 0.0),
             ("owner.cpu_limit", |r| r.cpu_limit = f64::NAN),
             ("owner.input.resume", |r| {
-                r.input.resume = ConfigDuration::ZERO
+                r.input.resume = ConfigDuration::ZERO;
             }),
             ("owner.input.resume", |r| {
-                r.input.resume = ConfigDuration::from_secs(181)
+                r.input.resume = ConfigDuration::from_secs(181);
             }),
             ("owner.load.free_below", |r| r.load.free_below = 0.6),
             ("owner.load.busy_above", |r| {

@@ -11,9 +11,9 @@ fn help(name: &str, words: &[String], width: usize) -> String {
         .arg("--help")
         .env("COLUMNS", width.to_string())
         .output()
-        .unwrap();
+        .expect("the program is built");
     assert!(output.status.success(), "{name} {words:?} --help");
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("help is text")
 }
 
 /// The commands that a help lists.
