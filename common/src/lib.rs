@@ -17,6 +17,7 @@ pub mod journal;
 pub mod path;
 pub mod ranks;
 pub mod selector;
+pub mod settings;
 pub mod template;
 pub mod time;
 pub mod token;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use common::Span;
+use common::settings::ConfigDuration;
 use scheduler::policy::policing::Policing;
 use serde::{Deserialize, Serialize};
 
@@ -151,38 +150,12 @@ pub struct Accept {
     pub clock: bool,
 }
 
-/// The shortest life of certificates, in seconds: it leaves time for several renewals, even if the
-/// first tries fail.
-const LEAST_LIFE_S: u64 = 600;
+/// The shortest life of certificates: it leaves time for several renewals, even if the first tries
+/// fail.
+const LEAST_LIFE: ConfigDuration = ConfigDuration::from_secs(600);
 
 /// The least reserve but none, in bytes: a quarter of it is held, and the store takes some of that.
 const LEAST_RESERVE: u64 = 8 * crate::room::STORE_NEEDS;
-
-/// A duration in a configuration file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConfigDuration(pub Duration);
-
-impl ConfigDuration {
-    /// Converts to a `Span`.
-    pub fn span(self) -> Span {
-        self.0.into()
-    }
-}
-
-impl Serialize for ConfigDuration {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(&humantime::format_duration(self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for ConfigDuration {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        humantime::parse_duration(&text)
-            .map(ConfigDuration)
-            .map_err(serde::de::Error::custom)
-    }
-}
 
 mod optional_address {
     use std::net::SocketAddr;
@@ -211,7 +184,7 @@ mod optional_address {
 
 impl Default for Config {
     fn default() -> Self {
-        let seconds = |s| ConfigDuration(Duration::from_secs(s));
+        let seconds = ConfigDuration::from_secs;
         Self {
             listen: SocketAddr::from(([0, 0, 0, 0], 7411)),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 7412))),
@@ -221,7 +194,7 @@ impl Default for Config {
             suspect_after: seconds(150),
             lease: seconds(15 * 60),
             begin_within: seconds(15 * 60),
-            prefetch: ConfigDuration(Duration::from_millis(100)),
+            prefetch: ConfigDuration::from_millis(100),
             frozen_per_slot: 1,
             policing: None,
             benching: true,
@@ -266,13 +239,10 @@ impl Config {
             return Err(MasterError::Config(why));
         }
 
-        if config.certificate_life.0 < Duration::from_secs(LEAST_LIFE_S) {
-            let said = config.certificate_life.0;
-            let least = Duration::from_secs(LEAST_LIFE_S);
-            let said = humantime::format_duration(said);
-            let least = humantime::format_duration(least);
+        let said = config.certificate_life;
+        if said < LEAST_LIFE {
             let why = format!(
-                "certificate_life is {said}, and the least is {least}: workers could not renew in time"
+                "certificate_life is {said}, and the least is {LEAST_LIFE}: workers could not renew in time"
             );
             return Err(MasterError::Config(why));
         }

@@ -22,7 +22,7 @@ mod sweep;
 mod uploads;
 mod whole;
 
-pub use config::{Accept, Config, ConfigDuration};
+pub use config::{Accept, Config};
 pub use laws::SafetyRules;
 pub use limits::Limits;
 pub use run::{rotate_ca, run};

@@ -114,7 +114,8 @@ pub async fn run(
 
     let written = write_addresses(&home, &address, listener.as_ref());
     if written.is_ok() {
-        tracing::info!(%bound, address, %incarnation, "master is up");
+        tracing::info!("master is up at {address}");
+        tracing::debug!(%bound, %incarnation, "listening");
     }
 
     let mut tasks = receive(&state, &entrances);

@@ -26,6 +26,7 @@ use common::checkpoint::{Manifest, Saved, SavedFile, Saving};
 use common::host::{Confinement, HostFacts, OwnerState};
 use common::job::{CommandSpec, Input, InputSource, Rules, Work};
 use common::selector::Selector;
+use common::settings::ConfigDuration;
 use common::token::{JoinToken, Role};
 use common::view::{HostState, JobState, TaskView};
 use common::wire::client::{Reply, Request, Submission};
@@ -34,7 +35,7 @@ use common::wire::worker::{Assignment, Delivery, Errand, ToMaster, ToWorker};
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{AttemptId, BlobRef, Content, IdSet, JobId, JobSpec, RequestId, Span, Speed, TaskSet};
 use link::{Channel, Client, Connection, Identity, LinkError, Purpose};
-use master::{Config, ConfigDuration};
+use master::Config;
 use scheduler::Event;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -84,7 +85,7 @@ impl Master {
 
     /// Starts it on what lies in its directory.
     async fn again(&mut self) {
-        let interval = |ms| ConfigDuration(Duration::from_millis(ms));
+        let interval = ConfigDuration::from_millis;
         let mut config = Config {
             listen: "127.0.0.1:0".parse().unwrap(),
             http: None,

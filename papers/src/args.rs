@@ -102,8 +102,9 @@ Examples:
   deskgrid-lab reproduce downey --log KTH-SP2_log.swf
   deskgrid-lab reproduce wozniak
   deskgrid-lab reproduce petrou
-  deskgrid-lab reproduce liars                      what hosts that lie get past a quorum
-DIR/report.md says what was done, how the paper was read where it leaves something open, and what came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";
+  deskgrid-lab reproduce liars           what hosts that lie get past a quorum
+DIR/report.md says what was done, how the paper was read where it leaves something open, and what \
+came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";
 
 /// The kinds of `deskgrid-lab predict`.
 #[derive(Debug, Subcommand)]
@@ -160,7 +161,8 @@ pub(crate) struct CalendarArgs {
 const WAIT: &str = "\
 Example:
   deskgrid-lab predict wait --state machine.json --width 12 --output json
-The file is JSON: {\"jobs\": [[600, 8], [3600, 4]], \"free\": 2, \"need\": 6} for two jobs that have run for 600 and 3600 seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 seconds unless the file has b0 and b1.";
+The file is JSON: {\"jobs\": [[600, 8], [3600, 4]], \"free\": 2, \"need\": 6} for two jobs that have run for 600 and 3600 \
+seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 seconds unless the file has b0 and b1.";
 
 /// The flags of `deskgrid-lab predict wait`.
 #[derive(Debug, Args)]
@@ -182,8 +184,9 @@ pub(crate) struct StateArgs {
 const WIDTH: &str = "\
 Examples:
   deskgrid-lab predict width --state machine.json
-  deskgrid-lab predict width --state machine.json --policy PRICED:price=0.3 --output json
-The file is that of `predict wait`, and tells of a job besides: {\"jobs\": [[600, 8]], \"free\": 2, \"L\": 20000, \"A\": 12, \"sigma\": 0.5, \"behind\": 3} for 20,000 seconds of work, average parallelism 12 and variance 0.5, with three jobs behind.";
+  deskgrid-lab predict width --state machine.json --policy PRICED:price=0.3
+The file is that of `predict wait`, and tells of a job besides: {\"jobs\": [[600, 8]], \"free\": 2, \"L\": 20000, \"A\": 12, \
+\"sigma\": 0.5, \"behind\": 3} for 20,000 seconds of work, average parallelism 12 and variance 0.5, with three jobs behind.";
 
 /// The flags of `deskgrid-lab predict width`.
 #[derive(Debug, Args)]
@@ -202,7 +205,8 @@ const ACCURACY: &str = "\
 Examples:
   deskgrid-lab predict accuracy --log KTH-SP2_log.swf
   deskgrid-lab predict accuracy --log KTH-SP2_log.swf --scatter --output json
-Every wait is predicted from what was known when the job was submitted; the first half of the jobs only teaches. Beside it are the averages of the last ten waits and of all. Intervals are to hold 80 %.";
+Every wait is predicted from what was known when the job was submitted; the first half of the jobs only teaches. Beside \
+it are the averages of the last ten waits and of all. Intervals are to hold 80 %.";
 
 /// The flags of `deskgrid-lab predict accuracy`.
 #[derive(Debug, Args)]

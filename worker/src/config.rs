@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use common::Speed;
 use common::host::Confinement;
+use common::settings::ConfigDuration;
 use serde::{Deserialize, Serialize};
 
 use crate::confinement::{Choice, NetworkRule};
@@ -23,14 +24,14 @@ pub struct Config {
     pub slots: u32,
     /// The speed of one slot against a dedicated 1.5 GHz PC; 0: as measured at start.
     pub speed: f64,
-    /// The time from asking a task to end (SIGTERM) until it is killed, in milliseconds.
-    pub grace_ms: u64,
-    /// The interval between looks at each of the owner's switches, in milliseconds, where the
-    /// system does not report changes.
-    pub owner_poll_ms: u64,
+    /// The time from asking a task to end (SIGTERM) until it is killed.
+    pub grace: ConfigDuration,
+    /// The interval between looks at each of the owner's switches, where the system does not report
+    /// changes.
+    pub owner_poll: ConfigDuration,
     /// The interval at which the load of the processors is read and the host's availability is
-    /// recorded, in milliseconds.
-    pub look_every_ms: u64,
+    /// recorded.
+    pub look_every: ConfigDuration,
     /// The number of availability intervals that are kept here until the master has them; 0:
     /// nothing is recorded.
     pub record_limit: u32,
@@ -74,15 +75,15 @@ pub struct Config {
     pub file_limit_bytes: u64,
     /// The files that each process of a task may have open; 0: no limit beyond the system's.
     pub open_files_limit: u64,
-    /// The bound of the first wait before a reconnection, in milliseconds. Each wait is drawn
-    /// evenly from zero to a bound that doubles from here.
-    pub reconnect_base_ms: u64,
-    /// The largest such bound, in milliseconds. If the master is up and refuses this worker,
-    /// `reconnect_base_ms` and `reconnect_cap_ms` are twenty times as long.
-    pub reconnect_cap_ms: u64,
+    /// The bound of the first wait before a reconnection. Each wait is drawn evenly from zero to a
+    /// bound that doubles from here.
+    pub reconnect_base: ConfigDuration,
+    /// The largest such bound. If the master is up and refuses this worker, `reconnect_base` and
+    /// `reconnect_cap` are twenty times as long.
+    pub reconnect_cap: ConfigDuration,
     /// The interval at which a worker that reaches its master over TCP tries whether UDP gets
-    /// through, in seconds.
-    pub udp_retry_s: u64,
+    /// through.
+    pub udp_retry: ConfigDuration,
     /// The owner's rules: the times at which tasks may run, and the part of the host they may use.
     pub owner: OwnerRules,
     /// The settings of the sensors that watch for the owner.
@@ -94,9 +95,9 @@ impl Default for Config {
         Self {
             slots: 0,
             speed: 0.0,
-            grace_ms: 5_000,
-            owner_poll_ms: 100,
-            look_every_ms: 10_000,
+            grace: ConfigDuration::from_secs(5),
+            owner_poll: ConfigDuration::from_millis(100),
+            look_every: ConfigDuration::from_secs(10),
             record_limit: 10_000,
             path: TASK_PATH.to_owned(),
             lang: "C.UTF-8".to_owned(),
@@ -116,9 +117,9 @@ impl Default for Config {
             disk_files_limit: 100_000,
             file_limit_bytes: 0,
             open_files_limit: 0,
-            reconnect_base_ms: 100,
-            reconnect_cap_ms: 30_000,
-            udp_retry_s: 600,
+            reconnect_base: ConfigDuration::from_millis(100),
+            reconnect_cap: ConfigDuration::from_secs(30),
+            udp_retry: ConfigDuration::from_secs(600),
             owner: OwnerRules::default(),
             sensors: SensorsConfig::default(),
         }
@@ -178,21 +179,16 @@ impl Config {
     }
 
     pub(crate) fn owner_poll(&self) -> Duration {
-        Duration::from_millis(self.owner_poll_ms.max(1))
+        self.owner_poll.0.max(Duration::from_millis(1))
     }
 
     pub(crate) fn look_every(&self) -> Duration {
-        Duration::from_millis(self.look_every_ms.max(10))
+        self.look_every.0.max(Duration::from_millis(10))
     }
 
     pub(crate) fn again(&self) -> Again {
-        let ms = Duration::from_millis;
-        let udp_every = Duration::from_secs(self.udp_retry_s.max(1));
-        Again::new(
-            ms(self.reconnect_base_ms),
-            ms(self.reconnect_cap_ms),
-            udp_every,
-        )
+        let udp_every = self.udp_retry.0.max(Duration::from_secs(1));
+        Again::new(self.reconnect_base.0, self.reconnect_cap.0, udp_every)
     }
 }
 
@@ -258,7 +254,7 @@ mod tests {
     #[test]
     fn an_owners_rules_are_refused_by_key_where_they_contradict_themselves() {
         let refused = |text: &str| text.parse::<Config>().unwrap_err().to_string();
-        assert!(refused("[owner.input]\nidle_s = 60").contains("owner.input.resume_s is 180"));
+        assert!(refused("[owner.input]\nidle = \"1m\"").contains("owner.input.resume is 3m,"));
         assert!(refused("[owner]\nhours = [\"mon 9-17\"]").contains("`9` is no time of day"));
         assert!(refused("[owner.load]\nof = \"core\"").contains("core"));
         assert!(refused("[owner]\nslots_when_activ = 1").contains("slots_when_activ"));

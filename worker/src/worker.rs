@@ -174,7 +174,7 @@ pub async fn run(
     );
 
     let gauge = Gauge::new(facts.slots, facts.cores);
-    let grace = Span::from_millis(config.grace_ms);
+    let grace = config.grace.span();
     let patience = config.owner.patience();
     let engine = Engine::new(
         facts.slots as usize,

@@ -25,6 +25,7 @@ use std::sync::Mutex;
 
 use common::attempt::{Completion, Outcome};
 use common::host::Confinement;
+use common::settings::ConfigDuration;
 use common::wire::worker::{Assignment, ToMaster, ToWorker};
 use common::{Content, Span};
 use door::{Master, PATIENCE, Worker, command, id, sh, within};
@@ -285,7 +286,7 @@ async fn try_level(level: Confinement) {
         readable_paths: means.readable.clone(),
         account: means.account.clone(),
         slots: 1,
-        grace_ms: 200,
+        grace: ConfigDuration::from_millis(200),
         stream_limit_bytes: STREAM,
         output_limit_bytes: OUTPUT,
         memory_limit_bytes: MEMORY,

@@ -18,6 +18,7 @@ use std::time::Instant;
 use common::attempt::{Outcome, Phase};
 use common::checkpoint::{Checkpointing, Manifest, Saved, SavedFile, Saving};
 use common::host::{Confinement, OwnerState, YieldReason};
+use common::settings::ConfigDuration;
 use common::wire::worker::{
     Assignment, BUSY_EVERY, Command, Errand, StagedInput, ToMaster, ToWorker,
 };
@@ -96,9 +97,9 @@ fn config() -> Config {
         confinement: Choice::This(Confinement::Process),
         checkpoint_limit_bytes: 1_000,
         slots: 2,
-        grace_ms: 200,
-        reconnect_base_ms: 5,
-        reconnect_cap_ms: 20,
+        grace: ConfigDuration::from_millis(200),
+        reconnect_base: ConfigDuration::from_millis(5),
+        reconnect_cap: ConfigDuration::from_millis(20),
         owner: worker::owner::rules::OwnerRules::dedicated(),
         ..Config::default()
     }

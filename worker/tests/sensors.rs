@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::settings::ConfigDuration;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use worker::owner::sensors::{Sensor, SensorUse, SensorsConfig, Unseen, all};
 use worker::owner::sight::{Reading, Sight};
@@ -77,7 +78,7 @@ fn main() {
 fn nothing() -> SensorsConfig {
     let off = SensorUse::Off;
     // Patience above any pause: what wakes a test up is an event, not the clock.
-    let input_every_ms = 600_000;
+    let input_every = ConfigDuration::from_secs(600);
     SensorsConfig {
         evdev: off,
         logind: off,
@@ -85,7 +86,7 @@ fn nothing() -> SensorsConfig {
         load: off,
         memory: off,
         power: off,
-        input_every_ms,
+        input_every,
         ..SensorsConfig::default()
     }
 }
@@ -659,7 +660,7 @@ fn a_touch_ends_a_pause_in_which_nobody_looked() {
     let config = SensorsConfig {
         x11: SensorUse::Auto,
         displays: vec![name.clone()],
-        input_every_ms: 20_000,
+        input_every: ConfigDuration::from_secs(20),
         ..nothing()
     };
     let mut sensor = only(&config);
@@ -673,7 +674,7 @@ fn a_touch_ends_a_pause_in_which_nobody_looked() {
         press(&person);
         sensor.wait(Duration::ZERO);
         assert!(
-            before.elapsed() < Duration::from_millis(config.input_every_ms),
+            before.elapsed() < config.input_every.0,
             "it waited until it was to look again"
         );
     }

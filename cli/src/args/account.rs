@@ -6,8 +6,8 @@ use clap::Args;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   deskgrid account
-  deskgrid account --jobs                        job by job as well
-  deskgrid account --user ada --output json      an admin looks at another user's
+  deskgrid account --jobs                     job by job as well
+  deskgrid account --user ada --output json   an admin looks at another user's
 TASKS are those that were tried or requested; FINISHED is how many were both requested and executed.
 Times are seconds of processors. USED is what the tasks took, BILLED what of it was requested, FREE the rest; SCALED is USED \
 by BILLED, and by what was waited for. WAITED is \

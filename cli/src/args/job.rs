@@ -17,7 +17,7 @@ Examples:
   deskgrid job list
   deskgrid job list --all --last 20
   deskgrid job list --all --state failed
-  deskgrid job list --joblog 7 > joblog.tsv     every attempt of job 7, as GNU parallel does it")]
+  deskgrid job list --joblog 7 > joblog.tsv     its attempts, as GNU parallel")]
     List {
         /// List settled jobs too
         #[arg(long)]
@@ -89,7 +89,7 @@ already is kept if it is the same; if it differs, nothing is written unless you 
 Examples:
   deskgrid job cancel 7
   deskgrid job cancel 7 --tasks 50-100
-  deskgrid job cancel 7 --unrequested     of a disclosed job what nobody has requested")]
+  deskgrid job cancel 7 --unrequested     what nobody has requested")]
     Cancel {
         /// The jobs: 7, 1-10, 1,3,5-8, all, last
         jobs: JobSelection,

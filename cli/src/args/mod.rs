@@ -35,14 +35,17 @@ pub const STYLES: Styles = Styles::styled()
 
 const TOUR: &str = "\
 Start here:
-  deskgrid demo                                   the five-minute tour, alone on this PC
-  deskgrid master start                           on the machine that keeps the jobs
-  deskgrid token create --role worker --uses 100  a token with which PCs join
+  deskgrid demo                             the five-minute tour, on this PC
+  deskgrid master start                     on the machine that keeps the jobs
+  deskgrid token create --role worker       a token with which PCs join
   deskgrid worker start --master HOST:7411
   deskgrid submit --array 1-100 --wait -- ./work.sh %{TASK_ID}
 
-Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 waiting timed out;
-5 refused; 6 not authorised; 7 master unreachable.";
+Exit codes:
+  0  all well                4  waiting timed out
+  1  deskgrid's own error    5  refused
+  2  usage                   6  not authorised
+  3  some tasks failed       7  master unreachable";
 
 const WORKER_TOUR: &str = "\
 This program is for PCs that only work. The whole deskgrid also has the master, and all that users need.
@@ -196,8 +199,8 @@ only the picture stays.")]
     /// Give this machine the identity of a user, so that it can submit
     #[command(after_help = "\
 Example:
-  deskgrid login --master grid.example.org:7411                asks for the token
-  deskgrid login --master grid.example.org:7411 --join - < token
+  deskgrid login --master HOST:7411             asks for the token
+  deskgrid login --master HOST:7411 --join - < token
 The admin makes the token with: deskgrid token create --role client")]
     Login(EnrolArgs),
     /// Submit a bag of tasks
@@ -255,8 +258,9 @@ Looks at what the state directory holds: a worker, a user, a master. Exit code 0
     Doctor(serve::DoctorArgs),
     /// Print the completion script for a shell
     #[command(after_help = "\
-Example:
-  deskgrid completions bash > ~/.local/share/bash-completion/completions/deskgrid")]
+Examples:
+  source <(deskgrid completions bash)      in ~/.bashrc
+  deskgrid completions fish > ~/.config/fish/completions/deskgrid.fish")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,

@@ -175,10 +175,10 @@ pub(crate) enum WorkerCommand {
     /// Run a worker in the foreground; it joins once and needs no token later
     #[command(after_help = "\
 Examples:
-  deskgrid worker start --master grid.example.org:7411      asks for the token on a terminal
-  deskgrid worker start --master grid.example.org:7411 --join-file token
-  deskgrid worker start                       later: the identity is in the state directory
-  deskgrid worker start --dedicated           on a PC that nobody sits at
+  deskgrid worker start --master HOST:7411   asks for the token
+  deskgrid worker start --master HOST:7411 --join-file token
+  deskgrid worker start                      later: it knows the master
+  deskgrid worker start --dedicated          on a PC that nobody sits at
   deskgrid worker start --slots 2 --config worker.toml
 Without --dedicated a PC computes only while nobody uses it: 3 minutes after the last input, and \
 not while other programs are busy. `deskgrid worker status --why` says what it waits for.
@@ -188,7 +188,7 @@ not while other programs are busy. `deskgrid worker status --why` says what it w
     #[command(after_help = "\
 Examples:
   deskgrid worker status
-  deskgrid worker status --why              every reason, and what each sensor sees
+  deskgrid worker status --why              also what each sensor sees
   deskgrid --output json worker status      everything
 Exit code 1 says that no worker runs here.")]
     Status {
@@ -226,10 +226,10 @@ Examples:
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:
-  deskgrid worker install                     shows the unit and the commands, changes nothing
-  sudo deskgrid worker install --master grid.example.org:7411 --join-file token --config worker.toml --yes
-  deskgrid worker install --user --master grid.example.org:7411 --join - --yes < token
-  sudo deskgrid worker install --dedicated --master grid.example.org:7411 --join-file token --yes
+  deskgrid worker install          shows the unit, changes nothing
+  sudo deskgrid worker install --master HOST:7411 --join-file token --yes
+  deskgrid worker install --user --master HOST:7411 --join - --yes < token
+  sudo deskgrid worker install --dedicated --config worker.toml --yes
 --dedicated is for PCs that nobody sits at, as for `deskgrid worker start`.
 The same command on every PC: a token made with --uses 100 lets a hundred of them join.")]
     Install(Box<InstallArgs>),
@@ -244,9 +244,9 @@ The same command on every PC: a token made with --uses 100 lets a hundred of the
     #[cfg(windows)]
     #[command(after_help = "\
 Examples:
-  deskgrid worker install                     shows what it would do, changes nothing
-  deskgrid worker install --master grid.example.org:7411 --join-file token --yes
-  deskgrid worker install --dedicated --master grid.example.org:7411 --join-file token --yes
+  deskgrid worker install          shows what it would do
+  deskgrid worker install --master HOST:7411 --join-file token --yes
+  deskgrid worker install --dedicated --config worker.toml --yes
 The same command, as administrator, on every PC: a token made with --uses 100 lets a hundred of them join.")]
     Install(Box<InstallArgs>),
     /// Remove the service with all that the worker keeps; shows what it would do unless --yes
@@ -407,7 +407,7 @@ pub(crate) enum TokenCommand {
     #[command(after_help = "\
 Examples:
   deskgrid token create --role worker --uses 100 --ttl 1d --name 'floor 3'
-  deskgrid --output quiet token create --role client        nothing but the token, for scripts")]
+  deskgrid --output quiet token create --role client   for scripts")]
     Create {
         /// What its holder becomes: worker, client or admin
         #[arg(long, value_name = "ROLE")]
@@ -470,7 +470,7 @@ pub(crate) enum HostCommand {
     #[command(after_help = "\
 Examples:
   deskgrid host owner desk-3 ann
-  deskgrid host owner desk-3 --nobody      its results count as nobody's but its own again, as at first")]
+  deskgrid host owner desk-3 --nobody      as at first")]
     Owner {
         /// Its name, or host-N
         host: String,

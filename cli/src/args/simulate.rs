@@ -39,7 +39,7 @@ pub(crate) struct SimulateArgs {
     /// hours, or in the first half of a trace that ends before]
     #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
     pub start: Vec<f64>,
-    /// Number of starts for each platform and size of job, six on a day
+    /// Start times per platform and job size (six a day)
     #[arg(long, value_name = "N", default_value_t = 6, conflicts_with = "start")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: u32,
@@ -65,8 +65,8 @@ pub(crate) struct SimulateArgs {
 /// The examples below the help of `deskgrid simulate`.
 pub(crate) const SIMULATE: &str = "\
 Examples:
-  deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS,EXCL-PRED-TO --tasks 100,200 --size 5m,15m --runs 12
-  deskgrid simulate --trace DIR --policy deskgrid --start 14400,21600 --output json
-  deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.25 --checkpoint
+  deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS --size 5m,15m --runs 9
+  deskgrid simulate --trace DIR --start 14400,21600 --output json
+  deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.5 --checkpoint
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are \
 compared with the least that is possible on the same trace; MAKESPAN is the middle one of the runs.";

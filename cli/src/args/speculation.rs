@@ -8,10 +8,10 @@ use super::value::OneJob;
 /// The examples below the help of `deskgrid request`.
 pub(crate) const REQUEST: &str = "\
 Examples:
-  deskgrid submit --disclose --array 1-50 --input ./explore -- ./explore %{TASK_ID}
-  deskgrid request last.1 --wait         the first result, as soon as it is there
-  deskgrid request last.2-5              four more are needed
-  deskgrid job cancel last --unrequested    none of the others is needed";
+  deskgrid submit --disclose --array 1-50 --input ./try -- ./try %{TASK_ID}
+  deskgrid request last.1 --wait            the first result, once it is there
+  deskgrid request last.2-5                 four more are needed
+  deskgrid job cancel last --unrequested     none of the others is needed";
 
 /// The flags of `deskgrid request`.
 #[derive(Debug, Args)]

@@ -22,25 +22,29 @@ Examples:
   One task; wait for it and see what it printed:
     deskgrid submit --wait -- hostname && deskgrid job cat last stdout
   A hundred runs of a program that lies here:
-    deskgrid submit --array 1-100 --input ./simulate -- ./simulate --seed %{TASK_ID}
+    deskgrid submit --array 1-100 --input ./sim -- ./sim --seed %{TASK_ID}
   One task for each file of a list; each sends its file and brings one back:
-    deskgrid submit --each-line files.txt --input '%{ITEM}:in' --output-file out -- convert in out
+    deskgrid submit --each-line list.txt --input '%{ITEM}:in' \\
+      --output-file out -- convert in out
     deskgrid job fetch last --into results
-  A long task that saves its state (see docs/checkpoints.md) and loses at most half a minute with its PC:
-    deskgrid submit --checkpoint 30s --input ./simulate -- ./simulate
-  Results that two hosts of different owners agree on, numbers in them to six digits:
-    deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 --input ./simulate -- ./simulate %{TASK_ID}
-  A bag that is of use only if it is done in two hours; ask first, submit nothing:
-    deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./simulate %{TASK_ID}
+  A long task that saves its state (docs/checkpoints.md) every half a minute:
+    deskgrid submit --checkpoint 30s --input ./sim -- ./sim
+  Results that two hosts of different owners agree on, to six digits:
+    deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 \\
+      --input ./sim -- ./sim %{TASK_ID}
+  A bag that is of use only if it is done in two hours; only ask:
+    deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./sim
   A bag whose tasks are known to take very different times:
-    deskgrid submit --deadline 2h --estimates times.txt --each-line files.txt --input '%{ITEM}:in' -- convert in
-  The same with limits that past runs of ./simulate teach, for run times that are a matter of chance:
-    deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./simulate %{TASK_ID}
-  Fifty experiments of which perhaps only the first are needed (see `deskgrid request`):
-    deskgrid submit --disclose --array 1-50 --input ./explore -- ./explore %{TASK_ID}
-  One run on several hosts at once, on as many as should end it the soonest; ask first what that would be:
-    deskgrid submit --width auto --work 6h --parallelism 12:0.5 --dry-run -- ./solve --part %{RANK} --of %{WIDTH}
-  A job from a job file, with one thing changed:
+    deskgrid submit --deadline 2h --estimates times.txt --each-line list.txt \\
+      --input '%{ITEM}:in' -- convert in
+  The same with time limits that past runs of ./sim teach:
+    deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./sim
+  Fifty experiments of which perhaps only the first are needed:
+    deskgrid submit --disclose --array 1-50 --input ./try -- ./try %{TASK_ID}
+  One run on as many hosts at once as should end it the soonest; only ask:
+    deskgrid submit --width auto --work 6h --parallelism 12:0.5 --dry-run \\
+      -- ./solve --part %{RANK} --of %{WIDTH}
+  A job from a job file (docs/job-files.md), with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
 /// The flags of `deskgrid submit`.

@@ -13,9 +13,9 @@ pub(crate) enum TraceCommand {
     /// Export the availability of the master's hosts, or convert a trace to another format
     #[command(after_help = "\
 Examples:
-  deskgrid trace export --format csv --out monday --since 2026-03-02 --until 2026-03-03
+  deskgrid trace export --format csv --out march --since 2026-03-02
   deskgrid trace export --format fta --out tables --since 30d --hosts pc-1,pc-2
-  deskgrid trace export --format parquet --out columns --from monday
+  deskgrid trace export --format parquet --out columns --from march
 Admins only, without --from: it says when people were at their desks.
 What each format can hold, and what it loses, is told in docs/traces.md.")]
     Export(ExportArgs),

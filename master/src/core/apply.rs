@@ -314,8 +314,11 @@ impl Core {
             self.store.drop_checkpoints(job, tasks)?;
         }
 
-        self.store
-            .settle(job, tasks, TaskState::Cancelled, &why.to_string())
+        let why = match why {
+            CancelReason::Asked => format!("cancelled at {}'s request", self.canceller),
+            _ => why.to_string(),
+        };
+        self.store.settle(job, tasks, TaskState::Cancelled, &why)
     }
 
     fn on_job_settled(&mut self, job: JobId, state: JobState) -> Result<(), StoreError> {

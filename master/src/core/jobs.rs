@@ -496,11 +496,17 @@ impl Core {
         })
     }
 
-    /// Cancels these tasks of a job (`None`: all), and returns the number affected.
-    pub(super) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
+    /// Cancels these tasks of a job (`None`: all) as `user` asked, and returns the number affected.
+    pub(super) fn cancel(
+        &mut self,
+        job: JobId,
+        tasks: Option<IdSet>,
+        user: String,
+    ) -> Result<u64, StoreError> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return Ok(0);
         };
+        self.canceller = user;
         self.step(Event::JobCancelled { job, tasks })?;
         // A job that settles here has left the scheduler: then everything that was open is
         // cancelled.

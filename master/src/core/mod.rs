@@ -104,6 +104,8 @@ pub(crate) struct Core {
     follow: Vec<Event>,
     /// The time at which the start of a job was last predicted and stored.
     foretold: Time,
+    /// The user whose request to cancel is carried out, or was the last.
+    canceller: String,
     /// Jobs settled by the present event; they leave memory after it.
     leaving: Vec<JobId>,
     effects: Vec<Effect>,
@@ -295,6 +297,7 @@ impl Core {
             replies: Vec::new(),
             follow: Vec::new(),
             foretold: Time::default(),
+            canceller: String::new(),
             leaving: Vec::new(),
             effects: Vec::new(),
             recorder,

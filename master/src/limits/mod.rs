@@ -13,14 +13,12 @@ mod log;
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
+use common::settings::ConfigDuration;
 use common::{Span, Time};
 use link::place_of;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-
-use crate::config::ConfigDuration;
 
 pub(crate) use bucket::{Buckets, Rate};
 pub(crate) use door::{Door, Knock};
@@ -71,7 +69,7 @@ impl Default for Limits {
             slots_per_host: 512,
             requests_per_s: 200,
             requests_at_a_time: 8,
-            answer_patience: ConfigDuration(Duration::from_secs(30)),
+            answer_patience: ConfigDuration::from_secs(30),
             open_jobs_per_user: 10_000,
             open_spec_bytes_per_user: 512 << 20,
             spec_bytes: 128 << 20,

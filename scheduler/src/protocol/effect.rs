@@ -574,6 +574,9 @@ impl fmt::Display for EndReason {
         match self {
             EndReason::Delivered(outcome) => outcome.fmt(f),
             EndReason::Outrun(n) => write!(f, "attempt {n} finished first"),
+            EndReason::Cancelled(CancelReason::Asked) => {
+                write!(f, "cancelled {}", CancelReason::Asked)
+            }
             EndReason::Cancelled(why) => write!(f, "cancelled: {why}"),
             EndReason::LeaseExpired(lease) => write!(f, "host not heard of for {lease}"),
             EndReason::Forgotten => write!(f, "worker restarted without it"),

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_micros(500);
 /// itself can be quicker.
 fn settings(display: &str) -> String {
     format!(
-        "[owner]\nfirst_watch_s = 0\n[owner.input]\nidle_s = 1\nresume_s = 1\n[owner.load]\nheed = false\n[owner.memory]\nheed = false\n[sensors]\ndisplays = [\"{display}\"]\nevdev = \"off\"\nlogind = \"off\"\n\
+        "[owner]\nfirst_watch = \"0s\"\n[owner.input]\nidle = \"1s\"\nresume = \"1s\"\n[owner.load]\nheed = false\n[owner.memory]\nheed = false\n[sensors]\ndisplays = [\"{display}\"]\nevdev = \"off\"\nlogind = \"off\"\n\
          load = \"off\"\nmemory = \"off\"\npower = \"off\"\n"
     )
 }

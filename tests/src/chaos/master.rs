@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::master::engine::{CoreReply, Engine, Letter, Peer, PeerAsk, PeerStatus, UpkeepAsk};
-use ::master::{Config, ConfigDuration, StoreError};
+use ::master::{Config, StoreError};
 use common::content::BlobHash;
+use common::settings::ConfigDuration;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId, Span, Time};
 use uuid::Uuid;
@@ -79,7 +79,7 @@ impl Node {
     /// A machine on which no master runs yet.
     pub(super) fn new(chance: &mut Chance) -> Self {
         disk::insert(DISK);
-        let interval = |s| ConfigDuration(Duration::from_secs(s));
+        let interval = ConfigDuration::from_secs;
         let lease = chance.between(60, 300);
         let config = Config {
             heartbeat: interval(10),

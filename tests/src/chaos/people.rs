@@ -65,7 +65,7 @@ impl Ask {
             .into(),
             Ask::Request(job, tasks) => JobAsk::Request(job, tasks).into(),
             Ask::DropRest(job) => JobAsk::DropUnrequested(job).into(),
-            Ask::Cancel(job) => JobAsk::Cancel(job, None).into(),
+            Ask::Cancel(job) => JobAsk::Cancel(job, None, "somebody".to_owned()).into(),
             Ask::Retry(job, tasks) => JobAsk::Retry {
                 job,
                 tasks,

@@ -14,6 +14,7 @@ mod tests;
 mod words;
 
 use common::host::{Loan, OwnerState, YieldReason};
+use common::settings::ConfigDuration;
 use common::{Span, Time};
 
 use super::rules::{HostSize, OwnerRules, Whole, limit};
@@ -130,10 +131,11 @@ impl OwnerPolicy {
         sensors: impl IntoIterator<Item = (String, Topic)>,
         now: Time,
     ) -> Self {
-        let s = Span::from_secs_f64;
-        let latch = |on_after_s, off_after_s| Latch::new(now, s(on_after_s), s(off_after_s));
-        let idle = s(rules.input.idle_s);
-        let resume = s(rules.input.resume_s);
+        let none = ConfigDuration::ZERO;
+        let latch =
+            |on: ConfigDuration, off: ConfigDuration| Latch::new(now, on.span(), off.span());
+        let idle = rules.input.idle.span();
+        let resume = rules.input.resume.span();
         let sensors = sensors
             .into_iter()
             .map(|(name, topic)| Watched {
@@ -152,11 +154,11 @@ impl OwnerPolicy {
             hour: (now, WeekTime::new(0, Span::ZERO)),
             sensors,
             input: InputPolicy::new(idle, resume, rules.patience()),
-            load: latch(rules.load.busy_after_s, rules.load.free_after_s),
-            memory: latch(0.0, rules.memory.free_after_s),
-            battery: latch(0.0, rules.battery.resume_after_s),
-            program: latch(0.0, rules.programs.resume_after_s),
-            switch: latch(0.0, 0.0),
+            load: latch(rules.load.busy_after, rules.load.free_after),
+            memory: latch(none, rules.memory.free_after),
+            battery: latch(none, rules.battery.resume_after),
+            program: latch(none, rules.programs.resume_after),
+            switch: latch(none, none),
             decision: (now, Decision::Freeze(YieldReason::StartingUp)),
             rules,
         }
@@ -224,7 +226,7 @@ impl OwnerPolicy {
         ];
         let turns = latches.into_iter().filter_map(Latch::turns_at);
 
-        let watched = Some(self.started + Span::from_secs_f64(self.rules.first_watch_s));
+        let watched = Some(self.started + self.rules.first_watch.span());
         let edge = self.rules.hours.changes_in(self.hour.1);
         let edge = edge.map(|left| self.hour.0 + left.min(Span::from_secs(60)));
         let more = [
@@ -311,7 +313,7 @@ impl OwnerPolicy {
                 .filter(|sensor| self.rules.heeds(sensor.topic))
         };
         let there = |sensor: &Watched| !matches!(sensor.sight, Some((_, Sight::Absent(_))));
-        let watch = Span::from_secs_f64(self.rules.first_watch_s);
+        let watch = self.rules.first_watch.span();
         let watching = self.now < self.started + watch;
         heeded().any(|sensor| sensor.sight.is_none())
             || watching
@@ -321,7 +323,7 @@ impl OwnerPolicy {
     /// Returns the time at which suspended tasks are given back because of the memory that they
     /// hold.
     fn memory_evicts_at(&self) -> Option<Time> {
-        let after = limit(self.rules.memory.evict_after_s)?;
+        let after = limit(self.rules.memory.evict_after)?;
         self.memory.on().then(|| self.memory.turned() + after)
     }
 

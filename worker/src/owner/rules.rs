@@ -2,9 +2,11 @@
 //! configuration, each key with its unit and default. They are parsed once and checked; the
 //! decisions are made in [`super::policy`].
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use common::Span;
+use common::settings::ConfigDuration;
 use serde::{Deserialize, Serialize};
 
 use super::policy::hours::Hours;
@@ -16,11 +18,10 @@ use super::sight::Topic;
 pub struct OwnerRules {
     /// The number of slots that stay in use while input or load shows that the owner is there.
     pub slots_when_active: u32,
-    /// The time that a task may be suspended before it is given back, in seconds; 0: for ever.
-    pub evict_after_s: f64,
-    /// The time for which the host is watched after the worker's start before tasks may run, in
-    /// seconds.
-    pub first_watch_s: f64,
+    /// The time that a task may be suspended before it is given back; `0s`: for ever.
+    pub evict_after: ConfigDuration,
+    /// The time for which the host is watched after the worker's start before tasks may run.
+    pub first_watch: ConfigDuration,
     /// The hours of the week in which tasks may run; none: always.
     pub hours: Hours,
     /// Further switches: while one of these files exists, the worker is paused.
@@ -53,10 +54,10 @@ pub struct OwnerRules {
 pub struct InputRule {
     /// Whether the rule is heeded.
     pub heed: bool,
-    /// Time without input before tasks start, in seconds.
-    pub idle_s: f64,
-    /// Time without input before suspended tasks are thawed, in seconds, at most `idle_s`.
-    pub resume_s: f64,
+    /// Time without input before tasks start.
+    pub idle: ConfigDuration,
+    /// Time without input before suspended tasks are thawed, at most `idle`.
+    pub resume: ConfigDuration,
 }
 
 /// The rule for the load by other programs.
@@ -69,12 +70,12 @@ pub struct LoadRule {
     pub of: Whole,
     /// The load above which tasks are suspended.
     pub busy_above: f64,
-    /// The time that the load must be above `busy_above` for that, in seconds.
-    pub busy_after_s: f64,
+    /// The time that the load must be above `busy_above` for that.
+    pub busy_after: ConfigDuration,
     /// The load below which tasks are thawed.
     pub free_below: f64,
-    /// The time that the load must be below `free_below` for that, in seconds.
-    pub free_after_s: f64,
+    /// The time that the load must be below `free_below` for that.
+    pub free_after: ConfigDuration,
 }
 
 /// The unit of a load.
@@ -101,11 +102,11 @@ pub struct MemoryRule {
     pub pressure_above: f64,
     /// The part of the time that programs wait for memory, below which they are thawed.
     pub pressure_below: f64,
-    /// The time that both must be well before tasks are thawed, in seconds.
-    pub free_after_s: f64,
-    /// The time that memory may be short while tasks are suspended until they are given back, in
-    /// seconds; 0: for ever.
-    pub evict_after_s: f64,
+    /// The time that both must be well before tasks are thawed.
+    pub free_after: ConfigDuration,
+    /// The time that memory may be short while tasks are suspended until they are given back;
+    /// `0s`: for ever.
+    pub evict_after: ConfigDuration,
 }
 
 /// The rule for running on a battery.
@@ -116,8 +117,8 @@ pub struct BatteryRule {
     pub heed: bool,
     /// The charge above which tasks run on a battery, from 0 to 1; 1: they never do.
     pub charge_above: f64,
-    /// The time that such a charge, or mains, must have lasted before tasks are thawed, in seconds.
-    pub resume_after_s: f64,
+    /// The time that such a charge, or mains, must have lasted before tasks are thawed.
+    pub resume_after: ConfigDuration,
 }
 
 /// The rule for programs that are to have the host for themselves.
@@ -126,16 +127,16 @@ pub struct BatteryRule {
 pub struct ProgramsRule {
     /// Whether the rule is heeded.
     pub heed: bool,
-    /// The time without any of them before tasks are thawed, in seconds.
-    pub resume_after_s: f64,
+    /// The time without any of them before tasks are thawed.
+    pub resume_after: ConfigDuration,
 }
 
 impl Default for OwnerRules {
     fn default() -> Self {
         Self {
             slots_when_active: 0,
-            evict_after_s: 900.0,
-            first_watch_s: 10.0,
+            evict_after: ConfigDuration::from_secs(900),
+            first_watch: ConfigDuration::from_secs(10),
             hours: Hours::default(),
             pause_files: Vec::new(),
             cpu_limit: 1.0,
@@ -155,8 +156,8 @@ impl Default for InputRule {
     fn default() -> Self {
         Self {
             heed: true,
-            idle_s: 180.0,
-            resume_s: 180.0,
+            idle: ConfigDuration::from_secs(180),
+            resume: ConfigDuration::from_secs(180),
         }
     }
 }
@@ -168,9 +169,9 @@ impl Default for LoadRule {
             heed: true,
             of,
             busy_above: 0.5,
-            busy_after_s: 10.0,
+            busy_after: ConfigDuration::from_secs(10),
             free_below: 0.25,
-            free_after_s: 60.0,
+            free_after: ConfigDuration::from_secs(60),
         }
     }
 }
@@ -183,8 +184,8 @@ impl Default for MemoryRule {
             available_above: 0.15,
             pressure_above: 0.20,
             pressure_below: 0.05,
-            free_after_s: 60.0,
-            evict_after_s: 60.0,
+            free_after: ConfigDuration::from_secs(60),
+            evict_after: ConfigDuration::from_secs(60),
         }
     }
 }
@@ -194,7 +195,7 @@ impl Default for BatteryRule {
         Self {
             heed: true,
             charge_above: 1.0,
-            resume_after_s: 30.0,
+            resume_after: ConfigDuration::from_secs(30),
         }
     }
 }
@@ -203,7 +204,7 @@ impl Default for ProgramsRule {
     fn default() -> Self {
         Self {
             heed: true,
-            resume_after_s: 30.0,
+            resume_after: ConfigDuration::from_secs(30),
         }
     }
 }
@@ -226,7 +227,7 @@ impl OwnerRules {
     /// `configs/worker-dedicated.toml`.
     pub fn dedicated() -> Self {
         let mut rules = Self {
-            first_watch_s: 0.0,
+            first_watch: ConfigDuration::ZERO,
             memory_share_idle: 1.0,
             disk_share: 1.0,
             ..Self::default()
@@ -255,7 +256,7 @@ impl OwnerRules {
 
     /// Returns the time that a task may be suspended; `None`: for ever.
     pub fn patience(&self) -> Option<Span> {
-        limit(self.evict_after_s)
+        limit(self.evict_after)
     }
 
     /// Returns the number of slots for tasks while the owner is away: at least one, and more than
@@ -309,24 +310,6 @@ impl OwnerRules {
         let load = &self.load;
         let memory = &self.memory;
 
-        for (key, seconds) in [
-            ("evict_after_s", self.evict_after_s),
-            ("first_watch_s", self.first_watch_s),
-            ("load.busy_after_s", load.busy_after_s),
-            ("load.free_after_s", load.free_after_s),
-            ("memory.free_after_s", memory.free_after_s),
-            ("memory.evict_after_s", memory.evict_after_s),
-            ("battery.resume_after_s", self.battery.resume_after_s),
-            ("programs.resume_after_s", self.programs.resume_after_s),
-        ] {
-            held(
-                key,
-                seconds,
-                (0.0..=1e9).contains(&seconds),
-                "from 0 to 1e9 seconds",
-            )?;
-        }
-
         for (key, part) in [
             ("memory_share_in_use", self.memory_share_in_use),
             ("memory.available_below", memory.available_below),
@@ -351,16 +334,14 @@ impl OwnerRules {
             )?;
         }
 
-        let idle = input.idle_s;
-        let resume = input.resume_s;
+        let resume = input.resume;
         held(
-            "input.resume_s",
+            "input.resume",
             resume,
-            resume > 0.0 && resume <= idle,
-            "above 0 and at most input.idle_s",
+            resume > ConfigDuration::ZERO && resume <= input.idle,
+            "above 0s and at most input.idle",
         )?;
 
-        held("input.idle_s", idle, idle <= 1e9, "at most 1e9 seconds")?;
         let busy = load.busy_above;
         let free = load.free_below;
 
@@ -396,7 +377,7 @@ impl OwnerRules {
     }
 }
 
-fn held(key: &str, value: f64, holds: bool, wanted: &str) -> Result<(), String> {
+fn held(key: &str, value: impl Display, holds: bool, wanted: &str) -> Result<(), String> {
     if holds {
         Ok(())
     } else {
@@ -413,9 +394,9 @@ fn fitting(share: f64, room: &HostSize) -> u32 {
     (share * room.memory as f64 / room.memory_per_task as f64) as u32
 }
 
-/// Makes a limit of `seconds`; 0 gives `None`, no limit.
-pub(super) fn limit(seconds: f64) -> Option<Span> {
-    (seconds > 0.0).then(|| Span::from_secs_f64(seconds))
+/// Makes a limit; no time at all gives `None`, no limit.
+pub(super) fn limit(time: ConfigDuration) -> Option<Span> {
+    (time > ConfigDuration::ZERO).then(|| time.span())
 }
 
 #[cfg(test)]
@@ -522,8 +503,12 @@ mod tests {
         let cases: [(&str, Spoil); 9] = [
             ("owner.cpu_limit", |r| r.cpu_limit = 0.0),
             ("owner.cpu_limit", |r| r.cpu_limit = f64::NAN),
-            ("owner.evict_after_s", |r| r.evict_after_s = -1.0),
-            ("owner.input.resume_s", |r| r.input.resume_s = 181.0),
+            ("owner.input.resume", |r| {
+                r.input.resume = ConfigDuration::ZERO;
+            }),
+            ("owner.input.resume", |r| {
+                r.input.resume = ConfigDuration::from_secs(181);
+            }),
             ("owner.load.free_below", |r| r.load.free_below = 0.6),
             ("owner.load.busy_above", |r| {
                 r.load.busy_above = f64::INFINITY;

@@ -18,7 +18,7 @@ impl Worker {
 pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
     let mut master = Master::new();
     let watchful = || Config {
-        look_every_ms: 100,
+        look_every: ConfigDuration::from_millis(100),
         ..config()
     };
     let (stop, run) = master.start_as(watchful());

@@ -34,8 +34,9 @@ pub enum JobAsk {
     Request(JobId, IdSet),
     /// Drops the unrequested tasks of a disclosed job. Gives `Count`.
     DropUnrequested(JobId),
-    /// Stops these tasks (none given: all) of a job. Gives `Count`.
-    Cancel(JobId, Option<IdSet>),
+    /// Stops these tasks (none given: all) of a job, as the user with this name asked. Gives
+    /// `Count`.
+    Cancel(JobId, Option<IdSet>, String),
     /// Tries these failed and (unless `only_failed`) cancelled tasks again. Gives `Count`.
     Retry {
         /// Their job.
@@ -102,7 +103,7 @@ impl Core {
             JobAsk::Submit(submitting) => Box::new(self.submit(*submitting)?).into(),
             JobAsk::Request(job, tasks) => self.request(job, &tasks)?.into(),
             JobAsk::DropUnrequested(job) => self.drop_unrequested(job)?.into(),
-            JobAsk::Cancel(job, tasks) => self.cancel(job, tasks)?.into(),
+            JobAsk::Cancel(job, tasks, user) => self.cancel(job, tasks, user)?.into(),
             JobAsk::Retry {
                 job,
                 tasks,

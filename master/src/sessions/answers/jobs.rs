@@ -486,7 +486,10 @@ impl Asker {
         for id in picked.iter().map(JobId) {
             // A settled job has nothing to cancel.
             let count = match (open.contains(id.0), which.remove(&id)) {
-                (true, of) => self.core(JobAsk::Cancel(id, of)).await?,
+                (true, of) => {
+                    let ask = JobAsk::Cancel(id, of, self.user.clone());
+                    self.core(ask).await?
+                }
                 (false, _) => 0,
             };
             changed.push((id, count));

@@ -53,7 +53,7 @@ fn off_by(grid: &Grid, days: i64) -> Vec<String> {
 }
 
 /// Reconnects soon, so that the slow tries of a refused worker are fast enough for a test.
-const SOON: &str = "reconnect_base_ms = 5\nreconnect_cap_ms = 20\n";
+const SOON: &str = "reconnect_base = \"5ms\"\nreconnect_cap = \"20ms\"\n";
 
 fn home(grid: &Grid) -> PathBuf {
     grid.state("admin").join("master")

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tests::{Grid, eventually};
 
 /// Looks so often that a test sees what takes minutes else.
-const LOOKS: &str = "look_every_ms = 200\n";
+const LOOKS: &str = "look_every = \"200ms\"\n";
 
 /// Why a paused host does nothing, as its worker notes it.
 const WORD: &[u8] = b"paused-by-owner";

@@ -212,7 +212,7 @@ fn a_switch_of_the_owners_choice_pauses_too_and_resume_says_so() {
     let quiet = ["input", "load", "memory", "battery", "programs"]
         .map(|rule| format!("[owner.{rule}]\nheed = false\n"));
     let config = format!(
-        "[owner]\nfirst_watch_s = 0\npause_files = [{switch:?}]\n{}",
+        "[owner]\nfirst_watch = \"0s\"\npause_files = [{switch:?}]\n{}",
         quiet.concat()
     );
     grid.worker("h1").config(&config).start();

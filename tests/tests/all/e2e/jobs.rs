@@ -140,6 +140,9 @@ fn a_job_can_be_cancelled_retried_and_forgotten() {
     grid.deskgrid(["job", "cancel", "1", "--tasks", "3-4"])
         .expect_code(0);
     assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 2);
+    let user = job(&grid, "1")["user"].as_str().unwrap().to_owned();
+    let why = &grid.json(["task", "info", "1.3"])["reason"];
+    assert_eq!(*why, format!("cancelled at {user}'s request"));
     grid.worker("h1").start();
     grid.deskgrid(["job", "wait", "1"]);
 
@@ -157,6 +160,11 @@ fn a_drained_host_gets_nothing_until_it_is_resumed() {
     grid.worker("h1").start();
     grid.as_user("admin", ["host", "drain", "h1"])
         .expect_code(0);
+    let told = grid.deskgrid(["host", "info", "h1"]).stdout;
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("state draining for "), "{told}");
+    assert!(words.contains("holds no attempts"), "{told}");
     grid.submit(["--", "true"]);
     grid.deskgrid(["job", "wait", "1", "--timeout", "500ms"])
         .expect_code(4);

@@ -139,7 +139,7 @@ fn an_interrupted_wait_says_that_the_job_goes_on() {
 #[test]
 fn a_worker_started_as_dedicated_does_not_watch_for_an_owner_first() {
     let mut grid = Grid::start();
-    let watches = "[owner]\nfirst_watch_s = 3600\n";
+    let watches = "[owner]\nfirst_watch = \"1h\"\n";
     grid.worker("h1").config(watches).dedicated().start();
     grid.submit(["--wait", "--", "true"]);
 }
@@ -276,7 +276,7 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
     let quiet = ["input", "load", "memory", "battery", "programs"]
         .map(|rule| format!("[owner.{rule}]\nheed = false\n"));
     let config = format!(
-        "[owner]\nfirst_watch_s = 0\nevict_after_s = 1\n{}",
+        "[owner]\nfirst_watch = \"0s\"\nevict_after = \"1s\"\n{}",
         quiet.concat()
     );
     grid.worker("h1").config(&config).start();
@@ -349,7 +349,7 @@ fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };
     let mut grid = Grid::start();
-    let rules = "[owner]\nfirst_watch_s = 0\nslots_when_active = 1\n[owner.input]\nidle_s = 2\nresume_s = 2\n";
+    let rules = "[owner]\nfirst_watch = \"0s\"\nslots_when_active = 1\n[owner.input]\nidle = \"2s\"\nresume = \"2s\"\n";
     grid.worker("pc")
         .slots(2)
         .config(&format!("{rules}{}", only(&display)))

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use common::settings::ConfigDuration;
 use tempfile::TempDir;
 use tests::{Output, Started, eventually, free_addresses, program};
 
@@ -400,8 +401,8 @@ fn a_block_that_is_neither_run_nor_listed_is_found() {
 fn the_quick_start_says_the_owners_rules_as_they_are_by_default() {
     let rules = worker::Config::default().owner;
     assert_eq!(
-        (rules.first_watch_s, rules.input.idle_s),
-        (10.0, 180.0),
+        [rules.first_watch, rules.input.idle],
+        [10, 180].map(ConfigDuration::from_secs),
         "seconds after the start, and after the last input"
     );
     assert_eq!(

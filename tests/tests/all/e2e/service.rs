@@ -108,7 +108,7 @@ fn a_service_for_a_pc_that_nobody_sits_at_computes_at_once() {
     let grid = Grid::start();
     let root = grid.dir().join("pc");
     let token = grid.token("worker");
-    grid.file("owner.toml", "slots = 1\n[owner]\nfirst_watch_s = 3600\n");
+    grid.file("owner.toml", "slots = 1\n[owner]\nfirst_watch = \"1h\"\n");
     let to = ["worker", "install", "--root", "pc", "--yes", "--dedicated"];
     let join = ["--master", grid.listen(), "--join", &token];
     on_pc(

@@ -105,7 +105,7 @@ fn a_grid_falls_back_to_tcp_and_returns_to_udp() {
     let through = relay.to_string();
     grid.worker("far")
         .via(&through)
-        .config("udp_retry_s = 1")
+        .config("udp_retry = \"1s\"")
         .start();
 
     let said = |word: &str| grid_log(&grid, "far").matches(word).count();

@@ -33,7 +33,10 @@ const MAY_USE: [(&str, &[&str]); 8] = [
 
 /// What the rooms without IO, clock and chance may depend on, and nothing else.
 const PURE: [(&str, &[&str]); 3] = [
-    ("common", &["postcard", "serde", "thiserror", "uuid"]),
+    (
+        "common",
+        &["humantime", "postcard", "serde", "thiserror", "uuid"],
+    ),
     (
         "scheduler",
         &[

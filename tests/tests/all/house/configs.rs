@@ -1,5 +1,7 @@
 //! Every shipped configuration file is listed here with the type that reads it, and loads.
 
+use common::Span;
+use common::settings::ConfigDuration;
 use std::collections::BTreeSet;
 
 use super::{files, text};
@@ -56,10 +58,11 @@ fn boinc(text: &str) -> Result<(), String> {
     let load = &rules.load;
     let battery = &rules.battery;
     let whole = load.of == worker::owner::rules::Whole::Host;
-    let known =
-        (input.idle_s, load.busy_above, battery.charge_above) == (180.0, 0.25, 1.0) && whole;
+    let known = (load.busy_above, battery.charge_above) == (0.25, 1.0)
+        && whole
+        && input.idle.span() == Span::from_secs(180);
     holds(
-        known && input.heed && load.heed && battery.heed && rules.evict_after_s == 0.0,
+        known && input.heed && load.heed && battery.heed && rules.patience().is_none(),
         &rules,
     )
 }
@@ -70,7 +73,8 @@ fn htcondor(text: &str) -> Result<(), String> {
     let rules = owner(text)?;
     let input = &rules.input;
     let load = &rules.load;
-    let times = (input.idle_s, input.resume_s, rules.evict_after_s) == (900.0, 300.0, 600.0);
+    let times = [input.idle, input.resume, rules.evict_after]
+        == [900, 300, 600].map(ConfigDuration::from_secs);
     let of = load.of == worker::owner::rules::Whole::Processor;
     holds(
         times && of && (load.busy_above, load.free_below) == (0.5, 0.3) && input.heed && load.heed,

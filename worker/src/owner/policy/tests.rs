@@ -156,7 +156,7 @@ impl Desk {
 /// The defaults, without a first watch.
 fn plain() -> OwnerRules {
     OwnerRules {
-        first_watch_s: 0.0,
+        first_watch: ConfigDuration::ZERO,
         ..OwnerRules::default()
     }
 }
@@ -196,9 +196,9 @@ fn a_key_press_freezes_at_once_and_three_minutes_without_another_thaw() {
 #[test]
 fn a_start_wants_more_quiet_than_a_resumption_that_comes_before_the_eviction() {
     let mut rules = plain();
-    rules.input.idle_s = 900.0;
-    rules.input.resume_s = 300.0;
-    rules.evict_after_s = 600.0;
+    rules.input.idle = ConfigDuration::from_secs(900);
+    rules.input.resume = ConfigDuration::from_secs(300);
+    rules.evict_after = ConfigDuration::from_secs(600);
 
     let mut desk = Desk::quiet(rules.clone());
     desk.sees(0, idle(0.0));
@@ -551,8 +551,8 @@ fn rules() -> impl Strategy<Value = OwnerRules> {
     (
         0u32..5,
         windows,
-        prop_oneof![Just(0.0), Just(30.0)],
-        prop_oneof![Just(180.0), Just(300.0)],
+        prop_oneof![Just(0), Just(30)],
+        prop_oneof![Just(180), Just(300)],
     )
         .prop_map(|(slots_when_active, windows, first_watch_s, idle_s)| {
             let windows = windows
@@ -566,11 +566,11 @@ fn rules() -> impl Strategy<Value = OwnerRules> {
             let mut rules = OwnerRules {
                 slots_when_active,
                 hours,
-                first_watch_s,
+                first_watch: ConfigDuration::from_secs(first_watch_s),
                 ..plain()
             };
-            rules.input.idle_s = idle_s;
-            rules.evict_after_s = 200.0;
+            rules.input.idle = ConfigDuration::from_secs(idle_s);
+            rules.evict_after = ConfigDuration::from_secs(200);
             rules.battery.charge_above = 0.5;
 
             rules

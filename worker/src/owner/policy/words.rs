@@ -74,7 +74,7 @@ impl OwnerPolicy {
             _ => "with mains".to_owned(),
         };
 
-        let after = Span::from_secs_f64(rule.resume_after_s);
+        let after = rule.resume_after.span();
         match self.lowest_battery() {
             Some((charge, sensor)) => {
                 let charge = per_cent(charge);
@@ -92,7 +92,7 @@ impl OwnerPolicy {
             return says;
         }
 
-        let after = Span::from_secs_f64(self.rules.programs.resume_after_s);
+        let after = self.rules.programs.resume_after.span();
         match self.named(Topic::Programs) {
             Some((program, sensor)) => {
                 format!(
@@ -114,7 +114,7 @@ impl OwnerPolicy {
         let rule = &self.rules.memory;
         let above = per_cent(rule.available_above);
         let below = per_cent(rule.pressure_below);
-        let after = Span::from_secs_f64(rule.free_after_s);
+        let after = rule.free_after.span();
         let wanted = format!(
             "tasks resume when more than {above} are, and that is below {below}, for {after}"
         );
@@ -140,7 +140,7 @@ impl OwnerPolicy {
             .filter(unseen)
             .map(|sensor| sensor.name.as_str())
             .collect();
-        let watch = Span::from_secs_f64(self.rules.first_watch_s);
+        let watch = self.rules.first_watch.span();
         match names.as_slice() {
             [] => format!("this host is watched for {watch} before tasks may run"),
             names => format!("not every sensor has looked yet ({})", names.join(", ")),
@@ -184,7 +184,7 @@ impl OwnerPolicy {
         };
         let load = per_cent(load);
         let free = per_cent(rule.free_below);
-        let after = Span::from_secs_f64(rule.free_after_s);
+        let after = rule.free_after.span();
 
         format!(
             "other programs use {load} {whole} ({sensor}); tasks resume when that has been below {free} for {after}"

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use common::settings::ConfigDuration;
 use serde::{Deserialize, Serialize};
 
 use crate::owner::rules::InputRule;
 
-/// The shortest interval between looks at input that `heeding` sets, in milliseconds.
-const OFTEN_MS: u64 = 500;
+/// The shortest interval between looks at input that `heeding` sets.
+const OFTEN: Duration = Duration::from_millis(500);
 
 /// Whether a sensor is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,19 +59,19 @@ pub struct SensorsConfig {
     /// The meaning of a session whose input no sensor sees: a remote desktop, or a remote session
     /// without a terminal.
     pub unseen_sessions: Unseen,
-    /// The interval between looks at input while no event tells of any, in milliseconds.
-    pub input_every_ms: u64,
-    /// The interval over which load is measured, in milliseconds.
-    pub load_every_ms: u64,
-    /// The interval between looks at memory, in milliseconds; the system reports a shortage at once
+    /// The interval between looks at input while no event tells of any.
+    pub input_every: ConfigDuration,
+    /// The interval over which load is measured.
+    pub load_every: ConfigDuration,
+    /// The interval between looks at memory; the system reports a shortage at once
     /// where it can.
-    pub memory_every_ms: u64,
-    /// The interval between looks at mains and batteries, in milliseconds.
-    pub power_every_ms: u64,
-    /// The interval between looks at running programs, in milliseconds.
-    pub programs_every_ms: u64,
-    /// The longest look of a sensor, in milliseconds; after that its sight is unknown.
-    pub patience_ms: u64,
+    pub memory_every: ConfigDuration,
+    /// The interval between looks at mains and batteries.
+    pub power_every: ConfigDuration,
+    /// The interval between looks at running programs.
+    pub programs_every: ConfigDuration,
+    /// The longest look of a sensor; after that its sight is unknown.
+    pub patience: ConfigDuration,
     /// The directory of the input devices.
     pub input_dir: PathBuf,
     /// The directory of the sockets of X displays.
@@ -96,12 +97,12 @@ impl Default for SensorsConfig {
             displays: Vec::new(),
             xauthority: PathBuf::new(),
             unseen_sessions: Unseen::Present,
-            input_every_ms: 5_000,
-            load_every_ms: 5_000,
-            memory_every_ms: 5_000,
-            power_every_ms: 10_000,
-            programs_every_ms: 5_000,
-            patience_ms: 5_000,
+            input_every: ConfigDuration::from_secs(5),
+            load_every: ConfigDuration::from_secs(5),
+            memory_every: ConfigDuration::from_secs(5),
+            power_every: ConfigDuration::from_secs(10),
+            programs_every: ConfigDuration::from_secs(5),
+            patience: ConfigDuration::from_secs(5),
             input_dir: "/dev/input".into(),
             x11_dir: "/tmp/.X11-unix".into(),
             sys_dir: "/sys".into(),
@@ -114,7 +115,7 @@ impl Default for SensorsConfig {
 impl SensorsConfig {
     /// Returns the longest time that a sensor may take to look.
     pub fn patience(&self) -> Duration {
-        Duration::from_millis(self.patience_ms.max(1))
+        self.patience.0.max(Duration::from_millis(1))
     }
 
     /// Returns the same settings adapted to a rule about input: it is looked at twice or more often
@@ -122,9 +123,9 @@ impl SensorsConfig {
     /// reported at once, so somebody who keeps typing must be seen before that time is over.
     #[must_use]
     pub fn heeding(&self, rule: &InputRule) -> Self {
-        let half_ms = (rule.idle_s.min(rule.resume_s) * 500.0) as u64;
+        let half = rule.idle.min(rule.resume).0 / 2;
         Self {
-            input_every_ms: self.input_every_ms.min(half_ms.max(OFTEN_MS)),
+            input_every: self.input_every.min(ConfigDuration(half.max(OFTEN))),
             ..self.clone()
         }
     }
@@ -138,32 +139,27 @@ mod tests {
     fn intervals_of_sensors_are_those_that_the_documents_name() {
         let sensors = SensorsConfig::default();
         let every = [
-            sensors.power_every_ms,
-            sensors.programs_every_ms,
-            sensors.memory_every_ms,
-            sensors.load_every_ms,
+            sensors.power_every,
+            sensors.programs_every,
+            sensors.memory_every,
+            sensors.load_every,
         ];
-        assert_eq!(every, [10_000, 5_000, 5_000, 5_000]);
+        assert_eq!(every, [10, 5, 5, 5].map(ConfigDuration::from_secs));
     }
 
     #[test]
     fn input_is_looked_at_before_the_time_without_it_is_over() {
-        let every = |idle_s, resume_s| {
-            SensorsConfig::default()
-                .heeding(&InputRule {
-                    heed: true,
-                    idle_s,
-                    resume_s,
-                })
-                .input_every_ms
+        let every = |idle, resume| {
+            let rule = InputRule {
+                heed: true,
+                idle: ConfigDuration::from_secs(idle),
+                resume: ConfigDuration::from_secs(resume),
+            };
+            let heeding = SensorsConfig::default().heeding(&rule);
+            heeding.input_every.0.as_millis()
         };
         assert_eq!(
-            (
-                every(180.0, 180.0),
-                every(180.0, 4.0),
-                every(2.0, 2.0),
-                every(0.0, 0.0)
-            ),
+            (every(180, 180), every(180, 4), every(2, 2), every(0, 0)),
             (5_000, 2_000, 1_000, 500)
         );
     }

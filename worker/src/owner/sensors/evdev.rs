@@ -83,7 +83,7 @@ impl Evdev {
                 input: config.input_dir.clone(),
                 sys: config.sys_dir.clone(),
             },
-            every: Duration::from_millis(config.input_every_ms),
+            every: config.input_every.0,
             watcher: None,
         }
     }

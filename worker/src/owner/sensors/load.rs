@@ -22,7 +22,7 @@ pub(super) struct OthersLoad {
 impl OthersLoad {
     pub(super) fn new(config: &SensorsConfig) -> Self {
         Self {
-            every: Duration::from_millis(config.load_every_ms),
+            every: config.load_every.0,
             accounts: Accounts::default(),
             before: None,
         }

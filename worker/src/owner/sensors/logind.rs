@@ -51,7 +51,7 @@ impl Logind {
         let now = now();
         Self {
             bus: config.system_bus.clone(),
-            every: Duration::from_millis(config.input_every_ms),
+            every: config.input_every.0,
             unseen: config.unseen_sessions,
             watched: [
                 looked_at(config.evdev, &config.input_dir),

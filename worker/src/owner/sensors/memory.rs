@@ -28,7 +28,7 @@ pub(super) struct MemorySensor {
 
 impl MemorySensor {
     pub(super) fn new(config: &SensorsConfig) -> Self {
-        let every = Duration::from_millis(config.memory_every_ms);
+        let every = config.memory_every.0;
         let bell = OpenOptions::new()
             .read(true)
             .write(true)

@@ -28,7 +28,7 @@ enum Supply {
 
 impl PowerSensor {
     pub(super) fn new(config: &SensorsConfig) -> Self {
-        let every = Duration::from_millis(config.power_every_ms);
+        let every = config.power_every.0;
         Self {
             supplies: config.sys_dir.join("class/power_supply"),
             every,

@@ -35,7 +35,7 @@ impl Programs {
         Self {
             proc: config.proc_dir.clone(),
             names: config.programs.clone(),
-            every: Duration::from_millis(config.programs_every_ms),
+            every: config.programs_every.0,
             looks: 0,
             others: BTreeMap::new(),
         }

@@ -42,21 +42,20 @@ impl Sensor for Glance {
 /// Returns every sensor that the owner did not switch off. `evdev` is the switch for the last
 /// input.
 pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
-    let ms = Duration::from_millis;
     let glances: [(SensorUse, &'static str, Topic, Duration, fn() -> Sight); 3] = [
         (config.evdev, "input", Topic::Input, Duration::ZERO, input),
         (
             config.memory,
             "memory",
             Topic::Memory,
-            ms(config.memory_every_ms),
+            config.memory_every.0,
             memory,
         ),
         (
             config.power,
             "power",
             Topic::Power,
-            ms(config.power_every_ms),
+            config.power_every.0,
             power,
         ),
     ];

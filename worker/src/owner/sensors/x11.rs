@@ -215,7 +215,7 @@ impl Sensor for X11 {
             .collect();
         let all_tell = opened.iter().all(|display| display.touched.is_some());
         let pause = if all_tell {
-            pause.max(Duration::from_millis(self.config.input_every_ms))
+            pause.max(self.config.input_every.0)
         } else {
             ASK
         };
