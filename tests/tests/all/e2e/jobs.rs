@@ -164,7 +164,7 @@ fn a_drained_host_gets_nothing_until_it_is_resumed() {
     let words: Vec<&str> = told.split_whitespace().collect();
     let words = words.join(" ");
     assert!(words.contains("state draining for "), "{told}");
-    assert!(words.contains("holds no attempts"), "{told}");
+    assert!(words.contains("attempts none"), "{told}");
     grid.submit(["--", "true"]);
     grid.deskgrid(["job", "wait", "1", "--timeout", "500ms"])
         .expect_code(4);
