@@ -450,6 +450,7 @@ impl Starter<'_> {
     /// Starts the copies that the job wants, the most urgent first, on the hosts that its policy
     /// proposes.
     fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        self.classify(job);
         let placement = job.policy.placement;
         self.copy_stuck(job, fx);
         if let Some(answer) = job.policy.replication.gain()

@@ -52,6 +52,9 @@ pub(super) struct Audit {
     ended: BTreeSet<AttemptId>,
     /// What each worker has delivered, and was not told that it may forget.
     owed: BTreeMap<usize, BTreeSet<AttemptId>>,
+    /// What each worker has in memory only, because its disk is full: it may deliver that, and lose
+    /// it when it dies.
+    unsaved: BTreeMap<usize, BTreeSet<AttemptId>>,
     /// Workers that lie.
     pub(super) liars: BTreeSet<usize>,
     /// Successes that lie in each worker's spool, or have.
@@ -187,6 +190,32 @@ impl Audit {
             .filter(|delivery| delivery.completion.outcome.success());
         self.spooled
             .extend(done.map(|delivery| (worker, delivery.completion.attempt)));
+    }
+
+    /// A worker's disk had no room for these.
+    pub(super) fn on_unsaved(&mut self, worker: usize, deliveries: &[Delivery]) {
+        self.unsaved.entry(worker).or_default().extend(
+            deliveries
+                .iter()
+                .map(|delivery| delivery.completion.attempt),
+        );
+    }
+
+    /// A worker's disk had room for everything that waited for it.
+    pub(super) fn on_saved(&mut self, worker: usize) {
+        self.unsaved.remove(&worker);
+    }
+
+    /// A worker's process is gone, and what it had in memory only. Returns whether it had delivered
+    /// some of that.
+    pub(super) fn on_worker_gone(&mut self, worker: usize) -> bool {
+        let unsaved = self.unsaved.remove(&worker).unwrap_or_default();
+        let Some(owed) = self.owed.get_mut(&worker) else {
+            return false;
+        };
+        let before = owed.len();
+        owed.retain(|attempt| !unsaved.contains(attempt));
+        owed.len() < before
     }
 
     fn on_given(&mut self, worker: usize, work: &Assignment) -> Result<(), String> {
@@ -487,5 +516,58 @@ fn settled(task: TaskId, record: &JobRecord) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("task {task} is open"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::{Completion, Incarnation, Outcome, Span};
+
+    fn delivery() -> Delivery {
+        let attempt = AttemptId {
+            task: TaskId::new(JobId(1), 0),
+            number: 1,
+            incarnation: Incarnation(7),
+        };
+        Delivery {
+            completion: Completion {
+                attempt,
+                outcome: Outcome::Succeeded,
+                ran: Span::from_secs(1),
+                suspended: Span::ZERO,
+                cpu: Span::ZERO,
+                stdout: common::attempt::Stream::default(),
+                stderr: common::attempt::Stream::default(),
+                outputs: Vec::new(),
+                warnings: Vec::new(),
+                confined: None,
+            },
+            ago: Span::ZERO,
+        }
+    }
+
+    /// An audit of a worker that has delivered a completion, which its full disk did not take.
+    fn delivered_from_memory() -> Audit {
+        let mut audit = Audit::default();
+        audit.on_unsaved(0, &[delivery()]);
+        audit.on_delivered(0, &delivery());
+        audit
+    }
+
+    #[test]
+    fn a_completion_that_is_in_memory_only_may_be_lost_with_its_worker() {
+        let mut audit = delivered_from_memory();
+        assert!(audit.on_hello(0, &[]).is_err(), "the worker still runs");
+        assert!(audit.on_worker_gone(0));
+        assert_eq!(audit.on_hello(0, &[]), Ok(()));
+    }
+
+    #[test]
+    fn a_completion_for_which_there_was_room_later_may_not_be_lost() {
+        let mut audit = delivered_from_memory();
+        audit.on_saved(0);
+        assert!(!audit.on_worker_gone(0));
+        assert!(audit.on_hello(0, &[]).is_err());
     }
 }

@@ -147,6 +147,10 @@ impl World {
                 let room = self.chance.below(400) as usize;
                 disk::on(self.workers[w].disk(), |disk| disk.limit(Some(room)));
                 let wait = Span::from_millis(self.chance.between(1_000, 120_000));
+                // What it has in memory only is lost with it.
+                if self.chance.one_in(2) {
+                    self.later(wait, What::Trouble(Trouble::WorkerKilled(w)));
+                }
                 self.later(wait, What::Trouble(Trouble::Room));
             }
             Trouble::SetUp(w) => self.lose_identity(w),

@@ -289,6 +289,9 @@ impl World {
             return;
         };
         node.run += 1;
+        if self.audit.on_worker_gone(w) {
+            self.story.count("delivered results lost with a full disk");
+        }
         disk::on(&node.disk, disk::Disk::kill);
 
         if power {
@@ -591,6 +594,8 @@ impl World {
             process.working = true;
             self.story.count("full disks of workers");
             self.later(Span::from_secs(1), What::Spool(w, run));
+        } else if done.is_ok() {
+            self.audit.on_saved(w);
         }
 
         if let Err(error) = done {
@@ -601,8 +606,10 @@ impl World {
         }
 
         for spooled in said {
-            if let Spooled::Durable(deliveries) = &spooled {
-                self.audit.on_spooled(w, deliveries);
+            match &spooled {
+                Spooled::Durable(deliveries) => self.audit.on_spooled(w, deliveries),
+                Spooled::Unsaved(deliveries) => self.audit.on_unsaved(w, deliveries),
+                _ => {}
             }
             self.tell_worker(w, EngineInput::Spooled(spooled))?;
         }
