@@ -20,4 +20,4 @@ pub use outcome::{
     AttemptFate, AttemptStory, MakespanPrediction, RunError, RunOutcome, Standstill,
 };
 pub use run::Run;
-pub use simulator::Simulator;
+pub use simulator::{Simulator, numbers};

@@ -9,6 +9,7 @@ mod audit;
 mod barrier;
 mod chance;
 mod contents;
+pub mod days;
 mod disk;
 mod faults;
 mod master;

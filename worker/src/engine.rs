@@ -127,6 +127,12 @@ impl Engine {
         self.machine.next_wakeup()
     }
 
+    /// Returns the longest interval of heartbeats that the held attempts allow, if the master wants
+    /// any of them reported more often than usual.
+    pub fn report_every(&self) -> Option<Span> {
+        self.machine.report_every()
+    }
+
     /// Iterates over the completions that wait for their acknowledgement.
     pub fn ended(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.machine.ended().iter().copied()

@@ -806,7 +806,6 @@ impl Shell {
     fn keep_time(&mut self) {
         let wanted = self
             .engine
-            .machine()
             .report_every()
             .map(|every| Duration::from(every).max(SHORTEST_BEAT));
         if let Some((uplink, beats)) = &mut self.uplink {

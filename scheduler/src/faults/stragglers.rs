@@ -1,7 +1,8 @@
-//! Stragglers: attempts that hold a job up though hosts are idle, on silent hosts, or running for
-//! much longer than any of their kind. Each gets a copy, whatever the length of its job's tasks,
-//! and whatever the job has spent on copies: the slots would idle otherwise. Copies weighed by
-//! their gain live in `handlers::lookahead`.
+//! Stragglers: attempts that hold a job up though hosts are idle, since they run for much longer
+//! than any of their kind. Each gets a copy, whatever the length of its job's tasks, and whatever
+//! the job has spent on copies: the slots would idle otherwise. Copies weighed by their gain live
+//! in `handlers::lookahead`; a task whose attempts are all on silent hosts waits to be started again
+//! (`Job::refresh`).
 
 use common::attempt::Phase;
 use common::{Span, Time};
@@ -51,28 +52,12 @@ impl Going {
 }
 
 impl Starter<'_> {
-    /// Copies attempts that hold the job up to idle hosts.
+    /// Copies attempts that run for much longer than any of their kind to idle hosts.
     pub(crate) fn copy_stuck(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
-        if !job.policy.replication.rescues() || job.rules.quorum.compares() {
+        let copies = job.policy.replication.gain().is_some() && !job.rules.quorum.compares();
+        if !copies || job.waiting() > 0 {
             return;
         }
-
-        for (index, wish) in job.wishes.unheard() {
-            if self.hosts.index.ready.is_empty() {
-                return;
-            }
-            if self.copy_to_idle(job, index, StartReason::Duplicate(wish.of, wish.why), fx) {
-                job.wishes.remove(index);
-            }
-        }
-
-        if job.policy.replication.gain().is_some() && job.waiting() == 0 {
-            self.copy_overdue(job, fx);
-        }
-    }
-
-    /// Copies attempts that run for much longer than any of their kind.
-    fn copy_overdue(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         if job.plan.overdue.is_some_and(|at| self.now < at) {
             return;
         }

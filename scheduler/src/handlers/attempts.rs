@@ -8,7 +8,7 @@ use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
 use crate::state::host::HostAttempt;
-use crate::state::job::{Job, TaskRecord};
+use crate::state::job::{Job, LiveCopy, TaskRecord};
 use crate::state::scheduler::Scheduler;
 
 /// The account to which the end of an attempt is charged.
@@ -366,7 +366,7 @@ impl Scheduler {
         let Some(record) = job.records.at_mut(&index) else {
             return;
         };
-        let primary = record.end(attempt, &why, charge == Charge::Loss);
+        let ended = record.end(attempt, &why, charge == Charge::Loss);
 
         if self.settings.benching
             && matches!(charge, Charge::Failure | Charge::Host)
@@ -387,7 +387,9 @@ impl Scheduler {
         };
         let settled = match record {
             TaskRecord { live, .. } if let Some(first) = live.first() => {
-                if charge != Charge::Failure && job.policy.replication.requeue().applies(primary) {
+                let requeue = job.policy.replication.requeue();
+                let follows = |copy: LiveCopy| !copy.replaced && requeue.applies(copy.primary);
+                if charge != Charge::Failure && ended.is_some_and(follows) {
                     let of = first.attempt.number;
                     job.want_copy(
                         index,

@@ -125,6 +125,7 @@ impl Scheduler {
             return;
         };
         host.beat = host.beat.wrapping_add(1);
+        let back = std::mem::take(&mut host.back);
 
         let mut listed = 0;
         let mut strangers = Vec::new();
@@ -134,6 +135,9 @@ impl Scheduler {
                     listed += usize::from(load.seen != host.beat);
                     load.seen = host.beat;
                     moved(&mut self.jobs, host, held, self.settings.max_copies, fx);
+                    if back && let Some(job) = self.jobs.table.get_mut(&held.attempt.task.job) {
+                        job.on_back(held.attempt);
+                    }
                 }
                 None => strangers.push(held),
             }
@@ -224,6 +228,7 @@ impl Scheduler {
             primary: !duplicate,
             suspended: false,
             hold_up,
+            replaced: false,
         });
 
         job.requeued.remove(index);
@@ -437,6 +442,7 @@ impl Scheduler {
             }
 
             host.liveness = Liveness::Alive;
+            host.back |= revived;
             host.owner = owner;
             self.on_host_turned(id);
         }

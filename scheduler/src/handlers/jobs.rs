@@ -227,6 +227,7 @@ impl Scheduler {
                 primary: !duplicate,
                 suspended: false,
                 hold_up,
+                replaced: false,
             });
 
             if let Some(host) = self.hosts.table.get(&host_id) {

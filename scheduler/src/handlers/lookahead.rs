@@ -160,12 +160,14 @@ impl<'a> Starter<'a> {
             tick_s(mean_s).min(TICK_S)
         };
         let until = self.now + Span::from_secs_f64(tick_s);
-        if job.waiting() == 0 {
-            job.plan.queue_end = None;
-        }
-
-        job.plan.declined = Some((until, arrivals));
         job.plan.review = Some(until);
+        if job.waiting() == 0 {
+            // A task that is lost is placed at once.
+            job.plan.queue_end = None;
+            job.plan.declined = None;
+        } else {
+            job.plan.declined = Some((until, arrivals));
+        }
         true
     }
 
@@ -496,9 +498,11 @@ impl<'a> Starter<'a> {
             )
         };
 
+        // A task that waits is started and not copied.
         let live = job
             .records
             .iter()
+            .filter(|(task, _)| !job.requeued.contains(*task))
             .flat_map(|(task, record)| record.live.iter().map(move |copy| (task, copy)));
         let mut laws: Vec<(u32, CompletionLaw)> = Vec::with_capacity(2 * job.records.len());
         laws.extend(live.filter_map(|(task, copy)| Some((task, law(copy)?))));

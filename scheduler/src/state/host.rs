@@ -51,6 +51,8 @@ pub(crate) struct Host {
     pub(crate) heard: Option<Time>,
     /// The start of its silence; pauses of the master move it on.
     pub(crate) silent_since: Time,
+    /// Whether it was silent and has not said since what it holds.
+    pub(crate) back: bool,
     /// The time at which its connection was lost; `None` while connected, or if it never was.
     pub(crate) parted: Option<Time>,
     /// Whether many other hosts were lost at that time.
@@ -210,6 +212,7 @@ impl Host {
             liveness: Liveness::Alive,
             heard: None,
             silent_since: now,
+            back: false,
             parted: None,
             together: false,
             check: None,

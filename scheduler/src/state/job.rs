@@ -151,6 +151,16 @@ pub(crate) struct LiveCopy {
     pub(crate) suspended: bool,
     /// The reason that keeps it from going on.
     pub(crate) hold_up: Option<CopyReason>,
+    /// Whether its task was started again because its host is silent: another attempt has its
+    /// place, and is a duplicate only if this one is heard of again.
+    pub(crate) replaced: bool,
+}
+
+impl LiveCopy {
+    /// Whether its host is so silent that it is taken to be gone.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.hold_up == Some(CopyReason::Suspect)
+    }
 }
 
 /// An ended attempt of a task that is not settled.
@@ -211,12 +221,16 @@ impl TaskRecord {
         self.ended = ended.split_off(ended.len().saturating_sub(REMEMBERED));
     }
 
-    /// Ends a live attempt and remembers it. Returns whether it was the primary one.
-    pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) -> bool {
-        let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else {
-            return false;
-        };
-        let LiveCopy { host, primary, .. } = self.live.remove(at);
+    /// Ends a live attempt and remembers it. Returns it.
+    pub(crate) fn end(
+        &mut self,
+        attempt: AttemptId,
+        why: &EndReason,
+        charged: bool,
+    ) -> Option<LiveCopy> {
+        let at = self.live.iter().position(|copy| copy.attempt == attempt)?;
+        let copy = self.live.remove(at);
+        let host = copy.host;
         let delivered = matches!(why, EndReason::Delivered(_));
         let returned = why.gives_back();
 
@@ -232,11 +246,20 @@ impl TaskRecord {
             returned,
         });
 
-        primary
+        Some(copy)
     }
 
-    /// Returns the reason for the next attempt, while no attempt is live.
+    /// Whether its attempts are all on silent hosts: it waits to be started again.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.live.is_empty() && self.live.iter().all(LiveCopy::is_silent)
+    }
+
+    /// Returns the reason for the next attempt, while no attempt is live, or all are on silent
+    /// hosts.
     pub(crate) fn start_reason(&self) -> StartReason {
+        if let Some(copy) = self.live.first() {
+            return StartReason::Duplicate(copy.attempt.number, CopyReason::Suspect);
+        }
         let results = self
             .question
             .as_ref()
@@ -456,6 +479,9 @@ impl Job {
 
     /// Returns the task's state, disclosed or not.
     fn plain_state(&self, index: u32) -> Option<TaskState> {
+        if self.requeued.contains(index) {
+            return Some(TaskState::Waiting);
+        }
         if let Some(record) = self.records.get(&index) {
             return Some(record.state());
         }
@@ -546,7 +572,11 @@ impl Job {
         let record = self.records.at_mut(&index)?;
         record.attempts += 1;
         self.attempts += 1;
-        self.duplicates += u64::from(!record.live.is_empty());
+        if record.is_silent() {
+            record.live.iter_mut().for_each(|copy| copy.replaced = true);
+        } else {
+            self.duplicates += u64::from(!record.live.is_empty());
+        }
 
         let attempt = AttemptId {
             task: TaskId::new(self.rank.job, index),
@@ -559,6 +589,7 @@ impl Job {
             primary,
             suspended: false,
             hold_up: None,
+            replaced: false,
         });
 
         record.made_room_for = None;
@@ -569,12 +600,34 @@ impl Job {
         Some(attempt)
     }
 
+    /// Notes that the host of a live attempt is back and has it: what was started in its place is a
+    /// duplicate.
+    pub(crate) fn on_back(&mut self, attempt: AttemptId) {
+        let record = self.records.at_mut(&attempt.task.index);
+        let mut live = record.into_iter().flat_map(|record| &mut record.live);
+        if let Some(copy) = live.find(|copy| copy.attempt == attempt) {
+            self.duplicates += u64::from(std::mem::take(&mut copy.replaced));
+        }
+    }
+
     /// Updates everything that depends on a task's live attempts after they changed.
     pub(crate) fn refresh(&mut self, index: u32, max_copies: u32) {
         let Some(record) = self.records.at_mut(&index) else {
             return;
         };
-        let suspended = !record.live.is_empty() && record.live.iter().all(|copy| copy.suspended);
+        let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
+        let together = self.gang.is_some() || self.rules.quorum.compares();
+        if !together && !record.live.is_empty() {
+            if record.is_silent() && !full {
+                self.requeued.insert(index);
+            } else {
+                self.requeued.remove(index);
+            }
+        }
+
+        let waits = self.requeued.contains(index);
+        let still = |copy: &LiveCopy| copy.suspended;
+        let suspended = !waits && !record.live.is_empty() && record.live.iter().all(still);
         if suspended != record.suspended {
             record.suspended = suspended;
             if suspended {
@@ -592,7 +645,7 @@ impl Job {
         let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else {
             return;
         };
-        let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
+        let full = full || waits;
         let hold_ups = record.live.iter().map(|copy| copy.hold_up);
 
         match (
@@ -604,21 +657,13 @@ impl Job {
                     of: copy.attempt.number,
                     why,
                 };
-                let class = if why == CopyReason::Suspect {
-                    CopyPurpose::Unheard
-                } else {
-                    CopyPurpose::Duplicate
+                let urgency = Urgency {
+                    class: CopyPurpose::Duplicate,
+                    speed: Speed::REFERENCE,
                 };
 
                 self.wishes.remove(index);
-                self.wishes.add(
-                    index,
-                    Urgency {
-                        class,
-                        speed: Speed::REFERENCE,
-                    },
-                    wish,
-                );
+                self.wishes.add(index, urgency, wish);
             }
             _ if full || self.policy.replication.rescues() => self.wishes.remove(index),
             _ => {}
@@ -628,9 +673,7 @@ impl Job {
     /// Removes a task that is about to be settled from every list of unsettled ones.
     pub(crate) fn close(&mut self, index: u32) -> Option<TaskRecord> {
         let record = self.records.remove(&index)?;
-        if record.live.is_empty() {
-            self.requeued.remove(index);
-        }
+        self.requeued.remove(index);
         self.suspended -= u64::from(record.suspended);
         self.wishes.remove(index);
         self.stir();
@@ -823,7 +866,8 @@ impl Job {
         let Some(record) = self.records.get(&index) else {
             return;
         };
-        if (record.live.len() as u64) < u64::from(max_copies) && !record.live.is_empty() {
+        let waits = record.live.is_empty() || self.requeued.contains(index);
+        if (record.live.len() as u64) < u64::from(max_copies) && !waits {
             let speed = record.primary_speed.unwrap_or(Speed::REFERENCE);
             self.wishes
                 .add(index, Urgency { class, speed }, Wish { of, why });

@@ -63,15 +63,6 @@ impl Wishes {
         Some((*task, *wish))
     }
 
-    /// Returns the wishes for copies of attempts on silent hosts (`CopyPurpose::Unheard`).
-    pub(crate) fn unheard(&self) -> Vec<(u32, Wish)> {
-        let from = self.ranked.range((Urgency::LEAST_UNHEARD, 0)..);
-        let unheard = from.take_while(|(urgency, _)| urgency.class == CopyPurpose::Unheard);
-        unheard
-            .filter_map(|(_, task)| Some((*task, self.of(*task)?)))
-            .collect()
-    }
-
     /// Returns the wish of this task.
     pub(crate) fn of(&self, task: u32) -> Option<Wish> {
         self.by_task.get(&task).map(|(_, wish)| *wish)

@@ -217,7 +217,7 @@ impl Scheduler {
             .suspect_at(host, &self.settings)
             .since(self.now);
 
-        let copies = job.policy.replication.rescues() && !job.rules.quorum.compares();
+        let copies = job.gang.is_none() && !job.rules.quorum.compares();
         Some(Doubt {
             gone: self.foresight.gone(silence),
             copied_in: copies.then_some(copied_in),

@@ -107,6 +107,7 @@ impl Scheduler {
                 .iter()
                 .filter(|(_, record)| record.state() == state)
                 .map(|(index, _)| index)
+                .filter(|index| !job.requeued.contains(*index))
         };
         Some(match state {
             TaskState::Disclosed => job.split(&waiting(job)).1,

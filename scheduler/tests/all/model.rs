@@ -9,6 +9,9 @@
 //! *charges* (retries and losses as the rules say), *sums* (counts add up), *no idling* (no slot is
 //! free while a task waits).
 
+#[path = "model/restart.rs"]
+mod restart;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
@@ -16,7 +19,7 @@ use common::host::{Offers, OwnerState, Status};
 use common::job::Rules;
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
-use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
+use scheduler::effect::{CopyReason, EndReason, Settled, StartReason, Verdict};
 use scheduler::event::{Bag, RestoredProgress, Terms, Tried};
 use scheduler::policy::Ordering;
 use scheduler::{Effect, Event, Scheduler, Settings};
@@ -95,6 +98,8 @@ enum Health {
 pub(crate) struct ModelAttempt {
     pub(crate) host: HostId,
     pub(crate) live: bool,
+    /// Started again elsewhere while its host was silent.
+    replaced: bool,
     phase: Phase,
     /// Whether it takes no slot.
     frozen: bool,
@@ -482,6 +487,11 @@ impl Model {
             };
             if attempt.live && Some(attempt.host) == speaker(event) {
                 attempt.phase = held.phase;
+                let lists = !matches!(event, Event::AttemptsMoved { .. });
+                if lists && std::mem::take(&mut attempt.replaced) {
+                    let job = self.jobs.get_mut(&held.attempt.task.job);
+                    job.expect("the job is there").duplicates += 1;
+                }
                 attempt.frozen |=
                     held.phase == Phase::Held && matches!(event, Event::HostJoined { .. });
             }
@@ -829,6 +839,7 @@ impl Model {
     ) {
         let TaskId { job, index } = attempt.task;
         let live = self.live_of(attempt.task);
+        let silent = self.all_silent(&live);
         let held = self.in_slots(host);
         let offers = self.offers.get(&host).copied().unwrap_or_default();
         let job = self.jobs.get_mut(&job).expect("the job is there");
@@ -877,7 +888,18 @@ impl Model {
                     live.len() < self.settings.max_copies as usize,
                     "{attempt} is one copy too many"
                 );
-                job.duplicates += 1;
+                assert_eq!(
+                    silent,
+                    matches!(why, StartReason::Duplicate(_, CopyReason::Suspect)),
+                    "{attempt} beside {live:?}: {why:?}"
+                );
+                if silent {
+                    for live in &live {
+                        self.attempts.get_mut(live).expect("live").replaced = true;
+                    }
+                } else {
+                    job.duplicates += 1;
+                }
             }
         }
 
@@ -895,6 +917,7 @@ impl Model {
         let given = ModelAttempt {
             host,
             live: true,
+            replaced: false,
             phase: Phase::Queued,
             frozen: false,
             delivered: false,
@@ -913,6 +936,7 @@ impl Model {
 
         let known = self.attempts.get_mut(&attempt).expect("live");
         known.live = false;
+        known.replaced = false;
         known.returned = matches!(why, EndReason::Returned | EndReason::Preempted { .. });
 
         let job = self
@@ -1180,6 +1204,17 @@ impl Model {
         }
     }
 
+    /// Whether these live attempts of a task are all on silent hosts.
+    fn all_silent(&self, live: &[AttemptId]) -> bool {
+        let silent = |attempt| self.hosts[&self.attempts[attempt].host].health == Health::Suspect;
+        !live.is_empty() && live.iter().all(silent)
+    }
+
+    /// Whether a task with these live attempts waits to be started again.
+    fn waits_again(&self, live: &[AttemptId]) -> bool {
+        self.all_silent(live) && live.len() < self.settings.max_copies as usize
+    }
+
     fn any_stuck(&self, id: JobId, job: &ModelJob) -> bool {
         job.all.iter().any(|index| {
             let live = self.live_of(TaskId::new(id, *index));
@@ -1210,13 +1245,13 @@ impl Model {
             () if job.finished.contains(&index) => TaskState::Finished,
             () if job.failed.contains(&index) => TaskState::Failed,
             () if job.cancelled.contains(&index) => TaskState::Cancelled,
-            () if live.is_empty() => {
+            () if live.is_empty() || self.waits_again(&live) => {
                 assert!(
-                    of(&job.failures) <= job.rules.retries,
+                    !live.is_empty() || of(&job.failures) <= job.rules.retries,
                     "charges: {id}.{index} should have failed"
                 );
                 assert!(
-                    of(&job.losses) <= job.rules.max_losses,
+                    !live.is_empty() || of(&job.losses) <= job.rules.max_losses,
                     "charges: {id}.{index} was lost too often"
                 );
                 if job.unrequested.contains(&index) {
@@ -1232,76 +1267,6 @@ impl Model {
                 TaskState::Suspended
             }
             () => TaskState::Running,
-        }
-    }
-
-    /// What the store would give back to a master that starts again.
-    pub(crate) fn restored(&self) -> Vec<Event> {
-        let set = |tasks: &BTreeSet<u32>| tasks.iter().copied().collect::<IdSet>();
-        let restore = |(id, job): (&JobId, &ModelJob)| {
-            let tried = |(index, highest): (&u32, &u32)| {
-                let live = |attempt: AttemptId| {
-                    let known = &self.attempts[&attempt];
-                    (attempt, known.host, known.phase.executing())
-                };
-                Tried {
-                    task: *index,
-                    attempts: *highest,
-                    failures: job.failures.get(index).copied().unwrap_or(0),
-                    losses: job.losses.get(index).copied().unwrap_or(0),
-                    live: self
-                        .live_of(TaskId::new(*id, *index))
-                        .into_iter()
-                        .map(live)
-                        .collect(),
-                    // The model takes none of them back.
-                    lost: Vec::new(),
-                    ended: Vec::new(),
-                    outlived: Vec::new(),
-                }
-            };
-
-            let progress = RestoredProgress {
-                finished: set(&job.finished),
-                failed: set(&job.failed),
-                cancelled: set(&job.cancelled),
-                tried: job.highest.iter().map(tried).collect(),
-                attempts: job.started,
-                duplicates: job.duplicates,
-                requested: set(&job.all.difference(&job.unrequested).copied().collect()),
-                ..RestoredProgress::default()
-            };
-
-            Event::JobRestored {
-                job: *id,
-                bag: Box::new(Bag {
-                    tasks: set(&job.all),
-                    rules: job.rules.clone(),
-                    terms: job.terms.clone(),
-                    disclosed: job.disclosed,
-                    ranks: None,
-                }),
-                progress: Box::new(progress),
-            }
-        };
-        self.jobs.iter().map(restore).collect()
-    }
-
-    /// The master has restarted: what was not in its store is forgotten.
-    pub(crate) fn restart(&mut self, incarnation: Incarnation) {
-        self.incarnation = incarnation;
-        self.now = Time(0);
-        self.hosts.clear();
-        self.to_restore = std::mem::take(&mut self.jobs);
-
-        for attempt in self.attempts.values_mut() {
-            attempt.phase = if attempt.phase.executing() {
-                Phase::Running
-            } else {
-                Phase::Queued
-            };
-            attempt.bygone = !attempt.live;
-            attempt.frozen = false;
         }
     }
 }

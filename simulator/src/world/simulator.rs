@@ -143,11 +143,7 @@ impl Simulator {
             host.reset(course, start);
         }
 
-        self.numbers.clear();
-        self.numbers.extend(1..=world.courses.len() as u32);
-        if let Some(seed) = run.shuffle {
-            shuffle(&mut self.numbers, seed);
-        }
+        self.numbers = numbers(world.courses.len(), run.shuffle);
 
         self.places.resize(world.courses.len() + 1, 0);
         for (place, number) in (0..).zip(&self.numbers) {
@@ -177,13 +173,18 @@ impl Simulator {
     }
 }
 
-/// Puts the numbers into a random order; the stream of `seed` is used for nothing else.
-fn shuffle(numbers: &mut [u32], seed: u64) {
+/// Returns the number of each host, in the trace's order: from 1 on, or shuffled with `seed`
+/// ([`Run::shuffle`]), whose stream is used for nothing else.
+pub fn numbers(hosts: usize, seed: Option<u64>) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (1..=hosts as u32).collect();
+    let Some(seed) = seed else { return numbers };
+
     let mut stream = ChaCha8Rng::seed_from_u64(seed ^ 0x686f_7374_6f72_6465);
     for last in (1..numbers.len()).rev() {
         let other = (u128::from(stream.next_u64()) * (last as u128 + 1)) >> 64;
         numbers.swap(last, other as usize);
     }
+    numbers
 }
 
 /// The state of a run in progress.

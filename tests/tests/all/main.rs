@@ -4,6 +4,7 @@
 mod attack;
 mod chaos;
 mod corpora;
+mod days;
 mod e2e;
 mod hostile;
 mod house;

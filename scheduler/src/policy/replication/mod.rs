@@ -192,21 +192,11 @@ pub(crate) struct Urgency {
     pub(crate) speed: Speed,
 }
 
-impl Urgency {
-    /// The first one of class [`CopyPurpose::Unheard`]: all of that class are equally urgent.
-    pub(crate) const LEAST_UNHEARD: Self = Self {
-        class: CopyPurpose::Unheard,
-        speed: Speed::REFERENCE,
-    };
-}
-
 /// The purpose of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CopyPurpose {
     /// It replaces a lost primary; goes before waiting tasks.
     Primary,
-    /// It is added to attempts on silent hosts; goes after all waiting tasks.
-    Unheard,
     /// It is added to running attempts; goes after all waiting tasks.
     Duplicate,
 }

@@ -1,5 +1,5 @@
-//! Copies of tasks none of whose live attempts can go on now, since their hosts are suspended or
-//! miss heartbeats.
+//! Copies of tasks none of whose live attempts can go on now, since their hosts are suspended or,
+//! some of them, miss heartbeats. A task whose hosts are all silent waits instead (`Job::refresh`).
 //!
 //! Whenever an attempt is suspended, goes on or falls silent, `Job::mark` in `handlers::hosts` asks
 //! [`propose`] and puts the task among the job's wishes; the starter grants those after all waiting
