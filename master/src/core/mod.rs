@@ -265,6 +265,7 @@ impl Core {
             prefetch_window: config.prefetch.span(),
             policing: config.policing,
             benching: config.benching,
+            measures_starts: true,
             sharing: Some(config.sharing.rules()),
             audit_seed: u64::from_le_bytes(store.meta("audit seed", rand::random)?),
             ..Settings::default()

@@ -1,8 +1,9 @@
 //! The ends of attempts, and their consequences for the tasks. Starts live in `dispatch`.
 
-use common::attempt::Outcome;
+use common::attempt::{Outcome, Phase};
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId};
 
+use crate::handlers::hosts::note_start;
 use crate::policy::replication::CopyPurpose;
 use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
@@ -46,6 +47,13 @@ impl Scheduler {
         };
         if !matches!(outcome, Outcome::Stopped | Outcome::ResultLost(_)) {
             self.learn(attempt, outcome, ran, speed);
+        }
+        // It was over before its host reported that it runs.
+        if success
+            && load.phase == Phase::Queued
+            && let Some(host) = self.hosts.table.get(&host)
+        {
+            note_start(&mut self.jobs, host, load.assigned, ran);
         }
 
         let job = self.jobs.table.get(&attempt.task.job);

@@ -521,6 +521,11 @@ fn moved(
     }
 
     if held.phase.executing() && !before.executing() {
+        let alone = before != Phase::Ready && load.suspended == Span::ZERO;
+        if held.phase == Phase::Running && alone {
+            let assigned = load.assigned;
+            note_start(jobs, host, assigned, held.ran);
+        }
         fx.push(Effect::Executing {
             attempt: held.attempt,
         });
@@ -534,6 +539,16 @@ fn moved(
             host.hold_up(held.phase),
             max_copies,
         );
+    }
+}
+
+/// Notes what it cost to start an attempt of which was heard that it has run for `ran`, unless it
+/// first waited at its host for others.
+pub(crate) fn note_start(jobs: &mut Jobs, host: &Host, assigned: Time, ran: Span) {
+    let cost = host.heard.map(|heard| heard.since(assigned + ran));
+    let waited = host.in_slots() > host.slots as usize;
+    if let Some(cost) = cost.filter(|cost| *cost > Span::ZERO && !waited) {
+        jobs.starts.note(cost);
     }
 }
 

@@ -21,6 +21,7 @@ use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
 use crate::prediction::pace::Pace;
 use crate::prediction::reservation::ObservedRun;
+use crate::prediction::start_cost::StartCosts;
 use crate::protocol::effect::{CopyReason, EndReason, StartReason};
 use crate::protocol::event::Tried;
 use crate::state::blame::Blame;
@@ -928,6 +929,8 @@ pub(crate) struct Jobs {
     /// Attempts that backfill reserved slots, with their hosts; they are preempted when the slot is
     /// needed.
     pub(crate) fillers: BTreeMap<AttemptId, HostId>,
+    /// The measured start costs of attempts.
+    pub(crate) starts: StartCosts,
     /// The slack of jobs with a promise, where users share; `None` where it is to be computed.
     pub(crate) slack: Option<Slack>,
 }

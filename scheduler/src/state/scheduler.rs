@@ -82,6 +82,11 @@ impl Scheduler {
     /// Does what follows from the events: starts attempts, predicts `job`, and announces the hosts
     /// whose state changed.
     fn follow(&mut self, delivered: Option<HostId>, job: Option<JobId>, effects: &mut Vec<Effect>) {
+        if let Some(measured) = self.jobs.starts.median()
+            && self.settings.measures_starts
+        {
+            self.settings.start_cost = measured;
+        }
         self.dispatch(delivered, effects);
         if let Some(job) = job {
             self.note_prediction(job);

@@ -29,6 +29,9 @@ pub struct Settings {
     /// The time that starting a task takes beside its work, on any host, as predictions take it
     /// (default 0; Kondo et al. 2004, section 3.1, have 40 s).
     pub start_cost: Span,
+    /// Whether the start cost is measured, so that `start_cost` is only what is taken before the
+    /// first attempt (default no: simulated hosts have theirs); the master says yes.
+    pub measures_starts: bool,
     /// The interval of hosts' reports, as predictions take it (default 60 s).
     pub heartbeat: Span,
     /// Whether a slot whose attempt was stopped becomes free only once its host reports without it
@@ -67,6 +70,7 @@ impl Default for Settings {
             max_prefetch: 1_024,
             max_copies: 6,
             start_cost: Span::ZERO,
+            measures_starts: false,
             heartbeat: Span::from_secs(60),
             stops_when_reported: false,
             audit_seed: 0,

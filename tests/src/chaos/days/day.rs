@@ -12,9 +12,9 @@ use ::worker::engine::{Action, AttemptEnding, EngineInput, EngineOutput, Machine
 use common::job::{CommandSpec, Rules, Work};
 use common::token::Role;
 use common::wire::enrol::WantedRole;
-use common::wire::worker::{BUSY_EVERY, Delivery, ToMaster, ToWorker};
+use common::wire::worker::{Assignment, BUSY_EVERY, Delivery, ToMaster, ToWorker};
 use common::{
-    AttemptId, Completion, HostId, IdSet, JobSpec, Outcome, RequestId, Span, SubmitOptions,
+    AttemptId, Completion, HostId, IdSet, JobId, JobSpec, Outcome, RequestId, Span, SubmitOptions,
     TaskSet, Time,
 };
 use uuid::Uuid;
@@ -29,6 +29,12 @@ const LATENCY: Span = Span::from_millis(1);
 /// The silence after which the master ends the session of a host that promised to send every
 /// [`BUSY_EVERY`].
 const SILENCE: Span = Span::from_secs(8);
+/// The time before the job at which the hosts connect.
+const BEFORE: Span = Span::from_secs(60);
+/// The job that they do a task of before.
+const FIRST: JobId = JobId(1);
+/// The work of that task, in seconds on a host of speed 1.
+const FIRST_WORK_S: f64 = 1.0;
 /// The wall clock at the trace's start, in microseconds.
 const TODAY: u64 = 1_780_000_000_000_000;
 /// The name of the master's disk.
@@ -69,6 +75,8 @@ pub(super) struct Day<'a> {
     heartbeat: Span,
     hosts: Vec<Host>,
     sessions: u64,
+    /// The latest job, and its tasks that are done.
+    job: Option<JobId>,
     done: BTreeSet<u32>,
     outcome: LiveOutcome,
 }
@@ -82,7 +90,8 @@ fn failed(error: impl std::fmt::Display) -> String {
 }
 
 impl<'a> Day<'a> {
-    /// Starts a master, enrols the hosts, connects those that are on, and submits the job.
+    /// Starts a master, enrols the hosts, connects those that are on, gives them a first task, and
+    /// submits the job at its time.
     pub(super) fn begin(run: &'a LiveRun<'a>) -> Result<Self, String> {
         vfs::install();
         vfs::forget_memory(DISK);
@@ -90,10 +99,11 @@ impl<'a> Day<'a> {
         disk::insert(DISK);
 
         let start = Time(Span::from_secs_f64(run.start_s).0);
+        let first = Time(start.0.saturating_sub(BEFORE.0));
         let config = Config::default();
         let master = Engine::open(
             Path::new("/chaos/master"),
-            clock(start),
+            clock(first),
             &config,
             Arc::new(Shelves::default()),
             &disk::Logs,
@@ -103,8 +113,8 @@ impl<'a> Day<'a> {
 
         let mut day = Self {
             run,
-            now: start,
-            start,
+            now: first,
+            start: first + Span::from_millis(10),
             plans: BTreeMap::new(),
             planned: 0,
             master,
@@ -112,12 +122,18 @@ impl<'a> Day<'a> {
             heartbeat: config.heartbeat.span(),
             hosts: Vec::new(),
             sessions: 0,
+            job: None,
             done: BTreeSet::new(),
             outcome: LiveOutcome::default(),
         };
         day.enrol()?;
         day.connect()?;
-        day.submit()?;
+        day.reach_start()?;
+        // So that the grid knows what starting costs.
+        day.submit(1, FIRST_WORK_S)?;
+        day.start = start;
+        day.reach_start()?;
+        day.submit(run.tasks, run.work_s)?;
         Ok(day)
     }
 
@@ -185,7 +201,7 @@ impl<'a> Day<'a> {
         order.sort_by_key(|place| self.hosts[*place].host);
         for place in order {
             let host = &mut self.hosts[place];
-            host.next = host.turns.partition_point(|turn| turn.at <= self.start);
+            host.next = host.turns.partition_point(|turn| turn.at <= self.now);
             if let Some(next) = host.turns.get(host.next) {
                 let at = next.at;
                 self.plan(at, Plan::Turn(place));
@@ -197,34 +213,29 @@ impl<'a> Day<'a> {
             }
         }
 
-        // All of them are there when the job comes.
-        while let Some(((at, _), _)) = self.plans.first_key_value()
-            && *at <= self.start + Span::from_millis(10)
-        {
-            self.go_on()?;
-        }
         Ok(())
     }
 
-    fn submit(&mut self) -> Result<(), String> {
+    /// Submits a job of this many tasks with the run's policy: from now on it is the one that counts.
+    fn submit(&mut self, tasks: u32, work_s: f64) -> Result<(), String> {
         let argv = ["work", "%{TASK_ID}"].map(str::parse);
         let argv: Result<Vec<_>, _> = argv.into_iter().collect();
         let spec = JobSpec {
             name: "bag".to_owned(),
             tasks: TaskSet {
-                ids: IdSet::from_range(1, self.run.tasks),
+                ids: IdSet::from_range(1, tasks),
                 items: Vec::new(),
             },
             work: Work::Command(CommandSpec::new(argv.map_err(failed)?)),
             rules: Rules {
                 policy: self.run.policy.to_owned(),
-                estimate: Some(Span::from_secs_f64(self.run.work_s)),
+                estimate: Some(Span::from_secs_f64(work_s)),
                 max_losses: 1_000,
                 ..Rules::default()
             },
         };
         let submitting = Submitting {
-            request: RequestId(Uuid::from_u128(1)),
+            request: RequestId(Uuid::from_u128(u128::from(tasks))),
             user: "somebody".to_owned(),
             spec,
             asked: SubmitOptions::default(),
@@ -232,21 +243,32 @@ impl<'a> Day<'a> {
             dry_run: false,
         };
 
-        self.start = self.now;
         self.master.look_at_clock(clock(self.now)).map_err(failed)?;
-        match self.ask(JobAsk::Submit(Box::new(submitting)))? {
-            CoreReply::Submitted(taken) => {
-                taken.map_err(|refusal| format!("the job was refused: {refusal}"))?;
-            }
-            _ => return Err("the submission was not answered".to_owned()),
-        }
+        let CoreReply::Submitted(taken) = self.ask(JobAsk::Submit(Box::new(submitting)))? else {
+            return Err("the submission was not answered".to_owned());
+        };
+        let taken = taken.map_err(|refusal| format!("the job was refused: {refusal}"))?;
+        self.job = taken.job;
+        self.done.clear();
+        self.outcome = LiveOutcome::default();
         self.master_speaks()
+    }
+
+    /// Does what is planned up to the start.
+    fn reach_start(&mut self) -> Result<(), String> {
+        while let Some(((at, _), _)) = self.plans.first_key_value()
+            && *at <= self.start
+        {
+            self.go_on()?;
+        }
+        self.now = self.start;
+        Ok(())
     }
 
     /// Lives until the job is settled, or the trace ends.
     pub(super) fn live(mut self) -> Result<LiveOutcome, String> {
         let end = Time(Span::from_secs_f64(self.run.trace.end_s()).0);
-        while self.master.open_jobs() > 0 {
+        while self.done.len() < self.run.tasks as usize {
             let due = self.plans.first_key_value();
             if due.is_none_or(|((at, _), _)| *at > end) {
                 return Ok(self.outcome);
@@ -395,8 +417,9 @@ impl<'a> Day<'a> {
         if let ToMaster::Delivered(deliveries) = &message {
             let done = deliveries.iter().map(|delivery| &delivery.completion);
             let done = done.filter(|completion| completion.outcome.success());
-            self.done
-                .extend(done.map(|completion| completion.attempt.task.index));
+            let tasks = done.map(|completion| completion.attempt.task);
+            let own = tasks.filter(|task| Some(task.job) == self.job);
+            self.done.extend(own.map(|task| task.index));
         }
 
         self.master.look_at_clock(clock(self.now)).map_err(failed)?;
@@ -427,7 +450,7 @@ impl<'a> Day<'a> {
         };
 
         let views = JobAsk::Views {
-            jobs: IdSet::from_range(1, 1),
+            jobs: self.job.iter().map(|job| job.0).collect(),
             states: Vec::new(),
             forecasts: 1,
         };
@@ -450,7 +473,8 @@ impl<'a> Day<'a> {
                 && let Some(place) = self.hosts.iter().position(holder)
             {
                 if let ToWorker::Assign(work) = &*message {
-                    self.outcome.attempts += work.len() as u32;
+                    let own = |work: &&Assignment| Some(work.attempt.task.job) == self.job;
+                    self.outcome.attempts += work.iter().filter(own).count() as u32;
                 }
                 self.later(LATENCY, Plan::ToWorker(place, session, message));
             }
@@ -583,7 +607,10 @@ impl<'a> Day<'a> {
 
     fn act(&mut self, place: usize, action: &Action) {
         let now = self.now;
-        let work_s = self.run.work_s;
+        let work_of = |id: AttemptId| match id.task.job {
+            FIRST => FIRST_WORK_S,
+            _ => self.run.work_s,
+        };
         let host = &mut self.hosts[place];
         let run = host.run;
         let speed = host.facts.speed.factor();
@@ -593,7 +620,7 @@ impl<'a> Day<'a> {
         match *action {
             Action::Stage(id, _) => {
                 let task = Task {
-                    left_s: work_s / speed,
+                    left_s: work_of(id) / speed,
                     since: None,
                     plan: 0,
                 };
