@@ -40,7 +40,11 @@ mod tests {
     fn the_median_is_of_the_latest_attempts_and_bears_a_few_long_transfers() {
         let mut costs = StartCosts::default();
         assert_eq!(costs.median(), None);
-        for cost in [Span::from_secs(900), Span::from_millis(20), Span::from_millis(30)] {
+        for cost in [
+            Span::from_secs(900),
+            Span::from_millis(20),
+            Span::from_millis(30),
+        ] {
             costs.note(cost);
         }
         assert_eq!(costs.median(), Some(Span::from_millis(30)));

@@ -254,10 +254,10 @@ impl Scheduler {
         let work = job.takes(work_s);
         let begun = job
             .records
-            .values()
-            .filter(|record| !record.live.is_empty());
+            .iter()
+            .filter(|(index, record)| !record.live.is_empty() && !job.requeued.contains(*index));
         let ends_s: Vec<f64> = begun
-            .map(|record| self.task_end_s(record, work, now))
+            .map(|(_, record)| self.task_end_s(record, work, now))
             .collect();
 
         // These cannot be predicted where they are: they count as waiting.
