@@ -20,7 +20,7 @@ use crate::policy::catalogue::policy;
 use crate::prediction::estimates::EstimateSource;
 use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
-use crate::prediction::predict::duration;
+use crate::prediction::predict::{Prediction, duration};
 use crate::prediction::reservation::Sequence;
 use crate::protocol::effect::{Offer, Refused};
 use crate::protocol::event::{Bag, Tested};
@@ -38,9 +38,8 @@ const UNKNOWN_S: f64 = 60.0;
 const GRAIN: f64 = 1.02;
 /// An attempt that is overdue by at most this is about to end, with its report on the way.
 const ROUNDING: Span = Span::from_millis(1);
-/// Logarithms of (time that was left / time predicted to be left) that count as observed
-/// beforehand.
-const PRIOR_ERRORS: [f64; 8] = [-0.2, -0.1, -0.05, 0.0, 0.05, 0.15, 0.3, 0.7];
+/// Outcomes of predictions that count as observed beforehand, as scores (`Prediction::score`).
+const PRIOR_SCORES: [f64; 8] = [-0.56, -0.28, -0.14, 0.0, 0.07, 0.22, 0.43, 1.01];
 
 /// The place and time at which a task of a bag is to run, if nothing interferes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,16 +218,14 @@ impl Scheduler {
     /// Returns the probability that a job predicted to end by `finish` meets its deadline, by how
     /// earlier promises were kept.
     fn probability(&self, policy: &str, finish: Time, deadline: Time, now: Time) -> f64 {
-        let predicted_s = finish.since(now).secs().max(1.0);
-        let most_s = deadline.since(now).secs().max(1.0);
-        let most = (most_s / predicted_s).ln();
+        let most = Prediction::roughly(now, finish).score(now, deadline);
         let seen = self.foresight.experience.errors.of(policy, JobStage::Early);
         let errors = seen
             .iter()
             .map(|error| f64::from(*error))
-            .chain(PRIOR_ERRORS);
+            .chain(PRIOR_SCORES);
         let kept = errors.filter(|error| *error <= most + 1e-6).count();
-        kept as f64 / (seen.len() + PRIOR_ERRORS.len()) as f64
+        kept as f64 / (seen.len() + PRIOR_SCORES.len()) as f64
     }
 
     /// Predicts the completion of the last task of a job with a promise: its running attempts, and

@@ -1,6 +1,6 @@
 //! The start of a waiting job, and the wait for a number of free hosts, both from the ages of
 //! running attempts and of owners' stays. The predictors live in `prediction::malleable`, the
-//! completion of jobs in `views::status`.
+//! completion of jobs in `finish`.
 
 use std::cell::{LazyCell, OnceCell};
 use std::collections::BTreeMap;
@@ -8,10 +8,13 @@ use std::collections::BTreeMap;
 use common::job::Needs;
 use common::{JobId, Span, Time};
 
+use crate::forecast::finish::ComingSlot;
 use crate::policy::ordering::Rank;
+use crate::prediction::completion_law::AttemptHost;
 use crate::prediction::malleable::{HostHolder, LearnedLives, Lifetime, MachineState, Paced, Wait};
-use crate::prediction::predict::PredictedSlot;
+use crate::prediction::predict::UNKNOWN;
 use crate::prediction::survival::{Curve, TabulatedSurvival};
+use crate::state::foresight::Foresight;
 use crate::state::host::{Host, HostAttempt, Liveness, Presence};
 use crate::state::queue::Ahead;
 use crate::state::scheduler::Scheduler;
@@ -219,7 +222,7 @@ impl Scheduler {
         if ids.is_empty() {
             return Vec::new();
         }
-        let (low, high) = crate::prediction::predict::spread(&[]);
+        let (low, high) = UNKNOWN;
         let spread = |at: Time| [low, 1.0, high].map(|factor| factor * at.since(now).secs());
         let first = self.promised_first(&ids.into_iter().collect(), now);
         first.into_iter().map(|(id, at)| (id, spread(at))).collect()
@@ -333,7 +336,7 @@ impl Scheduler {
         }
 
         let left_s = way.left_s(mean_s * tasks as f64);
-        let (low, high) = crate::prediction::predict::spread(&[]);
+        let (low, high) = UNKNOWN;
         left_s.is_finite().then_some([
             left_s * low * least_s / work_s,
             left_s,
@@ -385,11 +388,11 @@ impl Scheduler {
     }
 
     /// Returns the slots that will take such tasks once the owners leave who are present now.
-    pub(crate) fn servers_to_come(&self, work_s: f64, now: Time) -> Vec<PredictedSlot> {
+    pub(super) fn slots_to_come(&self, work_s: f64, now: Time) -> Vec<ComingSlot> {
         let curves = self.foresight.curves();
         let stay = OwnerStay(&curves.resumption);
         let mut stays_s = BTreeMap::new();
-        let mut servers = Vec::new();
+        let mut slots = Vec::new();
 
         for host in self.kept_by_owners() {
             let age_s = now.since(host.owner_since).secs();
@@ -409,20 +412,20 @@ impl Scheduler {
                     .unwrap_or(FAR_S)
                 });
 
-            let task_s = self
-                .foresight
-                .task_s(host, work_s, 1.0, self.settings.start_cost)
-                * curves.stretch;
-            servers.extend(std::iter::repeat_n(
-                PredictedSlot {
-                    free_s,
-                    task_s: task_s.max(1e-6),
-                },
-                host.slots as usize,
-            ));
+            let left = AttemptHost {
+                suspended: false,
+                owner_s: 0.0,
+                ..Foresight::place(host, now)
+            };
+            let slot = ComingSlot {
+                slot: self.predicted_slot(host, work_s, free_s),
+                speed: host.speed,
+                host: left,
+            };
+            slots.extend(std::iter::repeat_n(slot, host.slots as usize));
         }
 
-        servers
+        slots
     }
 
     /// Returns the hosts that could have slots once their owners leave.

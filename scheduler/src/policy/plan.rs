@@ -3,6 +3,7 @@
 use common::{Span, Time};
 
 use crate::prediction::experience::{JobKind, JobStage};
+use crate::prediction::predict::Prediction;
 
 /// A job's plan.
 #[derive(Debug, Clone, Default)]
@@ -25,10 +26,19 @@ pub(crate) struct JobPlan {
     /// The time, and the number of ready hosts' `arrivals`, until which lookahead declines the
     /// ready hosts.
     pub(crate) declined: Option<(Time, u64)>,
-    /// Predicted completions on the way, each with its stage and the time of the prediction.
-    pub(crate) predicted: Vec<(JobStage, Time, Time)>,
+    /// Predicted completions on the way, at most one of each stage.
+    pub(crate) predicted: Vec<NotedPrediction>,
     /// The kind of the job, once it had hosts.
     pub(crate) kind: Option<JobKind>,
+}
+
+/// A prediction of a job's completion, to be compared with the outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotedPrediction {
+    pub(crate) stage: JobStage,
+    /// The time at which it was made.
+    pub(crate) at: Time,
+    pub(crate) prediction: Prediction,
 }
 
 /// A predicted completion (Kondo et al. 2004, section 5.2).
@@ -42,4 +52,15 @@ pub(crate) struct PredictedCompletion {
     pub(crate) task: Span,
     /// The number of finished tasks at which the prediction is made anew.
     pub(crate) next: u64,
+}
+
+impl JobPlan {
+    /// Notes a prediction made `at` this time.
+    pub(crate) fn note(&mut self, stage: JobStage, at: Time, prediction: Prediction) {
+        self.predicted.push(NotedPrediction {
+            stage,
+            at,
+            prediction,
+        });
+    }
 }

@@ -57,6 +57,53 @@ impl CompletionLaw {
         }
     }
 
+    /// Returns the law of an attempt that starts in `start_s` from now and takes `task_s` there.
+    pub(crate) fn starting_in(
+        start_s: f64,
+        task_s: f64,
+        place: AttemptHost,
+        curves: &Curves,
+    ) -> Self {
+        let then = AttemptHost {
+            up_s: place.up_s + start_s,
+            owner_s: place.owner_s + start_s,
+            ..place
+        };
+        let law = Self::of(task_s, then, curves);
+        Self {
+            end_s: start_s + law.end_s,
+            ..law
+        }
+    }
+
+    /// Returns the probability that the task is not done at `at_s` seconds from now, where a lost
+    /// attempt is followed by another one that takes `again_s` from the loss on, and so is a
+    /// suspended one if `copied`. Both are equally likely at any time until the expected end.
+    pub(crate) fn undone_with_restarts(
+        &self,
+        at_s: f64,
+        again_s: f64,
+        copied: bool,
+        curves: &Curves,
+    ) -> f64 {
+        if at_s < self.end_s.min(again_s) {
+            return 1.0;
+        }
+        let again = ((self.end_s + again_s - at_s) / self.end_s.max(1e-3)).clamp(0.0, 1.0);
+        let gone = (1.0 - self.alive) * again;
+        if at_s < self.end_s {
+            return self.alive + gone;
+        }
+
+        let (already_s, suspended) = match self.suspended_s {
+            None => (0.0, 1.0 - self.undisturbed),
+            Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),
+        };
+        let back_later = curves.resumption.alive(at_s - self.end_s + already_s);
+        let uncopied = if copied { again } else { 1.0 };
+        gone + self.alive * suspended * back_later * uncopied
+    }
+
     /// Multiplies each of `values` by the probability that the attempt is not done at that time of
     /// `at_s`, in seconds from now.
     pub(crate) fn multiply_undone(&self, at_s: &[f64], values: &mut [f64], curves: &Curves) {

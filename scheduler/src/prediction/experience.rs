@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use common::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::prediction::estimates::Estimates;
+use crate::prediction::predict::{Prediction, spread};
 pub use crate::prediction::prices::{JobKind, Prices};
 use crate::prediction::runs::Runs;
 use crate::prediction::silence::Silences;
@@ -202,8 +204,8 @@ impl JobStage {
     }
 }
 
-/// Logarithms of (time that was left / time predicted to be left), the latest ones of each policy
-/// and stage.
+/// Outcomes of predictions as their places in the predicted intervals (`Prediction::score`), the
+/// latest ones of each policy and stage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
     by_kind: BTreeMap<(String, JobStage), Vec<f32>>,
@@ -213,22 +215,34 @@ pub struct Errors {
 const REMEMBERED: usize = 400;
 
 impl Errors {
-    /// Returns the errors of this policy and stage.
+    /// Returns the scores of this policy and stage.
     pub fn of(&self, policy: &str, stage: JobStage) -> &[f32] {
         // A lookup by reference would need a key type of its own; there are few kinds.
         let found = self
             .by_kind
             .iter()
             .find(|((name, of), _)| name == policy && *of == stage);
-        found.map_or(&[], |(_, errors)| errors)
+        found.map_or(&[], |(_, scores)| scores)
     }
 
-    /// Notes a prediction of `predicted_s` seconds left that turned out to be `was_s`.
-    pub(crate) fn note(&mut self, policy: &str, stage: JobStage, predicted_s: f64, was_s: f64) {
-        let errors = self.by_kind.entry((policy.to_owned(), stage)).or_default();
-        if errors.len() == REMEMBERED {
-            errors.remove(0);
+    /// Returns the scores between which the next outcome should lie with a probability of 80 %.
+    pub(crate) fn interval(&self, policy: &str, stage: JobStage) -> (f64, f64) {
+        spread(self.of(policy, stage))
+    }
+
+    /// Notes the outcome of a prediction made at `made`.
+    pub(crate) fn note(
+        &mut self,
+        policy: &str,
+        stage: JobStage,
+        made: Time,
+        prediction: Prediction,
+        completed: Time,
+    ) {
+        let scores = self.by_kind.entry((policy.to_owned(), stage)).or_default();
+        if scores.len() == REMEMBERED {
+            scores.remove(0);
         }
-        errors.push((was_s.max(1.0) / predicted_s.max(1.0)).ln() as f32);
+        scores.push(prediction.score(made, completed) as f32);
     }
 }

@@ -82,31 +82,153 @@ pub(crate) fn completion_s(servers: &[PredictedSlot], tasks: u64, least_s: f64) 
     high_s
 }
 
-/// Returns the ends of the interval that holds 80 % of the observed errors, as factors on the
-/// predicted time left.
-pub(crate) fn spread(errors: &[f32]) -> (f64, f64) {
-    if errors.len() < FEWEST {
-        return UNKNOWN;
+/// The rule by which servers take tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// A task waits for the server that would be done with it soonest.
+    Soonest,
+    /// Each free server takes the next task, in no order of speed.
+    Free,
+    /// Each free server takes the next task, the fastest one first.
+    FastestFree,
+}
+
+/// Returns the servers that take any of `tasks` tasks, each with the start of its last one in
+/// seconds from now; `None` where they never complete them.
+pub(crate) fn last_tasks(
+    servers: &[PredictedSlot],
+    tasks: u64,
+    rule: Filling,
+) -> Option<Vec<(usize, f64)>> {
+    // The tasks that end before a time are those that start before it on servers that are free a
+    // task's time sooner.
+    let begun = if rule == Filling::Soonest { 0.0 } else { 1.0 };
+    let shifted: Vec<PredictedSlot> = servers
+        .iter()
+        .map(|server| PredictedSlot {
+            free_s: server.free_s - begun * server.task_s,
+            ..*server
+        })
+        .collect();
+    let until_s = completion_s(&shifted, tasks, 0.0);
+    if !until_s.is_finite() {
+        return None;
     }
 
-    let mut sorted = errors.to_vec();
+    // The last task of each, and its place among the last ones of all: by start, or by end.
+    let mut last: Vec<(f64, f64, usize, f64)> = Vec::new();
+    let mut taken = 0;
+    for (at, server) in shifted.iter().enumerate() {
+        let rounds = ((until_s - server.free_s) / server.task_s).floor();
+        if rounds >= 1.0 {
+            let place_s = server.free_s + rounds * server.task_s;
+            let tie_s = if rule == Filling::FastestFree {
+                server.task_s
+            } else {
+                0.0
+            };
+            last.push((place_s, tie_s, at, rounds));
+            taken += rounds as u64;
+        }
+    }
+    last.sort_by(|a, b| {
+        a.0.total_cmp(&b.0)
+            .then(a.1.total_cmp(&b.1))
+            .then(a.2.cmp(&b.2))
+    });
+
+    // The time is a little late: what is too much was taken last.
+    let mut excess = taken.saturating_sub(tasks);
+    for (place_s, _, at, rounds) in last.iter_mut().rev() {
+        if excess == 0 {
+            break;
+        }
+        excess -= 1;
+        *rounds -= 1.0;
+        *place_s -= shifted[*at].task_s;
+    }
+
+    let start_s = |place_s: f64, at: usize| (place_s - (1.0 - begun) * servers[at].task_s).max(0.0);
+    let some = last.into_iter().filter(|(_, _, _, rounds)| *rounds >= 1.0);
+    Some(
+        some.map(|(place_s, _, at, _)| (at, start_s(place_s, at)))
+            .collect(),
+    )
+}
+
+/// The ends of an interval whose prediction has no law, as factors on the predicted time left.
+pub(crate) const UNKNOWN: (f64, f64) = (0.7, 2.0);
+/// The least distance of an interval's ends from its middle, as a logarithm of the time left, and
+/// the shortest time that counts as left, in seconds.
+const LEAST_WIDTH: f64 = 0.02;
+const LEAST_LEFT_S: f64 = 0.1;
+
+impl Prediction {
+    /// Returns a prediction at `now` of which no more than the middle is known.
+    pub(crate) fn roughly(now: Time, finish: Time) -> Self {
+        let left_s = finish.since(now).secs();
+        let at = |factor: f64| now + Span::from_secs_f64(left_s * factor);
+        Self {
+            finish,
+            low: at(UNKNOWN.0),
+            high: at(UNKNOWN.1),
+        }
+    }
+
+    /// Returns the logarithms of the time left at `now` by the middle, and of the factors from it
+    /// down to the lower end and up to the upper end.
+    fn widths(&self, now: Time) -> (f64, f64, f64) {
+        let log = |at: Time| at.since(now).secs().max(LEAST_LEFT_S).ln();
+        let middle = log(self.finish);
+        let below = (middle - log(self.low)).max(LEAST_WIDTH);
+        let above = (log(self.high) - middle).max(LEAST_WIDTH);
+        (middle, below, above)
+    }
+
+    /// Returns the place of the actual completion in the interval of a prediction that was made at
+    /// `made`: 0 in its middle, -1 at its lower end, 1 at its upper one, and so on outside.
+    pub(crate) fn score(&self, made: Time, completed: Time) -> f64 {
+        let (middle, below, above) = self.widths(made);
+        let off = completed.since(made).secs().max(LEAST_LEFT_S).ln() - middle;
+        off / if off < 0.0 { below } else { above }
+    }
+
+    /// Returns the prediction made at `now` with an interval between these scores.
+    pub(crate) fn corrected(self, now: Time, low: f64, high: f64) -> Self {
+        let (middle, below, above) = self.widths(now);
+        let at = |score: f64| {
+            let off = score * if score < 0.0 { below } else { above };
+            now + Span::from_secs_f64((middle + off).exp())
+        };
+        Self {
+            low: at(low).min(self.finish),
+            high: at(high).max(self.finish),
+            ..self
+        }
+    }
+}
+
+/// Returns the scores between which lie 80 % of the earlier ones (see [`Prediction::score`]),
+/// together with some that stand for intervals that hold as they should.
+pub(crate) fn spread(scores: &[f32]) -> (f64, f64) {
+    let mut sorted: Vec<f32> = scores.iter().chain(&PRIOR_SCORES).copied().collect();
     sorted.sort_by(f32::total_cmp);
 
-    // Quantiles for a sample of one more: the next error is equally likely to fall between any two.
+    // Quantiles for a sample of one more: the next one is equally likely to fall between any two.
     let at = |part: f64| {
         let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
         let low = place as usize;
         let rest = place - place.floor();
         let a = f64::from(sorted[low]);
         let b = f64::from(sorted[(low + 1).min(sorted.len() - 1)]);
-        (a + rest * (b - a)).exp()
+        a + rest * (b - a)
     };
     (at(0.1), at(0.9))
 }
 
-/// The number of compared predictions of a kind below which [`UNKNOWN`] is taken as the interval.
-const FEWEST: usize = 10;
-const UNKNOWN: (f64, f64) = (0.7, 2.0);
+/// Scores at equal distances in probability, of a normal distribution of which 80 % lie between -1
+/// and 1.
+const PRIOR_SCORES: [f32; 9] = [-1.0, -0.66, -0.41, -0.2, 0.0, 0.2, 0.41, 0.66, 1.0];
 
 /// Returns the run time of this work at this rate.
 pub(crate) fn duration(work: Span, start_cost: Span, rate: f64) -> Span {
@@ -128,14 +250,35 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_holds_four_of_five() {
-        let errors: Vec<f32> = (1..=99).map(|n| n as f32 / 100.0).collect();
-        let (low, high) = spread(&errors);
-        assert!(
-            (low.ln() - 0.1).abs() < 1e-6 && (high.ln() - 0.9).abs() < 1e-6,
-            "{low} to {high}"
-        );
-        assert_eq!(spread(&errors[..5]), UNKNOWN);
+    fn the_interval_holds_four_of_five_earlier_outcomes() {
+        let (low, high) = spread(&[]);
+        assert!((low + 1.0).abs() < 1e-6 && (high - 1.0).abs() < 1e-6);
+
+        let scores: Vec<f32> = (1..=991).map(|n| 2.0 + n as f32 / 1_000.0).collect();
+        let (low, high) = spread(&scores);
+        assert!((low - 2.09).abs() < 0.02, "{low}");
+        assert!((high - 2.9).abs() < 0.02, "{high}");
+    }
+
+    #[test]
+    fn a_score_is_the_place_in_the_interval_and_gives_it_back() {
+        let at = |s: u64| Time(0) + Span::from_secs(s);
+        let made = at(100);
+        let prediction = Prediction {
+            finish: at(200),
+            low: at(150),
+            high: at(500),
+        };
+
+        for (score, completed) in [(0.0, 200), (-1.0, 150), (-2.0, 125), (1.0, 500), (0.5, 300)] {
+            let found = prediction.score(made, at(completed));
+            assert!((found - score).abs() < 1e-6, "{completed} s: {found}");
+        }
+        let wider = prediction.corrected(made, -2.0, 0.5);
+        assert!(wider.low.since(at(125)).secs() < 1e-3 && at(300).since(wider.high).secs() < 1e-3);
+        assert_eq!(wider.finish, prediction.finish);
+        let shifted = prediction.corrected(made, 0.5, 1.0);
+        assert_eq!(shifted.low, prediction.finish, "the middle lies inside");
     }
 
     #[test]
@@ -159,6 +302,20 @@ mod tests {
         }
 
         assert_eq!(completion_s(&[], 1, 0.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn the_last_tasks_are_those_of_a_list_schedule_or_of_the_soonest_ends() {
+        let slot = |free_s: f64, task_s: f64| PredictedSlot { free_s, task_s };
+        let servers = [slot(0.0, 10.0), slot(5.0, 20.0), slot(0.0, 100.0)];
+        let last = |tasks, rule| last_tasks(&servers, tasks, rule).expect("they end");
+
+        // 10 and 20 s on the first, 25 s on the second one: the slow one is not waited for.
+        assert_eq!(last(3, Filling::Soonest), [(0, 10.0), (1, 5.0)]);
+        // At once on both free ones, and the third one at 5 s.
+        assert_eq!(last(3, Filling::Free), [(0, 0.0), (2, 0.0), (1, 5.0)]);
+        assert_eq!(last(1, Filling::FastestFree), [(0, 0.0)]);
+        assert_eq!(last_tasks(&[], 1, Filling::Free), None);
     }
 
     #[test]

@@ -6,9 +6,11 @@ use std::cell::{OnceCell, RefCell};
 use common::attempt::Phase;
 use common::{Span, Time};
 
+use crate::policy::plan::NotedPrediction;
 use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
 use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper};
 use crate::prediction::malleable::Lives;
+use crate::prediction::predict::Prediction;
 use crate::state::host::{Host, HostAttempt, Liveness};
 use crate::state::job::Job;
 use crate::state::promise::Promise;
@@ -24,6 +26,10 @@ const REFRESH_PART: f64 = 0.1;
 /// it is slower by more than the factor `OWN_WAY`.
 const FIRST_PROGRESS: f64 = 0.05;
 const OWN_WAY: f64 = 3.0;
+/// The least time that an attempt is expected to go on for: one second, or this part of its whole
+/// time if that is less.
+const LEAST_LEFT_S: f64 = 1.0;
+const LEAST_LEFT_PART: f64 = 0.5;
 
 /// The `Experience`, and the curves fitted to it.
 #[derive(Debug)]
@@ -167,21 +173,21 @@ impl Foresight {
     /// its predictions are compared with the outcome.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
         if let Some(Promise { made, finish, .. }) = job.promise {
-            let predicted_s = finish.since(made).secs();
-            let was_s = now.since(made).secs();
-            self.experience
-                .errors
-                .note(job.policy.name, JobStage::Early, predicted_s, was_s);
+            let prediction = Prediction::roughly(made, finish);
+            let errors = &mut self.experience.errors;
+            errors.note(job.policy.name, JobStage::Early, made, prediction, now);
             return;
         }
 
         let Some(kind) = job.plan.kind else { return };
-        for (stage, at, finish) in &job.plan.predicted {
-            let predicted_s = finish.since(*at).secs();
-            let was_s = now.since(*at).secs();
-            self.experience
-                .errors
-                .note(job.policy.name, *stage, predicted_s, was_s);
+        for noted in &job.plan.predicted {
+            let NotedPrediction {
+                stage,
+                at,
+                prediction,
+            } = *noted;
+            let errors = &mut self.experience.errors;
+            errors.note(job.policy.name, stage, at, prediction, now);
         }
 
         if let Some(answer) = job.policy.replication.gain() {
@@ -351,12 +357,14 @@ impl Foresight {
 
         // An attempt that is overdue is expected to end soon, but later the longer it is overdue.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
+        let soon_s = LEAST_LEFT_S.min(LEAST_LEFT_PART * full_s);
         let left_s = left_s.max(
-            1.0 + if done >= 1.0 {
-                0.1 * overdue_s.max(0.0)
-            } else {
-                0.0
-            },
+            soon_s
+                + if done >= 1.0 {
+                    0.1 * overdue_s.max(0.0)
+                } else {
+                    0.0
+                },
         );
         match own_left_s(load, full_s, now) {
             Some(own_s) => left_s.max(own_s),

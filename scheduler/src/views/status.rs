@@ -1,7 +1,6 @@
 //! The status of hosts, jobs and attempts, as plain values; reading it changes nothing.
 
 use crate::state::job::waiting;
-use std::collections::BTreeMap;
 
 use common::attempt::Phase;
 use common::host::OwnerState;
@@ -10,8 +9,6 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
 use crate::prediction::estimates::Estimates;
 use crate::prediction::experience::Experience;
-use crate::prediction::predict::{PredictedSlot, Prediction, completion_s, spread};
-use crate::state::foresight::WorkPerTask;
 use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
@@ -70,10 +67,6 @@ pub struct LiveAttempt {
     /// Whether it was started while another attempt was live.
     pub duplicate: bool,
 }
-
-/// The least work that a task counts for, in seconds on a host of speed 1; it bounds the ratio of
-/// other tasks' work to it.
-const LEAST_WORK_S: f64 = 1e-6;
 
 impl Scheduler {
     /// Returns the jobs that are not forgotten.
@@ -225,175 +218,6 @@ impl Scheduler {
     /// Returns the known quality of users' estimates.
     pub fn estimates(&self) -> &Estimates {
         &self.foresight.experience.estimates
-    }
-
-    /// Predicts the completion of the job's last task. `None` where its tasks' run times are
-    /// unknown (neither a finished one nor an estimate), where no host takes work or will once its
-    /// owner leaves, or where the job is settled.
-    pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
-        let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
-        if job.promise.is_some() {
-            return self.promised_finish(id, now);
-        }
-        if job.gang.is_some() {
-            return self.finish_together(id, now);
-        }
-
-        let work_s = job.task_work_s()?.max(LEAST_WORK_S);
-        let mut tasks = job.waiting() as f64;
-        let start_cost = self.settings.start_cost;
-
-        if tasks > 0.0 {
-            // Jobs of unknown work are taken to be like the one asked about. Each task takes its
-            // start as well.
-            let ahead = self.jobs.ahead_of(job.rank, now);
-            let start_s = start_cost.secs() * self.hosts.index.mean_speed().unwrap_or(1.0);
-            tasks += (ahead.work_s(work_s) + ahead.tasks as f64 * start_s) / (work_s + start_s);
-        }
-
-        let work = job.takes(work_s);
-        let begun = job
-            .records
-            .iter()
-            .filter(|(index, record)| !record.live.is_empty() && !job.requeued.contains(*index));
-        let ends_s: Vec<f64> = begun
-            .map(|(_, record)| self.task_end_s(record, work, now))
-            .collect();
-
-        // These cannot be predicted where they are: they count as waiting.
-        tasks += ends_s.iter().filter(|end_s| end_s.is_infinite()).count() as f64;
-        let running_s = ends_s
-            .into_iter()
-            .filter(|end_s| end_s.is_finite())
-            .fold(0.0, f64::max);
-        let waiting_s = if tasks > 0.0 {
-            self.queue_s(work_s, tasks.ceil() as u64, now)
-        } else {
-            0.0
-        };
-        let left_s = running_s.max(waiting_s);
-
-        left_s
-            .is_finite()
-            .then(|| now + Span::from_secs_f64(left_s))
-    }
-
-    /// Returns the seconds until a begun task should be done where it is, by the first of its
-    /// attempts; infinite where that cannot be predicted, since their hosts are silent, or paused
-    /// by their owners.
-    fn task_end_s(&self, record: &TaskRecord, work: WorkPerTask, now: Time) -> f64 {
-        let ends = record.live.iter().filter_map(|copy| {
-            let host = self
-                .hosts
-                .table
-                .get(&copy.host)
-                .filter(|host| host.foreseen())?;
-            let load = host.books.get(&copy.attempt)?;
-            Some(
-                self.foresight
-                    .expected_s(host, load, work, self.settings.start_cost, now),
-            )
-        });
-        ends.fold(f64::INFINITY, f64::min)
-    }
-
-    /// Returns the time, in seconds from now, by which the hosts that take work could complete
-    /// `tasks` tasks; if none does, the hosts that will once their owners leave.
-    pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
-        let start_cost = self.settings.start_cost;
-        let mut servers = Vec::new();
-        let mut works = BTreeMap::new();
-
-        // A running attempt takes as long as others of its job, if that is known.
-        let work_of = |id| {
-            let job = self.jobs.table.get(&id);
-            let mean_s = job.and_then(Job::task_work_s).unwrap_or(work_s);
-            job.map_or(
-                WorkPerTask {
-                    mean_s,
-                    longest_s: mean_s,
-                },
-                |job| job.takes(mean_s),
-            )
-        };
-
-        for host in self.hosts.table.values().filter(|host| host.takes_work()) {
-            let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost)
-                * self.foresight.curves().stretch;
-            let task_s = task_s.max(1e-6);
-            let busy = host.books.iter().map(
-                |(
-                    AttemptId {
-                        task: TaskId { job, .. },
-                        ..
-                    },
-                    load,
-                )| {
-                    let work = *works.entry(*job).or_insert_with(|| work_of(*job));
-                    self.foresight.expected_s(host, load, work, start_cost, now)
-                },
-            );
-
-            let free = std::iter::repeat_n(0.0, host.free_slots());
-            servers.extend(
-                busy.chain(free)
-                    .map(|free_s| PredictedSlot { free_s, task_s }),
-            );
-        }
-
-        if servers.is_empty() {
-            servers = self.servers_to_come(work_s, now);
-        }
-
-        completion_s(&servers, tasks, 0.0)
-    }
-
-    /// Predicts the completion of the job's last task, with an interval of 80 %; `None` where
-    /// [`Self::predict_finish`] returns it.
-    pub fn predict(&self, id: JobId, now: Time) -> Option<Prediction> {
-        let finish = self.predict_finish(id, now)?;
-        let job = self.jobs.table.get(&id)?;
-        let errors = self
-            .foresight
-            .experience
-            .errors
-            .of(job.policy.name, job.stage());
-        let (low, high) = spread(errors);
-        let left_s = finish.since(now).secs();
-        let at = |factor: f64| now + Span::from_secs_f64(left_s * factor);
-
-        Some(Prediction {
-            finish,
-            low: at(low),
-            high: at(high),
-        })
-    }
-
-    /// Predicts the job's completion once at each `JobStage`, so that the predictions can be compared
-    /// with the outcome.
-    pub(crate) fn note_prediction(&mut self, id: JobId) {
-        let Some(job) = self
-            .jobs
-            .table
-            .get(&id)
-            .filter(|job| job.plan.kind.is_some() && !job.settled())
-        else {
-            return;
-        };
-        let stage = job.stage();
-        if job
-            .plan
-            .predicted
-            .last()
-            .is_some_and(|(last, ..)| *last >= stage)
-        {
-            return;
-        }
-
-        let finish = self.predict_finish(id, self.now);
-        if let (Some(finish), Some(job)) = (finish, self.jobs.table.get_mut(&id)) {
-            job.plan.predicted.push((stage, self.now, finish));
-        }
     }
 }
 

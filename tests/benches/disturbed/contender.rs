@@ -22,8 +22,9 @@ pub(crate) struct Forecast {
     pub(crate) interval: Option<(SystemTime, SystemTime)>,
 }
 
-/// Whether the interval held, at each of `STAGES`; `None` where there was none.
-pub(crate) type Held = [Option<bool>; STAGES.len()];
+/// The interval of the end that was predicted at each of `STAGES`, in seconds from the actual end;
+/// `None` where there was none.
+pub(crate) type Intervals = [Option<(f64, f64)>; STAGES.len()];
 
 /// How a run ended.
 pub(crate) enum Ended {
@@ -61,10 +62,14 @@ pub(crate) trait Contender {
 }
 
 /// Runs a case to its end.
-pub(crate) fn run(contender: &mut dyn Contender, case: &Case, network: &Network) -> (Ended, Held) {
-    let mut held = Held::default();
+pub(crate) fn run(
+    contender: &mut dyn Contender,
+    case: &Case,
+    network: &Network,
+) -> (Ended, Intervals) {
+    let mut intervals = Intervals::default();
     if let Err(why) = contender.submit(case) {
-        return (Ended::Failed(why), held);
+        return (Ended::Failed(why), intervals);
     }
     let start = Instant::now();
     let passed_s = || start.elapsed().as_secs_f64();
@@ -104,11 +109,15 @@ pub(crate) fn run(contender: &mut dyn Contender, case: &Case, network: &Network)
     // What is stopped would not end by itself.
     signal(&stopped, Signal::KILL);
     let now = SystemTime::now();
-    for (held, forecast) in held.iter_mut().zip(forecasts) {
-        let interval = forecast.and_then(|forecast| forecast.interval);
-        *held = interval.map(|(low, high)| (low..=high).contains(&now));
+    let from_now_s = |at: SystemTime| match at.duration_since(now) {
+        Ok(later) => later.as_secs_f64(),
+        Err(earlier) => -earlier.duration().as_secs_f64(),
+    };
+    for (interval, forecast) in intervals.iter_mut().zip(forecasts) {
+        let found = forecast.and_then(|forecast| forecast.interval);
+        *interval = found.map(|(low, high)| (from_now_s(low), from_now_s(high)));
     }
-    (ended, held)
+    (ended, intervals)
 }
 
 /// Disturbs the host. Returns the processes that were stopped.

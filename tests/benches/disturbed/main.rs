@@ -16,7 +16,7 @@ mod plan;
 #[path = "../peers/python.rs"]
 mod python;
 
-use contender::{Contender, Ended, Held, STAGES};
+use contender::{Contender, Ended, Intervals, STAGES};
 use network::Network;
 use plan::{Case, DISTURBANCES, SIZES_S};
 
@@ -53,9 +53,11 @@ fn main() {
 
     let network = Network::lay();
     let mut ratios = vec![Vec::new(); CONTENDERS.len()];
-    let mut intervals = vec![Vec::<Held>::new(); CONTENDERS.len()];
-    println!("| task | disturbance | least possible | contender | makespan | ratio |");
-    println!("|---|---|---|---|---|---|");
+    let mut intervals = vec![Vec::<Intervals>::new(); CONTENDERS.len()];
+    println!(
+        "| task | disturbance | least possible | contender | makespan | ratio | intervals, s from the end |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for round in 0..rounds {
         for size_s in SIZES_S.into_iter().filter(|s| asked(&named(s), &sizes)) {
             for kind in DISTURBANCES
@@ -68,10 +70,10 @@ fn main() {
                         continue;
                     }
                     network.heal();
-                    let (ended, held) = run(name, &case, &network);
-                    print_row(&case, name, &ended);
+                    let (ended, found) = run(name, &case, &network);
+                    print_row(&case, name, &ended, &found);
                     ratios[at].push(case.ratio(&ended));
-                    intervals[at].push(held);
+                    intervals[at].push(found);
                 }
             }
         }
@@ -89,12 +91,15 @@ fn main() {
 }
 
 /// Prints how many of the predicted intervals held.
-fn print_intervals(intervals: &[Vec<Held>]) {
+fn print_intervals(intervals: &[Vec<Intervals>]) {
     println!("\n| contender | done | intervals of 80 % | held |\n|---|---|---|---|");
     for (name, runs) in CONTENDERS.into_iter().zip(intervals) {
         for (at, stage) in STAGES.into_iter().enumerate() {
-            let of_stage: Vec<bool> = runs.iter().filter_map(|held| held[at]).collect();
-            let held = of_stage.iter().filter(|held| **held).count();
+            let of_stage: Vec<(f64, f64)> = runs.iter().filter_map(|of| of[at]).collect();
+            let held = of_stage
+                .iter()
+                .filter(|(low_s, high_s)| (*low_s..=*high_s).contains(&0.0))
+                .count();
             if !of_stage.is_empty() {
                 println!(
                     "| {name} | {:.0} % | {} | {held} |",
@@ -111,23 +116,28 @@ fn named(size_s: &f64) -> String {
     format!("{size_s}s")
 }
 
-fn run(name: &str, case: &Case, network: &Network) -> (Ended, Held) {
+fn run(name: &str, case: &Case, network: &Network) -> (Ended, Intervals) {
     let mut contender: Box<dyn Contender + '_> = match name {
         "dask" => match dask::Dask::start(network) {
             Ok(dask) => Box::new(dask),
-            Err(why) => return (Ended::Failed(why), Held::default()),
+            Err(why) => return (Ended::Failed(why), Intervals::default()),
         },
         _ => Box::new(ours::Ours::start(network, name.ends_with("estimated"))),
     };
     contender::run(contender.as_mut(), case, network)
 }
 
-fn print_row(case: &Case, name: &str, ended: &Ended) {
+fn print_row(case: &Case, name: &str, ended: &Ended, intervals: &Intervals) {
     let Case { size_s, kind, .. } = case;
     let at_s = case.at_s;
     let ratio = case.ratio(ended);
+    let found = intervals.iter().flatten();
+    let found: Vec<String> = found
+        .map(|(low_s, high_s)| format!("{low_s:.1} to {high_s:.1}"))
+        .collect();
+    let found = found.join(", ");
     println!(
-        "| {size_s} s | {kind} after {at_s:.1} s | {:.1} s | {name} | {ended} | {ratio:.2} |",
+        "| {size_s} s | {kind} after {at_s:.1} s | {:.1} s | {name} | {ended} | {ratio:.2} | {found} |",
         case.least_s(),
     );
 }
