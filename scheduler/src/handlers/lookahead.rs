@@ -7,6 +7,7 @@ use common::{HostId, Span};
 use crate::handlers::dispatch::Starter;
 use crate::policy::placement::PlacementView;
 use crate::policy::placement::lookahead::expected_s;
+use crate::policy::plan::Candidates;
 use crate::policy::replication::Gain;
 use crate::policy::replication::gain::{CopySearch, Gains, OpenTask};
 use crate::prediction::completion_law::CompletionLaw;
@@ -40,6 +41,10 @@ const LOOKS_PER_TASK: f64 = 300.0;
 const PART_AT_ONCE: u64 = 20;
 const LEAST_AT_ONCE: u64 = 64;
 const MOST_AT_ONCE: u64 = 1_000;
+/// In a crowd, all idle hosts are ranked for copies this often in a mean task's time; the best ones,
+/// this many times the most that one search considers, are remembered in between.
+const RANKINGS_PER_TASK: f64 = 4.0;
+const CANDIDATES: usize = 3;
 const TASKS_PER_COPY: usize = 4;
 const SOONER: f64 = 0.2;
 /// The number of slots of the grids for which the prices of copies were found. On larger ones one
@@ -395,12 +400,9 @@ impl<'a> Starter<'a> {
         job.plan.search = after((task_s / SEARCHES_PER_TASK).max(LEAST_TICK_S));
         job.plan.review = Some(after(tick_s(task_s)));
 
-        let ready = self.ranked(
-            self.scene(job).ready_by_since().map(|id| (id, 0.0)),
-            job,
-            work_s,
-            task_s,
-        );
+        let slots = self.hosts.index.usable_slots;
+        let at_once = (slots / PART_AT_ONCE).clamp(LEAST_AT_ONCE, MOST_AT_ONCE) as usize;
+        let ready = self.candidates(job, work_s, task_s, at_once);
         let Some(best_s) = ready
             .iter()
             .map(|ready| ready.task_s)
@@ -425,8 +427,6 @@ impl<'a> Starter<'a> {
         let curves = foresight.curves();
 
         let start_s = self.settings.start_cost.secs();
-        let slots = self.hosts.index.usable_slots;
-        let at_once = (slots / PART_AT_ONCE).clamp(LEAST_AT_ONCE, MOST_AT_ONCE) as usize;
         if let Some(first) = ready.first() {
             gains.keep_best(&first.law, TASKS_PER_COPY * at_once);
         }
@@ -477,6 +477,47 @@ impl<'a> Starter<'a> {
         }
 
         true
+    }
+
+    /// Ranks the idle hosts for copies, the best first. In a crowd, all of them are ranked only now
+    /// and then; in between, the best ones of that time and those that came since.
+    fn candidates(&self, job: &mut Job, work_s: f64, task_s: f64, most: usize) -> Vec<ReadyHost> {
+        let crowd = self.hosts.index.usable_slots > CROWD;
+        let known = job.plan.candidates.take();
+        if let Some(Candidates { at, until, best }) = known
+            && crowd
+            && self.now < until
+        {
+            let scene = self.scene(job);
+            let still_ready = |id: &HostId| {
+                let host = self.hosts.table.get(id);
+                host.and_then(|host| host.ready)
+                    .is_some_and(|since| since < at)
+            };
+            let still = best.iter().copied().filter(still_ready);
+            let still = still.chain(self.hosts.index.ready.since(at));
+            let still: Vec<_> = still
+                .filter(|id| scene.does(*id))
+                .map(|id| (id, 0.0))
+                .collect();
+            job.plan.candidates = Some(Candidates { at, until, best });
+            if still.len() >= most {
+                return self.ranked(still, job, work_s, task_s);
+            }
+        }
+
+        let scene = self.scene(job);
+        let all = scene.ready_by_since().map(|id| (id, 0.0));
+        let ranked = self.ranked(all, job, work_s, task_s);
+        if crowd {
+            let best = ranked.iter().take(CANDIDATES * most);
+            job.plan.candidates = Some(Candidates {
+                at: self.now,
+                until: self.now + Span::from_secs_f64(task_s / RANKINGS_PER_TASK),
+                best: best.map(|ready| ready.host).collect(),
+            });
+        }
+        ranked
     }
 
     /// Returns the largest number of live attempts of one task.

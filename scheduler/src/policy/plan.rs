@@ -1,6 +1,6 @@
 //! The memory of a job's policy between steps. Each policy uses the fields that it needs.
 
-use common::{Span, Time};
+use common::{HostId, Span, Time};
 
 use crate::prediction::experience::{JobKind, JobStage};
 use crate::prediction::predict::Prediction;
@@ -26,10 +26,23 @@ pub(crate) struct JobPlan {
     /// The time, and the number of ready hosts' `arrivals`, until which lookahead declines the
     /// ready hosts.
     pub(crate) declined: Option<(Time, u64)>,
+    /// The hosts that were the best ones for copies, where they are remembered.
+    pub(crate) candidates: Option<Candidates>,
     /// Predicted completions on the way, at most one of each stage.
     pub(crate) predicted: Vec<NotedPrediction>,
     /// The kind of the job, once it had hosts.
     pub(crate) kind: Option<JobKind>,
+}
+
+/// The idle hosts that were the best ones for copies.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidates {
+    /// The time at which all idle hosts were ranked.
+    pub(crate) at: Time,
+    /// The time at which they are to be ranked again.
+    pub(crate) until: Time,
+    /// The best first.
+    pub(crate) best: Vec<HostId>,
 }
 
 /// A prediction of a job's completion, to be compared with the outcome.

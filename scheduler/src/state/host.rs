@@ -67,7 +67,7 @@ pub(crate) struct Host {
     pub(crate) delivered: u64,
     pub(crate) finished: u64,
     /// The time at which it joined the ready hosts; `None` while it is not ready.
-    ready: Option<Time>,
+    pub(crate) ready: Option<Time>,
     /// Its speed as counted in `Index::usable_speed`, if it is; the ready hosts are indexed by it
     /// too.
     usable_speed: Speed,

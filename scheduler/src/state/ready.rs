@@ -66,6 +66,18 @@ impl ReadyHosts {
         alone.chain(self.by_since.keys().map(|(_, host)| *host))
     }
 
+    /// Returns the hosts that are ready since this time or later, the one ready for longest first.
+    pub(crate) fn since(&self, then: Time) -> impl Iterator<Item = HostId> + '_ {
+        let alone = self
+            .alone
+            .iter()
+            .filter(move |(_, since, _)| *since >= then);
+        let others = self.by_since.range((then, HostId(0))..);
+        alone
+            .map(|(host, ..)| *host)
+            .chain(others.map(|((_, host), _)| *host))
+    }
+
     /// Returns the hosts, the fastest first; among equals the one ready for longest.
     pub(crate) fn by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + '_ {
         let alone = self.alone.iter().map(|(host, _, speed)| (*speed, *host));
