@@ -24,8 +24,8 @@ const LEAST_WORK_S: f64 = 1e-6;
 /// are copied for their gain, and where they are waited for. Set by `simulate` on the four platforms
 /// of Kondo et al. 2004, so that about 80 % of intervals hold under `deskgrid`, FCFS and
 /// EXCL-PRED-TO before anything is learned.
-const ROUGH: f64 = 0.16;
-const ROUGH_UNCOPIED: f64 = 0.3;
+const ROUGH: f64 = 0.18;
+const ROUGH_UNCOPIED: f64 = 0.28;
 /// The least time of a task on a slot, in seconds.
 const LEAST_TASK_S: f64 = 1e-6;
 
