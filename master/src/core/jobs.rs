@@ -709,7 +709,7 @@ impl Core {
             ..view
         };
 
-        let why = self.scheduler.explain(job)?;
+        let why = self.scheduler.explain_at(job, self.now)?;
         let name = |id| {
             self.hosts
                 .get(&id)
