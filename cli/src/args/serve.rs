@@ -466,7 +466,16 @@ pub(crate) enum HostCommand {
         /// Its name, or host-N
         host: String,
     },
-    /// Say whose a host is: results of one owner's hosts never confirm each other (submit --quorum)
+    /// Leave a revoked host out of all lists from now on; attempts that it ran keep its name
+    #[command(
+        after_help = "Example:\n  deskgrid host revoke desk-3 && deskgrid host forget desk-3"
+    )]
+    Forget {
+        /// Its name, or host-N
+        host: String,
+    },
+    /// Set a host's owner: results from hosts of one owner never confirm each other (submit
+    /// --quorum)
     #[command(after_help = "\
 Examples:
   deskgrid host owner desk-3 ann

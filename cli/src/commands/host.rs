@@ -26,6 +26,7 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
             one(context, &session, Request::HostOwner { host, owner }).await?;
         }
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
+        HostCommand::Forget { host } => forget(context, &session, host).await?,
     }
 
     session.close().await;
@@ -47,6 +48,15 @@ async fn revoke(context: &Context, session: &Session, host: String) -> Result<()
 }
 
 async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Failure> {
+/// Leaves a revoked host out of lists.
+async fn forget(context: &Context, session: &Session, host: String) -> Result<(), Failure> {
+    let gone = session.hosts(&Request::HostForget { host }).await?;
+    let text = || format!("forgotten: {}\n", printable(&names(&gone).join(", ")));
+    context
+        .out
+        .show(&List("hosts", &gone), text, || names(&gone))
+}
+
     let mut hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
     let known = hosts.len();
     hosts.retain(|host| all || !host.gone);

@@ -733,6 +733,7 @@ impl Core {
                 .into_iter()
                 .map(|(id, reason)| (name(id), reason))
                 .collect(),
+                .filter(|(id, _)| !self.is_forgotten(*id))
             duplicates: Vec::new(),
         })
     }
