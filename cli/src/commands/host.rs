@@ -1,6 +1,7 @@
 //! Executes `deskgrid host`.
 
 use common::host::HostFacts;
+use common::units::Bytes;
 use common::view::{HostState, HostView};
 use common::wire::client::Request;
 
@@ -25,8 +26,8 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
         HostCommand::Owner { host, owner, .. } => {
             one(context, &session, Request::HostOwner { host, owner }).await?;
         }
-        HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
         HostCommand::Forget { host } => forget(context, &session, host).await?,
+        HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
     }
 
     session.close().await;
@@ -47,7 +48,6 @@ async fn revoke(context: &Context, session: &Session, host: String) -> Result<()
     super::identity::judge(context, session, &Request::Revoke { name }).await
 }
 
-async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Failure> {
 /// Leaves a revoked host out of lists.
 async fn forget(context: &Context, session: &Session, host: String) -> Result<(), Failure> {
     let gone = session.hosts(&Request::HostForget { host }).await?;
@@ -57,6 +57,7 @@ async fn forget(context: &Context, session: &Session, host: String) -> Result<()
         .show(&List("hosts", &gone), text, || names(&gone))
 }
 
+async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Failure> {
     let mut hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
     let known = hosts.len();
     hosts.retain(|host| all || !host.gone);
@@ -190,7 +191,10 @@ fn describe(host: &HostView) -> String {
                 host.facts.slots, host.facts.cores
             )),
         ),
-        ("memory", Some(format!("{} MiB", host.facts.memory_mib))),
+        (
+            "memory",
+            Some(Bytes(host.facts.memory_mib << 20).to_string()),
+        ),
         ("system", Some(host.facts.os.clone())),
         ("confines", Some(confines(&host.facts))),
         (
