@@ -84,7 +84,8 @@ pub(crate) struct JobArgs {
     /// is the line
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub each_line: Option<PathBuf>,
-    /// Run one task for each value of a JSON array; %{ITEM} is the string, or the value as JSON
+    /// Run one task for each value of a JSON array or of JSON Lines; %{ITEM} is the string, or the
+    /// value as JSON
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub from_json: Option<PathBuf>,
     /// Send a file, or all files of a directory; tasks find it as NAME (%{ITEM} and %{TASK_ID}
