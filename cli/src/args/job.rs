@@ -69,6 +69,7 @@ It outlives a restart of the master: it connects again by itself.")]
 Examples:
   deskgrid job fetch 7 --into results
   deskgrid job fetch last --into results --tasks 1-10 --force
+  deskgrid job fetch 7 --into frames --pad --manifest frames.jsonl
 Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there \
 already is kept if it is the same; if it differs, nothing is written unless you say --force.")]
     Fetch {
@@ -83,6 +84,12 @@ already is kept if it is the same; if it differs, nothing is written unless you 
         /// Overwrite files that differ
         #[arg(long)]
         force: bool,
+        /// Name the tasks' directories with leading zeros (results/007), so that they sort by number
+        #[arg(long)]
+        pad: bool,
+        /// Also write a list of the files, each with its task and item: one JSON object per line
+        #[arg(long, value_name = "F.jsonl")]
+        manifest: Option<PathBuf>,
     },
     /// Cancel jobs, or some tasks of them
     #[command(after_help = "\

@@ -45,15 +45,16 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             into,
             tasks,
             force,
+            pad,
+            manifest,
         } => {
-            fetch::run(
-                context,
-                &session,
-                job,
-                fetch::Into { dir: into, force },
-                tasks,
-            )
-            .await?;
+            let into = fetch::Into {
+                dir: into,
+                force,
+                pad,
+                manifest,
+            };
+            fetch::run(context, &session, job, into, tasks).await?;
         }
         JobCommand::Cancel {
             jobs,

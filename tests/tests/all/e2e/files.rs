@@ -383,3 +383,56 @@ fn directories_go_there_and_come_back_and_a_doubled_percent_sign_is_literal() {
         "{nothing:?}"
     );
 }
+
+#[test]
+fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(4).start();
+    let items: Vec<String> = (1..=12).map(|n| format!("frame \"{n}\"")).collect();
+    let list = grid.file("list.txt", items.join("\n"));
+    let list = list.to_str().expect("UTF-8");
+    let job = grid.submit([
+        "--each-line",
+        list,
+        "--output-file",
+        "frame",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "echo \"$0\" > frame",
+        "%{ITEM}",
+    ]);
+
+    let path = |name: &str| grid.dir().join(name).to_str().expect("UTF-8").to_owned();
+    let (into, manifest) = (path("frames"), path("frames.jsonl"));
+    let fetch = ["job", "fetch", &job, "--into", &into, "--pad"];
+    grid.deskgrid([&fetch[..], &["--manifest", &manifest]].concat())
+        .expect_code(0);
+
+    let mut names: Vec<String> = std::fs::read_dir(&into)
+        .expect("it is there")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        })
+        .collect();
+    names.sort();
+    let expected: Vec<String> = (1..=12).map(|n| format!("{n:02}")).collect();
+    assert_eq!(names, expected);
+
+    let listed = std::fs::read_to_string(&manifest).expect("it is there");
+    let lines = listed.lines().zip(&items).enumerate();
+    let checked = lines.map(|(at, (line, item))| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(line["task"], format!("{job}.{}", at + 1));
+        assert_eq!(&line["item"], item);
+        let file = line["path"].as_str().expect("a path");
+        let content = std::fs::read_to_string(file).expect("fetched");
+        assert_eq!(content.trim_end(), item);
+    });
+    assert_eq!(checked.count(), 12);
+}
