@@ -576,9 +576,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
         .map_or_else(String::new, |promise| match promise.state {
             PromiseState::OnTime | PromiseState::AtRisk => {
                 let finish = when::relative(promise.finish, when::now());
-                format!(
-                    "; its promise is made anew, from the end of the line: to be finished {finish}"
-                )
+                format!("; its promise is renewed, behind all others: to be finished {finish}")
             }
             state => format!("; its promise is {state}: {}", promise.why),
         });
