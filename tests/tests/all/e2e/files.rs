@@ -1,5 +1,6 @@
 //! Real input: files go to workers that share no directory with the user, and results come back.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use tests::Grid;
@@ -435,4 +436,28 @@ fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file
         assert_eq!(content.trim_end(), item);
     });
     assert_eq!(checked.count(), 12);
+}
+
+#[test]
+fn the_page_on_commands_lists_the_environment_of_a_task() {
+    const PAGE: &str = include_str!("../../../../docs/commands.md");
+    let section = PAGE.split("## The environment of a task").nth(1);
+    let section = section.and_then(|rest| rest.split("\n## ").next());
+    let rows = section.expect("the section").lines();
+    let names = rows.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let listed: BTreeSet<&str> = names
+        .flat_map(|names| names.split(", "))
+        .map(|name| name.trim_matches('`'))
+        .collect();
+
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let job = grid.submit(["--checkpoint", "1m", "--wait", "--", "/usr/bin/env"]);
+    let printed = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
+    let found: BTreeSet<&str> = printed
+        .stdout
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0))
+        .collect();
+    assert_eq!(listed, found);
 }
