@@ -23,6 +23,7 @@ pub struct StatusReport {
     pub connected_for_s: f64,
     /// The time for which nothing has come from the master over the connection, in seconds; 0 while
     /// it answers.
+    #[serde(default)]
     pub silent_for_s: f64,
     /// The reason why it is not connected, if that is known.
     pub not_connected_because: Option<String>,
