@@ -79,11 +79,10 @@ fn hint(key: &str) -> String {
     }
 
     let flags = SubmitArgs::augment_args(clap::Command::new("submit"));
-    let mut flags = flags.get_arguments().filter_map(clap::Arg::get_long);
-    if let Some(flag) = flags.find(|flag| *flag == key.replace('_', "-")) {
-        if !keys().any(|[known, ..]| known == flag) {
-            return format!("give --{flag} on the command line: it belongs to one submission");
-        }
+    let flags = flags.get_arguments().filter_map(clap::Arg::get_long);
+    let mut others = flags.filter(|flag| !keys().any(|[known, ..]| known == *flag));
+    if let Some(flag) = others.find(|flag| *flag == key.replace('_', "-")) {
+        return format!("give --{flag} on the command line: it belongs to one submission");
     }
 
     let alike = |[known, ..]: &[&str; 3]| strsim::jaro_winkler(known, &key.replace('_', "-"));
@@ -167,7 +166,7 @@ mod tests {
         for [key, _, example] in keys() {
             assert!(example.starts_with(&format!("{key} = ")), "{example}");
             let read = parse(example.as_bytes(), file);
-            assert_ne!(read.expect(&example), JobArgs::default(), "{example}");
+            assert_ne!(read.expect(example), JobArgs::default(), "{example}");
         }
 
         let whole = PAGE.split("```").nth(1).unwrap();

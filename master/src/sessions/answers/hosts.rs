@@ -87,7 +87,7 @@ impl Asker {
             Forgetting::MayReturn => Err(refuse(
                 RefusalCode::Conflict,
                 format!("`{name}` may come back: its identity was not revoked"),
-                &format!("deskgrid host revoke {name}"),
+                format!("deskgrid host revoke {name}"),
             )),
         }
     }
