@@ -28,8 +28,8 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     at_least_one(items, path)
 }
 
-/// Reads the values of a JSON array, or of JSON Lines (strings as they are, anything else as compact JSON), and the
-/// `estimate` of each, if it has one.
+/// Reads the values of a JSON array, or of JSON Lines (strings as they are, anything else as
+/// compact JSON), and the `estimate` of each, if it has one.
 pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), BuildError> {
     let bytes = read(path, "the list of items")?;
     let values = values(&bytes).map_err(|error| BuildError::Json {

@@ -64,12 +64,11 @@ fn keys() -> impl Iterator<Item = [&'static str; 3]> {
 
 /// Returns the last key that is set in this part of a job file.
 fn key(text: &str) -> Option<&str> {
-    let keys = text.lines().rev().filter_map(|line| {
+    text.lines().rev().find_map(|line| {
         let key = line.split_once('=')?.0.trim().trim_matches(['"', '\'']);
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         (!key.is_empty() && key.chars().all(letter)).then_some(key)
-    });
-    keys.into_iter().next()
+    })
 }
 
 /// Says how the value of a key is written, or which key was meant.
