@@ -18,7 +18,7 @@ use crate::output::OutputForm;
 pub fn parse<C: Parser>(words: &[OsString]) -> Result<C, Exit> {
     let color = flag(words, "--color").and_then(|value| ColorChoice::from_str(&value, true).ok());
     let command = C::command().color(color.unwrap_or(ColorChoice::Auto));
-    command
+    one_help(command)
         .try_get_matches_from(words)
         .and_then(|matches| C::from_arg_matches(&matches))
         .map_err(|error| match error.kind() {
@@ -36,6 +36,19 @@ pub fn parse<C: Parser>(words: &[OsString]) -> Result<C, Exit> {
                 Exit::Usage
             }
         })
+}
+
+/// Gives all commands help of one layout. By itself clap takes another one, several times as long,
+/// for commands of which a flag has described values.
+fn one_help(command: clap::Command) -> clap::Command {
+    let help = clap::Arg::new("help")
+        .short('h')
+        .long("help")
+        .help("Print help")
+        .help_heading(None::<&'static str>)
+        .global(true)
+        .action(clap::ArgAction::HelpShort);
+    command.disable_help_flag(true).arg(help)
 }
 
 /// Converts clap's error into a failure like any other.

@@ -1,4 +1,4 @@
-//! The speed of hosts, [`Speed`].
+//! The speed of hosts, [`Speed`], and amounts of data as people read them, [`Bytes`].
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,6 +11,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Speed(f64);
+
+/// A number of bytes, formatted for people: `4095 bytes`, `256 MiB`, `1.5 GiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes(pub u64);
+
+/// The amount from which a larger unit is used: below it, bytes themselves are easy to read.
+const LARGE: u64 = 10 << 10;
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < LARGE {
+            return write!(f, "{} byte{}", self.0, if self.0 == 1 { "" } else { "s" });
+        }
+
+        let mut amount = self.0 as f64 / 1024.0;
+        let mut unit = "KiB";
+        // What would be rounded to 1,024 of a unit is one of the next.
+        for larger in ["MiB", "GiB", "TiB", "PiB", "EiB"] {
+            if amount < 1023.95 {
+                break;
+            }
+            amount /= 1024.0;
+            unit = larger;
+        }
+        let text = format!("{amount:.1}");
+        write!(f, "{} {unit}", text.strip_suffix(".0").unwrap_or(&text))
+    }
+}
 
 /// The clock rate, in MHz, of a host of speed 1.0.
 pub const REFERENCE_MHZ: f64 = 1_500.0;
@@ -85,5 +113,20 @@ mod tests {
             assert!(Speed::new(wrong).is_err(), "{wrong}");
         }
         assert!(Speed::new(0.5).unwrap() < Speed::REFERENCE);
+    }
+
+    #[test]
+    fn amounts_of_data_read_in_the_unit_that_fits() {
+        let read = |bytes| Bytes(bytes).to_string();
+        assert_eq!(
+            [0, 1, 10_239].map(read),
+            ["0 bytes", "1 byte", "10239 bytes"]
+        );
+        assert_eq!(
+            [10_240, 268_435_456, 1_610_612_736].map(read),
+            ["10 KiB", "256 MiB", "1.5 GiB"]
+        );
+        // The last byte of a unit is not 1,024 of it.
+        assert_eq!([(1 << 20) - 1, u64::MAX].map(read), ["1 MiB", "16 EiB"]);
     }
 }

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use common::units::Bytes;
 use common::wire::{Refusal, RefusalCode};
 use link::{LinkError, files};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -90,14 +91,13 @@ fn take(mut file: &File, bytes: u64) -> io::Result<()> {
 /// Returns the reason, for the admin, if a master with this reserve takes no new work when `left`
 /// bytes can be written in `home`.
 fn short(home: &Path, left: u64, reserve: u64) -> Option<String> {
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     (left <= reserve).then(|| {
         format!(
-            "this master takes no new work: {:.1} MiB are left on the disk of {}, and {:.1} MiB of it are kept for the \
+            "this master takes no new work: {} are left on the disk of {}, and {} of it are kept for the \
              results of what runs (reserve_bytes)",
-            mib(left),
+            Bytes(left),
             home.display(),
-            mib(reserve)
+            Bytes(reserve)
         )
     })
 }
@@ -185,9 +185,9 @@ impl DiskRoom {
     pub(crate) fn refuse_new(&self, bytes: u64) -> Option<Refusal> {
         let left = self.left();
         (left.saturating_sub(bytes) < self.reserve).then(|| {
-            let reserve = self.reserve;
+            let [left, reserve] = [left, self.reserve].map(Bytes);
             let what = format!(
-                "the master's disk is nearly full: of the {left} bytes that are left, {reserve} are for the results of what runs"
+                "the master's disk is nearly full: of the {left} that are left, {reserve} are for the results of what runs"
             );
             Refusal::new(RefusalCode::Unavailable, what, "forget jobs that are done with, or ask the admin for more space")
         })
@@ -204,7 +204,7 @@ impl DiskRoom {
     /// given away.
     pub(crate) fn refuse_result(&self, bytes: u64) -> Option<Refusal> {
         (!self.make_way(bytes)).then(|| {
-            let what = format!("the master's disk is full: {} bytes are left", self.left());
+            let what = format!("the master's disk is full: {} are left", Bytes(self.left()));
             Refusal::new(
                 RefusalCode::Unavailable,
                 what,
@@ -334,7 +334,7 @@ mod tests {
         );
         assert_eq!(scarce.refuse_result(1 << 20), None);
         let told = scarce.takes_nothing_new().expect("nothing is taken");
-        assert!(told.contains("MiB are left on the disk of"), "{told}");
+        assert!(told.contains("are left on the disk of"), "{told}");
 
         let refusal = scarce
             .refuse_result(free(dir.path()) * 2)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use common::content::BlobHash;
+use common::units::Bytes;
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, HostId};
 use uuid::Uuid;
@@ -80,8 +81,9 @@ impl Uploads {
         let all = sum.saturating_add(unused).saturating_add(bytes);
 
         if all > room {
+            let [bytes, all, room] = [bytes, all, room].map(Bytes);
             let what = format!(
-                "{bytes} bytes more would make {all} bytes of files that you have sent and no job needs: there is room for {room}"
+                "{bytes} more would make {all} of files that you have sent and no job needs: there is room for {room}"
             );
             let hint = "submit the jobs that need them, or wait: what no job needs goes after content_grace (1h where nothing \
                         is set); the admin can raise limits.unused_bytes_per_user or make room on the disk";

@@ -8,6 +8,7 @@ use common::wire::worker::{BUSY_EVERY, ToMaster};
 use link::{Connection, LinkError};
 use tokio::sync::mpsc::WeakUnboundedSender;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// The number of messages in a row without an answer, not even QUIC's, after which the master is
 /// gone.
@@ -20,6 +21,9 @@ pub(crate) struct AliveSender {
     busy: watch::Sender<bool>,
     /// The interval that the master wants of a worker that holds none.
     idle_every: watch::Sender<Span>,
+    /// The count of datagrams from the master when they were last counted, and the time at which
+    /// that count was new.
+    counted: watch::Sender<Option<(u64, Instant)>>,
 }
 
 impl Default for AliveSender {
@@ -27,6 +31,7 @@ impl Default for AliveSender {
         Self {
             busy: watch::Sender::new(true),
             idle_every: watch::Sender::new(BUSY_EVERY),
+            counted: watch::Sender::new(None),
         }
     }
 }
@@ -53,6 +58,26 @@ impl AliveSender {
         every.into()
     }
 
+    /// Returns for how long nothing at all has come from the master over this connection, counted
+    /// from the last message that it should have answered.
+    pub(crate) fn silent_for(&self, connection: &Connection) -> Duration {
+        match *self.counted.borrow() {
+            Some((count, at)) if connection.received() == count => at.elapsed(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Counts the datagrams that have come so far. Returns whether some are new.
+    fn count(&self, received: u64) -> bool {
+        self.counted.send_if_modified(|counted| {
+            let new = counted.is_none_or(|(count, _)| count != received);
+            if new {
+                *counted = Some((received, Instant::now()));
+            }
+            new
+        })
+    }
+
     /// Sends at the promised intervals. Resolves once the master is gone.
     pub(crate) async fn keep(
         &self,
@@ -60,7 +85,7 @@ impl AliveSender {
         outbox: &WeakUnboundedSender<ToMaster>,
     ) -> LinkError {
         let mut busy = self.busy.subscribe();
-        let mut before = connection.received();
+        self.count(connection.received());
         let mut sent = connection.sent();
         let mut promised = None;
         let mut unanswered = 0;
@@ -85,9 +110,11 @@ impl AliveSender {
                 () = becomes(&mut busy, true), if !was_busy => continue,
             }
 
-            let now = connection.received();
-            unanswered = if now == before { unanswered + 1 } else { 0 };
-            before = now;
+            unanswered = if self.count(connection.received()) {
+                0
+            } else {
+                unanswered + 1
+            };
         }
 
         LinkError::Closed("the master does not answer any more".to_owned())

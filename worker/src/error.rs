@@ -22,7 +22,7 @@ pub enum WorkerError {
         source: io::Error,
     },
     /// The configuration file does not parse.
-    #[error("the configuration {path} makes no sense", path = path.display())]
+    #[error("the configuration {path} is invalid", path = path.display())]
     Config {
         /// The path of the file.
         path: PathBuf,

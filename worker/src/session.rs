@@ -64,6 +64,13 @@ pub(crate) struct Uplink {
     pub(crate) alive: AliveSender,
 }
 
+impl Uplink {
+    /// Returns for how long nothing has come from the master.
+    pub(crate) fn silent_for(&self) -> Span {
+        self.alive.silent_for(&self.connection).into()
+    }
+}
+
 /// The pauses before a connection is made again.
 #[derive(Debug, Clone)]
 pub(crate) struct Again {

@@ -593,12 +593,15 @@ impl Shell {
 
         let machine = engine.machine();
         let connected = (self.uplink.is_some(), *turned);
+        let uplink = self.uplink.as_ref();
+        let silent_for = uplink.map_or(Span::ZERO, |(uplink, _)| uplink.silent_for());
         let out = out.as_deref();
         ReportSources {
             host: &link.name,
             master: &link.master,
             facts,
             connected,
+            silent_for,
             out,
             policy,
             machine,

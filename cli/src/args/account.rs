@@ -9,11 +9,11 @@ Examples:
   deskgrid account --jobs                     job by job as well
   deskgrid account --user ada --output json   an admin looks at another user's
 TASKS are those that were tried or requested; FINISHED is how many were both requested and executed.
-Times are seconds of processors. USED is what the tasks took, BILLED what of it was requested, FREE the rest; SCALED is USED \
-by BILLED, and by what was waited for. WAITED is \
-how long results were waited for, on average, after they were requested, and SLOWDOWN that by what the task took.
-Estimates are by user and program. TOOK/ESTIMATED is what tasks took by what was estimated: the median, and the ends of \
-the middle 80 %. QOE is the smallest Q for which nine of ten tasks satisfy |estimate - time| / estimate <= Q.";
+Times are seconds of processors. USED is what the tasks took, BILLED the requested part of it, FREE the rest; SCALED is USED \
+divided by BILLED, and divided by what was waited for. WAITED is the mean time from a request to its result, and SLOWDOWN \
+that time divided by the task's run time.
+Estimates are by user and program. TOOK/ESTIMATED is the run time of tasks divided by their estimates: the median, and the \
+ends of the middle 80 %. QOE is the smallest Q for which nine of ten tasks satisfy |estimate - time| / estimate <= Q.";
 
 /// The flags of `deskgrid account`.
 #[derive(Debug, Clone, Args)]

@@ -32,7 +32,7 @@ Examples:
         #[arg(long, value_name = "JOB", conflicts_with_all = ["all", "state", "last"])]
         joblog: Option<OneJob>,
     },
-    /// Print all about some jobs
+    /// Print everything about jobs
     #[command(
         after_help = "Examples:\n  deskgrid job info 7\n  deskgrid --output json job info last"
     )]
@@ -58,7 +58,7 @@ It outlives a restart of the master: it connects again by itself.")]
     Cat {
         /// The job
         job: OneJob,
-        /// The stream
+        /// Standard output or standard error
         stream: StreamName,
         /// The tasks
         #[arg(default_value = "all")]
@@ -69,6 +69,7 @@ It outlives a restart of the master: it connects again by itself.")]
 Examples:
   deskgrid job fetch 7 --into results
   deskgrid job fetch last --into results --tasks 1-10 --force
+  deskgrid job fetch 7 --into frames --pad --manifest frames.jsonl
 Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there \
 already is kept if it is the same; if it differs, nothing is written unless you say --force.")]
     Fetch {
@@ -83,6 +84,12 @@ already is kept if it is the same; if it differs, nothing is written unless you 
         /// Overwrite files that differ
         #[arg(long)]
         force: bool,
+        /// Name the tasks' directories with leading zeros (results/007), so that they sort by number
+        #[arg(long)]
+        pad: bool,
+        /// Also write a list of the files, each with its task and item: one JSON object per line
+        #[arg(long, value_name = "F.jsonl")]
+        manifest: Option<PathBuf>,
     },
     /// Cancel jobs, or some tasks of them
     #[command(after_help = "\
@@ -117,7 +124,7 @@ Examples:
         #[arg(long, value_name = "TASKS", default_value = "all")]
         tasks: Selector,
     },
-    /// Judge with a program of yours which results of a job agree (submit --quorum N --compare
+    /// Judge with your own program which results of a job agree (submit --quorum N --compare
     /// program), until the job is settled
     #[command(
         after_help = "\
@@ -140,7 +147,7 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
         /// The job
         job: OneJob,
     },
-    /// Predict when a job will be done, with an interval where one can be given
+    /// Predict when a job will be done, with an interval if possible
     #[command(
         after_help = "Examples:\n  deskgrid job predict last\n  deskgrid --output json job predict 7"
     )]
@@ -148,7 +155,7 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
         /// The job
         job: OneJob,
     },
-    /// Let another user look at jobs and fetch their results; changing them stays yours
+    /// Let another user look at jobs and fetch their results; only you can change them
     #[command(
         after_help = "Examples:\n  deskgrid job share 7 --with bob\n  deskgrid job share 7 --with bob --end"
     )]

@@ -151,13 +151,13 @@ pub enum OutputMode {
 /// The commands: nouns with verbs of their own, and verbs that stand alone.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Commands {
-    /// Take the five-minute tour: a real master, real workers and one real bag of tasks; all is
-    /// gone again at the end
+    /// Take the five-minute tour: a real master, real workers and one real bag of tasks, all removed
+    /// at the end
     #[command(after_help = "\
 Examples:
   deskgrid demo
   deskgrid demo --hosts 2 --tasks 60 --out picture.png
-Worker processes on this machine compute a picture in tiles. On the way one host's pretended owner \
+Worker processes on this machine compute a picture in tiles. Meanwhile one host's pretended owner \
 comes back, so that you see what deskgrid does then. All of it runs in a temporary directory, and \
 only the picture stays.")]
     Demo(serve::DemoArgs),
@@ -198,7 +198,7 @@ only the picture stays.")]
     Audit(serve::AuditArgs),
     /// Give this machine the identity of a user, so that it can submit
     #[command(after_help = "\
-Example:
+Examples:
   deskgrid login --master HOST:7411             asks for the token
   deskgrid login --master HOST:7411 --join - < token
 The admin makes the token with: deskgrid token create --role client")]
@@ -209,7 +209,7 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Request the results of disclosed tasks: they are needed now
     #[command(after_help = speculation::REQUEST)]
     Request(speculation::RequestArgs),
-    /// Look at jobs, wait for them, take their results, cancel and retry them
+    /// Look at jobs, wait for them, fetch their results, cancel and retry them
     #[command(
         subcommand,
         after_help = "Examples:\n  deskgrid job list\n  deskgrid job wait last\n  deskgrid job explain last"

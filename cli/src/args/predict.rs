@@ -28,8 +28,10 @@ Examples:
   deskgrid predict limits --dist truncnorm:0,20,8,2 --n 200 --zeta 0
   deskgrid predict limits --dist pareto:1,20,2.1 --zeta 0.5 --output json
   deskgrid predict limits --runs past-runs.txt
-Laws: truncnorm:FROM,TO,MEAN,SD  exponential:FROM,TO,RATE  beta:FROM,TO,ALPHA,BETA  pareto:FROM,TO,ALPHA
-      lognormal:FROM,TO,MU,SIGMA  weibull:FROM,TO,SHAPE,SCALE  gamma:FROM,TO,SHAPE,SCALE  uniform:FROM,TO
+Laws:
+  uniform:FROM,TO          exponential:FROM,TO,RATE     pareto:FROM,TO,ALPHA
+  beta:FROM,TO,ALPHA,BETA  truncnorm:FROM,TO,MEAN,SD    lognormal:FROM,TO,MU,SIGMA
+  gamma:FROM,TO,SHAPE,SCALE                             weibull:FROM,TO,SHAPE,SCALE
 Each is cut to run times from FROM to TO (beta is stretched over them); all times have the same unit, and so have \
 the answers. A file of runs has one run time on a line, with a + behind it if the run was killed then (12.5+), and \
 # before comments. Limits pay only where what a task does not need of its reservation is lost.";

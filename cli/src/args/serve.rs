@@ -15,13 +15,13 @@ use crate::demo::{Size, Tile};
 /// `deskgrid demo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
-    /// How many worker processes
+    /// Number of worker processes
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub hosts: u32,
-    /// How many tiles the picture is computed in
+    /// Number of tiles that the picture is computed in
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub tasks: u32,
-    /// Where the picture goes
+    /// File for the picture
     #[arg(long, value_name = "F.png", default_value = "demo.png")]
     pub out: PathBuf,
     /// Width of the picture
@@ -76,7 +76,7 @@ commands with the same --dir on this machine may do everything at once.")]
         after_help = "Examples:\n  deskgrid master rotate-ca\n  deskgrid master rotate-ca --overlap 90d"
     )]
     RotateCa {
-        /// For how long the present CA is still trusted: longer than any machine is switched off
+        /// How long the present CA stays trusted: longer than any machine stays switched off
         #[arg(long, value_name = "DUR", default_value = "45d")]
         overlap: Dur,
     },
@@ -86,22 +86,22 @@ commands with the same --dir on this machine may do everything at once.")]
 Examples:
   deskgrid master backup /backup/deskgrid-monday
   deskgrid --dir /srv/deskgrid master backup /backup/deskgrid.tar
-Reads the master's own directory, as its user; what is written is read back before it gets its name. It holds the \
+Reads the master's own directory, as its user; the backup is read back before it gets its name. It holds the \
 grid's CA key: keep it as safe as the master. Exit code 1: something that the store names was missing or damaged.")]
     Backup {
-        /// What to make; must not exist. With .tar at its end it becomes one file
+        /// Directory to make, or one file if the name ends in .tar; must not exist
         #[arg(value_name = "DIR|FILE.tar")]
         to: PathBuf,
     },
-    /// Look whether the master's files are sound: store, content, keys. Changes nothing; the master
+    /// Check whether the master's files are sound: store, content, keys. Changes nothing; the master
     /// may run
     #[command(after_help = "\
 Examples:
   deskgrid master check
   deskgrid --dir /backup/deskgrid-monday master check
-Exit code 0: all is well; 1: something is not, and what to do stands beside it.")]
+Exit code 0: all is well; 1: something is wrong, and what to do is printed beside it.")]
     Check {
-        /// Look only whether files of content are there, and do not read them
+        /// Check only whether files of content exist; do not read them
         #[arg(long)]
         no_content: bool,
     },
@@ -112,7 +112,7 @@ Example:
 Then start the master there, at the address that workers know. Join tokens made before the backup \
 no longer work.")]
     Restore {
-        /// What `master backup` made
+        /// The backup, as `master backup` made it
         #[arg(value_name = "DIR|FILE.tar")]
         from: PathBuf,
     },
@@ -121,10 +121,10 @@ no longer work.")]
 /// `deskgrid master start`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MasterArgs {
-    /// Where to listen (UDP) [default: 0.0.0.0:7411]
+    /// Address to listen at, with UDP and TCP [default: 0.0.0.0:7411]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<std::net::SocketAddr>,
-    /// Where to serve /healthz and /metrics, or `none` [default: 127.0.0.1:7412]
+    /// Address of /healthz and /metrics, or `none` [default: 127.0.0.1:7412]
     #[arg(long, value_name = "ADDR:PORT|none")]
     pub http: Option<Http>,
     /// A TOML file with more settings; flags override it
@@ -134,12 +134,12 @@ pub(crate) struct MasterArgs {
     /// file is appended to
     #[arg(long, value_name = "F")]
     pub record: Option<PathBuf>,
-    /// Start this once on a store that is older than, or not as, the master left it: what is
-    /// missing stays missing
+    /// Start this once although the store is older than the master left it, or changed since: what
+    /// is missing stays missing
     #[arg(long)]
     pub accept_store: bool,
-    /// Start this once although the master was up at a later time than the clock shows now, or long
-    /// before it: the clock is right
+    /// Start this once although the clock shows an earlier time than when the master was last up, or
+    /// a much later one: the clock is right
     #[arg(long)]
     pub accept_clock: bool,
     /// Shut down when standard input ends, so that nothing outlives whoever started it.
@@ -184,7 +184,7 @@ Without --dedicated a PC computes only while nobody uses it: 3 minutes after the
 not while other programs are busy. `deskgrid worker status --why` says what it waits for.
 `deskgrid worker config` prints all settings, to begin a file with.")]
     Start(WorkerArgs),
-    /// How the worker on this machine is, and what it does; needs no master
+    /// Print the state of the worker on this machine and of its tasks; needs no master
     #[command(after_help = "\
 Examples:
   deskgrid worker status
@@ -192,7 +192,7 @@ Examples:
   deskgrid --output json worker status      everything
 Exit code 1 says that no worker runs here.")]
     Status {
-        /// Tell every reason not to run tasks, and what each sensor sees
+        /// Also print every reason not to run tasks, and what each sensor sees
         #[arg(long)]
         why: bool,
     },
@@ -216,8 +216,9 @@ Examples:
   deskgrid worker config > worker.toml
   deskgrid worker config --like htcondor > worker.toml")]
     Config {
-        /// Only the owner's rules that are different: those that people know of BOINC or HTCondor,
-        /// or of a PC that nobody sits at
+        /// Print only the owner's rules, like those of BOINC (3 minutes without input, load below a
+        /// quarter, no battery) or HTCondor (15 minutes, load of 0.5 and 0.3), or for a PC that nobody
+        /// sits at
         #[arg(long, value_name = "KIND")]
         like: Option<Like>,
     },
@@ -281,7 +282,7 @@ pub(crate) struct InstallArgs {
     /// How to join, unless this PC has joined before.
     #[command(flatten)]
     pub enrol: EnrolArgs,
-    /// How many tasks at a time [default: as the settings say]
+    /// Number of tasks at a time [default: that of the settings]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub slots: Option<u32>,
     /// A TOML file with the owner's settings; a copy of it is installed
@@ -300,10 +301,10 @@ pub(crate) struct InstallArgs {
 #[cfg(unix)]
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServiceArgs {
-    /// For yourself alone, without root's rights, instead of for the whole PC
+    /// For your account alone, without root's rights, instead of for the whole PC
     #[arg(long)]
     pub user: bool,
-    /// Do it
+    /// Do it, instead of showing what would be done
     #[arg(long)]
     pub yes: bool,
     /// Put everything below this directory, and run no command.
@@ -314,10 +315,10 @@ pub(crate) struct ServiceArgs {
 /// `deskgrid doctor`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DoctorArgs {
-    /// The worker's settings, for what its sensors are to look at
+    /// The worker's settings file, which names its sensors
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
-    /// The master's settings, for the room that it keeps for results
+    /// The master's settings file, which names the disk space that it keeps for results
     #[cfg(unix)]
     #[arg(long, value_name = "F")]
     pub master_config: Option<PathBuf>,
@@ -329,7 +330,7 @@ pub(crate) struct WorkerArgs {
     /// How to join, for the first start.
     #[command(flatten)]
     pub enrol: EnrolArgs,
-    /// How many tasks at a time [default: one for each logical processor]
+    /// Number of tasks at a time [default: one for each logical processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub slots: Option<u32>,
     /// A TOML file with more settings; flags override it
@@ -347,13 +348,13 @@ pub(crate) struct WorkerArgs {
 /// How a machine gets its identity.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EnrolArgs {
-    /// The master's address; of who has joined, in place of the one that is known. The port may be
-    /// left out where it is 7411
+    /// The master's address: needed to join, later only to replace the known one. The port may be
+    /// left out if it is 7411
     #[arg(long, value_name = "HOST:PORT", value_parser = master_address)]
     pub master: Option<String>,
-    /// The token that the admin made with `deskgrid token create`; `-` reads it from standard
-    /// input. Better given by --join-file or DESKGRID_JOIN: other accounts can read arguments until
-    /// they are erased, which is done at once
+    /// The join token, which an admin makes with `deskgrid token create`; `-` reads it from standard
+    /// input. --join-file and DESKGRID_JOIN are safer: other accounts can read arguments for a
+    /// moment, until deskgrid has erased them
     #[arg(
         long,
         value_name = "TOKEN|-",
@@ -365,10 +366,10 @@ pub(crate) struct EnrolArgs {
     /// A file that holds the token
     #[arg(long, value_name = "F", requires = "master")]
     pub join_file: Option<PathBuf>,
-    /// Name to join under [default: the host name]
+    /// Name to join under [default: of a worker the host's, of a user the account's]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Join again although there is an identity, and replace it
+    /// Join again, and replace the identity that is here
     #[arg(long, requires = "master")]
     pub rejoin: bool,
 }
@@ -409,26 +410,26 @@ Examples:
   deskgrid token create --role worker --uses 100 --ttl 1d --name 'floor 3'
   deskgrid --output quiet token create --role client   for scripts")]
     Create {
-        /// What its holder becomes: worker, client or admin
+        /// Role of those who join with it: worker, client or admin
         #[arg(long, value_name = "ROLE")]
         role: Role,
         /// How long it is valid
         #[arg(long, value_name = "DUR", default_value = "1h")]
         ttl: Dur,
-        /// How many times it can be used
+        /// Number of times that it can be used
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         uses: u32,
-        /// What to call it in lists and logs
+        /// Name for lists and logs
         #[arg(long, value_name = "NAME", default_value = "")]
         name: String,
-        /// Who joins with it is let in only after `deskgrid identity approve NAME`
+        /// Let those who join with it in only after `deskgrid identity approve NAME`
         #[arg(long)]
         approve: bool,
     },
-    /// Every token, without its secret
+    /// List the tokens, without their secrets
     #[command(after_help = "Example:\n  deskgrid token list")]
     List,
-    /// Make a token useless; who joined with it stays
+    /// Revoke a token; those who joined with it stay
     #[command(after_help = "Example:\n  deskgrid token revoke 3")]
     Revoke {
         /// Its number, as `token list` shows it
@@ -439,34 +440,43 @@ Examples:
 /// `deskgrid host`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
-    /// Every host and what it does
+    /// List the hosts, and what each one does
     #[command(
         after_help = "Examples:\n  deskgrid host list\n  deskgrid --output json host list --all"
     )]
     List {
-        /// Also hosts that are not expected back: revoked, or not heard of for 30 days
+        /// List also hosts that are not expected back: revoked, or not heard of for 30 days
         #[arg(long)]
         all: bool,
     },
-    /// All about one host
+    /// Print everything about one host
     #[command(after_help = "Example:\n  deskgrid host info desk-3")]
     Info {
         /// Its name, or host-N
         host: String,
     },
-    /// Give a host no new tasks; what runs there ends in peace
+    /// Give a host no new tasks; those that it has may end
     #[command(after_help = "Example:\n  deskgrid host drain desk-3")]
     Drain {
         /// Its name, or host-N
         host: String,
     },
-    /// Let a host in no more, for good: its connection is closed, and what it holds runs elsewhere
+    /// Shut a host out for good: its connection is closed, and its tasks run elsewhere
     #[command(after_help = "Example:\n  deskgrid host revoke desk-3")]
     Revoke {
         /// Its name, or host-N
         host: String,
     },
-    /// Say whose a host is: results of one owner's hosts never confirm each other (submit --quorum)
+    /// Leave a revoked host out of all lists from now on; attempts that it ran keep its name
+    #[command(
+        after_help = "Example:\n  deskgrid host revoke desk-3 && deskgrid host forget desk-3"
+    )]
+    Forget {
+        /// Its name, or host-N
+        host: String,
+    },
+    /// Set a host's owner: results from hosts of one owner never confirm each other (submit
+    /// --quorum)
     #[command(after_help = "\
 Examples:
   deskgrid host owner desk-3 ann
@@ -474,14 +484,14 @@ Examples:
     Owner {
         /// Its name, or host-N
         host: String,
-        /// Who owns it, in your words
+        /// The owner, in your words
         #[arg(required_unless_present = "nobody")]
         owner: Option<String>,
-        /// Nobody in particular
+        /// Take its owner away: it belongs to nobody in particular
         #[arg(long, conflicts_with = "owner")]
         nobody: bool,
     },
-    /// Give a drained host tasks again
+    /// Give a drained or benched host tasks again
     #[command(after_help = "Example:\n  deskgrid host resume desk-3")]
     Resume {
         /// Its name, or host-N
@@ -492,7 +502,7 @@ Examples:
 /// `deskgrid identity`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum IdentityCommand {
-    /// Everybody who has joined, with when their certificate expires; admins only
+    /// List all who have joined, and when their certificates expire; admins only
     #[command(
         after_help = "Examples:\n  deskgrid identity list\n  deskgrid --output json identity list"
     )]
@@ -503,7 +513,7 @@ pub(crate) enum IdentityCommand {
         /// The name that `identity list` shows
         name: String,
     },
-    /// Let somebody in no more, for good, and close their connections; admins only
+    /// Shut somebody out for good, and close their connections; admins only
     #[command(
         after_help = "Example:\n  deskgrid identity revoke ann\nThe jobs of a user stay; cancel them if they are not to run."
     )]
@@ -516,7 +526,7 @@ pub(crate) enum IdentityCommand {
 /// `deskgrid audit`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AuditArgs {
-    /// How many entries, the newest
+    /// Number of entries to print, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub last: u32,
 }

@@ -21,27 +21,27 @@ Tasks find the same in their environment as DESKGRID_JOB_ID and so on.
 Examples:
   One task; wait for it and see what it printed:
     deskgrid submit --wait -- hostname && deskgrid job cat last stdout
-  A hundred runs of a program that lies here:
+  A hundred runs of a program in this directory:
     deskgrid submit --array 1-100 --input ./sim -- ./sim --seed %{TASK_ID}
   One task for each file of a list; each sends its file and brings one back:
     deskgrid submit --each-line list.txt --input '%{ITEM}:in' \\
       --output-file out -- convert in out
     deskgrid job fetch last --into results
-  A long task that saves its state (docs/checkpoints.md) every half a minute:
+  A long task that saves its state (docs/checkpoints.md) every half minute:
     deskgrid submit --checkpoint 30s --input ./sim -- ./sim
   Results that two hosts of different owners agree on, to six digits:
     deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 \\
       --input ./sim -- ./sim %{TASK_ID}
-  A bag that is of use only if it is done in two hours; only ask:
+  A bag that is of use only if it is done in two hours; submit nothing yet:
     deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./sim
   A bag whose tasks are known to take very different times:
     deskgrid submit --deadline 2h --estimates times.txt --each-line list.txt \\
       --input '%{ITEM}:in' -- convert in
-  The same with time limits that past runs of ./sim teach:
+  The same with time limits learned from past runs of ./sim:
     deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./sim
   Fifty experiments of which perhaps only the first are needed:
     deskgrid submit --disclose --array 1-50 --input ./try -- ./try %{TASK_ID}
-  One run on as many hosts at once as should end it the soonest; only ask:
+  One run on as many hosts at once as should end it soonest; submit nothing yet:
     deskgrid submit --width auto --work 6h --parallelism 12:0.5 --dry-run \\
       -- ./solve --part %{RANK} --of %{WIDTH}
   A job from a job file (docs/job-files.md), with one thing changed:
@@ -84,7 +84,8 @@ pub(crate) struct JobArgs {
     /// is the line
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub each_line: Option<PathBuf>,
-    /// Run one task for each value of a JSON array; %{ITEM} is the string, or the value as JSON
+    /// Run one task for each value of a JSON array or of JSON Lines; %{ITEM} is the string, or the
+    /// value as JSON
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub from_json: Option<PathBuf>,
     /// Send a file, or all files of a directory; tasks find it as NAME (%{ITEM} and %{TASK_ID}
@@ -119,7 +120,7 @@ pub(crate) struct JobArgs {
     /// tried again with a longer limit
     #[arg(long, value_name = "DUR|auto", help_heading = "Rules")]
     pub timeout: Option<Limit>,
-    /// Cancel the rest once more than this many tasks have failed
+    /// Cancel the rest as soon as more than this many tasks have failed
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub max_fails: Option<u64>,
     /// Priority among your own jobs: higher goes first [default: 0]

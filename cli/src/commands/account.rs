@@ -1,6 +1,7 @@
 //! Executes `deskgrid account`: prints the resources spent on a user's tasks, and the quality of
 //! the user's estimates.
 
+use common::units::Bytes;
 use common::view::{AccountView, EstimatesView, SpreadView};
 use common::wire::client::Request;
 use serde::ser::SerializeMap;
@@ -130,7 +131,7 @@ fn spent(account: &AccountView) -> [String; 13] {
         factor(of(account.slowdown, |spread| spread.mean)),
         factor(of(account.slowdown, |spread| spread.p90)),
         if account.kept_bytes > 0 {
-            format!("{} bytes", account.kept_bytes)
+            Bytes(account.kept_bytes).to_string()
         } else {
             String::new()
         },

@@ -4,6 +4,7 @@
 use common::attempt::Stream;
 use common::content::Content;
 use common::selector::Selector;
+use common::units::Bytes;
 use common::view::{OutputView, TaskState};
 use common::{IdSet, TaskId};
 use serde::Serialize;
@@ -96,8 +97,9 @@ pub(super) async fn written(
     let bytes = content(session, &captured.content).await?;
     if captured.dropped > 0 {
         note(&format!(
-            "{}: {} more bytes were dropped at the limit",
-            output.attempt.task, captured.dropped
+            "{}: {} more were dropped at the limit",
+            output.attempt.task,
+            Bytes(captured.dropped)
         ));
     }
 

@@ -9,7 +9,7 @@ use common::attempt::Stream;
 use common::content::Content;
 use common::path::PortablePath;
 use common::selector::Selector;
-use common::view::{JobView, OutputView};
+use common::view::{JobView, OutputView, TaskView};
 use common::wire::RefusalCode;
 use link::LinkError;
 use serde::Serialize;
@@ -33,6 +33,42 @@ pub(super) struct Into {
     pub dir: PathBuf,
     /// Whether files that differ are overwritten (`--force`).
     pub force: bool,
+    /// Whether the numbers of tasks have leading zeros in the names of their directories.
+    pub pad: bool,
+    /// The file to which a list of the files is written.
+    pub manifest: Option<PathBuf>,
+}
+
+/// The names of the directories in which the files of tasks are put.
+#[derive(Debug, Clone, Copy)]
+enum TaskDirs {
+    /// All files in one directory: the job has one task.
+    None,
+    /// One for each task, named by its number, with leading zeros up to this many digits.
+    Digits(usize),
+}
+
+impl TaskDirs {
+    fn of(job: &JobView, outputs: &[OutputView], pad: bool) -> Self {
+        if job.tasks.total <= 1 {
+            return TaskDirs::None;
+        }
+        if !pad {
+            return TaskDirs::Digits(1);
+        }
+        let largest = outputs
+            .iter()
+            .map(|output| u64::from(output.attempt.task.index));
+        let largest = largest.chain([job.tasks.total]).max().unwrap_or(1);
+        TaskDirs::Digits(largest.to_string().len())
+    }
+
+    fn below(self, dir: &Path, task: TaskId) -> PathBuf {
+        match self {
+            TaskDirs::None => dir.to_owned(),
+            TaskDirs::Digits(digits) => dir.join(format!("{:0digits$}", task.index)),
+        }
+    }
 }
 
 /// A file to write.
@@ -78,10 +114,11 @@ pub(super) async fn run(
     tasks: Selector,
 ) -> Result<(), Failure> {
     let job = session.job(job).await?;
-    let outputs = session.outputs(job.job, tasks).await?;
+    let outputs = session.outputs(job.job, tasks.clone()).await?;
     note_removed(session, &outputs).await?;
 
-    let wanted = wanted(&outputs, &into.dir, job.tasks.total > 1)?;
+    let dirs = TaskDirs::of(&job, &outputs, into.pad);
+    let wanted = wanted(&outputs, &into.dir, dirs)?;
     if wanted.is_empty() {
         note(&nothing_of(&job, &outputs));
     }
@@ -111,6 +148,10 @@ pub(super) async fn run(
     let kept = planned.iter().filter(|(_, kept)| *kept).count();
 
     bring(session, planned).await?;
+    if let Some(file) = &into.manifest {
+        let items = session.tasks(job.job, tasks, Vec::new()).await?;
+        write_manifest(file, &document.files, &items)?;
+    }
     let text = || {
         let there = match kept {
             0 => String::new(),
@@ -128,6 +169,32 @@ pub(super) async fn run(
     context
         .out
         .show(&document, text, || vec![job.job.to_string()])
+}
+
+/// A line of the list of fetched files.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    file: &'a FetchedFile,
+    item: Option<&'a str>,
+}
+
+/// Writes a line of JSON for each file, with the item of its task.
+fn write_manifest(to: &Path, files: &[FetchedFile], tasks: &[TaskView]) -> Result<(), Failure> {
+    let items: BTreeMap<String, &str> = tasks
+        .iter()
+        .filter_map(|task| Some((task.task.to_string(), task.item.as_deref()?)))
+        .collect();
+    let lines: String = files
+        .iter()
+        .map(|file| {
+            let item = items.get(&file.task).copied();
+            let line = serde_json::to_string(&Listed { file, item });
+            line.expect("plain values always have a JSON form") + "\n"
+        })
+        .collect();
+    std::fs::write(to, lines)
+        .map_err(|error| Failure::io(format!("cannot write {}", to.display()), &error))
 }
 
 /// Says why there is nothing to fetch.
@@ -164,15 +231,11 @@ fn warned(output: &OutputView) -> impl Iterator<Item = FetchedWarning> {
 }
 
 /// Returns every file of the outputs, with its path below `dir`.
-fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<WantedFile>, Failure> {
+fn wanted(outputs: &[OutputView], dir: &Path, dirs: TaskDirs) -> Result<Vec<WantedFile>, Failure> {
     let mut all = BTreeMap::new();
     for output in outputs {
         let task = output.attempt.task;
-        let base = if many {
-            dir.join(task.index.to_string())
-        } else {
-            dir.to_owned()
-        };
+        let base = dirs.below(dir, task);
 
         let streams = [&output.stdout, &output.stderr]
             .into_iter()
@@ -270,7 +333,7 @@ pub(super) async fn lay_out(
     output.stdout.1 = Some("stdout".to_owned());
     output.stderr.1 = None;
 
-    let wanted = wanted(&[output], dir, false)?;
+    let wanted = wanted(&[output], dir, TaskDirs::None)?;
     bring(
         session,
         wanted.into_iter().map(|file| (file, false)).collect(),
@@ -367,12 +430,23 @@ mod tests {
 
     #[test]
     fn files_lie_below_their_task_where_there_are_several() {
-        let paths = |many| {
-            let wanted = wanted(&[output(3, "a/b", Some("log"))], Path::new("d"), many).unwrap();
+        let paths = |dirs| {
+            let wanted = wanted(&[output(3, "a/b", Some("log"))], Path::new("d"), dirs).unwrap();
             wanted.into_iter().map(|w| w.path).collect::<Vec<_>>()
         };
-        assert_eq!(paths(true), [Path::new("d/3/a/b"), Path::new("d/3/log")]);
-        assert_eq!(paths(false), [Path::new("d/a/b"), Path::new("d/log")]);
+        let digits = TaskDirs::Digits;
+        assert_eq!(
+            paths(digits(1)),
+            [Path::new("d/3/a/b"), Path::new("d/3/log")]
+        );
+        assert_eq!(
+            paths(digits(3)),
+            [Path::new("d/003/a/b"), Path::new("d/003/log")]
+        );
+        assert_eq!(
+            paths(TaskDirs::None),
+            [Path::new("d/a/b"), Path::new("d/log")]
+        );
     }
 
     #[test]
@@ -380,7 +454,7 @@ mod tests {
         let failure = wanted(
             &[output(3, "a", Some("../../.bashrc"))],
             Path::new("d"),
-            true,
+            TaskDirs::Digits(1),
         )
         .unwrap_err();
         assert_eq!(failure.code, "bad-name");
@@ -389,7 +463,7 @@ mod tests {
     #[tokio::test]
     async fn a_differing_file_is_overwritten_only_if_forced() {
         let dir = tempfile::tempdir().unwrap();
-        let files = || wanted(&[output(1, "out", None)], dir.path(), false).unwrap();
+        let files = || wanted(&[output(1, "out", None)], dir.path(), TaskDirs::None).unwrap();
         assert_eq!(
             look(files(), false)
                 .await

@@ -1,6 +1,7 @@
 //! Executes `deskgrid host`.
 
 use common::host::HostFacts;
+use common::units::Bytes;
 use common::view::{HostState, HostView};
 use common::wire::client::Request;
 
@@ -25,6 +26,7 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
         HostCommand::Owner { host, owner, .. } => {
             one(context, &session, Request::HostOwner { host, owner }).await?;
         }
+        HostCommand::Forget { host } => forget(context, &session, host).await?,
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
     }
 
@@ -44,6 +46,15 @@ async fn revoke(context: &Context, session: &Session, host: String) -> Result<()
         .next()
         .map_or(host, |view| view.facts.name);
     super::identity::judge(context, session, &Request::Revoke { name }).await
+}
+
+/// Leaves a revoked host out of lists.
+async fn forget(context: &Context, session: &Session, host: String) -> Result<(), Failure> {
+    let gone = session.hosts(&Request::HostForget { host }).await?;
+    let text = || format!("forgotten: {}\n", printable(&names(&gone).join(", ")));
+    context
+        .out
+        .show(&List("hosts", &gone), text, || names(&gone))
 }
 
 async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Failure> {
@@ -180,7 +191,10 @@ fn describe(host: &HostView) -> String {
                 host.facts.slots, host.facts.cores
             )),
         ),
-        ("memory", Some(format!("{} MiB", host.facts.memory_mib))),
+        (
+            "memory",
+            Some(Bytes(host.facts.memory_mib << 20).to_string()),
+        ),
         ("system", Some(host.facts.os.clone())),
         ("confines", Some(confines(&host.facts))),
         (

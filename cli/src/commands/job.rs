@@ -45,15 +45,16 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             into,
             tasks,
             force,
+            pad,
+            manifest,
         } => {
-            fetch::run(
-                context,
-                &session,
-                job,
-                fetch::Into { dir: into, force },
-                tasks,
-            )
-            .await?;
+            let into = fetch::Into {
+                dir: into,
+                force,
+                pad,
+                manifest,
+            };
+            fetch::run(context, &session, job, into, tasks).await?;
         }
         JobCommand::Cancel {
             jobs,
@@ -575,9 +576,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
         .map_or_else(String::new, |promise| match promise.state {
             PromiseState::OnTime | PromiseState::AtRisk => {
                 let finish = when::relative(promise.finish, when::now());
-                format!(
-                    "; its promise is made anew, from the end of the line: to be finished {finish}"
-                )
+                format!("; its promise is renewed, behind all others: to be finished {finish}")
             }
             state => format!("; its promise is {state}: {}", promise.why),
         });

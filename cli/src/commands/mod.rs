@@ -216,9 +216,27 @@ fn runtime(threads: Threads) -> Result<Runtime, Failure> {
         .map_err(|e| Failure::io("cannot start", &e))
 }
 
+/// Adds the names of policies to the values that a shell completes. The flags take more than these:
+/// parameters, too, and `simulate` a list.
+fn with_policies(command: clap::Command) -> clap::Command {
+    let shows = command.get_name() == "show";
+    let command = command.mut_args(|arg| match arg.get_id().as_str() {
+        "policy" => with_names(arg),
+        "name" if shows => with_names(arg),
+        _ => arg,
+    });
+    command.mut_subcommands(with_policies)
+}
+
+fn with_names(arg: clap::Arg) -> clap::Arg {
+    let names = scheduler::catalogue().iter().map(|policy| policy.name);
+    arg.value_parser(clap::builder::PossibleValuesParser::new(names))
+}
+
 fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "deskgrid", &mut script);
+    let mut command = with_policies(Cli::command());
+    clap_complete::generate(shell, &mut command, "deskgrid", &mut script);
     context.out.bytes(&script)?;
     Ok(Exit::Well)
 }
@@ -266,5 +284,30 @@ pub(crate) async fn shutdown(tied: bool) {
     tokio::select! {
         () = interrupted() => {}
         _ = rx => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shell_completes_the_names_of_policies() {
+        for shell in [
+            clap_complete::Shell::Bash,
+            clap_complete::Shell::Zsh,
+            clap_complete::Shell::Fish,
+        ] {
+            let mut script = Vec::new();
+            let mut command = with_policies(Cli::command());
+            clap_complete::generate(shell, &mut command, "deskgrid", &mut script);
+
+            let script = String::from_utf8(script).expect("UTF-8");
+            for policy in scheduler::catalogue() {
+                // For submit and simulate; most shells complete the argument of policy show, too.
+                let times = script.matches(policy.name).count();
+                assert!(times >= 2, "{shell}: {} {times} times", policy.name);
+            }
+        }
     }
 }

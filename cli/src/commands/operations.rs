@@ -1,6 +1,7 @@
 //! `deskgrid master backup`, `check` and `restore`: the files of a master, beside it. What is not
 //! here: what is done to them (that is `master::operations`).
 
+use common::units::Bytes;
 use std::path::Path;
 
 use master::operations::{self, Fault, OperationError};
@@ -159,8 +160,11 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
             "there"
         };
         text + &format!(
-            "{verdict}: {} jobs, {} attempts, {} files of content with {} bytes {read}\n",
-            found.jobs, found.attempts, found.content_files, found.content_bytes
+            "{verdict}: {} jobs, {} attempts, {} files of content with {} {read}\n",
+            found.jobs,
+            found.attempts,
+            found.content_files,
+            Bytes(found.content_bytes)
         )
     };
     context.out.show(&answer, text, || {

@@ -28,6 +28,9 @@ struct Switched {
     says: Option<String>,
 }
 
+/// The silence of a connected master from which on it is told to people, in seconds.
+const NOTEWORTHY_S: f64 = 1.0;
+
 /// Prints the worker's state.
 pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure> {
     let dir = context.state.worker();
@@ -171,6 +174,12 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
         "not connected"
     };
 
+    let silent = if report.silent_for_s >= NOTEWORTHY_S {
+        format!(", nothing heard for {}", lasts(report.silent_for_s))
+    } else {
+        String::new()
+    };
+
     let mut text = facts(&[
         (
             "host",
@@ -179,7 +188,7 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
         (
             "master",
             Some(format!(
-                "{}, {connected} for {}",
+                "{}, {connected} for {}{silent}",
                 report.master,
                 lasts(report.connected_for_s)
             )),
@@ -292,6 +301,7 @@ mod tests {
             master: "grid:7411".to_owned(),
             connected: false,
             connected_for_s: 61.0,
+            silent_for_s: 0.0,
             not_connected_because: Some("this identity is not known here".to_owned()),
             decision: "yield".to_owned(),
             reason: Some("in-use".to_owned()),
@@ -336,6 +346,18 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
 
+        let silent = StatusReport {
+            connected: true,
+            silent_for_s: 4.0,
+            ..report()
+        };
+        let silent = describe(&silent, false, false);
+        assert!(
+            silent.contains("grid:7411, connected for 1m01s, nothing heard for 4.0s"),
+            "{silent}"
+        );
+        assert!(!text.contains("nothing heard"));
+
         assert!(!text.contains("x11"));
         let more = describe(&report(), true, false);
         assert!(
@@ -347,7 +369,7 @@ mod tests {
     #[test]
     fn the_fields_for_scripts_stay() {
         let json = crate::output::document(&report());
-        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","version":"1.2.3"}"#;
+        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","version":"1.2.3"}"#;
         assert_eq!(json, expected);
     }
 }

@@ -286,7 +286,7 @@ fn remove(dir: &Path) -> Result<(), Failure> {
 
 fn manager(access: ServiceManagerAccess) -> Result<ServiceManager, Failure> {
     ServiceManager::local_computer(None::<&str>, access)
-        .map_err(|e| refused("the service manager does not let us in", &e))
+        .map_err(|e| refused("the service manager denies access", &e))
 }
 
 fn refused(what: impl Into<String>, error: &windows_service::Error) -> Failure {
@@ -373,7 +373,7 @@ fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
     loop {
         let now = service
             .query_status()
-            .map_err(|e| refused("the service does not say how it is", &e))?
+            .map_err(|e| refused("the service does not report its state", &e))?
             .current_state;
         if now == state {
             return Ok(());
@@ -479,7 +479,7 @@ fn service_main(_: Vec<OsString>) {
             process_id: None,
         });
         if let Err(error) = said {
-            tracing::error!(%error, "the service manager does not listen");
+            tracing::error!(%error, "the service manager cannot be told of the service");
         }
     };
     say(ServiceState::Running, 0);

@@ -164,9 +164,8 @@ impl RequestEffect {
                 0..=SHOWN_RANGES => self.cancelled.to_string(),
                 _ => "LIST".to_owned(),
             };
-            let again = format!(
-                "deskgrid job retry {job} --tasks {which} takes up again what was cancelled"
-            );
+            let again =
+                format!("deskgrid job retry {job} --tasks {which} runs again what was cancelled");
             words += &format!(
                 "; {} {are} cancelled and cannot be: {again}",
                 self.cancelled.len()

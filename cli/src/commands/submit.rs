@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         Err(failure) if failure.code == "unreachable" => {
             // The job may have been accepted although the answer was lost.
             let hint = format!(
-                "the same command with --request-id {id}: should it have been taken, it is not taken twice"
+                "run the same command with --request-id {id}: if the job was submitted, it is not submitted twice"
             );
             Err(Failure { hint, ..failure })
         }

@@ -2,6 +2,7 @@
 
 use common::checkpoint::Saved;
 use common::selector::Selector;
+use common::units::Bytes;
 use common::view::{AttemptView, TaskState, TaskView};
 use common::{IdSet, Span, TaskId, Time};
 
@@ -254,8 +255,10 @@ fn states(attempt: &AttemptView, now: Time) -> Option<String> {
         let when = when::relative(saved.taken, now);
         let files = super::job::files(saved.files as usize);
         format!(
-            "state {} of attempt {} (saved {when}, {files}, {} bytes)",
-            saved.sequence, saved.number, saved.bytes
+            "state {} of attempt {} (saved {when}, {files}, {})",
+            saved.sequence,
+            saved.number,
+            Bytes(saved.bytes)
         )
     };
     let from = attempt

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use common::Span;
 use scheduler::malleable::{Malleable, Speedup};
 use serde::Serialize;
 use simulator::batch::{HELD, MethodQuality};
@@ -148,14 +149,17 @@ fn seconds(time_s: Option<f64>) -> String {
 
 fn wait_text(answer: &PredictedWait) -> String {
     let said = |time_s: Option<f64>| {
-        time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1} s"))
+        time_s.map_or_else(
+            || "never".to_owned(),
+            |time_s| Span::from_secs_f64(time_s).to_string(),
+        )
     };
     let WaitInterval {
         low, median, high, ..
     } = answer.interval;
     let mut out = format!(
         "{} hosts ({} of {} are free): in about {}\n\
-         {:.0} % between {} and {}, median {}\n\
+         {:.0} % likely in {} to {}, median {}\n\
          A (median of {} that could free enough alone): {}\nB (when enough are free on average): {}\n",
         answer.width,
         answer.free,
@@ -172,7 +176,8 @@ fn wait_text(answer: &PredictedWait) -> String {
     if let Some(run_s) = answer.run_s {
         let _ = writeln!(
             out,
-            "then {run_s:.1} s of work: done in about {}",
+            "then {} of work: done in about {}",
+            said(Some(run_s)),
             said(answer.total_s)
         );
     }

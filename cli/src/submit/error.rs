@@ -41,8 +41,8 @@ pub(crate) enum BuildError {
         /// The file.
         path: PathBuf,
     },
-    /// A list for `--from-json` that is not JSON, or not an array.
-    #[error("{path} is not a JSON array", path = path.display())]
+    /// A list for `--from-json` that is not JSON.
+    #[error("{path} is neither a JSON array nor JSON Lines", path = path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -60,6 +60,8 @@ pub(crate) enum BuildError {
         text: String,
         /// The reason.
         why: String,
+        /// A form of the line that would do.
+        hint: String,
     },
     /// A value that is not an estimate.
     #[error("{place}: `{given}` is no estimate of how long a task takes")]
@@ -211,11 +213,11 @@ impl BuildError {
                 "check the name; relative names start from the directory where you run deskgrid".to_owned()
             }
             BuildError::NotText { .. } => "write the list in UTF-8; file names in it too".to_owned(),
-            BuildError::NoItems { .. } => "one item per line; empty lines do not count".to_owned(),
-            BuildError::Json { .. } => r#"write an array such as ["a", "b"] or [{"x": 1}, {"x": 2}]"#.to_owned(),
-            BuildError::JobFile { .. } => {
-                "keys are the flags of `deskgrid submit --help` without the dashes, such as retries = 2".to_owned()
-            }
+            BuildError::NoItems { .. } => "write one item per line (empty lines do not count), or one value per task in a JSON array".to_owned(),
+            BuildError::Json { .. } => {
+                r#"write an array such as ["a", "b"] or [{"x": 1}, {"x": 2}], or one value per line"#.to_owned()
+            },
+            BuildError::JobFile { hint, .. } => hint.clone(),
             BuildError::Estimate { .. } => {
                 "a duration such as 90s or 1h30m; in JSON also a number of seconds, greater than 0".to_owned()
             }

@@ -28,11 +28,11 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     at_least_one(items, path)
 }
 
-/// Reads the values of a JSON array (strings as they are, anything else as compact JSON), and the
-/// `estimate` of each, if it has one.
+/// Reads the values of a JSON array, or of JSON Lines (strings as they are, anything else as
+/// compact JSON), and the `estimate` of each, if it has one.
 pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), BuildError> {
     let bytes = read(path, "the list of items")?;
-    let values: Vec<Value> = serde_json::from_slice(&bytes).map_err(|error| BuildError::Json {
+    let values = values(&bytes).map_err(|error| BuildError::Json {
         path: path.to_owned(),
         why: error.to_string(),
     })?;
@@ -49,6 +49,17 @@ pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), Buil
     });
 
     Ok((at_least_one(items.collect(), path)?, estimates))
+}
+
+/// Returns the values of the one array that `bytes` are, or else all values in them, one after the
+/// other.
+fn values(bytes: &[u8]) -> serde_json::Result<Vec<Value>> {
+    let values = serde_json::Deserializer::from_slice(bytes).into_iter();
+    let mut values = values.collect::<serde_json::Result<Vec<Value>>>()?;
+    match &mut values[..] {
+        [Value::Array(all)] => Ok(std::mem::take(all)),
+        _ => Ok(values),
+    }
 }
 
 /// The longest run time that may be estimated, in seconds.

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use clap::Args;
+
 use super::{BuildError, items};
-use crate::args::submit::JobArgs;
+use crate::args::submit::{JobArgs, SubmitArgs};
 
 /// Reads the job file at `path`; `-` is standard input.
 ///
@@ -22,46 +24,128 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<JobArgs, BuildError> {
     toml::from_str(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start).min(text.len());
         let start = text[..at].rfind('\n').map_or(0, |i| i + 1);
-        let line = text[start..]
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_owned();
+        let rest = &text[start..];
+        let line = rest.lines().next().unwrap_or_default();
 
         let number = text[..at].matches('\n').count() + 1;
+        let key = key(&text[..start + line.len()]);
         BuildError::JobFile {
             path: path.to_owned(),
             line: number,
-            text: line,
-            why: error.message().to_owned(),
+            text: line.trim().to_owned(),
+            why: in_words(error.message()),
+            hint: key.map_or_else(|| ALL_KEYS.to_owned(), hint),
         }
     })
+}
+
+/// The page on job files. The first table has each key with its type and an example.
+const PAGE: &str = include_str!("../../../docs/job-files.md");
+/// The heading that ends the part of the page with the keys.
+const KEYS_END: &str = "## Items from JSON";
+/// The place where all keys are explained.
+const ALL_KEYS: &str =
+    "docs/job-files.md explains all keys, and deskgrid submit --help the flags of the same names";
+/// The likeness of two names from which on one is taken for the other, mistyped.
+const ALIKE: f64 = 0.85;
+
+/// Returns the keys, each with its type in words and an example.
+fn keys() -> impl Iterator<Item = [&'static str; 3]> {
+    let table = PAGE.split(KEYS_END).next().unwrap_or_default();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| {
+        let mut cells = row.trim_end_matches(" |").split(" | ");
+        let key = cells.next()?.trim_end_matches('`');
+        let kind = cells.next()?;
+        let example = cells.nth(1)?.trim_matches('`');
+        Some([key, kind, example])
+    })
+}
+
+/// Returns the last key that is set in this part of a job file.
+fn key(text: &str) -> Option<&str> {
+    text.lines().rev().find_map(|line| {
+        let key = line.split_once('=')?.0.trim().trim_matches(['"', '\'']);
+        let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        (!key.is_empty() && key.chars().all(letter)).then_some(key)
+    })
+}
+
+/// Says how the value of a key is written, or which key was meant.
+fn hint(key: &str) -> String {
+    if let Some([key, kind, example]) = keys().find(|[known, ..]| *known == key) {
+        return format!("`{key}`: {kind}; for example: {example}");
+    }
+
+    let flags = SubmitArgs::augment_args(clap::Command::new("submit"));
+    let flags = flags.get_arguments().filter_map(clap::Arg::get_long);
+    let mut others = flags.filter(|flag| !keys().any(|[known, ..]| known == *flag));
+    if let Some(flag) = others.find(|flag| *flag == key.replace('_', "-")) {
+        return format!("give --{flag} on the command line: it belongs to one submission");
+    }
+
+    let alike = |[known, ..]: &[&str; 3]| strsim::jaro_winkler(known, &key.replace('_', "-"));
+    let nearest = keys().max_by(|one, other| alike(one).total_cmp(&alike(other)));
+    match nearest.filter(|nearest| alike(nearest) >= ALIKE) {
+        Some([near, _, example]) => format!("`{near}`? For example: {example}"),
+        None => ALL_KEYS.to_owned(),
+    }
+}
+
+/// Says the words of the parser in those of the documents.
+fn in_words(message: &str) -> String {
+    if let Some(types) = message.strip_prefix("invalid type: ")
+        && let Some((given, wanted)) = types.split_once(", expected ")
+    {
+        return format!("it is {}, and should be {}", kind(given), kind(wanted));
+    }
+    match message.strip_prefix("unknown field ") {
+        Some(rest) => {
+            let key = rest.split(',').next().unwrap_or(rest);
+            format!("there is no key {key}")
+        }
+        None => message.to_owned(),
+    }
+}
+
+/// Returns a type of the parser in words.
+fn kind(of: &str) -> String {
+    let known = match of {
+        "map" => "a table",
+        "sequence" | "a sequence" => "a list",
+        "a string" | "path string" => "a text in quotes",
+        "a boolean" => "true or false",
+        "i32" | "i64" => "a whole number",
+        "u32" | "u64" => "a whole number of 0 or more",
+        _ => "",
+    };
+    if !known.is_empty() {
+        return known.to_owned();
+    }
+
+    let prefixes = [
+        ("string ", "the text "),
+        ("integer ", "the number "),
+        ("floating point ", "the number "),
+        ("boolean ", ""),
+    ];
+    let read = prefixes.iter().find_map(|(prefix, word)| {
+        let value = of.strip_prefix(prefix)?;
+        Some(format!("{word}{}", value.trim_matches('`')))
+    });
+    read.unwrap_or_else(|| of.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use clap::Args;
-
     use super::*;
 
-    const PAGE: &str = include_str!("../../../docs/job-files.md");
-
-    /// The keys of the page's first table, each with its example.
-    fn rows() -> Vec<(String, String)> {
-        let keys = PAGE.split("## Items from JSON").next().unwrap();
-        let rows = keys.lines().filter_map(|line| line.strip_prefix("| `"));
-        let cells = rows.map(|row| row.trim_end_matches(" |").split(" | "));
-        cells
-            .map(|cells| {
-                let cells: Vec<&str> = cells.collect();
-                assert_eq!(cells.len(), 4, "{cells:?}");
-                let example = cells[3].trim_matches('`');
-                (cells[0].trim_matches('`').to_owned(), example.to_owned())
-            })
-            .collect()
+    fn refused(text: &str) -> crate::failure::Failure {
+        parse(text.as_bytes(), Path::new("job.toml"))
+            .expect_err(text)
+            .into()
     }
 
     #[test]
@@ -71,21 +155,89 @@ mod tests {
             .get_arguments()
             .map(|flag| flag.get_id().as_str().replace('_', "-"))
             .collect();
-        let listed: BTreeSet<String> = rows().into_iter().map(|(key, _)| key).collect();
+        let listed: BTreeSet<String> = keys().map(|[key, ..]| key.to_owned()).collect();
         assert_eq!(listed, known);
     }
 
     #[test]
     fn the_examples_on_the_page_on_job_files_are_read() {
         let file = Path::new("page.toml");
-        for (key, example) in rows() {
+        for [key, _, example] in keys() {
             assert!(example.starts_with(&format!("{key} = ")), "{example}");
             let read = parse(example.as_bytes(), file);
-            assert_ne!(read.expect(&example), JobArgs::default(), "{example}");
+            assert_ne!(read.expect(example), JobArgs::default(), "{example}");
         }
 
         let whole = PAGE.split("```").nth(1).unwrap();
         let read = parse(whole.trim_start_matches("toml").as_bytes(), file).unwrap();
         assert_eq!((read.retries, read.command.len()), (Some(2), 4));
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_with_an_example_of_the_right_one() {
+        for (text, why, hint) in [
+            (
+                "env = {A = \"b\"}",
+                "it is a table, and should be a list",
+                "env = [\"THREADS=1\"]",
+            ),
+            (
+                "array = 3",
+                "it is the number 3, and should be a text in quotes",
+                "array = \"1-99:2\"",
+            ),
+            (
+                "command = \"echo hi\"",
+                "it is the text \"echo hi\", and should be a list",
+                "command = [\"./sim\"",
+            ),
+            (
+                "retries = \"x\"",
+                "it is the text \"x\", and should be a whole number of 0 or more",
+                "retries = 3",
+            ),
+            (
+                "disclose = \"yes\"",
+                "it is the text \"yes\", and should be true or false",
+                "disclose = true",
+            ),
+            (
+                "name = \"n\"\ncommand = [\n  \"echo\",\n  1,\n]",
+                "it is the number 1, and should be a text in quotes",
+                "command = [",
+            ),
+            (
+                "timeout = \"soon\"",
+                "`soon` is not a duration",
+                "timeout = \"10m\"",
+            ),
+        ] {
+            let failure = refused(text);
+            let because = failure.because.clone().unwrap_or_default();
+            assert!(because.contains(why), "{text}: {because}");
+            assert!(failure.hint.contains(hint), "{text}: {}", failure.hint);
+        }
+    }
+
+    #[test]
+    fn a_key_that_does_not_exist_is_refused_with_the_one_that_was_meant() {
+        for (text, hint) in [
+            (
+                "output_file = [\"x\"]",
+                "`output-file`? For example: output-file = [",
+            ),
+            ("retrys = 3", "`retries`?"),
+            ("wait = true", "--wait on the command line"),
+            ("dry_run = true", "--dry-run on the command line"),
+            ("colour = 3", ALL_KEYS),
+        ] {
+            let failure = refused(text);
+            let because = failure.because.clone().unwrap_or_default();
+            assert!(
+                because.starts_with("there is no key `"),
+                "{text}: {because}"
+            );
+            assert!(failure.hint.contains(hint), "{text}: {}", failure.hint);
+        }
     }
 }

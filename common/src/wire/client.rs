@@ -233,6 +233,12 @@ pub enum Request {
     },
     /// Reports the accuracy of predicted waits. Answered by [`Reply::Accuracy`].
     Accuracy,
+    /// Leaves a host whose identity was revoked out of all lists from now on. Answered by
+    /// [`Reply::Hosts`] with that host. Admins only.
+    HostForget {
+        /// The host, by name or `host-N`.
+        host: String,
+    },
 }
 
 /// A job's spec and the [`SubmitOptions`] beside it: in the request itself where it is short, else as

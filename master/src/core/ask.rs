@@ -15,7 +15,7 @@ use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
-use super::{ContentNeed, Core, Judged, LiveJob, RequestOutcome, SubmitReply};
+use super::{ContentNeed, Core, Forgetting, Judged, LiveJob, RequestOutcome, SubmitReply};
 use crate::store::{PeerStatus, Redeemed, StoreError};
 
 pub use hosts::HostAsk;
@@ -95,6 +95,8 @@ replies! {
     Estimates(Vec<EstimatesView>),
     /// Hosts; the error is a name that none has.
     Hosts(Result<Vec<HostView>, String>),
+    /// The outcome of forgetting a host.
+    Forgotten(Forgetting),
     /// The names of all hosts.
     Names(HostNames),
     /// The predicted wait for free hosts.

@@ -22,6 +22,16 @@ const GONE_AFTER: Span = Span::from_secs(30 * 86_400);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionId(pub u64);
 
+/// The outcome of forgetting a host.
+pub enum Forgetting {
+    /// It is forgotten; the host as it was shown until now.
+    Done(Box<HostView>),
+    /// There is no such host.
+    Unknown,
+    /// Its identity was not revoked: it could come back.
+    MayReturn,
+}
+
 /// A host that has enrolled.
 pub(super) struct Host {
     pub(super) name: String,
@@ -218,7 +228,8 @@ impl Core {
 
         match attendance {
             Attendance::Left => self.step(Event::HostLeft { host: id }),
-            Attendance::Expected => Ok(()),
+            // Only a revoked host is forgotten, and the scheduler knows none of them.
+            Attendance::Expected | Attendance::Forgotten => Ok(()),
         }
     }
 
@@ -515,6 +526,32 @@ impl Core {
         Ok(())
     }
 
+    /// Leaves a revoked host out of lists from now on; attempts that it ran keep its name.
+    pub(super) fn forget_host(&mut self, by: &str, name: &str) -> Result<Forgetting, StoreError> {
+        let found = self.find_host(name).filter(|id| !self.is_forgotten(*id));
+        let Some((id, view)) = found.and_then(|id| Some((id, self.host_view(id)?))) else {
+            return Ok(Forgetting::Unknown);
+        };
+        if !self.is_revoked(id) {
+            return Ok(Forgetting::MayReturn);
+        }
+
+        self.attend(id, Attendance::Forgotten)?;
+        self.audit(
+            by,
+            "forget",
+            &view.facts.name,
+            Ok("the host is in no list any more"),
+        )?;
+        Ok(Forgetting::Done(Box::new(view)))
+    }
+
+    /// Whether an admin has forgotten this host.
+    pub(super) fn is_forgotten(&self, id: HostId) -> bool {
+        let host = self.hosts.get(&id);
+        host.is_some_and(|host| host.attendance == Attendance::Forgotten)
+    }
+
     /// Starts or ends a drain.
     pub(super) fn drain(&mut self, id: HostId, draining: bool) -> Result<(), StoreError> {
         if let Some(host) = self.hosts.get_mut(&id) {
@@ -544,13 +581,15 @@ impl Core {
             Some(view)
         };
         if names.is_empty() {
-            return Ok(self.hosts.keys().copied().filter_map(view).collect());
+            let listed = self.hosts.keys().filter(|id| !self.is_forgotten(**id));
+            return Ok(listed.copied().filter_map(view).collect());
         }
 
         names
             .iter()
             .map(|name| {
                 self.find_host(name)
+                    .filter(|id| !self.is_forgotten(*id))
                     .and_then(view)
                     .ok_or_else(|| name.clone())
             })

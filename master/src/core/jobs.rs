@@ -8,6 +8,7 @@ use common::attempt::Phase;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::job::CommandSpec;
+use common::units::Bytes;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
     TaskCounts, TaskState, WidthView,
@@ -388,8 +389,9 @@ impl Core {
         } else if open.saturating_add(bytes) > limits.open_spec_bytes_per_user {
             let most = limits.open_spec_bytes_per_user;
             format!(
-                "{user}'s unsettled jobs would take {} bytes of the {most} of one user",
-                open.saturating_add(bytes)
+                "{user}'s unsettled jobs would take {} of the {} of one user",
+                Bytes(open.saturating_add(bytes)),
+                Bytes(most)
             )
         } else {
             return None;
@@ -709,7 +711,7 @@ impl Core {
             ..view
         };
 
-        let why = self.scheduler.explain(job)?;
+        let why = self.scheduler.explain_at(job, self.now)?;
         let name = |id| {
             self.hosts
                 .get(&id)
@@ -731,6 +733,7 @@ impl Core {
             hosts: why
                 .hosts
                 .into_iter()
+                .filter(|(id, _)| !self.is_forgotten(*id))
                 .map(|(id, reason)| (name(id), reason))
                 .collect(),
             duplicates: Vec::new(),

@@ -53,7 +53,7 @@ pub(crate) use check::check_spec;
 pub(crate) use contents::ContentNeed;
 pub(crate) use experience::note_of;
 pub(crate) use hear::{content_is_here, greeted};
-pub(crate) use hosts::{Connected, SessionId};
+pub(crate) use hosts::{Connected, Forgetting, SessionId};
 pub(crate) use jobs::{LiveJob, SubmitReply, content_is_missing};
 pub(crate) use mail::{HostMail, Outbox};
 pub(crate) use peers::Judged;

@@ -10,6 +10,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use common::units::Bytes;
 use std::path::PathBuf;
 
 use link::LinkError;
@@ -37,7 +38,7 @@ pub enum OperationError {
         path: PathBuf,
     },
     /// The files do not fit on the disk.
-    #[error("{needed} bytes are needed in {dir}, and {free} are free", dir = dir.display())]
+    #[error("{} are needed in {dir}, and {} are free", Bytes(*needed), Bytes(*free), dir = dir.display())]
     Space {
         /// The directory they would be written to.
         dir: PathBuf,

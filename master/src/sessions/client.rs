@@ -189,6 +189,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::HostOwner { host, owner } => {
             push(tx, &Reply::Hosts(asker.own(host, owner).await?))?;
         }
+        Request::HostForget { host } => push(tx, &Reply::Hosts(asker.forget_host(host).await?))?,
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
         Request::TokenCreate {
             role,

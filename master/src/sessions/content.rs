@@ -5,6 +5,7 @@
 
 use common::content::BlobHash;
 use common::token::Role;
+use common::units::Bytes;
 use common::wire::stream::Open;
 use common::wire::worker::ToMaster;
 use common::wire::{Refusal, RefusalCode};
@@ -196,8 +197,9 @@ async fn refuse<'a>(
     let most = state.config.max_blob_bytes;
     if blob.size > most {
         let what = format!(
-            "a file of {} bytes is larger than the {most} that this master takes",
-            blob.size
+            "a file of {} is larger than the {} that this master takes",
+            Bytes(blob.size),
+            Bytes(most)
         );
         let hint = "split the file, or ask the admin to raise max_blob_bytes";
         return Ok(Err(Refusal::new(RefusalCode::Invalid, what, hint)));

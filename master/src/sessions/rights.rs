@@ -46,6 +46,7 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         | Request::RequestTasks { .. }
         | Request::CancelUnrequested { .. } => Right::Change,
         Request::Drain { .. } => Right::Administer("draining a host"),
+        Request::HostForget { .. } => Right::Administer("forgetting a host"),
         Request::Undrain { .. } => Right::Administer("resuming a host"),
         Request::HostOwner { .. } => Right::Administer("saying whose a host is"),
         Request::Availability { .. } => Right::Administer("reading how hosts were available"),

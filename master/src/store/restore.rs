@@ -33,6 +33,8 @@ pub(crate) enum Attendance {
     Expected,
     /// Its worker shut down in order.
     Left,
+    /// Its identity was revoked, and an admin wants to see it in no list any more.
+    Forgotten,
 }
 
 impl Attendance {
@@ -41,6 +43,7 @@ impl Attendance {
         match self {
             Self::Expected => "expected",
             Self::Left => "left",
+            Self::Forgotten => "forgotten",
         }
     }
 
@@ -48,6 +51,7 @@ impl Attendance {
         match word {
             "expected" => Ok(Self::Expected),
             "left" => Ok(Self::Left),
+            "forgotten" => Ok(Self::Forgotten),
             other => Err(StoreError::Content(format!("attendance `{other}`"))),
         }
     }

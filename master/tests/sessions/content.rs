@@ -503,6 +503,7 @@ fn kind(request: &Request) -> Kind {
         | Request::Hosts { .. }
         | Request::Drain { .. }
         | Request::Undrain { .. }
+        | Request::HostForget { .. }
         | Request::HostOwner { .. }
         | Request::TokenCreate { .. }
         | Request::TokenList

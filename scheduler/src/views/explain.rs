@@ -5,7 +5,7 @@ use std::fmt;
 
 use common::job::Compare;
 use common::view::HostState;
-use common::{HostId, IdSet, JobId, Span};
+use common::{HostId, IdSet, JobId, Span, Time};
 
 use crate::faults::stragglers::going;
 use crate::gang::width_choice::WidthOffer;
@@ -88,9 +88,15 @@ impl HeldUp {
 }
 
 impl Scheduler {
-    /// Returns the reasons why each waiting task of the job waits, and why each host takes none;
-    /// `None` where there is no such job.
+    /// Returns the reasons why each waiting task of the job waits, and why each host takes none, at
+    /// the time of the last event; `None` where there is no such job.
     pub fn explain(&self, id: JobId) -> Option<Explanation> {
+        self.explain_at(id, self.now)
+    }
+
+    /// Explains like [`Scheduler::explain`], at a time at which nothing has happened since: what
+    /// lasts has gone on until then.
+    pub fn explain_at(&self, id: JobId, now: Time) -> Option<Explanation> {
         let job = self.jobs.table.get(&id)?;
         let mut waiting = waiting(job);
         let mut tasks = Vec::new();
@@ -108,7 +114,7 @@ impl Scheduler {
             let why = self
                 .why_no_offer(job)
                 .or_else(|| self.why_too_few_owners(job))
-                .or_else(|| self.why_together(id, job));
+                .or_else(|| self.why_together(id, job, now));
             tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
         }
 
@@ -140,23 +146,23 @@ impl Scheduler {
             .hosts
             .table
             .iter()
-            .map(|(id, host)| (id, self.why_passed_over(host, job)))
+            .map(|(id, host)| (id, self.why_passed_over(host, job, now)))
             .collect();
         Some(Explanation {
             tasks,
-            held_up: self.held_up(job),
+            held_up: self.held_up(job, now),
             hosts,
         })
     }
 
     /// Returns the begun tasks of which no attempt goes on, or one for too long, by host and
     /// reason.
-    fn held_up(&self, job: &Job) -> Vec<HeldUp> {
+    fn held_up(&self, job: &Job, now: Time) -> Vec<HeldUp> {
         let mut found: Vec<HeldUp> = Vec::new();
         let hold_up = |copy: &LiveCopy| {
             let host = self.hosts.table.get(&copy.host)?;
             copy.hold_up
-                .or_else(|| host.silence(self.now).map(|_| CopyReason::Suspect))
+                .or_else(|| host.silence(now).map(|_| CopyReason::Suspect))
         };
         let held_up = |record: &TaskRecord| {
             let copy = record.live.iter().last()?;
@@ -168,14 +174,14 @@ impl Scheduler {
                 CopyReason::Suspect => host.parted.unwrap_or(host.silent_since),
                 _ => load.suspended_since.unwrap_or(host.owner_since),
             };
-            Some((host.id, why, self.now.since(since)))
+            Some((host.id, why, now.since(since)))
         };
         let standing = job
             .records
             .iter()
             .filter_map(|(index, record)| Some((index, held_up(record)?)));
         let benching = self.settings.benching;
-        let all = going(job, &self.hosts, benching, u32::MAX, self.now);
+        let all = going(job, &self.hosts, benching, u32::MAX, now);
         let overdue = all.filter_map(|going| {
             let host = job
                 .records
@@ -197,7 +203,7 @@ impl Scheduler {
                     host,
                     why,
                     span,
-                    doubt: self.doubt_of(job, host, why),
+                    doubt: self.doubt_of(job, host, why, now),
                     tasks: IdSet::from_range(index, index),
                 }),
             }
@@ -207,15 +213,10 @@ impl Scheduler {
     }
 
     /// Returns what the host's silence means, where that is why its attempts are held up.
-    fn doubt_of(&self, job: &Job, host: HostId, why: CopyReason) -> Option<Doubt> {
+    fn doubt_of(&self, job: &Job, host: HostId, why: CopyReason, now: Time) -> Option<Doubt> {
         let host = self.hosts.table.get(&host)?;
-        let silence = host
-            .silence(self.now)
-            .filter(|_| why == CopyReason::Suspect)?;
-        let copied_in = self
-            .foresight
-            .suspect_at(host, &self.settings)
-            .since(self.now);
+        let silence = host.silence(now).filter(|_| why == CopyReason::Suspect)?;
+        let copied_in = self.foresight.suspect_at(host, &self.settings).since(now);
 
         let copies = job.gang.is_none() && !job.rules.quorum.compares();
         Some(Doubt {
@@ -225,7 +226,7 @@ impl Scheduler {
     }
 
     /// Returns the reason why an idle host gets no copy of a task, for a job without waiting tasks.
-    fn why_no_copy(&self, job: &Job) -> String {
+    fn why_no_copy(&self, job: &Job, now: Time) -> String {
         let none = "no task of the job waits";
         if job.settled() || job.policy.replication.gain().is_none() || job.rules.quorum.compares() {
             return none.to_owned();
@@ -241,7 +242,7 @@ impl Scheduler {
             &self.hosts,
             self.settings.benching,
             self.settings.max_copies,
-            self.now,
+            now,
         )
         .map(|going| going.due_s - going.ran_s);
         match left_s.min_by(f64::total_cmp) {
@@ -309,7 +310,7 @@ impl Scheduler {
     }
 
     /// Returns the hosts or ranks that a gang waits for, in words.
-    fn why_together(&self, id: JobId, job: &Job) -> Option<String> {
+    fn why_together(&self, id: JobId, job: &Job, now: Time) -> Option<String> {
         let gang = job.gang.as_ref()?;
         if gang.formed.is_some() {
             return Some("a rank of it has lost its host, and no other is free".to_owned());
@@ -317,11 +318,11 @@ impl Scheduler {
 
         let WidthOffer {
             least, free, hosts, ..
-        } = self.together(id, self.now)?.offer?;
+        } = self.together(id, now)?.offer?;
         let least = plural(least as usize, "host");
         Some(match gang.holdout {
             Some(held) => {
-                let left = Span::from_secs_f64(held.left_s(self.now.secs()));
+                let left = Span::from_secs_f64(held.left_s(now.secs()));
                 format!(
                     "it holds out for {}, of which {free} are free; the others should be in {left}",
                     held.hosts
@@ -410,7 +411,7 @@ fn kind(host: &Host) -> &'static str {
 }
 
 impl Scheduler {
-    fn why_passed_over(&self, host: &Host, job: &Job) -> String {
+    fn why_passed_over(&self, host: &Host, job: &Job, now: Time) -> String {
         let slots = plural(host.usable_slots() as usize, "slot");
         if let Some(why) = job.rules.needs.missing(host.offers) {
             return format!("passed over: {why}");
@@ -433,12 +434,12 @@ impl Scheduler {
                 "busy: {slots}, {} held",
                 plural(host.books.len(), "attempt")
             ),
-            ("ready", _) if job.waiting() == 0 => format!("ready: {}", self.why_no_copy(job)),
-            ("ready", _) if let Some(why) = self.why_too_short(host, job) => {
+            ("ready", _) if job.waiting() == 0 => format!("ready: {}", self.why_no_copy(job, now)),
+            ("ready", _) if let Some(why) = self.why_too_short(host, job, now) => {
                 format!("ready: {why}")
             }
             ("ready", _) => {
-                let scene = job.scene(self.now, &self.settings, &self.hosts);
+                let scene = job.scene(now, &self.settings, &self.hosts);
                 match job
                     .policy
                     .placement
@@ -464,8 +465,8 @@ impl Scheduler {
 
 impl Scheduler {
     /// Returns the reason why a ready host is not lent for long enough, if it is not.
-    fn why_too_short(&self, host: &Host, job: &Job) -> Option<String> {
-        let TooLong { left, takes } = job.too_long_for(host, self.now, self.settings.start_cost)?;
+    fn why_too_short(&self, host: &Host, job: &Job, now: Time) -> Option<String> {
+        let TooLong { left, takes } = job.too_long_for(host, now, self.settings.start_cost)?;
         Some(format!(
             "its owner's hours lend it for {left} only, and a task should take {takes}"
         ))

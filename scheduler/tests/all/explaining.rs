@@ -175,6 +175,11 @@ fn a_suspended_task_is_explained_by_its_host_and_its_owner_and_by_no_quorum() {
         row.starts_with("1: suspended on desk (in-use) for 1m"),
         "{row}"
     );
+
+    // Nothing happens on a quiet grid, and time goes on.
+    let later = w.scheduler.explain_at(job, w.now + s(100));
+    let later = &later.expect("the job is there").held_up[0];
+    assert_eq!(later.words("desk"), "suspended on desk (in-use) for 3m20s");
 }
 
 #[test]

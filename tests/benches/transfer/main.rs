@@ -2,7 +2,7 @@
 //! turn, on loopback: `cargo bench -p tests --bench transfer`, or with `-- --mb 300 --rounds 3`.
 //! Prints the table of BENCHMARKS.md: megabytes a second, and the processor time of each process
 //! for a megabyte. Measures the programs in `DESKGRID_BIN_DIR` where that is set, else builds and
-//! measures the release. `scp` is measured where `sshd` is installed.
+//! measures the release. For `scp` it installs `sshd` where it may.
 
 mod others;
 
@@ -154,8 +154,20 @@ pub(crate) fn cost(of: &[(&'static str, u32)], action: impl FnOnce()) -> Cost {
 
 /// Returns the processor time of a process; for 0, of the ended children of this one.
 fn cpu_s(pid: u32) -> f64 {
-    let own = std::process::id();
-    let path = format!("/proc/{}/stat", if pid == 0 { own } else { pid });
+    match pid {
+        0 => children_cpu_s(std::process::id()),
+        pid => ticks_s(pid, 11),
+    }
+}
+
+/// Returns the processor time of the ended children of a process.
+pub(crate) fn children_cpu_s(pid: u32) -> f64 {
+    ticks_s(pid, 13)
+}
+
+/// Returns the sum of two of the times in the state of a process, the first at this field.
+fn ticks_s(pid: u32, first: usize) -> f64 {
+    let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(path).expect("the process is there");
     // The name, in parentheses, may hold anything; what follows it is numbers.
     let fields: Vec<u64> = stat.rsplit_once(") ").map_or(Vec::new(), |(_, rest)| {
@@ -164,7 +176,6 @@ fn cpu_s(pid: u32) -> f64 {
             .collect()
     });
 
-    let first = if pid == 0 { 13 } else { 11 };
     let ticks: u64 = fields[first..first + 2].iter().sum();
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }

@@ -23,16 +23,55 @@ const SHUTDOWN: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
 /// Without flushing its journal first.
 const NO_LOG_FLUSH: u32 = 2;
 
+/// A kind of file system.
+pub(crate) struct DiskKind {
+    /// The program that makes one, and its package.
+    maker: (&'static str, &'static str),
+    /// What that program is told.
+    words: &'static [&'static str],
+    /// How it is mounted.
+    options: &'static str,
+}
+
+/// What is not synced is to be lost: the journal writes nothing by itself for as long as any test
+/// runs.
+const EXT4: DiskKind = DiskKind {
+    maker: ("mkfs.ext4", "e2fsprogs"),
+    words: &["-q", "-m", "0", "-F"],
+    options: "loop,commit=900,noauto_da_alloc",
+};
+
+/// Its files can share content.
+pub(crate) const BTRFS: DiskKind = DiskKind {
+    maker: ("mkfs.btrfs", "btrfs-progs"),
+    words: &["-q"],
+    options: "loop",
+};
+
+/// Its files can share content.
+pub(crate) const XFS: DiskKind = DiskKind {
+    maker: ("mkfs.xfs", "xfsprogs"),
+    words: &["-q", "-m", "reflink=1"],
+    options: "loop",
+};
+
 /// A file system in a file.
 pub(crate) struct Disk {
     place: TempDir,
     space: Space,
+    kind: &'static DiskKind,
 }
 
 impl Disk {
     /// One of so many MiB; none where the machine cannot do that, which is said.
     pub(crate) fn new(mib: u64) -> Option<Self> {
-        if !(have("mkfs.ext4", "e2fsprogs") && have("unshare", "util-linux")) {
+        Self::of(&EXT4, mib)
+    }
+
+    /// One of this kind and so many MiB.
+    pub(crate) fn of(kind: &'static DiskKind, mib: u64) -> Option<Self> {
+        let (maker, package) = kind.maker;
+        if !(have(maker, package) && have("unshare", "util-linux")) {
             return None;
         }
 
@@ -40,24 +79,24 @@ impl Disk {
             .prefix("deskgrid-disk-")
             .tempdir()
             .expect("a temporary directory");
-        match Self::mount(&place, mib) {
-            Ok(space) => Some(Self { place, space }),
+        match Self::mount(kind, &place, mib) {
+            Ok(space) => Some(Self { place, space, kind }),
             Err(why) => {
-                skip(&format!("no disk of its own: {why}"));
+                skip(&format!("no disk of its own, by {maker}: {why}"));
                 None
             }
         }
     }
 
-    fn mount(place: &TempDir, mib: u64) -> Result<Space, String> {
+    fn mount(kind: &DiskKind, place: &TempDir, mib: u64) -> Result<Space, String> {
         let image = place.path().join("image");
         File::create(&image)
             .and_then(|file| file.set_len(mib << 20))
             .map_err(|e| e.to_string())?;
         fs::create_dir(place.path().join("disk")).map_err(|e| e.to_string())?;
 
-        let made = Command::new("mkfs.ext4")
-            .args(["-q", "-m", "0", "-F"])
+        let made = Command::new(kind.maker.0)
+            .args(kind.words)
             .arg(&image)
             .output();
         let made = made.map_err(|e| e.to_string())?;
@@ -65,7 +104,7 @@ impl Disk {
             return Err(String::from_utf8_lossy(&made.stderr).into_owned());
         }
 
-        Space::new(&["-m"], &mount_words(place.path()).join(" "))
+        Space::new(&["-m"], &mount_words(kind, place.path()).join(" "))
     }
 
     /// The words that start something where the disk is to be seen.
@@ -100,7 +139,7 @@ impl Disk {
         eventually("nobody uses the disk", Duration::from_secs(20), || {
             self.space.run(&unmount).ok()
         });
-        let words = mount_words(self.place.path());
+        let words = mount_words(self.kind, self.place.path());
         self.space
             .must(&words.iter().map(String::as_str).collect::<Vec<_>>());
     }
@@ -130,6 +169,14 @@ impl Disk {
         }
     }
 
+    /// The bytes that files take on the disk, once all is written there.
+    pub(crate) fn used(&self) -> u64 {
+        let root = File::open(self.seen()).expect("the disk is there");
+        rustix::fs::syncfs(&root).expect("the disk takes it");
+        let stat = rustix::fs::fstatvfs(&root).expect("the disk says how full it is");
+        (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+    }
+
     /// They remove it again.
     pub(crate) fn make_room(&self) {
         fs::remove_file(self.seen().join("others")).expect("it is there");
@@ -143,15 +190,12 @@ impl Disk {
     }
 }
 
-fn mount_words(place: &Path) -> Vec<String> {
+fn mount_words(kind: &DiskKind, place: &Path) -> Vec<String> {
     let path = |name: &str| place.join(name).to_str().expect("UTF-8").to_owned();
-    // What is not synced is to be lost: the journal writes nothing by itself for as long as any
-    // test runs.
-    let options = "loop,commit=900,noauto_da_alloc".to_owned();
     vec![
         "mount".to_owned(),
         "-o".to_owned(),
-        options,
+        kind.options.to_owned(),
         path("image"),
         path("disk"),
     ]

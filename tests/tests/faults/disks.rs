@@ -1,4 +1,5 @@
-//! Disks that fail: power loss, no space, read-only, two masters at once.
+//! Disks that fail: power loss, no space, read-only, two masters at once. And disks whose files can
+//! share content.
 
 use std::fs;
 use std::time::Duration;
@@ -8,9 +9,9 @@ use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 use tests::{Grid, Started, eventually};
 
-use super::disk::Disk;
+use super::disk::{BTRFS, Disk, XFS};
 use super::ledger::{Ledger, attempts};
-use super::{long, seed, worker};
+use super::{PLAIN, long, seed, worker};
 
 /// A grid whose master's directory lies on the disk; nothing runs yet.
 fn on(disk: &Disk, config: &str) -> Grid {
@@ -182,6 +183,68 @@ fn a_worker_with_a_full_disk_delivers_and_others_take_the_rest() {
     grid.deskgrid(["submit", "--wait", "--", "true"])
         .expect_code(0);
     assert!(grid.running("h1").ended().is_none());
+}
+
+#[test]
+fn a_large_input_is_one_on_the_disk_and_each_tasks_own_where_files_can_share_content() {
+    const INPUT: u64 = 96 << 20;
+    for kind in [&BTRFS, &XFS] {
+        let Some(disk) = Disk::of(kind, 512) else {
+            continue;
+        };
+        let mut grid = Grid::with_master("");
+        disk.take_in(&grid.state("h1"));
+        grid.wrap("h1", disk.words());
+        let share = format!("{PLAIN}[owner]\ndisk_share = 1.0\n");
+        grid.worker("h1")
+            .slots(2)
+            .config(&share)
+            .dedicated()
+            .start();
+
+        // Both write to the file, and then hold it until they may end.
+        let dir = grid.dir().to_owned();
+        let hold = format!(
+            "printf %s $0 >> in && : > {0}/$0 && while [ ! -e {0}/go ]; do sleep 0.1; done; tail -c 2 in; wc -c < in",
+            dir.display()
+        );
+        let input = grid.file("input", vec![7; INPUT as usize]);
+        let place = format!("{}:in", input.display());
+        let before = disk.used();
+        let job = grid.submit([
+            "--array",
+            "1-2",
+            "--input",
+            &place,
+            "--",
+            "sh",
+            "-c",
+            &hold,
+            "%{TASK_ID}",
+        ]);
+        eventually("both have written", Duration::from_secs(120), || {
+            let failed = grid.json(["job", "info", &job])["tasks"]["failed"] != 0;
+            assert!(!failed, "{:?}", grid.deskgrid(["job", "info", &job]));
+            ["1", "2"]
+                .iter()
+                .all(|name| dir.join(name).exists())
+                .then_some(())
+        });
+        let taken = disk.used().saturating_sub(before);
+        assert!(
+            (INPUT..2 * INPUT).contains(&taken),
+            "{taken} bytes for the cache and two tasks"
+        );
+
+        fs::write(dir.join("go"), "").unwrap();
+        grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
+            .expect_code(0);
+        for task in ["1", "2"] {
+            let said = grid.deskgrid(["job", "cat", &job, "stdout", task]);
+            let expected = format!("\u{7}{task}{}\n", INPUT + 1);
+            assert_eq!(said.expect_code(0).stdout, expected);
+        }
+    }
 }
 
 #[test]

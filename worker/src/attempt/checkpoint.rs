@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use common::checkpoint::{MAX_MANIFEST, Manifest, SavedFile, Saving};
 use common::path::{PortablePath, collision};
+use common::units::Bytes;
 use common::{AttemptId, BlobRef};
 use link::{Connection, LinkError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -61,8 +62,9 @@ impl Bounds {
 
         if bytes > self.bytes {
             return Err(format!(
-                "it has {bytes} bytes; this worker takes at most {}",
-                self.bytes
+                "it has {}; this worker takes at most {}",
+                Bytes(bytes),
+                Bytes(self.bytes)
             ));
         }
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use common::attempt::OutputFile;
 use common::path::{PortablePath, is_plain};
+use common::units::Bytes;
 use common::{Outcome, content};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use walkdir::WalkDir;
@@ -100,7 +101,7 @@ impl ExpectedOutputs {
             };
             for text in all {
                 let glob = GlobBuilder::new(&text).literal_separator(true).build();
-                set.add(glob.map_err(|e| format!("its output pattern makes no sense: {e}"))?);
+                set.add(glob.map_err(|e| format!("its output pattern is invalid: {e}"))?);
                 of.push(at);
             }
         }
@@ -257,9 +258,8 @@ fn fit(survey: &mut FoundOutputs, promised: &[bool], links: &BTreeMap<FileId, u6
     let mut list = ENTRY + ARCHIVE.len();
     let found = std::mem::take(&mut survey.found);
     if size + all > limit {
-        let all = size + all;
-        let why =
-            format!("the outputs have {all} bytes together; this worker takes at most {limit}");
+        let [all, most] = [size + all, limit].map(Bytes);
+        let why = format!("the outputs have {all} together; this worker takes at most {most}");
         survey.fail(Outcome::BadOutput(why));
     }
     if size > limit {

@@ -1,6 +1,7 @@
 //! The disk space that an attempt takes: checked at intervals while it runs, and before its outputs
 //! are collected. The length of a single file and the standard streams have limits of their own.
 
+use common::units::Bytes;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -101,7 +102,8 @@ impl DiskCount {
         self.bytes += bytes;
         if let Some(limit) = self.limits.bytes.filter(|limit| self.bytes > *limit) {
             self.exceeded = Some(format!(
-                "its files take more than the {limit} bytes of disk that a task has here"
+                "its files take more than the {} of disk that a task has here",
+                Bytes(limit)
             ));
         }
     }
@@ -127,11 +129,7 @@ mod tests {
             .set_len(hole)
             .unwrap();
         assert_eq!(exceeded(Some(1_000_000), Some(3)), None);
-        assert!(
-            exceeded(Some(90_000), None)
-                .unwrap()
-                .contains("90000 bytes")
-        );
+        assert!(exceeded(Some(90_000), None).unwrap().contains("87.9 KiB"));
         assert!(exceeded(None, Some(2)).unwrap().contains("2 files"));
         assert_eq!(exceeded(None, None), None);
     }
@@ -148,11 +146,7 @@ mod tests {
         file.write_all(&[1; 100_000]).unwrap();
         fs::remove_file(dir.path().join("gone")).unwrap();
         assert_eq!(exceeded(Some(110_000), None), None);
-        assert!(
-            exceeded(Some(90_000), None)
-                .unwrap()
-                .contains("90000 bytes")
-        );
+        assert!(exceeded(Some(90_000), None).unwrap().contains("87.9 KiB"));
 
         drop(file);
         assert_eq!(exceeded(Some(90_000), None), None);
@@ -161,11 +155,7 @@ mod tests {
         fs::create_dir(&locked).unwrap();
         fs::write(locked.join("file"), [1; 100_000]).unwrap();
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
-        assert!(
-            exceeded(Some(90_000), None)
-                .unwrap()
-                .contains("90000 bytes")
-        );
+        assert!(exceeded(Some(90_000), None).unwrap().contains("87.9 KiB"));
         assert_eq!(
             fs::metadata(&locked).unwrap().permissions().mode() & 0o777,
             0

@@ -21,6 +21,10 @@ pub struct StatusReport {
     pub connected: bool,
     /// The time that it has, or has not, been connected, in seconds.
     pub connected_for_s: f64,
+    /// The time for which nothing has come from the master over the connection, in seconds; 0 while
+    /// it answers.
+    #[serde(default)]
+    pub silent_for_s: f64,
     /// The reason why it is not connected, if that is known.
     pub not_connected_because: Option<String>,
     /// The decision on what tasks may do: `run`, `yield` (in some slots), `freeze`, `evict`.
@@ -93,6 +97,8 @@ pub(crate) struct ReportSources<'a> {
     pub(crate) facts: &'a HostFacts,
     /// Whether the worker is connected to the master, and the time since which that is so.
     pub(crate) connected: (bool, Time),
+    /// The time for which nothing has come over the connection.
+    pub(crate) silent_for: Span,
     /// The reason why it is not connected, if so.
     pub(crate) out: Option<&'a str>,
     pub(crate) policy: &'a OwnerPolicy,
@@ -110,6 +116,7 @@ impl ReportSources<'_> {
             master: self.master.to_owned(),
             connected: self.connected.0,
             connected_for_s: now.since(self.connected.1).secs(),
+            silent_for_s: self.silent_for.secs(),
             not_connected_because: self.out.map(str::to_owned),
             decision: word(decision).to_owned(),
             reason: decision.reason().map(|reason| reason.to_string()),

@@ -40,6 +40,7 @@ fn report() -> StatusReport {
         master: "m:1",
         facts: &facts,
         connected,
+        silent_for: Span::ZERO,
         out: None,
         policy: &policy,
         machine: &machine,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use common::units::Bytes;
 use worker::owner::sensors::{self, SensorSight};
 use worker::owner::sight::Sight;
 
@@ -165,8 +166,8 @@ pub(super) fn store(state: &StateDir) -> Option<Finding> {
         Ok(meta) => Finding::ok(
             check,
             format!(
-                "{:.1} MiB in {} can be read; deskgrid master check looks through them",
-                meta.len() as f64 / f64::from(1 << 20),
+                "{} in {} can be read; deskgrid master check looks through them",
+                Bytes(meta.len()),
                 file.display()
             ),
         ),
@@ -219,11 +220,7 @@ pub(super) fn disk(state: &StateDir) -> Vec<Finding> {
 }
 
 fn room(dir: &Path, free: u64) -> Finding {
-    let what = format!(
-        "{:.1} GiB free in {}",
-        free as f64 / f64::from(1 << 30),
-        dir.display()
-    );
+    let what = format!("{} free in {}", Bytes(free), dir.display());
     let todo = "make room; a worker's cache of inputs is bounded by cache_limit_bytes";
     match free {
         free if free < ROOM_WRONG => Finding::wrong("disk", what, todo),

@@ -157,7 +157,7 @@ fn way(
     match error {
         LinkError::Unreachable { .. } | LinkError::Closed(_) if spared => {
             let todo = match way {
-                Carrier::Udp => "let UDP pass: over TCP everything takes longer",
+                Carrier::Udp => "let UDP pass: TCP is for networks that block it",
                 Carrier::Tcp => "nothing, as long as UDP passes: TCP is for where it does not",
             };
             Finding::note(check, error.to_string(), todo)

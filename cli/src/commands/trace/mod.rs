@@ -103,7 +103,7 @@ fn part(mut trace: Trace, part: &PartArgs) -> Result<Trace, Failure> {
     }
 
     if trace.origin_s == 0 {
-        let hint = "its times count from its own start: leave --since and --until away";
+        let hint = "its times count from its own start: leave --since and --until out";
         return Err(Failure::usage(
             "nobody knows when this trace was recorded",
             hint,

@@ -326,7 +326,7 @@ fn submitted() -> SubmitAnswer {
     SubmitAnswer {
         promise: Some(promise),
         limits: Some(limits()),
-        no_limits: Some("not told where there are some"),
+        no_limits: Some("not shown where there are limits"),
         width: job().width.map(Box::new),
         predicted: Some(forecast()),
         info: Some(job()),

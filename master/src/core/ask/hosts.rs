@@ -51,6 +51,13 @@ pub enum HostAsk {
     Drain(String, bool),
     /// Sets or clears a host's owner. Gives `Hosts`.
     Own(String, Option<String>),
+    /// Leaves a revoked host out of lists. Gives `Forgotten`.
+    Forget {
+        /// The admin.
+        by: String,
+        /// The host's name, or `host-N`.
+        name: String,
+    },
     /// Takes back attempts that hosts have not begun within this time. Gives `Done`.
     TakeBack(Span),
     /// Forgets old records of this host's availability. Gives `Done`.
@@ -89,6 +96,7 @@ impl Core {
             HostAsk::Own(name, owner) => {
                 self.change_host(name, |core, host| core.own(host, owner))?
             }
+            HostAsk::Forget { by, name } => self.forget_host(&by, &name)?.into(),
             HostAsk::TakeBack(within) => self.take_back(within)?.into(),
             HostAsk::TrimAvailability(host) => self.trim_availability(host)?.into(),
         })

@@ -6,12 +6,21 @@ use common::view::{AvailabilityView, HostView};
 use common::wire::RefusalCode;
 use common::wire::client::Reply;
 
+use crate::core::Forgetting;
 use crate::core::ask::HostAsk;
 
 use super::{Asker, NoAnswer, refuse};
 
 /// The most recorded intervals of a host's availability in one message.
 const RECORDED_PORTION: usize = 1_000;
+
+fn no_host(name: &str) -> NoAnswer {
+    refuse(
+        RefusalCode::NotFound,
+        format!("there is no host `{name}`"),
+        "see `deskgrid host list`",
+    )
+}
 
 impl Asker {
     pub(in crate::sessions) async fn hosts_wait(&self, hosts: u32) -> Result<Reply, NoAnswer> {
@@ -65,16 +74,28 @@ impl Asker {
         self.hosts_of(HostAsk::Drain(host, draining)).await
     }
 
+    /// Leaves a revoked host out of lists from now on.
+    pub(in crate::sessions) async fn forget_host(
+        &self,
+        name: String,
+    ) -> Result<Vec<HostView>, NoAnswer> {
+        let by = self.user.clone();
+        let of = name.clone();
+        match self.core(HostAsk::Forget { by, name: of }).await? {
+            Forgetting::Done(view) => Ok(vec![*view]),
+            Forgetting::Unknown => Err(no_host(&name)),
+            Forgetting::MayReturn => Err(refuse(
+                RefusalCode::Conflict,
+                format!("`{name}` may come back: its identity was not revoked"),
+                format!("deskgrid host revoke {name}"),
+            )),
+        }
+    }
+
     /// Asks for hosts, or for a change of one.
     async fn hosts_of(&self, ask: HostAsk) -> Result<Vec<HostView>, NoAnswer> {
         let views: Result<Vec<HostView>, String> = self.core(ask).await?;
-        views.map_err(|name| {
-            refuse(
-                RefusalCode::NotFound,
-                format!("there is no host `{name}`"),
-                "see `deskgrid host list`",
-            )
-        })
+        views.map_err(|name| no_host(&name))
     }
 
     pub(in crate::sessions) async fn own(

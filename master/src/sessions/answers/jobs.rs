@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use common::job::CommandSpec;
 use common::selector::Selector;
 use common::token::Role;
+use common::units::Bytes;
 use common::view::{
     DuplicateView, ExplainView, JobState, JobView, OutputView, TaskView, Undecided,
 };
@@ -198,7 +199,8 @@ impl Asker {
         if bytes <= most {
             return Ok(());
         }
-        let what = format!("the job's description takes {bytes} bytes: this master takes {most}");
+        let [bytes, most] = [bytes, most].map(Bytes);
+        let what = format!("the job's description takes {bytes}: this master takes {most}");
         Err(refuse(
             RefusalCode::Invalid,
             what,

@@ -124,6 +124,27 @@ fn the_owner_looks_pauses_and_resumes_while_the_master_is_away() {
 }
 
 #[test]
+fn the_status_tells_of_the_masters_silence_before_it_counts_as_its_end() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let status = told(&grid, &["status"]);
+    assert_eq!(status["connected"], true, "{status}");
+
+    grid.kill_master();
+    eventually("the status tells of a silence", PATIENCE, || {
+        let status = told(&grid, &["status"]);
+        assert_eq!(
+            status["connected"], true,
+            "nothing was told before: {status}"
+        );
+        (status["silent_for_s"].as_f64()? >= 1.0).then_some(())
+    });
+    eventually("the silence counts as the master's end", PATIENCE, || {
+        (told(&grid, &["status"])["connected"] == false).then_some(())
+    });
+}
+
+#[test]
 fn a_pause_for_a_while_ends_by_itself() {
     let mut grid = Grid::start();
     grid.worker("h1").start();

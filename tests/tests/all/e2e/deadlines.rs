@@ -517,7 +517,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
         .deskgrid(["job", "retry", &first])
         .expect_code(0)
         .stdout;
-    assert!(told.contains("its promise is made anew"), "{told}");
+    assert!(told.contains("its promise is renewed"), "{told}");
 
     let told = grid
         .deskgrid(["job", "retry", &first])

@@ -1,5 +1,6 @@
 //! Real input: files go to workers that share no directory with the user, and results come back.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use tests::Grid;
@@ -382,4 +383,81 @@ fn directories_go_there_and_come_back_and_a_doubled_percent_sign_is_literal() {
             .contains(&format!("job cat {printed} stdout")),
         "{nothing:?}"
     );
+}
+
+#[test]
+fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(4).start();
+    let items: Vec<String> = (1..=12).map(|n| format!("frame \"{n}\"")).collect();
+    let list = grid.file("list.txt", items.join("\n"));
+    let list = list.to_str().expect("UTF-8");
+    let job = grid.submit([
+        "--each-line",
+        list,
+        "--output-file",
+        "frame",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "echo \"$0\" > frame",
+        "%{ITEM}",
+    ]);
+
+    let path = |name: &str| grid.dir().join(name).to_str().expect("UTF-8").to_owned();
+    let (into, manifest) = (path("frames"), path("frames.jsonl"));
+    let fetch = ["job", "fetch", &job, "--into", &into, "--pad"];
+    grid.deskgrid([&fetch[..], &["--manifest", &manifest]].concat())
+        .expect_code(0);
+
+    let mut names: Vec<String> = std::fs::read_dir(&into)
+        .expect("it is there")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        })
+        .collect();
+    names.sort();
+    let expected: Vec<String> = (1..=12).map(|n| format!("{n:02}")).collect();
+    assert_eq!(names, expected);
+
+    let listed = std::fs::read_to_string(&manifest).expect("it is there");
+    let lines = listed.lines().zip(&items).enumerate();
+    let checked = lines.map(|(at, (line, item))| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(line["task"], format!("{job}.{}", at + 1));
+        assert_eq!(&line["item"], item);
+        let file = line["path"].as_str().expect("a path");
+        let content = std::fs::read_to_string(file).expect("fetched");
+        assert_eq!(content.trim_end(), item);
+    });
+    assert_eq!(checked.count(), 12);
+}
+
+#[test]
+fn the_page_on_commands_lists_the_environment_of_a_task() {
+    const PAGE: &str = include_str!("../../../../docs/commands.md");
+    let section = PAGE.split("## The environment of a task").nth(1);
+    let section = section.and_then(|rest| rest.split("\n## ").next());
+    let rows = section.expect("the section").lines();
+    let names = rows.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let listed: BTreeSet<&str> = names
+        .flat_map(|names| names.split(", "))
+        .map(|name| name.trim_matches('`'))
+        .collect();
+
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let job = grid.submit(["--checkpoint", "1m", "--wait", "--", "/usr/bin/env"]);
+    let printed = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
+    let found: BTreeSet<&str> = printed
+        .stdout
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0))
+        .collect();
+    assert_eq!(listed, found);
 }

@@ -88,6 +88,12 @@ fn the_help_of_every_command_fits_any_terminal_and_breaks_no_sentence() {
                 );
             }
 
+            if narrow.lines().any(|line| line.trim() == "Possible values:") {
+                wrong.push(format!(
+                    "{words:?}: another layout than other commands have"
+                ));
+            }
+
             seen += 1;
             let below = commands(&narrow).into_iter();
             open.extend(below.map(|command| [words.clone(), vec![command]].concat()));

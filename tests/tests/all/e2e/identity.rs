@@ -240,3 +240,40 @@ fn revoked_hosts_are_listed_only_with_all() {
     assert!(said.contains("1 host is not expected back"), "{said}");
     assert_eq!(grid.json(["host", "info", "h2"])["gone"], true);
 }
+
+#[test]
+fn a_revoked_host_can_be_forgotten_and_its_attempts_keep_its_name() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let job = grid.submit(["--wait", "--", "true"]);
+
+    let early = grid.as_user("admin", ["host", "forget", "h1"]);
+    let early = early.expect_code(1).stderr;
+    assert!(early.contains("host revoke h1"), "{early}");
+    grid.as_user("admin", ["host", "revoke", "h1"])
+        .expect_code(0);
+    grid.deskgrid(["host", "forget", "h1"]).expect_code(6);
+    grid.as_user("admin", ["host", "forget", "h1"])
+        .expect_code(0);
+
+    let unseen = |grid: &Grid| {
+        let list = grid.json(["host", "list", "--all"]);
+        assert_eq!(list["hosts"], serde_json::json!([]), "{list}");
+        grid.as_user("admin", ["host", "info", "h1"]).expect_code(1);
+        grid.as_user("admin", ["host", "forget", "h1"])
+            .expect_code(1);
+
+        let waits = grid.submit(["--", "true"]);
+        let why = grid.json(["job", "explain", &waits]);
+        assert_eq!(why["hosts"], serde_json::json!([]), "{why}");
+        let task = grid.json(["task", "info", &format!("{job}.1")]);
+        assert_eq!(task["attempts"][0]["host"], "h1", "{task}");
+    };
+    unseen(&grid);
+    grid.kill_master();
+    grid.start_master();
+    unseen(&grid);
+
+    let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
+    assert!(audit.contains("forget"), "{audit}");
+}

@@ -218,6 +218,23 @@ fn a_million_tasks_are_submitted_and_cancelled_at_once() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn a_list_of_very_many_tasks_is_printed_in_little_memory() {
+    let mut grid = Grid::start();
+    let job = grid.submit(["--array", "1-300000", "--", "true"]);
+
+    // Too little, in KiB, to hold all of them at once.
+    let bounded = "ulimit -v 200000; exec \"$0\" \"$@\"";
+    grid.wrap("user", ["sh", "-c", bounded]);
+    for mode in ["quiet", "cli", "json"] {
+        let list = grid.deskgrid(["--output", mode, "task", "list", &job]);
+        let list = list.expect_code(0).stdout;
+        let tasks = list.matches(&format!("{job}.")).count();
+        assert_eq!(tasks, 300_000, "{mode}");
+    }
+}
+
 #[test]
 fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_known() {
     let mut grid = Grid::start();

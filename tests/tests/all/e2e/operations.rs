@@ -227,8 +227,8 @@ fn a_master_without_disk_space_for_new_work_warns_at_its_start() {
     let log = fs::read_to_string(grid.dir().join("master.log")).expect("it says something");
     for words in [
         "takes no new work",
-        "MiB are left on the disk of",
-        "1099511627776.0 MiB",
+        "are left on the disk of",
+        "1 EiB",
         "--dir",
     ] {
         assert!(log.contains(words), "{words}: {log}");

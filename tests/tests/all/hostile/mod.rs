@@ -455,6 +455,7 @@ fn a_user_reaches_no_other_users_job_and_nothing_of_an_admins() {
         Request::Audit { most: 10 },
         Request::Drain { host: name() },
         Request::Undrain { host: name() },
+        Request::HostForget { host: name() },
         Request::Availability {
             hosts: Vec::new(),
             since: common::Time(0),

@@ -123,6 +123,61 @@ fn statements_with_never_or_always_are_held_by_an_existing_test() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The sections of README.md that claim nothing themselves: they point to other pages.
+const POINTERS: &str = "## Where to go on";
+
+/// The paragraphs of README.md that no test holds, by their beginnings, each with the reason.
+const NOT_HELD: [(&str, &str); 3] = [
+    (
+        "This is the first version.",
+        "says for which systems there are programs",
+    ),
+    ("You need Rust", "the build of the tests needs the same"),
+    ("To pass all tests", "that is what runs here"),
+];
+
+/// The paragraphs of README.md that claim something.
+fn paragraphs_of_the_readme(readme: &str) -> Vec<Block> {
+    let all = blocks(readme).into_iter();
+    let all = all.filter(|(_, block)| !block.starts_with("# "));
+    let claiming = all.take_while(|(_, block)| !block.starts_with(POINTERS));
+    claiming
+        .filter(|(_, block)| !block.starts_with('#'))
+        .collect()
+}
+
+#[test]
+fn each_paragraph_of_the_readme_is_held_by_a_test_or_listed_with_a_reason() {
+    let readme = text("README.md");
+    assert!(readme.contains(POINTERS));
+    let paragraphs = paragraphs_of_the_readme(&readme);
+    assert!(paragraphs.len() > 12, "{paragraphs:?}");
+
+    let listed = |block: &str| NOT_HELD.iter().any(|(start, _)| block.starts_with(start));
+    let open = paragraphs
+        .iter()
+        .filter(|(_, block)| holders(block).is_empty() && !listed(block));
+    let open: Vec<String> = open
+        .map(|(line, block)| format!("README.md:{line}: {block}"))
+        .collect();
+    assert!(open.is_empty(), "no test is named by\n{}", open.join("\n"));
+
+    for (start, why) in NOT_HELD {
+        let there = paragraphs.iter().any(|(_, block)| block.starts_with(start));
+        assert!(there, "not in README.md any more ({why}): {start}");
+    }
+}
+
+#[test]
+fn a_paragraph_of_the_readme_without_a_test_is_found() {
+    let text = "# Name\n\nIt flies.\n<!-- held by: a -->\n\n## Use\n\nIt swims.\n\n```sh\nrun\n```\n\n## Where to go on\n\nElsewhere.\n";
+    let found: Vec<(usize, usize)> = paragraphs_of_the_readme(text)
+        .iter()
+        .map(|(line, block)| (*line, holders(block).len()))
+        .collect();
+    assert_eq!(found, [(3, 1), (8, 0)]);
+}
+
 #[test]
 fn claims_are_told_from_code_and_tests_from_functions() {
     let text = "# Always here\n\nPlain.\n- It never\n  ends. <!-- held by: a, b -->\n- `never`\n\n```\nnever\n```\n| x | always |\n";

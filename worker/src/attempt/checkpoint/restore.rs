@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use common::BlobRef;
 use common::checkpoint::{MAX_MANIFEST, Manifest, Saved, SavedFile};
+use common::units::Bytes;
 
 use super::Bounds;
 use crate::cache::{Cache, Pinned};
@@ -63,7 +64,7 @@ async fn bring(
 
 async fn fetch(cache: &Arc<Cache>, blob: BlobRef, what: &str, most: u64) -> Result<Pinned, String> {
     if blob.size > most {
-        return Err(format!("`{what}` has {} bytes", blob.size));
+        return Err(format!("`{what}` has {}", Bytes(blob.size)));
     }
     cache
         .fetch(blob)

@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use common::units::Bytes;
 use common::wire::frame;
 use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 
@@ -106,8 +107,10 @@ fn watch_over(
 
     let starved = room.kills_for_memory() > starved && status != ProcessStatus::Exited(0);
     let over = launch.limits.memory.filter(|_| starved);
-    let over = over
-        .map(|limit| format!("it wanted more memory than the {limit} bytes that a task has here"));
+    let over = over.map(|limit| {
+        let limit = Bytes(limit);
+        format!("it wanted more memory than the {limit} that a task has here")
+    });
     send(
         &mut control,
         &WatcherReport::Ended {

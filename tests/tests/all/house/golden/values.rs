@@ -54,7 +54,7 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
-    Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy,
+    Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
@@ -606,6 +606,9 @@ pub(super) fn requests() -> Vec<Request> {
         },
         Request::Undrain {
             host: "host-12".into(),
+        },
+        Request::HostForget {
+            host: "office-12".into(),
         },
         Request::Undecided { job: JobId(7) },
         Request::Judge {
