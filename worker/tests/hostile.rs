@@ -10,6 +10,8 @@ mod door;
 #[path = "hostile/kernels.rs"]
 mod kernels;
 mod runner;
+#[path = "hostile/succession.rs"]
+mod succession;
 #[path = "hostile/table.rs"]
 mod table;
 
@@ -315,6 +317,9 @@ async fn try_level(level: Confinement) {
     }
 
     harmless(&mut worker, level).await;
+    if level >= Confinement::Namespace {
+        succession::try_all(&mut worker, program.to_str().unwrap(), 2_000).await;
+    }
     assert!(
         wrong.is_empty(),
         "at level `{level}`:\n{}",

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -45,6 +45,7 @@ pub(crate) fn commit(act: &str, target: &str) -> i32 {
         "connect-tcp" => TcpStream::connect(target).map(drop),
         "connect-unix" => UnixStream::connect(target).map(drop),
         "connect-abstract" => abstract_socket(target),
+        "leave-listening" => leave_listening(target),
         "read-memory" => read_memory(target),
         "read-environment" => {
             fs::read(format!("/proc/{target}/environ")).and_then(|bytes| some(&bytes))
@@ -98,6 +99,19 @@ fn some(bytes: &[u8]) -> io::Result<()> {
 
 fn abstract_socket(name: &str) -> io::Result<()> {
     UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
+}
+
+/// Listens at a name without a place, and leaves a process that goes on doing so.
+fn leave_listening(name: &str) -> io::Result<()> {
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    abstract_socket(name)?;
+    Command::new("setsid")
+        .args(["sleep", "100"])
+        .stdin(std::os::fd::OwnedFd::from(listener))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map(drop)
 }
 
 /// Reads what lies first in another process's memory.

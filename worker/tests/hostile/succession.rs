@@ -1,0 +1,118 @@
+//! Tasks one after the other in the namespaces of one init: what they share is what they cannot
+//! write to, and where one has changed anything the next one gets another init.
+
+use common::attempt::Outcome;
+use common::wire::worker::ToWorker;
+use common::{AttemptId, Content};
+
+use super::HOSTILE;
+use super::door::{Worker, command, sh, within};
+
+/// The pairs of tasks of which one has to share an init. Others may come too late for it.
+const PAIRS: u32 = 100;
+/// Tells the namespaces of a task.
+const NAMESPACES: &str = "for kind in pid net mnt uts ipc; do readlink /proc/self/ns/$kind; done";
+/// Tells everything that a task could find of another one.
+const LOOK: &str = "ls -A /tmp /dev/shm /dev/pts ..; stat -c '%a %u %g %h' /tmp /dev/shm /dev/pts /dev/pts/ptmx; \
+                    ulimit -a; ulimit -aH; cat /proc/1/limits; nice; ionice -p $$; ionice -p 1; \
+                    cut -d' ' -f 18,19,40,41 /proc/1/stat; grep Cpus_allowed: /proc/1/status; cat /proc/net/unix | wc -l; \
+                    wc -l < /proc/sysvipc/shm; ls -d /proc/[0-9]* | wc -l; cat /proc/self/cgroup; hostname";
+/// What a task can change of that which it shares with the next one, if it may. The first word says
+/// whether it may.
+const CHANGES: [(bool, &str); 10] = [
+    (true, "echo x > /tmp/trace"),
+    (true, "echo x > /dev/shm/trace"),
+    (true, "chmod 777 /tmp"),
+    (true, "chmod 700 /dev/shm"),
+    (true, "touch -d 2001-01-01 /tmp"),
+    (true, "prlimit --pid 1 --nofile=9:9"),
+    (true, "prlimit --pid 1 --cpu=1000:1000"),
+    (true, "renice -n 7 -p 1 > /dev/null"),
+    (true, "ionice -c 3 -p 1"),
+    (false, "chmod 600 /dev/pts/ptmx"),
+];
+
+/// Tries it, with tasks from this number on.
+pub(crate) async fn try_all(worker: &mut Worker, program: &str, first: u32) {
+    let mut tasks = Tasks {
+        worker,
+        next: first,
+    };
+    let usual = tasks.succeeds(LOOK).await;
+    tasks.shares().await;
+
+    for (may, change) in CHANGES {
+        // The one that changes something tells its own namespaces first.
+        let (outcome, own) = tasks.run(&format!("{NAMESPACES}; {change}")).await;
+        let changed = outcome == Outcome::Succeeded;
+        assert!(changed || !may, "{change}: {outcome:?}");
+        let next = tasks.succeeds(NAMESPACES).await;
+        let pid = |text: &str| text.lines().next().map(str::to_owned);
+        assert!(
+            !changed || pid(&own) != pid(&next),
+            "the init that `{change}` has changed served another task"
+        );
+        assert_eq!(tasks.succeeds(LOOK).await, usual, "after `{change}`");
+    }
+
+    // A socket that a process holds which outlives the command.
+    let name = format!("deskgrid-left-{}", std::process::id());
+    let act = |act: &str| format!("{program} {HOSTILE} {act} {name}");
+    tasks.succeeds(&act("leave-listening")).await;
+    let (outcome, _) = tasks.run(&act("connect-abstract")).await;
+    assert_eq!(outcome, Outcome::Exited(super::acts::STOPPED));
+    assert_eq!(tasks.succeeds(LOOK).await, usual);
+}
+
+struct Tasks<'a> {
+    worker: &'a mut Worker,
+    next: u32,
+}
+
+impl Tasks<'_> {
+    /// Runs a script as a task; returns how it ended and what it said.
+    async fn run(&mut self, script: &str) -> (Outcome, String) {
+        self.next += 1;
+        let mut work = sh(self.next, "");
+        command(&mut work).argv = ["sh", "-c", script].map(str::to_owned).to_vec();
+        self.worker.assign(vec![work]).await;
+        let done = self.worker.delivered().await.remove(0);
+        let attempts: Vec<AttemptId> = vec![done.attempt];
+        within(
+            self.worker
+                .control
+                .tx
+                .send(&ToWorker::Acknowledged(attempts)),
+        )
+        .await
+        .unwrap();
+        let Content::Inline(said) = done.stdout.content else {
+            panic!("{script}: too much");
+        };
+        (done.outcome, String::from_utf8(said).unwrap())
+    }
+
+    async fn succeeds(&mut self, script: &str) -> String {
+        let (outcome, said) = self.run(script).await;
+        assert_eq!(outcome, Outcome::Succeeded, "{script}: {said}");
+        said
+    }
+
+    /// Tasks in close succession have one init, which is what the rest is about; shared memory and
+    /// queues each has for itself all the same.
+    async fn shares(&mut self) {
+        for _ in 0..PAIRS {
+            let (one, other) = (
+                self.succeeds(NAMESPACES).await,
+                self.succeeds(NAMESPACES).await,
+            );
+            let both: Vec<_> = one.lines().zip(other.lines()).collect();
+            let same: Vec<bool> = both.iter().map(|(one, other)| one == other).collect();
+            assert!(!same[4], "shared memory of System V: {one}");
+            if same[..4] == [true; 4] {
+                return;
+            }
+        }
+        panic!("no two of {PAIRS} tasks in succession had the same init");
+    }
+}
