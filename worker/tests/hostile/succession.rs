@@ -13,12 +13,12 @@ const PAIRS: u32 = 100;
 /// Tells the namespaces of a task.
 const NAMESPACES: &str = "for kind in pid net mnt uts ipc; do readlink /proc/self/ns/$kind; done";
 /// Tells everything that a task could find of another one.
-const LOOK: &str = "ls -A /tmp /dev/shm /dev/pts ..; stat -c '%a %u %g %h' /tmp /dev/shm /dev/pts /dev/pts/ptmx; \
+const LOOK: &str = "ls -A /tmp /dev/shm /dev/pts; ls -A .. | wc -l; stat -c '%a %u %g %h' /tmp /dev/shm /dev/pts /dev/pts/ptmx; \
                     ulimit -a; ulimit -aH; cat /proc/1/limits; nice; ionice -p $$; ionice -p 1; \
                     cut -d' ' -f 18,19,40,41 /proc/1/stat; grep Cpus_allowed: /proc/1/status; cat /proc/net/unix | wc -l; \
                     wc -l < /proc/sysvipc/shm; ls -d /proc/[0-9]* | wc -l; cat /proc/self/cgroup; hostname";
 /// What a task can change of that which it shares with the next one, if it may. The first word says
-/// whether it may.
+/// whether it may for certain; capabilities of the init may stand before it.
 const CHANGES: [(bool, &str); 10] = [
     (true, "echo x > /tmp/trace"),
     (true, "echo x > /dev/shm/trace"),
@@ -27,19 +27,23 @@ const CHANGES: [(bool, &str); 10] = [
     (true, "touch -d 2001-01-01 /tmp"),
     (true, "prlimit --pid 1 --nofile=9:9"),
     (true, "prlimit --pid 1 --cpu=1000:1000"),
-    (true, "renice -n 7 -p 1 > /dev/null"),
-    (true, "ionice -c 3 -p 1"),
+    (false, "renice -n 7 -p 1 > /dev/null"),
+    (false, "ionice -c 3 -p 1"),
     (false, "chmod 600 /dev/pts/ptmx"),
 ];
 
 /// Tries it, with tasks from this number on.
-pub(crate) async fn try_all(worker: &mut Worker, program: &str, first: u32) {
+pub(crate) async fn tasks_in_succession_find_nothing_of_each_other(
+    worker: &mut Worker,
+    program: &str,
+    first: u32,
+) {
     let mut tasks = Tasks {
         worker,
         next: first,
     };
     let usual = tasks.succeeds(LOOK).await;
-    tasks.shares().await;
+    tasks.have_one_init().await;
 
     for (may, change) in CHANGES {
         // The one that changes something tells its own namespaces first.
@@ -55,13 +59,19 @@ pub(crate) async fn try_all(worker: &mut Worker, program: &str, first: u32) {
         assert_eq!(tasks.succeeds(LOOK).await, usual, "after `{change}`");
     }
 
-    // A socket that a process holds which outlives the command.
+    // A socket that a process holds which outlives the command, and one that nothing holds but itself.
     let name = format!("deskgrid-left-{}", std::process::id());
     let act = |act: &str| format!("{program} {HOSTILE} {act} {name}");
-    tasks.succeeds(&act("leave-listening")).await;
-    let (outcome, _) = tasks.run(&act("connect-abstract")).await;
-    assert_eq!(outcome, Outcome::Exited(super::acts::STOPPED));
-    assert_eq!(tasks.succeeds(LOOK).await, usual);
+    for leave in ["leave-listening", "leave-in-flight"] {
+        tasks.succeeds(&act(leave)).await;
+        let (outcome, said) = tasks.run(&act("connect-abstract")).await;
+        assert_eq!(
+            outcome,
+            Outcome::Exited(super::acts::STOPPED),
+            "{leave}: {said}"
+        );
+        assert_eq!(tasks.succeeds(LOOK).await, usual, "{leave}");
+    }
 }
 
 struct Tasks<'a> {
@@ -100,7 +110,7 @@ impl Tasks<'_> {
 
     /// Tasks in close succession have one init, which is what the rest is about; shared memory and
     /// queues each has for itself all the same.
-    async fn shares(&mut self) {
+    async fn have_one_init(&mut self) {
         for _ in 0..PAIRS {
             let (one, other) = (
                 self.succeeds(NAMESPACES).await,

@@ -150,12 +150,12 @@ impl Launcher {
         (process.stdout, process.stderr) = (stdout, stderr);
         let [out, err] = [&out, &err].map(|own| own.as_ref().unwrap_or(&self.null));
 
-        let ready = program::find(launch, Path::new(&launch.dir)).and_then(|program| {
-            start::hand_over_to(launch, [out, err])?;
-            Ok(program.into_os_string())
-        });
-        let program = match ready {
-            Ok(program) => program,
+        let program = match program::find(launch, Path::new(&launch.dir)) {
+            Ok(program) => hand_over(launch, [out, err]).await.map(|()| program),
+            Err(why) => Err(why),
+        };
+        let program = match program {
+            Ok(program) => program.into_os_string(),
             Err(why) => {
                 let report = InitReport::NotStarted(why);
                 process.inbox = frame::encode(&report).map_err(io::Error::other)?;
@@ -227,6 +227,30 @@ impl Drop for Launcher {
         // The spawner ends after the last of them.
         self.idle.close();
     }
+}
+
+/// Gives the directory of an attempt and its streams to the account that runs it, if it has one. The
+/// error is for people.
+async fn hand_over(launch: &Launch, streams: [&OwnedFd; 2]) -> Result<(), String> {
+    let Some((user, group)) = launch.confines.account else {
+        return Ok(());
+    };
+    let dir = PathBuf::from(&launch.dir);
+    let is_empty = std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_none());
+    let handed = if is_empty {
+        // Not worth another thread.
+        start::hand_over(&dir, user, group)
+    } else {
+        let work = move || start::hand_over(&dir, user, group);
+        let handed = tokio::task::spawn_blocking(work).await;
+        handed.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+    };
+    handed.map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
+
+    for stream in streams {
+        start::hand_over_pipe(stream, user, group);
+    }
+    Ok(())
 }
 
 /// Sends a message to an init, with the streams of a command.

@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
@@ -37,6 +38,8 @@ use crate::os::Launch;
 const MEMORY: [&str; 2] = ["/tmp", "/dev/shm"];
 /// The terminals, each init's own.
 const TERMINALS: &str = "/dev/pts";
+/// The sockets of a network that are not the internet's: a task without leave can make no other.
+const SOCKETS: &str = "/proc/self/net/unix";
 /// The settings of the kernel in `/proc`, which a task sees read-only: those that belong to its own
 /// namespaces, and those that its account may write to.
 const OWN_SETTINGS: &str = "/proc/sys";
@@ -57,6 +60,9 @@ pub(super) struct Sandbox {
     /// What tasks can write to beside their own directory, as it was before the first of them;
     /// `None` if that cannot be told.
     kept: Option<Vec<Kept>>,
+    /// The list of sockets in the network that is the init's own, if it has one. A socket that was
+    /// sent through itself outlives its processes for a moment.
+    sockets: Option<File>,
 }
 
 /// An empty directory over one that tasks are not to see.
@@ -149,6 +155,7 @@ impl Sandbox {
         }
 
         let users = (!same_namespace(&view.owner, &view.users)).then_some(view.users);
+        let sockets = (!spec.network).then(|| File::open(SOCKETS)).transpose()?;
         // Where attempts lie in the memory itself, it changes with each of them.
         let bare = |(path, _): &(PathBuf, OwnedFd)| MEMORY.map(Path::new).contains(&path.as_path());
         let kept = if sources.iter().any(bare) {
@@ -166,6 +173,7 @@ impl Sandbox {
             sources,
             covers,
             kept,
+            sockets,
         })
     }
 
@@ -209,8 +217,12 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Whether all that tasks can write to is as it was before the first one.
+    /// Whether all that tasks can write to is as it was before the first one, and no socket of theirs
+    /// is left.
     pub(super) fn is_untouched(&self) -> bool {
+        if self.sockets.as_ref().is_some_and(|list| !lists_none(list)) {
+            return false;
+        }
         let Some(kept) = &self.kept else {
             return false;
         };
@@ -227,6 +239,16 @@ impl Sandbox {
             None => take(CWD, path, read_only),
         }
     }
+}
+
+/// Whether a list of sockets has nothing below its head.
+fn lists_none(list: &File) -> bool {
+    let mut text = [0; NAMES];
+    let count = list.read_at(&mut text, 0);
+    count.is_ok_and(|count| {
+        let ends = text[..count].iter().filter(|byte| **byte == b'\n');
+        ends.count() == 1 && text[count - 1] == b'\n'
+    })
 }
 
 impl Cover {

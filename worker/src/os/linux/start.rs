@@ -143,23 +143,10 @@ impl InitMeans<'_> {
     }
 }
 
-/// Gives the directory of an attempt and its streams to the account that runs it, if it has one: to
-/// be called where the worker's own account is still at hand. Nothing of the task's runs yet.
-pub(super) fn hand_over_to(launch: &Launch, streams: [&OwnedFd; 2]) -> Result<(), String> {
-    let Some((user, group)) = launch.confines.account else {
-        return Ok(());
-    };
-    hand_over(Path::new(&launch.dir), user, group)
-        .map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
-    for stream in streams {
-        hand_over_pipe(stream, user, group);
-    }
-    Ok(())
-}
-
 /// Gives a directory with all that is in it to an account, but for files that are the worker's
-/// under another name. Nothing of the account's runs yet.
-fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
+/// under another name. Nothing of the account's runs yet. To be called where the worker's own
+/// account is still at hand.
+pub(super) fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
     for entry in walkdir::WalkDir::new(dir) {
         let entry = entry?;
         if !entry.file_type().is_file() || entry.metadata()?.nlink() == 1 {
@@ -171,7 +158,7 @@ fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
 
 /// Gives a standard stream to an account, which can then open it by its name, too. What is not a
 /// pipe is not the attempt's own.
-fn hand_over_pipe(stream: &OwnedFd, user: u32, group: u32) {
+pub(super) fn hand_over_pipe(stream: &OwnedFd, user: u32, group: u32) {
     let is_pipe = rustix::fs::fstat(stream)
         .is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Fifo);
     if is_pipe {
