@@ -63,12 +63,12 @@ pub(super) struct Birth<'a> {
     /// The most that it may use of each of these resources.
     pub limits: &'a [(Resource, u64)],
     /// Its step out of the namespaces of a caller that is their first process.
-    pub step: Option<Step<'a>>,
+    pub step: Option<WayOut<'a>>,
 }
 
 /// What a process born among the namespaces of an init leaves of them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step<'a> {
+pub(super) struct WayOut<'a> {
     /// The users that it has from then on, if they are not the init's.
     pub users: Option<BorrowedFd<'a>>,
 }

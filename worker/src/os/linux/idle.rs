@@ -8,12 +8,12 @@ use tokio::net::UnixStream;
 
 use super::init::InitSpec;
 
-/// The idle inits of a launcher. An init ends when its socket is closed.
+/// The idle inits of a `Launcher`. An init ends when its socket is closed.
 #[derive(Debug, Default)]
-pub(super) struct IdleInits(Mutex<Shelf>);
+pub(super) struct IdleInits(Mutex<Resting>);
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct Resting {
     inits: Vec<IdleInit>,
     /// Whether a task removes those whose time is over.
     swept: bool,
@@ -28,7 +28,7 @@ struct IdleInit {
 }
 
 impl IdleInits {
-    /// Takes one of these properties. Where there is none, the one that has been idle for longest
+    /// Takes one with this [`InitSpec`]. Where there is none, the one that has been idle for longest
     /// makes room: so there are never more inits than there were attempts at a time.
     pub(super) fn take(&self, spec: &InitSpec) -> Option<UnixStream> {
         let mut shelf = self.lock();
@@ -81,12 +81,12 @@ impl IdleInits {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelf> {
+    fn lock(&self) -> MutexGuard<'_, Resting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shelf {
+impl Resting {
     fn expire(&mut self) {
         let now = Instant::now();
         self.inits.retain(|idle| idle.until > now);

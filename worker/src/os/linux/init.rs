@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::cgroup::{OpenRoom, Room};
 use super::confine::{Filters, LIFE, View, ViewSpec};
 use super::sandbox::{self, Sandbox};
-use super::start::{self, InitMeans, Refused};
+use super::start::{self, InitMeans, NotBegun};
 use super::sys::{self, Fork, Reap, Standing};
 use super::{THAW, order_of, tree};
 use crate::os::{AttemptLimits, Launch, ProcessOrder, ProcessStatus};
@@ -60,7 +60,7 @@ pub(super) struct LaunchOrder {
     pub program: OsString,
 }
 
-/// A report to the worker.
+/// A report to the worker, which makes a `WatcherReport` of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum InitReport {
     /// The command could not be started, and nothing runs; says why.
@@ -89,7 +89,7 @@ impl InitSpec {
     }
 }
 
-/// Returns the message that starts a command.
+/// Returns the message (`LAUNCH`) that starts a command.
 pub(super) fn message(order: &LaunchOrder) -> io::Result<Vec<u8>> {
     let mut head = vec![0; LAUNCH_HEAD];
     head[0] = LAUNCH;
@@ -99,7 +99,7 @@ pub(super) fn message(order: &LaunchOrder) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the command that a whole message starts.
+/// Returns the command that a whole [`message`] starts.
 pub(super) fn order_in(message: &[u8]) -> io::Result<LaunchOrder> {
     let content = message.get(LAUNCH_HEAD..).unwrap_or_default();
     postcard::from_bytes(content).map_err(|_| io::ErrorKind::InvalidData.into())
@@ -206,7 +206,7 @@ struct Init<'a> {
 }
 
 impl Init<'_> {
-    /// Serves attempts until the worker is gone, or it may serve no more of them.
+    /// Serves attempts, each a [`LaunchOrder`], until the worker is gone, or it may serve no more of them.
     fn serve(&mut self) -> io::Result<()> {
         let mut hidden = Ok(());
         while let Some((order, streams)) = receive(&mut self.control)? {
@@ -215,10 +215,10 @@ impl Init<'_> {
             drop(streams);
             let main = match started {
                 Ok(main) => main,
-                Err(Refused::Because(why)) => {
+                Err(NotBegun::Because(why)) => {
                     return send(&mut self.control, &InitReport::NotStarted(why));
                 }
-                Err(Refused::Program(error)) => {
+                Err(NotBegun::Program(error)) => {
                     let report = InitReport::NoProgram(error.raw_os_error());
                     return send(&mut self.control, &report);
                 }
@@ -247,7 +247,7 @@ impl Init<'_> {
         }
     }
 
-    fn start(&mut self, order: &LaunchOrder, streams: &[OwnedFd; 2]) -> Result<Pid, Refused> {
+    fn start(&mut self, order: &LaunchOrder, streams: &[OwnedFd; 2]) -> Result<Pid, NotBegun> {
         if let Some(sandbox) = &self.sandbox {
             sandbox
                 .show(&order.launch)

@@ -29,7 +29,7 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::birth::Step;
+use super::birth::WayOut;
 use super::confine::{View, ViewSpec};
 use super::sys;
 use crate::os::Launch;
@@ -38,7 +38,7 @@ use crate::os::Launch;
 const MEMORY: [&str; 2] = ["/tmp", "/dev/shm"];
 /// The terminals, each init's own.
 const TERMINALS: &str = "/dev/pts";
-/// The sockets of a network that are not the internet's: a task without leave can make no other.
+/// The sockets of a network (`AF_UNIX`) that a task without leave can make: no others.
 const SOCKETS: &str = "/proc/self/net/unix";
 /// The settings of the kernel in `/proc`, which a task sees read-only: those that belong to its own
 /// namespaces, and those that its account may write to.
@@ -49,7 +49,7 @@ const COVER: &std::ffi::CStr = c"mode=755,size=64k";
 /// The bytes of names that are read at a time.
 const NAMES: usize = 4096;
 
-/// The namespaces of an init.
+/// The namespaces of an `Init`, entered by way of a [`View`].
 #[derive(Debug)]
 pub(super) struct Sandbox {
     /// The users of the task, if they are not the init's.
@@ -73,7 +73,7 @@ struct Cover {
     writable: OwnedFd,
 }
 
-/// A directory or file that every task can write to.
+/// A directory or file that every task can write to, with its [`KeptState`] before the first.
 #[derive(Debug)]
 struct Kept {
     opened: OwnedFd,
@@ -177,9 +177,9 @@ impl Sandbox {
         })
     }
 
-    /// The way of a command's process out of what the init keeps for itself.
-    pub(super) fn step(&self) -> Step<'_> {
-        Step {
+    /// The way of a command's process out of what the init keeps for itself: a [`WayOut`].
+    pub(super) fn step(&self) -> WayOut<'_> {
+        WayOut {
             users: self.users.as_ref().map(AsFd::as_fd),
         }
     }
@@ -207,7 +207,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Takes the directory of the attempt away again.
+    /// Takes the directory of the attempt that [`Sandbox::show`] has shown away again.
     pub(super) fn hide(&self, launch: &Launch) -> io::Result<()> {
         let dir = Path::new(&launch.dir);
         unmount(dir, UnmountFlags::DETACH).map_err(|e| at(dir.display(), e))?;

@@ -34,14 +34,14 @@ pub(super) struct InitMeans<'a> {
 
 /// The reason why a command was not started.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum NotBegun {
     /// In words for people.
     Because(String),
     /// Its program was not reached, with this error: [`program::why_not`] explains it.
     Program(io::Error),
 }
 
-impl From<String> for Refused {
+impl From<String> for NotBegun {
     fn from(why: String) -> Self {
         Self::Because(why)
     }
@@ -54,7 +54,7 @@ pub(super) fn start(
     room: &mut OpenRoom,
     means: &InitMeans<'_>,
     [stdout, stderr]: &[OwnedFd; 2],
-) -> Result<Pid, Refused> {
+) -> Result<Pid, NotBegun> {
     let launch = &order.launch;
     let dir = PathBuf::from(&launch.dir);
     let zero = |_| "an argument or variable has a zero byte".to_owned();
@@ -110,15 +110,15 @@ pub(super) fn start(
     };
 
     born.map_err(|not| match not {
-        NotBorn::Program(error) => Refused::Program(error),
-        NotBorn::Limits(error) => Refused::Because(format!("its limits cannot be set: {error}")),
-        NotBorn::Cage(error) if error.kind() == io::ErrorKind::PermissionDenied && launch.confines.account.is_some() => Refused::Because(format!(
+        NotBorn::Program(error) => NotBegun::Program(error),
+        NotBorn::Limits(error) => NotBegun::Because(format!("its limits cannot be set: {error}")),
+        NotBorn::Cage(error) if error.kind() == io::ErrorKind::PermissionDenied && launch.confines.account.is_some() => NotBegun::Because(format!(
             "the account of tasks cannot reach {}, and this system lets the worker open no way there: {error}; start the \
              worker with a directory that other accounts may pass, such as --state-dir /var/lib/deskgrid",
             dir.display()
         )),
-        NotBorn::Cage(error) => Refused::Because(confined(launch, &error)),
-        NotBorn::Process(error) | NotBorn::Groups(error) => Refused::Because(format!("this host has no process for it: {error}")),
+        NotBorn::Cage(error) => NotBegun::Because(confined(launch, &error)),
+        NotBorn::Process(error) | NotBorn::Groups(error) => NotBegun::Because(format!("this host has no process for it: {error}")),
     })
 }
 

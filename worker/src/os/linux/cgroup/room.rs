@@ -29,7 +29,7 @@ pub(in super::super) struct Room {
     pub(super) processor: Option<ControlGroup>,
 }
 
-/// The opened files of a room.
+/// The opened files of a [`Room`].
 #[derive(Debug, Default)]
 pub(in super::super) struct OpenRoom {
     doors: Vec<File>,
@@ -255,7 +255,7 @@ impl Room {
         self.processes.is_some()
     }
 
-    /// Kills every process in it, and leaves it thawed: nobody dies in a frozen group of version 1.
+    /// Kills every process in its `freezer`, and leaves it thawed: nobody dies in a frozen group of version 1.
     pub(in super::super) fn clear(&self) {
         if let Some(open) = self.freezer.as_ref().and_then(|g| g.open_freezer().ok()) {
             open.kill();

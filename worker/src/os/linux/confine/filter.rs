@@ -170,17 +170,17 @@ impl Filters {
     }
 }
 
-/// Rules by the number of the system call that they are about; a call without any condition is
+/// CallRules by the number of the system call that they are about; a call without any condition is
 /// refused.
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type CallRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let dispatched = dispatch(rules(network, apart)?)?;
     Ok(prelude().into_iter().chain(dispatched).collect())
 }
 
-/// Returns the instructions that refuse these calls and allow all others, one after the other.
-fn refuse(rules: Rules) -> Result<BpfProgram, seccompiler::BackendError> {
+/// Returns the instructions that refuse these calls (`EPERM`) and allow all others, one after the other.
+fn refuse(rules: CallRules) -> Result<BpfProgram, seccompiler::BackendError> {
     let arch = std::env::consts::ARCH.try_into()?;
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
@@ -189,7 +189,7 @@ fn refuse(rules: Rules) -> Result<BpfProgram, seccompiler::BackendError> {
 /// Returns instructions to the same effect that halve the calls until few are left, the number of
 /// the call being loaded. The kernel goes through the way of every call there is when a filter is
 /// installed: through a list of them all that costs half as much as a short command.
-fn dispatch(mut rules: Rules) -> Result<BpfProgram, seccompiler::BackendError> {
+fn dispatch(mut rules: CallRules) -> Result<BpfProgram, seccompiler::BackendError> {
     const FEW: usize = 3;
     const ALWAYS: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
     const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
@@ -211,8 +211,8 @@ fn dispatch(mut rules: Rules) -> Result<BpfProgram, seccompiler::BackendError> {
 }
 
 #[allow(clippy::unnecessary_cast)] // Their type differs between C libraries.
-fn rules(network: bool, apart: bool) -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+fn rules(network: bool, apart: bool) -> Result<CallRules, seccompiler::BackendError> {
+    let mut rules: CallRules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
 
     // Abstract sockets belong to the network: with the host's network, they are the host's.
     rules.insert(libc::SYS_socket, sockets(network, apart && !network)?);
@@ -241,7 +241,7 @@ fn rules(network: bool, apart: bool) -> Result<Rules, seccompiler::BackendError>
 }
 
 /// Refuses what reaches other processes, where there are others.
-fn refuse_reach(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
+fn refuse_reach(rules: &mut CallRules) -> Result<(), seccompiler::BackendError> {
     rules.extend(REFUSED_AMONG_OTHERS.iter().map(|call| (*call, Vec::new())));
     for (call, argument) in ONLY_ONESELF {
         rules
