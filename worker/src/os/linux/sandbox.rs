@@ -323,7 +323,8 @@ fn state_of(opened: &OwnedFd) -> io::Result<KeptState> {
         flags = rustix::fs::ioctl_getflags(opened).ok().map(|f| f.bits());
     }
 
-    #[allow(clippy::unnecessary_cast)] // Their types differ between processors.
+    #[allow(clippy::unnecessary_cast, clippy::cast_lossless)]
+    // Their types differ between processors.
     let meta = [
         meta.st_mode as u64,
         meta.st_uid as u64,
