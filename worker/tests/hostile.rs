@@ -10,6 +10,8 @@ mod door;
 #[path = "hostile/kernels.rs"]
 mod kernels;
 mod runner;
+#[path = "hostile/succession.rs"]
+mod succession;
 #[path = "hostile/table.rs"]
 mod table;
 
@@ -315,6 +317,11 @@ async fn try_level(level: Confinement) {
     }
 
     harmless(&mut worker, level).await;
+    if level >= Confinement::Namespace {
+        let program = program.to_str().unwrap();
+        succession::tasks_in_succession_find_nothing_of_each_other(&mut worker, program, 2_000)
+            .await;
+    }
     assert!(
         wrong.is_empty(),
         "at level `{level}`:\n{}",

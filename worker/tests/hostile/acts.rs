@@ -6,12 +6,15 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 /// The exit code of an act that was stopped.
 pub(crate) const STOPPED: i32 = 42;
@@ -45,6 +48,8 @@ pub(crate) fn commit(act: &str, target: &str) -> i32 {
         "connect-tcp" => TcpStream::connect(target).map(drop),
         "connect-unix" => UnixStream::connect(target).map(drop),
         "connect-abstract" => abstract_socket(target),
+        "leave-listening" => leave_listening(target),
+        "leave-in-flight" => leave_in_flight(target),
         "read-memory" => read_memory(target),
         "read-environment" => {
             fs::read(format!("/proc/{target}/environ")).and_then(|bytes| some(&bytes))
@@ -98,6 +103,32 @@ fn some(bytes: &[u8]) -> io::Result<()> {
 
 fn abstract_socket(name: &str) -> io::Result<()> {
     UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
+}
+
+/// Listens at a name without a place, and leaves a process that goes on doing so.
+fn leave_listening(name: &str) -> io::Result<()> {
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    abstract_socket(name)?;
+    Command::new("setsid")
+        .args(["sleep", "100"])
+        .stdin(std::os::fd::OwnedFd::from(listener))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map(drop)
+}
+
+/// Listens at a name without a place with a socket that waits in a message to itself.
+fn leave_in_flight(name: &str) -> io::Result<()> {
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    let (one, other) = UnixStream::pair()?;
+    let fds = [listener.as_fd(), one.as_fd(), other.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    let message = [io::IoSlice::new(b"x")];
+    rustix::net::sendmsg(&one, &message, &mut ancillary, SendFlags::empty())?;
+    abstract_socket(name)
 }
 
 /// Reads what lies first in another process's memory.

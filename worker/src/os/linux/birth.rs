@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use seccompiler::sock_filter;
 
@@ -60,6 +60,17 @@ pub(super) struct Birth<'a> {
     pub processors: Option<CpuSet>,
     /// Whether it runs at the lowest priorities, as commands do.
     pub lowest: bool,
+    /// The most that it may use of each of these resources.
+    pub limits: &'a [(Resource, u64)],
+    /// Its step out of the namespaces of a caller that is their first process.
+    pub step: Option<WayOut<'a>>,
+}
+
+/// What a process born among the namespaces of an init leaves of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WayOut<'a> {
+    /// The users that it has from then on, if they are not the init's.
+    pub users: Option<BorrowedFd<'a>>,
 }
 
 /// The reason why a program was not reached.
@@ -69,6 +80,8 @@ pub(super) enum NotBorn {
     Process(io::Error),
     /// It could not enter its control groups.
     Groups(io::Error),
+    /// Its limits could not be set.
+    Limits(io::Error),
     /// It could not be confined.
     Cage(io::Error),
     /// The program could not be executed.
@@ -81,6 +94,7 @@ impl NotBorn {
         match self {
             Self::Process(error)
             | Self::Groups(error)
+            | Self::Limits(error)
             | Self::Cage(error)
             | Self::Program(error) => error,
         }
@@ -92,6 +106,7 @@ impl NotBorn {
 #[repr(i32)]
 enum BirthStage {
     Groups,
+    Limits,
     Cage,
     Program,
 }
@@ -108,6 +123,9 @@ struct BirthPlan<'a> {
     doors_count: usize,
     processors: Option<CpuSet>,
     lowest: bool,
+    limits: &'a [(Resource, u64)],
+    /// Whether the caller is the first process of its namespaces, and the users to be joined.
+    step: Option<libc::c_int>,
     account: Option<(u32, u32)>,
     mask: Option<&'a Mask>,
     no_capabilities: bool,
@@ -166,6 +184,10 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         doors_count: doors.len(),
         processors: birth.processors,
         lowest: birth.lowest,
+        limits: birth.limits,
+        step: birth
+            .step
+            .map(|step| step.users.map_or(-1, |users| users.as_raw_fd())),
         account: cage.account,
         mask: cage.mask.as_ref(),
         no_capabilities: cage.no_capabilities,
@@ -214,6 +236,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     let error = io::Error::from_raw_os_error(error);
     Err(match stage {
         BirthStage::Groups => NotBorn::Groups(error),
+        BirthStage::Limits => NotBorn::Limits(error),
         BirthStage::Cage => NotBorn::Cage(error),
         BirthStage::Program => NotBorn::Program(error),
     })
@@ -231,6 +254,10 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
             lower_session();
             lower_priorities();
         }
+        if plan.step.is_some() {
+            // Of the caller too, whose memory this is: nothing that runs from now on looks into it.
+            libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        }
         // A container may forbid it; then it uses any.
         if let Some(set) = &plan.processors {
             let _ = sched_setaffinity(None, set);
@@ -247,13 +274,16 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
             let none = empty_set();
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
 
-            // Before the account changes: the way to the directory need not be open to it.
-            plan.stage = BirthStage::Program;
-            if libc::chdir(plan.dir) == 0 {
-                plan.stage = BirthStage::Cage;
-                if enter_cage(plan) {
-                    plan.stage = BirthStage::Program;
-                    libc::execve(plan.program, plan.argv, plan.env);
+            plan.stage = BirthStage::Limits;
+            if set_limits(plan.limits) {
+                // Before the account changes: the way to the directory need not be open to it.
+                plan.stage = BirthStage::Program;
+                if libc::chdir(plan.dir) == 0 {
+                    plan.stage = BirthStage::Cage;
+                    if enter_cage(plan) {
+                        plan.stage = BirthStage::Program;
+                        libc::execve(plan.program, plan.argv, plan.env);
+                    }
                 }
             }
         }
@@ -270,12 +300,51 @@ unsafe fn enter_groups(plan: &BirthPlan<'_>) -> bool {
         .all(|at| unsafe { libc::write(*plan.doors.add(at), c"0".as_ptr().cast(), 1) == 1 })
 }
 
+/// Sets the limits of the calling process; false if one cannot be set.
+unsafe fn set_limits(limits: &[(Resource, u64)]) -> bool {
+    // SAFETY: system calls with numbers and a local.
+    limits.iter().all(|(resource, most)| unsafe {
+        let most = libc::rlimit {
+            rlim_cur: *most as libc::rlim_t,
+            rlim_max: *most as libc::rlim_t,
+        };
+        let none = ptr::null_mut::<libc::rlimit>();
+        libc::syscall(
+            libc::SYS_prlimit64,
+            0,
+            *resource as libc::c_int,
+            &raw const most,
+            none,
+        ) == 0
+    })
+}
+
+/// Leaves what the caller's namespaces keep for the caller: in a fresh one for shared memory, queues
+/// and semaphores nothing is left of another command's, and that for control groups begins at those
+/// which the process has just entered.
+unsafe fn step_out(users: libc::c_int) -> bool {
+    // SAFETY: system calls with numbers and a descriptor that `spawn`'s caller holds.
+    unsafe {
+        libc::syscall(
+            libc::SYS_unshare,
+            libc::CLONE_NEWIPC | libc::CLONE_NEWCGROUP,
+        ) == 0
+            && (users < 0 || libc::syscall(libc::SYS_setns, users, libc::CLONE_NEWUSER) == 0)
+    }
+}
+
 /// Gives up what the plan says, the means for the next step last; false if one step fails.
 unsafe fn enter_cage(plan: &BirthPlan<'_>) -> bool {
     // Raw system calls: glibc's functions of these names would speak to other threads of this
     // memory's. SAFETY: system calls with numbers, descriptors that `spawn`'s caller holds, and
     // pointers into the plan.
     unsafe {
+        if let Some(users) = plan.step
+            && !step_out(users)
+        {
+            return false;
+        }
+
         if let Some(mask) = plan.mask {
             put_on(mask);
             // Through the new view; the old one is where nothing of it can be reached by name.

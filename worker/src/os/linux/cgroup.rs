@@ -13,4 +13,4 @@ mod room;
 
 pub(super) use ground::Pool;
 pub use ground::{Grounds, Survey};
-pub(super) use room::Room;
+pub(super) use room::{OpenRoom, Room};

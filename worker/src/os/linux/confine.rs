@@ -17,7 +17,7 @@ use crate::os::{Confines, Launch};
 pub(super) use filter::Filters;
 pub(super) use mask::{MOST, Mask, Place};
 pub(crate) use view::donor_main;
-pub(super) use view::{View, ViewSpec, Views};
+pub(super) use view::{LIFE, View, ViewSpec, Views};
 
 /// Directories of the system that a task may read and execute from, if they exist.
 const SYSTEM: [&str; 9] = [
@@ -35,7 +35,7 @@ const SYSTEM: [&str; 9] = [
 const TO_READ: [&str; 3] = ["/etc", "/proc", "/sys"];
 
 /// Prepares what the command's own process gives up. In namespaces the rest is decided by where
-/// that process begins: see [`super::inside`]. The error is for people.
+/// that process begins: see [`super::sandbox`]. The error is for people.
 pub(super) fn cage(launch: &Launch, filters: &Filters, dir: &Path) -> Result<Cage, String> {
     let confines = &launch.confines;
     let account = confines.account;

@@ -1,139 +1,357 @@
-//! The init of one attempt: starts the command, watches over its process tree, and ends only when
-//! nothing of it is left. Forked by the spawner; speaks with the worker over the attempt's control
-//! socket.
+//! The init of attempts: starts a command, watches over its process tree, and reports the end when
+//! nothing of it is left. Then it serves the next attempt that wants the same of it, for a second at
+//! the most. Forked by the spawner; speaks with the worker over a socket.
 //!
 //! The worker's end of that socket closes when the worker dies, however it dies: then the tree is
 //! killed.
 
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use common::Span;
 use common::units::Bytes;
 use common::wire::frame;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
+use serde::{Deserialize, Serialize};
 
-use super::cgroup::Room;
-use super::confine::{Filters, View};
-use super::spawner::Wires;
-use super::start::{InitMeans, Started};
-use super::sys::{self, Reap};
-use super::{THAW, order_of, start, tree};
-use crate::os::{Launch, ProcessOrder, ProcessStatus, WatcherReport};
+use super::cgroup::{OpenRoom, Room};
+use super::confine::{Filters, LIFE, View, ViewSpec};
+use super::sandbox::{self, Sandbox};
+use super::start::{self, InitMeans, NotBegun};
+use super::sys::{self, Fork, Reap, Standing};
+use super::{THAW, order_of, tree};
+use crate::os::{AttemptLimits, Launch, ProcessOrder, ProcessStatus};
 
 /// The time that killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(20);
 /// The first and the longest pause between looks at a control group that is being frozen.
 const SETTLE: Duration = Duration::from_micros(200);
 const SETTLE_MOST: Duration = Duration::from_millis(10);
+/// The first byte of a launch message, with the descriptors of the standard output and error; then
+/// come its length and a [`LaunchOrder`]. It is none of the bytes that are orders.
+const LAUNCH: u8 = b'L';
+/// The bytes of a launch message before its content.
+const LAUNCH_HEAD: usize = 5;
 /// The longest launch message, in bytes: what the wire allows for a command, and room for the
 /// environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
+/// The bytes that are read at a time: most launch messages as a whole.
+const PIECE: usize = 16 * 1024;
 
-/// Runs the init. `room` are the attempt's control groups, if it has some, and `view` the view of
-/// the file system that it joins at the levels with namespaces, or why there is none.
-pub(super) fn run(
-    wires: Wires,
-    room: Option<Room>,
-    view: Option<Result<View, String>>,
-    filters: &Filters,
-    null: &File,
-) -> ! {
-    let room = room.unwrap_or_default();
-    let code = if watch_over(wires, room, view, filters, null).is_ok() {
-        0
-    } else {
-        1
-    };
-    std::process::exit(code)
+/// The properties that an init has for all attempts that it serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct InitSpec {
+    /// The view of the file system that it joins, at the levels with namespaces.
+    pub view: Option<ViewSpec>,
+    /// The limits, which its control groups hold as far as they can.
+    pub limits: AttemptLimits,
+}
+
+/// A command to start.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct LaunchOrder {
+    pub launch: Launch,
+    /// Its program, as the worker has found it.
+    pub program: OsString,
+}
+
+/// A report to the worker, which makes a `WatcherReport` of it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum InitReport {
+    /// The command could not be started, and nothing runs; says why.
+    NotStarted(String),
+    /// Its program could not be executed, with the number of the error.
+    NoProgram(Option<i32>),
+    /// Every process of the tree is frozen.
+    Frozen,
+    /// The command ended, and no process of its tree is left.
+    Ended {
+        status: ProcessStatus,
+        cpu: Span,
+        over: Option<String>,
+        /// The time for which the next attempt may be given to this init; `None` if it ends.
+        again: Option<Span>,
+    },
+}
+
+impl InitSpec {
+    /// Returns the properties that a command needs.
+    pub(super) fn of(launch: &Launch) -> Self {
+        Self {
+            view: ViewSpec::of(launch),
+            limits: launch.limits,
+        }
+    }
+}
+
+/// Returns the message (`LAUNCH`) that starts a command.
+pub(super) fn message(order: &LaunchOrder) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; LAUNCH_HEAD];
+    head[0] = LAUNCH;
+    let mut bytes = postcard::to_extend(order, head).map_err(io::Error::other)?;
+    let length = u32::try_from(bytes.len() - LAUNCH_HEAD).map_err(io::Error::other)?;
+    bytes[1..LAUNCH_HEAD].copy_from_slice(&length.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Returns the command that a whole [`message`] starts.
+pub(super) fn order_in(message: &[u8]) -> io::Result<LaunchOrder> {
+    let content = message.get(LAUNCH_HEAD..).unwrap_or_default();
+    postcard::from_bytes(content).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// All that the spawner gives to an init.
+pub(super) struct Post<'a> {
+    pub spec: InitSpec,
+    pub control: OwnedFd,
+    /// The control groups of its attempts, if there are some.
+    pub room: Option<Room>,
+    /// The view that it joins at the levels with namespaces, or why there is none.
+    pub view: Option<Result<View, String>>,
+    pub filters: &'a Filters,
+    pub null: &'a File,
+    /// Takes the number of the process that becomes the init in place of this one.
+    pub successor: Option<OwnedFd>,
+}
+
+/// Runs the init.
+pub(super) fn run(post: Post<'_>) -> ! {
+    let code = i32::from(become_init(post).is_err());
+    // Not by the library's exit: this process may share the spawner's buffers.
+    sys::exit(code)
 }
 
 /// Tells the worker, in place of an init, that there is none.
-pub(super) fn refuse(wires: Wires, error: &io::Error) {
+pub(super) fn refuse(control: OwnedFd, error: &io::Error) {
     let why = format!("this host has no room for another process: {error}");
     // Where the worker does not hear it, it sees the socket close.
-    let _ = send(
-        &mut UnixStream::from(wires.control),
-        &WatcherReport::NotStarted(why),
-    );
+    let _ = send(&mut UnixStream::from(control), &InitReport::NotStarted(why));
 }
 
-fn watch_over(
-    wires: Wires,
-    mut room: Room,
-    view: Option<Result<View, String>>,
-    filters: &Filters,
-    null: &File,
-) -> io::Result<()> {
-    set_child_subreaper(Some(getpid()))?;
+/// Takes its place: that of the first process of namespaces of its own, or below the spawner.
+fn become_init(post: Post<'_>) -> io::Result<()> {
     // The worker learns of the spawner's death by this socket's end: no init may hold it.
-    rustix::stdio::dup2_stdin(null)?;
-
-    let mut control = UnixStream::from(wires.control);
-    let launch = read_launch(&mut control)?;
-    let starved = room.kills_for_memory();
-
-    let means = InitMeans {
-        filters,
-        view,
-        null,
-        control: control.as_fd(),
-        stdout: &wires.stdout,
-        stderr: &wires.stderr,
-    };
-    let started = start::start(&launch, &mut room, &means);
-    // A view that is held keeps what it shows from being ejected.
-    drop(means);
-
-    let Started { main, first } = match started {
-        Err(why) => return send(&mut control, &WatcherReport::NotStarted(why)),
-        Ok(started) => started,
-    };
-    drop((wires.stdout, wires.stderr));
-    let tree = Tree {
-        main,
-        room: &room,
-        rest: Rest::Awake,
-    };
-    let Some(status) = tree.attend(&mut control)? else {
-        return Ok(());
-    };
-    let status = match first {
-        Some(first) => first.ended().unwrap_or(status),
-        None => status,
+    rustix::stdio::dup2_stdin(post.null)?;
+    let limits = post.spec.limits;
+    // Opened where they can be: an init among namespaces reaches none of them.
+    let room = post.room.unwrap_or_default();
+    let room = room.open(limits.memory, limits.processes);
+    let mut init = Init {
+        control: UnixStream::from(post.control),
+        room: room.unwrap_or_default(),
+        filters: post.filters,
+        null: post.null,
+        made: Instant::now(),
+        sandbox: None,
+        standing: sys::standing(),
     };
 
-    let starved = room.kills_for_memory() > starved && status != ProcessStatus::Exited(0);
-    let over = launch.limits.memory.filter(|_| starved);
-    let over = over.map(|limit| {
-        let limit = Bytes(limit);
-        format!("it wanted more memory than the {limit} that a task has here")
-    });
-    send(
-        &mut control,
-        &WatcherReport::Ended {
-            status,
-            cpu: sys::children_cpu().into(),
-            over,
-        },
-    )
-}
+    let Some(view) = post.view else {
+        set_child_subreaper(Some(getpid()))?;
+        return init.serve();
+    };
+    let failed = |error: io::Error| format!("it cannot be confined by namespaces: {error}");
+    let entered = match (view, &post.spec.view) {
+        (Ok(view), Some(spec)) => sandbox::enter(spec, &view).map_err(failed).map(|()| view),
+        (view, _) => view,
+    };
+    let view = match entered {
+        Ok(view) => view,
+        Err(why) => {
+            // The spawner goes on with this process.
+            drop(post.successor);
+            return init.turn_away(why);
+        }
+    };
+    init.made = view.made;
 
-fn read_launch(control: &mut UnixStream) -> io::Result<Launch> {
-    let mut length = [0; 4];
-    control.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length) as usize;
-    if length > MAX_LAUNCH {
-        return Err(io::ErrorKind::InvalidData.into());
+    match sys::fork_sibling()? {
+        Fork::Parent(pid) => {
+            let number = pid.as_raw_nonzero().get().to_le_bytes();
+            let said = post
+                .successor
+                .map(|said| File::from(said).write_all(&number));
+            said.unwrap_or(Ok(()))
+        }
+        Fork::Child => {
+            drop(post.successor);
+            let Some(spec) = &post.spec.view else {
+                return Ok(());
+            };
+            match Sandbox::arrange(spec, view, limits.memory) {
+                Ok(sandbox) => init.sandbox = Some(sandbox),
+                Err(error) => return init.turn_away(failed(error)),
+            }
+            init.serve()
+        }
     }
-    let mut bytes = vec![0; length];
-    control.read_exact(&mut bytes)?;
-    postcard::from_bytes(&bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-fn send(control: &mut UnixStream, report: &WatcherReport) -> io::Result<()> {
+/// The init at its work.
+struct Init<'a> {
+    control: UnixStream,
+    room: OpenRoom,
+    filters: &'a Filters,
+    null: &'a File,
+    /// When the oldest thing of what it has was made.
+    made: Instant,
+    sandbox: Option<Sandbox>,
+    /// Its own standing before the first command.
+    standing: Standing,
+}
+
+impl Init<'_> {
+    /// Serves attempts, each a [`LaunchOrder`], until the worker is gone, or it may serve no more of them.
+    fn serve(&mut self) -> io::Result<()> {
+        let mut hidden = Ok(());
+        while let Some((order, streams)) = receive(&mut self.control)? {
+            let before = (self.room.kills_for_memory(), sys::children_cpu());
+            let started = hidden.and_then(|()| self.start(&order, &streams));
+            drop(streams);
+            let main = match started {
+                Ok(main) => main,
+                Err(NotBegun::Because(why)) => {
+                    return send(&mut self.control, &InitReport::NotStarted(why));
+                }
+                Err(NotBegun::Program(error)) => {
+                    let report = InitReport::NoProgram(error.raw_os_error());
+                    return send(&mut self.control, &report);
+                }
+            };
+            if !self.follow(main, &order.launch, before)? {
+                return Ok(());
+            }
+
+            // Behind the report: nobody waits for it.
+            hidden = match &self.sandbox {
+                Some(sandbox) => sandbox.hide(&order.launch).map_err(|error| {
+                    format!("the directory of the attempt before it cannot be hidden: {error}")
+                        .into()
+                }),
+                None => Ok(()),
+            };
+        }
+        Ok(())
+    }
+
+    /// Answers the first attempt with the reason why there is no init for it.
+    fn turn_away(&mut self, why: String) -> io::Result<()> {
+        match receive(&mut self.control)? {
+            Some(_) => send(&mut self.control, &InitReport::NotStarted(why)),
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self, order: &LaunchOrder, streams: &[OwnedFd; 2]) -> Result<Pid, NotBegun> {
+        if let Some(sandbox) = &self.sandbox {
+            sandbox
+                .show(&order.launch)
+                .map_err(|error| start::confined(&order.launch, &error))?;
+        }
+        let means = InitMeans {
+            filters: self.filters,
+            sandbox: self.sandbox.as_ref(),
+            null: self.null,
+        };
+        start::start(order, &mut self.room, &means, streams)
+    }
+
+    /// Follows a command to the end of its tree, and reports it: what has been counted before it began
+    /// is not its own. Returns whether this init serves another attempt.
+    fn follow(
+        &mut self,
+        main: Pid,
+        launch: &Launch,
+        (starved, cpu): (u64, Duration),
+    ) -> io::Result<bool> {
+        let tree = Tree {
+            main,
+            room: &self.room,
+            rest: Rest::Awake,
+        };
+        let Some(status) = tree.attend(&mut self.control)? else {
+            return Ok(false);
+        };
+
+        let starved = status != ProcessStatus::Exited(0) && self.room.kills_for_memory() > starved;
+        let over = launch.limits.memory.filter(|_| starved);
+        let over = over.map(|limit| {
+            let limit = Bytes(limit);
+            format!("it wanted more memory than the {limit} that a task has here")
+        });
+        let again = self.serves_again();
+        let report = InitReport::Ended {
+            status,
+            cpu: sys::children_cpu().saturating_sub(cpu).into(),
+            over,
+            again: again.map(Span::from),
+        };
+        send(&mut self.control, &report)?;
+        Ok(again.is_some())
+    }
+
+    /// Returns the time for which it may be given another attempt: not at all where anything that the
+    /// last one could change is not as it was.
+    fn serves_again(&self) -> Option<Duration> {
+        let left = LIFE.checked_sub(self.made.elapsed())?;
+        let untouched = self.sandbox.as_ref().is_none_or(Sandbox::is_untouched);
+        (untouched && sys::standing() == self.standing).then_some(left)
+    }
+}
+
+/// Receives the next command with its standard output and error; `None` if the worker has no more.
+/// Orders to the one before it that came too late are passed over.
+fn receive(control: &mut UnixStream) -> io::Result<Option<(LaunchOrder, [OwnedFd; 2])>> {
+    let mut bytes = Vec::new();
+    let mut fds = Vec::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        if let Some(length) = bytes.get(1..LAUNCH_HEAD) {
+            let length = length
+                .iter()
+                .rev()
+                .fold(0, |all, byte| all << 8 | usize::from(*byte));
+            if length > MAX_LAUNCH {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            let here = bytes.len() - LAUNCH_HEAD;
+            if here < length {
+                bytes.resize(LAUNCH_HEAD + length, 0);
+                control.read_exact(&mut bytes[LAUNCH_HEAD + here..])?;
+            }
+            let order = order_in(&bytes)?;
+            let fds = fds.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
+            return Ok(Some((order, fds)));
+        }
+
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let pieces = &mut [IoSliceMut::new(&mut piece)];
+        let got = recvmsg(&*control, pieces, &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+        let count = match got {
+            Ok(got) if got.bytes == 0 => return Ok(None),
+            Ok(got) => got.bytes,
+            Err(rustix::io::Errno::INTR) => continue,
+            // What the worker had to say was said.
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        fds.append(&mut sys::descriptors(&mut ancillary));
+        let late = bytes.is_empty();
+        let fresh = piece[..count]
+            .iter()
+            .skip_while(|byte| late && **byte != LAUNCH);
+        bytes.extend(fresh);
+    }
+}
+
+fn send(control: &mut UnixStream, report: &InitReport) -> io::Result<()> {
     let bytes = frame::encode(report).map_err(|_| io::ErrorKind::InvalidData)?;
     control.write_all(&bytes)
 }
@@ -141,7 +359,7 @@ fn send(control: &mut UnixStream, report: &WatcherReport) -> io::Result<()> {
 /// The attempt's processes.
 struct Tree<'a> {
     main: Pid,
-    room: &'a Room,
+    room: &'a OpenRoom,
     rest: Rest,
 }
 
@@ -216,7 +434,7 @@ impl Tree<'_> {
             })
     }
 
-    /// Asks every process to end. Those that arrange the command's namespaces pay no attention.
+    /// Asks every process to end.
     fn terminate(&self) {
         if self.room.freezes() {
             self.room.signal(Signal::TERM);
@@ -237,7 +455,7 @@ impl Tree<'_> {
     fn freeze(&mut self, control: &mut UnixStream) -> bool {
         if !self.room.freezes() {
             self.rest = Rest::Frozen;
-            return !tree::freeze(&|_| false) || send(control, &WatcherReport::Frozen).is_ok();
+            return !tree::freeze(&|_| false) || send(control, &InitReport::Frozen).is_ok();
         }
         self.room.freeze();
         self.rest = Rest::Settling(SETTLE);
@@ -251,7 +469,7 @@ impl Tree<'_> {
         };
         if self.room.is_frozen() {
             self.rest = Rest::Frozen;
-            return send(control, &WatcherReport::Frozen).is_ok();
+            return send(control, &InitReport::Frozen).is_ok();
         }
         self.rest = Rest::Settling((2 * pause).min(SETTLE_MOST));
         true

@@ -1,19 +1,20 @@
-//! Linux: a spawner process, one init process per attempt, control groups or signals to whole
-//! trees.
+//! Linux: a spawner process, an init process for each attempt that runs, control groups or signals to
+//! whole trees.
 //!
 //! `worker -> spawner -> init -> command -> ...`: see [`spawner`] and [`init`]. This file is the
-//! worker's end.
+//! worker's end; [`idle`] keeps inits from one attempt to the next.
 
 pub(crate) mod account;
 mod birth;
 mod cgroup;
 mod confine;
 pub(crate) mod files;
+mod idle;
 mod init;
-mod inside;
 mod load;
 mod processors;
 mod program;
+mod sandbox;
 mod spawner;
 mod start;
 mod sys;
@@ -25,22 +26,25 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use common::wire::frame;
 use link::Farewell;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use super::{Launch, ProcessOrder, WatcherReport};
 pub use cgroup::{Grounds, Survey};
 pub(crate) use confine::donor_main;
+use idle::IdleInits;
+use init::{InitReport, InitSpec, LaunchOrder};
 pub(crate) use load::Accounts;
 pub(crate) use processors::cores;
 pub(crate) use spawner::spawner_main;
@@ -77,6 +81,8 @@ pub struct Launcher {
     program: PathBuf,
     grounds: Grounds,
     spawner: Mutex<Spawner>,
+    idle: Arc<IdleInits>,
+    null: OwnedFd,
 }
 
 struct Spawner {
@@ -88,8 +94,13 @@ struct Spawner {
 
 /// A command that was started (or will turn out not to have been).
 pub struct Process {
-    control: UnixStream,
+    /// The socket to its init; `None` once it has ended.
+    control: Option<UnixStream>,
     inbox: Vec<u8>,
+    spec: InitSpec,
+    idle: Arc<IdleInits>,
+    /// The message by which it was started.
+    message: Vec<u8>,
     /// The standard output, if it is kept.
     pub stdout: Option<Output>,
     /// The standard error, if it is kept.
@@ -104,10 +115,13 @@ impl Launcher {
     /// If it cannot be started.
     pub fn start(program: PathBuf, grounds: Grounds) -> io::Result<Self> {
         let spawner = Mutex::new(Spawner::start(&program, &grounds)?);
+        let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
         Ok(Self {
             program,
             grounds,
             spawner,
+            idle: Arc::default(),
+            null: null.into(),
         })
     }
 
@@ -122,24 +136,64 @@ impl Launcher {
         keep_stdout: bool,
         keep_stderr: bool,
     ) -> io::Result<Process> {
-        let bytes = postcard::to_extend(launch, vec![0; 4]).map_err(io::Error::other)?;
-        let (ours, theirs) = Socket::pair()?;
-        ours.set_nonblocking(true)?;
-
+        let mut process = Process {
+            control: None,
+            inbox: Vec::new(),
+            spec: InitSpec::of(launch),
+            idle: Arc::clone(&self.idle),
+            message: Vec::new(),
+            stdout: None,
+            stderr: None,
+        };
         let (stdout, out) = output(keep_stdout)?;
         let (stderr, err) = output(keep_stderr)?;
-        let message = spawner::message(spawner::ATTEMPT, &confine::ViewSpec::of(launch))?;
-        self.pass(&[theirs.as_fd(), out.as_fd(), err.as_fd()], &message)?;
+        (process.stdout, process.stderr) = (stdout, stderr);
+        let [out, err] = [&out, &err].map(|own| own.as_ref().unwrap_or(&self.null));
 
-        let mut process = Process {
-            control: UnixStream::from_std(ours)?,
-            inbox: Vec::new(),
-            stdout,
-            stderr,
+        let program = match program::find(launch, Path::new(&launch.dir)) {
+            Ok(program) => hand_over(launch, [out, err]).await.map(|()| program),
+            Err(why) => Err(why),
         };
-        process.describe(bytes).await?;
+        let program = match program {
+            Ok(program) => program.into_os_string(),
+            Err(why) => {
+                let report = InitReport::NotStarted(why);
+                process.inbox = frame::encode(&report).map_err(io::Error::other)?;
+                return Ok(process);
+            }
+        };
 
+        let launch = launch.clone();
+        process.message = init::message(&LaunchOrder { launch, program })?;
+        process.control = Some(
+            self.begin(&process.spec, &process.message, [out, err])
+                .await?,
+        );
         Ok(process)
+    }
+
+    /// Has an init start the command of this message: one that has just served another attempt, or a
+    /// new one.
+    async fn begin(
+        &self,
+        spec: &InitSpec,
+        message: &[u8],
+        streams: [&OwnedFd; 2],
+    ) -> io::Result<UnixStream> {
+        // One that has been killed meanwhile takes no message.
+        if let Some(idle) = self.idle.take(spec)
+            && tell(&idle, message, streams).await.is_ok()
+        {
+            return Ok(idle);
+        }
+
+        let (ours, theirs) = Socket::pair()?;
+        ours.set_nonblocking(true)?;
+        self.pass(&theirs, &spawner::message(spawner::INIT, spec)?)?;
+        drop(theirs);
+        let ours = UnixStream::from_std(ours)?;
+        tell(&ours, message, streams).await?;
+        Ok(ours)
     }
 
     /// Has the spawner send this when the worker dies, so that the master notices at once; `None`
@@ -154,9 +208,9 @@ impl Launcher {
         }
     }
 
-    fn pass(&self, fds: &[BorrowedFd<'_>; 3], message: &[u8]) -> io::Result<()> {
+    fn pass(&self, socket: &Socket, message: &[u8]) -> io::Result<()> {
         let mut spawner = self.spawner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Err(error) = spawner.pass(fds, message) else {
+        let Err(error) = spawner.pass(socket, message) else {
             return Ok(());
         };
 
@@ -164,18 +218,84 @@ impl Launcher {
         let farewell = spawner.farewell.take();
         *spawner = Spawner::start(&self.program, &self.grounds)?;
         spawner.keep_farewell(farewell)?;
-        spawner.pass(fds, message)
+        spawner.pass(socket, message)
     }
 }
 
-/// Returns the worker's and the command's end of an output stream.
-fn output(keep: bool) -> io::Result<(Option<Output>, OwnedFd)> {
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        // The spawner ends after the last of them.
+        self.idle.close();
+    }
+}
+
+/// Gives the directory of an attempt and its streams to the account that runs it, if it has one. The
+/// error is for people.
+async fn hand_over(launch: &Launch, streams: [&OwnedFd; 2]) -> Result<(), String> {
+    let Some((user, group)) = launch.confines.account else {
+        return Ok(());
+    };
+    let dir = PathBuf::from(&launch.dir);
+    let is_empty = std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_none());
+    let handed = if is_empty {
+        // Not worth another thread.
+        start::hand_over(&dir, user, group)
+    } else {
+        let work = move || start::hand_over(&dir, user, group);
+        let handed = tokio::task::spawn_blocking(work).await;
+        handed.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+    };
+    handed.map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
+
+    for stream in streams {
+        start::hand_over_pipe(stream, user, group);
+    }
+    Ok(())
+}
+
+/// Sends a message to an init, with the streams of a command.
+async fn tell(init: &UnixStream, message: &[u8], [out, err]: [&OwnedFd; 2]) -> io::Result<()> {
+    let fds = [out.as_fd(), err.as_fd()];
+    let sent = init
+        .async_io(Interest::WRITABLE, || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+            send_with(init.as_fd(), message, &fds, &mut space)
+        })
+        .await?;
+    let mut rest = &message[sent..];
+    while !rest.is_empty() {
+        let more = || Ok(send(init, rest, SendFlags::NOSIGNAL)?);
+        let count = init.async_io(Interest::WRITABLE, more).await?;
+        rest = &rest[count..];
+    }
+    Ok(())
+}
+
+/// Sends the message, or its beginning, and the descriptors with its first byte.
+fn send_with(
+    socket: BorrowedFd<'_>,
+    message: &[u8],
+    fds: &[BorrowedFd<'_>],
+    space: &mut [MaybeUninit<u8>],
+) -> io::Result<usize> {
+    let mut ancillary = SendAncillaryBuffer::new(space);
+    ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    let message = [IoSlice::new(message)];
+    Ok(sendmsg(
+        socket,
+        &message,
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?)
+}
+
+/// Returns the worker's and the command's end of an output stream that is kept.
+fn output(keep: bool) -> io::Result<(Option<Output>, Option<OwnedFd>)> {
     if !keep {
-        let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
-        return Ok((None, null.into()));
+        return Ok((None, None));
     }
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    Ok((Some(pipe::Receiver::from_owned_fd(read)?), write))
+    Ok((Some(pipe::Receiver::from_owned_fd(read)?), Some(write)))
 }
 
 /// Lets a command write this many bytes before it is read again, as far as the system allows; false
@@ -212,17 +332,10 @@ impl Spawner {
         io::Write::write_all(&mut &self.socket, &message)
     }
 
-    /// Sends a message, and the descriptors with its first byte.
-    fn pass(&self, fds: &[BorrowedFd<'_>; 3], message: &[u8]) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(fds));
-        let sent = sendmsg(
-            &self.socket,
-            &[IoSlice::new(message)],
-            &mut ancillary,
-            SendFlags::NOSIGNAL,
-        )?;
+    /// Sends a message, and the socket with its first byte.
+    fn pass(&self, socket: &Socket, message: &[u8]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let sent = send_with(self.socket.as_fd(), message, &[socket.as_fd()], &mut space)?;
         io::Write::write_all(&mut &self.socket, &message[sent..])
     }
 }
@@ -237,21 +350,17 @@ impl Drop for Spawner {
 }
 
 impl Process {
-    async fn describe(&mut self, mut bytes: Vec<u8>) -> io::Result<()> {
-        let length = u32::try_from(bytes.len() - 4).map_err(io::Error::other)?;
-        bytes[..4].copy_from_slice(&length.to_le_bytes());
-        tokio::io::AsyncWriteExt::write_all(&mut self.control, &bytes).await
-    }
-
     /// Passes an order on. An order after the end has no effect.
     pub fn order(&self, order: ProcessOrder) {
         // Past tokio, whose view of the socket may be older than its state: a byte always fits
         // while the reader lives, and if it is dead there is nothing to order.
-        let _ = send(
-            &self.control,
-            &[byte_of(order)],
-            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
-        );
+        let _ = self.control.as_ref().map(|control| {
+            send(
+                control,
+                &[byte_of(order)],
+                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+            )
+        });
     }
 
     /// Returns the next report; there is none after [`WatcherReport::Ended`] or [`WatcherReport::NotStarted`].
@@ -259,29 +368,65 @@ impl Process {
     pub async fn report(&mut self) -> WatcherReport {
         loop {
             if let Some(report) = self.buffered() {
-                return report;
+                return self.understand(report);
             }
 
-            match self.control.read_buf(&mut self.inbox).await {
-                Ok(0) | Err(_) => {
-                    // Its watcher was killed: the spawner kills what was below it.
-                    return WatcherReport::Ended {
-                        status: init::LOST,
-                        cpu: common::Span::ZERO,
-                        over: None,
-                    };
-                }
-                Ok(_) => {}
+            let heard = match &mut self.control {
+                Some(control) => control.read_buf(&mut self.inbox).await.unwrap_or(0),
+                None => 0,
+            };
+            if heard == 0 {
+                // Its watcher was killed: the spawner kills what was below it.
+                return WatcherReport::Ended {
+                    status: init::LOST,
+                    cpu: common::Span::ZERO,
+                    over: None,
+                };
             }
         }
     }
 
-    fn buffered(&mut self) -> Option<WatcherReport> {
+    fn buffered(&mut self) -> Option<InitReport> {
         let prefix = self.inbox.first_chunk::<{ frame::PREFIX }>()?;
         let length = frame::length(*prefix).ok()?;
         let report = frame::decode(self.inbox.get(frame::PREFIX..frame::PREFIX + length)?).ok()?;
         self.inbox.drain(..frame::PREFIX + length);
         Some(report)
+    }
+
+    /// Returns what a report means to the worker. After the last one the init is not this command's
+    /// any more.
+    fn understand(&mut self, report: InitReport) -> WatcherReport {
+        match report {
+            InitReport::Frozen => WatcherReport::Frozen,
+            InitReport::NotStarted(why) => WatcherReport::NotStarted(why),
+            InitReport::NoProgram(number) => WatcherReport::NotStarted(self.why_no_program(number)),
+            InitReport::Ended {
+                status,
+                cpu,
+                over,
+                again,
+            } => {
+                if let (Some(control), Some(again)) = (self.control.take(), again) {
+                    let until = Instant::now() + Duration::from(again);
+                    self.idle.put(self.spec.clone(), control, until);
+                }
+                WatcherReport::Ended { status, cpu, over }
+            }
+        }
+    }
+
+    fn why_no_program(&self, number: Option<i32>) -> String {
+        let error = number.map_or_else(
+            || io::Error::other("it could not be executed"),
+            io::Error::from_raw_os_error,
+        );
+        match init::order_in(&self.message) {
+            Ok(LaunchOrder { launch, program }) => {
+                program::why_not(&launch, Path::new(&launch.dir), Path::new(&program), &error)
+            }
+            Err(_) => error.to_string(),
+        }
     }
 }
 

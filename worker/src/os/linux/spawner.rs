@@ -1,14 +1,14 @@
 //! The spawner: a small process that the worker starts once, while it is small itself, and that
-//! forks one watching process ([`super::init`]) for each attempt, so that a big worker never forks.
+//! forks the watching processes ([`super::init`]) of attempts, so that a big worker never forks.
 //!
-//! It never sees what an attempt does: it passes three descriptors on, and keeps the views of the
-//! file system that attempts may share. It is the subreaper above the watching processes, and kills
+//! It never sees what an attempt does: it passes a socket on, and keeps the views of the file system
+//! that attempts may share. It is the subreaper above the watching processes, and kills
 //! what they would leave behind if one of them were killed. When the worker dies, it tells the
 //! master.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSliceMut, PipeReader, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -16,28 +16,22 @@ use std::time::Duration;
 use rustix::fs::Mode;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use rustix::process::{
-    Pid, Resource, Rlimit, getpid, set_child_subreaper, setrlimit, setsid, umask,
+    Pid, Resource, Rlimit, WaitOptions, getpid, set_child_subreaper, setrlimit, setsid, umask,
+    waitpid,
 };
 
 use link::Farewell;
 use serde::Serialize;
 
 use super::cgroup::{Grounds, Pool};
-use super::confine::{Filters, ViewSpec, Views};
+use super::confine::{Filters, Views};
+use super::init::{self, InitSpec, Post};
 use super::sys::{self, Fork, Reap};
-use super::{init, tree};
+use super::tree;
 use crate::os::ProcessStatus;
 
-/// The descriptors of a new attempt.
-pub(super) struct Wires {
-    pub control: OwnedFd,
-    pub stdout: OwnedFd,
-    pub stderr: OwnedFd,
-}
-
-/// The first byte of a message with the descriptors of an attempt, and the view that it needs
-/// (`Option<ViewSpec>`).
-pub(super) const ATTEMPT: u8 = b'A';
+/// The first byte of a message with the socket of a new init, and what it is to be (`InitSpec`).
+pub(super) const INIT: u8 = b'I';
 /// The first byte of a message with a farewell (`Option<Farewell>`).
 pub(super) const FAREWELL: u8 = b'F';
 /// The bytes of a message before its content, which is postcard: the first one, and the content's
@@ -135,29 +129,51 @@ fn send_farewell(farewell: &Farewell) {
 
 /// A message of the worker.
 enum Order {
-    Start(Wires, Option<ViewSpec>),
+    Start(OwnedFd, InitSpec),
     Farewell(Option<Farewell>),
 }
 
 impl Inits {
-    /// Forks an init for an attempt that needs this view.
-    fn begin(&mut self, wires: Wires, spec: Option<ViewSpec>, null: &File) {
-        let prepared = spec.map(|spec| self.views.prepare(&spec).map(|()| spec));
+    /// Forks an init.
+    fn begin(&mut self, control: OwnedFd, spec: InitSpec, null: &File) {
+        let prepared = spec.view.as_ref().map(|view| self.views.prepare(view));
         let (number, room) = self.rooms.take().unzip();
-        match sys::fork() {
-            Ok(Fork::Parent(pid)) => drop(self.running.insert(pid.as_raw_nonzero().get(), number)),
-            Ok(Fork::Child) => {
+        let pipe = prepared.as_ref().map(|_| io::pipe()).transpose();
+        let forked = pipe.and_then(|pipe| Ok((pipe, sys::fork()?)));
+        match forked {
+            Ok((pipe, Fork::Parent(pid))) => {
+                let (successor, says) = pipe.unzip();
+                drop(says);
+                let init = successor.map_or(pid, |pipe| follow_to_successor(pid, pipe));
+                self.running.insert(init.as_raw_nonzero().get(), number);
+            }
+            Ok((pipe, Fork::Child)) => {
+                let (hears, successor) = pipe.unzip();
+                drop(hears);
                 let views = std::mem::take(&mut self.views);
-                let view = prepared.and_then(|spec| spec.map(|spec| views.take(&spec)).transpose());
-                init::run(wires, room, view, &self.filters, null)
+                let view = prepared
+                    .zip(spec.view.as_ref())
+                    .and_then(|(prepared, view)| prepared.map(|()| views.take(view)).transpose());
+                init::run(Post {
+                    spec,
+                    control,
+                    room,
+                    view,
+                    filters: &self.filters,
+                    null,
+                    successor: successor.map(OwnedFd::from),
+                })
             }
             Err(error) => {
-                number
-                    .into_iter()
-                    .for_each(|number| self.rooms.give_back(number));
-                init::refuse(wires, &error);
+                self.give_back(number);
+                init::refuse(control, &error);
             }
         }
+    }
+
+    fn give_back(&mut self, room: Option<u32>) {
+        room.into_iter()
+            .for_each(|number| self.rooms.give_back(number));
     }
 
     /// Records a child that ended; returns whether it was an init that left processes behind.
@@ -166,24 +182,34 @@ impl Inits {
             return false;
         };
         if let (Some(number), false) = (number, status == ProcessStatus::Exited(0)) {
-            // Nobody dies in a frozen group of version 1.
-            let room = self.rooms.room(number);
-            room.kill();
-            room.thaw();
+            self.rooms.room(number).clear();
         }
 
-        number
-            .into_iter()
-            .for_each(|number| self.rooms.give_back(number));
+        self.give_back(number);
         status != ProcessStatus::Exited(0)
     }
+}
+
+/// Waits until an init has made the one that takes its place, a child of this process too, and has
+/// ended; returns that one, or the first where it stays.
+fn follow_to_successor(pid: Pid, mut successor: PipeReader) -> Pid {
+    let mut number = [0; size_of::<i32>()];
+    let said = successor.read_exact(&mut number);
+    let Some(next) = said
+        .ok()
+        .and_then(|()| Pid::from_raw(i32::from_le_bytes(number)))
+    else {
+        return pid;
+    };
+    let _ = waitpid(Some(pid), WaitOptions::empty());
+    next
 }
 
 /// Waits for one event and handles it; returns false once the worker is gone.
 fn serve_one(null: &File, inits: &mut Inits) -> bool {
     if sys::wait_for(Some(io::stdin().as_fd()), inits.views.expires_in()) {
         match receive() {
-            Ok(Some(Order::Start(wires, spec))) => inits.begin(wires, spec, null),
+            Ok(Some(Order::Start(control, spec))) => inits.begin(control, spec, null),
             Ok(Some(Order::Farewell(farewell))) => inits.farewell = farewell,
             Ok(None) => return false,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -221,7 +247,7 @@ fn kill_orphans(inits: &mut Inits) {
 
 /// Receives the next message; `None` once the worker is gone.
 fn receive() -> io::Result<Option<Order>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let got = recvmsg(
@@ -239,20 +265,12 @@ fn receive() -> io::Result<Option<Order>> {
         return Ok(Some(Order::Farewell(farewell)));
     }
 
-    let [control, stdout, stderr] = <[OwnedFd; 3]>::try_from(sys::descriptors(&mut ancillary))
-        .map_err(|fds| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("{} descriptors instead of 3", fds.len()),
-            )
-        })?;
-    let wires = Wires {
-        control,
-        stdout,
-        stderr,
-    };
+    let [control] = <[OwnedFd; 1]>::try_from(sys::descriptors(&mut ancillary)).map_err(|fds| {
+        let why = format!("{} descriptors instead of 1", fds.len());
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    })?;
     let spec = postcard::from_bytes(&content).map_err(io::Error::other)?;
-    Ok(Some(Order::Start(wires, spec)))
+    Ok(Some(Order::Start(control, spec)))
 }
 
 /// Receives what follows a message's first byte.

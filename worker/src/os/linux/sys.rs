@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage};
 use rustix::process::Pid;
-use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, CpuSet, UnshareFlags, sched_getaffinity, set_capabilities,
+};
 
 use crate::os::ProcessStatus;
 
@@ -182,6 +184,69 @@ pub(super) fn children_cpu() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
+/// Forks a child of this process's parent. The caller must have one thread only, and end soon: it
+/// hears nothing of the child.
+pub(super) fn fork_sibling() -> io::Result<Fork> {
+    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
+    let none = ptr::null_mut::<libc::c_void>();
+    // SAFETY: as in `fork`: without a stack of its own the child goes on in a copy of this memory,
+    // which no other thread was changing.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) } {
+        0 => Ok(Fork::Child),
+        pid => positive(pid as libc::pid_t)
+            .map(Fork::Parent)
+            .ok_or_else(io::Error::last_os_error),
+    }
+}
+
+/// What another process of the same account can change of this one, with no more than its number.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    limits: Vec<Option<[u64; 2]>>,
+    /// The kernel's `sched_attr`, as far as this system fills it.
+    schedule: [u8; SCHEDULE],
+    processors: Option<Vec<bool>>,
+    io: libc::c_long,
+}
+
+/// The size of the kernel's `sched_attr` with clamps.
+const SCHEDULE: usize = 56;
+
+/// Returns the standing of this process.
+pub(super) fn standing() -> Standing {
+    /// The kinds of resources that the kernel limits (`RLIM_NLIMITS`).
+    const KINDS: libc::c_int = 16;
+    const WHO_PROCESS: libc::c_int = 1;
+    let limit = |kind: libc::c_int| {
+        let mut now = [0_u64; 2];
+        let none = ptr::null::<u64>();
+        // SAFETY: the kernel fills two numbers.
+        let done = unsafe { libc::syscall(libc::SYS_prlimit64, 0, kind, none, now.as_mut_ptr()) };
+        (done == 0).then_some(now)
+    };
+    let mut schedule = [0; SCHEDULE];
+    // SAFETY: the kernel fills at most as many bytes as it is told that there are; the second call
+    // has numbers only.
+    let io = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            0,
+            schedule.as_mut_ptr(),
+            SCHEDULE,
+            0,
+        );
+        libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0)
+    };
+    let processors = sched_getaffinity(None).ok();
+
+    Standing {
+        limits: (0..KINDS).map(limit).collect(),
+        schedule,
+        processors: processors.map(|set| (0..CpuSet::MAX_CPU).map(|n| set.is_set(n)).collect()),
+        io,
+    }
+}
+
 /// Takes the descriptors that came with a message.
 pub(super) fn descriptors(ancillary: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
     let rights = ancillary.drain().filter_map(|message| match message {
@@ -218,13 +283,6 @@ pub(super) fn landlock_version() -> u32 {
 pub(super) fn exit(code: i32) -> ! {
     // SAFETY: ends this process; memory and files are the kernel's to clean up.
     unsafe { libc::_exit(code) }
-}
-
-/// Closes a descriptor in a forked process whose parent keeps it open. Nobody may use it here
-/// afterwards: the process must end by [`exit`].
-pub(super) fn close(fd: BorrowedFd<'_>) {
-    // SAFETY: the owner of the descriptor is the parent's; its copy here is never used or dropped.
-    unsafe { libc::close(fd.as_raw_fd()) };
 }
 
 /// Gives the calling process, or its future children, namespaces of their own.

@@ -1,8 +1,12 @@
 //! The room of one attempt: its own control groups, at most one in each hierarchy, and operations
 //! on all their processes at once.
+//!
+//! [`Room`] names the groups, [`OpenRoom`] holds their files: opened once, they serve attempt after
+//! attempt, also a process that cannot reach them by name any more.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,6 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 const REST: Duration = Duration::from_millis(100);
 /// The pause between two looks at a group that is being frozen.
 const SETTLE: Duration = Duration::from_micros(300);
+/// The bytes that are read at a time of a group's file.
+const PIECE: usize = 4096;
 
 /// The groups of one attempt. Making one does not make the groups: see [`super::Pool`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +29,30 @@ pub(in super::super) struct Room {
     pub(super) processor: Option<ControlGroup>,
 }
 
+/// The opened files of a [`Room`].
+#[derive(Debug, Default)]
+pub(in super::super) struct OpenRoom {
+    doors: Vec<File>,
+    freezer: Option<OpenFreezer>,
+    /// The file that counts the processes killed for lack of memory.
+    kills: Option<File>,
+    limits_memory: bool,
+    limits_processes: bool,
+}
+
+/// The opened files of a group that can be frozen.
+#[derive(Debug)]
+pub(super) struct OpenFreezer {
+    version: u8,
+    /// Says whether to freeze.
+    state: File,
+    /// Tells whether it is frozen.
+    seen: File,
+    /// Kills everybody, where the kernel can.
+    kill: Option<File>,
+    members: File,
+}
+
 /// A control group of either version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ControlGroup {
@@ -30,60 +60,107 @@ pub(super) struct ControlGroup {
     pub(super) dir: PathBuf,
 }
 
+/// Returns the content of a group's file.
+fn read(file: &File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; PIECE];
+    loop {
+        let count = file.read_at(&mut piece, bytes.len() as u64)?;
+        if count == 0 {
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        bytes.extend_from_slice(&piece[..count]);
+    }
+}
+
+/// Returns the processes that a `cgroup.procs` lists, by their numbers in this process's namespace.
+fn listed(text: &str) -> Vec<Pid> {
+    // Those that this process cannot name are called 0.
+    text.lines()
+        .filter_map(|line| line.parse().ok())
+        .filter(|pid| *pid > 0)
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
 impl ControlGroup {
     /// Overwrites one of its files.
     pub(super) fn set(&self, file: &str, value: &str) -> io::Result<()> {
-        OpenOptions::new()
-            .write(true)
-            .open(self.dir.join(file))?
-            .write_all(value.as_bytes())
+        self.write(file)?.write_all(value.as_bytes())
     }
 
-    fn get(&self, file: &str) -> Option<String> {
-        fs::read_to_string(self.dir.join(file)).ok()
+    fn write(&self, file: &str) -> io::Result<File> {
+        OpenOptions::new().write(true).open(self.dir.join(file))
+    }
+
+    fn read(&self, file: &str) -> io::Result<File> {
+        File::open(self.dir.join(file))
     }
 
     /// Returns its processes, by their numbers in this process's namespace.
     pub(super) fn members(&self) -> Vec<Pid> {
-        let text = self.get("cgroup.procs").unwrap_or_default();
-        // Those that this process cannot name are called 0.
-        text.lines()
-            .filter_map(|line| line.parse().ok())
-            .filter(|pid| *pid > 0)
-            .filter_map(Pid::from_raw)
-            .collect()
+        listed(&fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default())
     }
 
-    fn freeze(&self) -> io::Result<()> {
-        if self.version == 2 {
-            self.set("cgroup.freeze", "1")
+    fn open_freezer(&self) -> io::Result<OpenFreezer> {
+        let (state, seen) = if self.version == 2 {
+            ("cgroup.freeze", "cgroup.events")
         } else {
-            self.set("freezer.state", "FROZEN")
-        }
-    }
-
-    fn thaw(&self) -> io::Result<()> {
-        if self.version == 2 {
-            self.set("cgroup.freeze", "0")
-        } else {
-            self.set("freezer.state", "THAWED")
-        }
-    }
-
-    fn is_frozen(&self) -> bool {
-        match self.version {
-            2 => self
-                .get("cgroup.events")
-                .is_some_and(|text| text.lines().any(|line| line == "frozen 1")),
-            _ => self
-                .get("freezer.state")
-                .is_some_and(|text| text.trim_end() == "FROZEN"),
-        }
+            ("freezer.state", "freezer.state")
+        };
+        let kill = (self.version == 2).then(|| self.write("cgroup.kill").ok());
+        Ok(OpenFreezer {
+            version: self.version,
+            state: self.write(state)?,
+            seen: self.read(seen)?,
+            kill: kill.flatten(),
+            members: self.read("cgroup.procs")?,
+        })
     }
 
     /// Kills every process in it, also if it is frozen.
     pub(super) fn kill(&self) {
-        if self.version == 2 && self.set("cgroup.kill", "1").is_ok() {
+        match self.open_freezer() {
+            Ok(open) => open.kill(),
+            // A group that only counts cannot be frozen.
+            Err(_) => kill_all(&self.members()),
+        }
+    }
+}
+
+fn kill_all(members: &[Pid]) {
+    for pid in members {
+        let _ = kill_process(*pid, Signal::KILL);
+    }
+}
+
+impl OpenFreezer {
+    fn freeze(&self) -> io::Result<()> {
+        let word = if self.version == 2 { "1" } else { "FROZEN" };
+        self.state.write_all_at(word.as_bytes(), 0)
+    }
+
+    fn thaw(&self) -> io::Result<()> {
+        let word = if self.version == 2 { "0" } else { "THAWED" };
+        self.state.write_all_at(word.as_bytes(), 0)
+    }
+
+    fn is_frozen(&self) -> bool {
+        let text = read(&self.seen).unwrap_or_default();
+        match self.version {
+            2 => text.lines().any(|line| line == "frozen 1"),
+            _ => text.trim_end() == "FROZEN",
+        }
+    }
+
+    fn members(&self) -> Vec<Pid> {
+        listed(&read(&self.members).unwrap_or_default())
+    }
+
+    /// Kills every process in it, also if it is frozen.
+    fn kill(&self) {
+        let at_once = |file: &File| file.write_all_at(b"1", 0).is_ok();
+        if self.kill.as_ref().is_some_and(at_once) {
             return;
         }
 
@@ -96,23 +173,55 @@ impl ControlGroup {
             }
         }
 
-        for pid in self.members() {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-
+        kill_all(&self.members());
         let _ = self.thaw();
     }
 }
 
 impl Room {
-    /// Whether there is a group that can be frozen.
-    pub(in super::super) fn freezes(&self) -> bool {
-        self.freezer.is_some()
+    /// Drops the groups whose limits are not wanted, sets the limits of the others, and opens what
+    /// is needed of them.
+    pub(in super::super) fn open(
+        mut self,
+        memory: Option<u64>,
+        processes: Option<u64>,
+    ) -> io::Result<OpenRoom> {
+        match memory {
+            None => self.memory = None,
+            Some(bytes) => self
+                .memory
+                .iter()
+                .try_for_each(|group| limit_memory(group, bytes))?,
+        }
+
+        match processes {
+            None => self.processes = None,
+            Some(most) => self
+                .processes
+                .iter()
+                .try_for_each(|group| group.set("pids.max", &most.to_string()))?,
+        }
+
+        let freezer = self.freezer.as_ref().map(ControlGroup::open_freezer);
+        Ok(OpenRoom {
+            doors: self.doors()?,
+            freezer: freezer.transpose()?,
+            kills: self.memory.as_ref().and_then(|group| {
+                let file = if group.version == 2 {
+                    "memory.events"
+                } else {
+                    "memory.oom_control"
+                };
+                group.read(file).ok()
+            }),
+            limits_memory: self.memory.is_some(),
+            limits_processes: self.processes.is_some(),
+        })
     }
 
     /// Opens the files (`cgroup.procs`) through which a process enters each of the groups, by
     /// writing a zero.
-    pub(in super::super) fn doors(&self) -> io::Result<Vec<File>> {
+    fn doors(&self) -> io::Result<Vec<File>> {
         let groups = [
             &self.freezer,
             &self.memory,
@@ -136,80 +245,80 @@ impl Room {
             .collect()
     }
 
-    /// Drops the groups whose limits are not wanted, and sets the limits of the others.
-    pub(in super::super) fn limit(
-        &mut self,
-        memory: Option<u64>,
-        processes: Option<u64>,
-    ) -> io::Result<()> {
-        match memory {
-            None => self.memory = None,
-            Some(bytes) => self
-                .memory
-                .iter()
-                .try_for_each(|group| limit_memory(group, bytes))?,
-        }
-
-        match processes {
-            None => self.processes = None,
-            Some(most) => self
-                .processes
-                .iter()
-                .try_for_each(|group| group.set("pids.max", &most.to_string()))?,
-        }
-
-        Ok(())
-    }
-
     /// Whether memory is limited here.
-    pub(in super::super) fn limits_memory(&self) -> bool {
+    pub(super) fn limits_memory(&self) -> bool {
         self.memory.is_some()
     }
 
     /// Whether the number of processes is limited here.
-    pub(in super::super) fn limits_processes(&self) -> bool {
+    pub(super) fn limits_processes(&self) -> bool {
         self.processes.is_some()
+    }
+
+    /// Kills every process in its `freezer`, and leaves it thawed: nobody dies in a frozen group of version 1.
+    pub(in super::super) fn clear(&self) {
+        if let Some(open) = self.freezer.as_ref().and_then(|g| g.open_freezer().ok()) {
+            open.kill();
+            let _ = open.thaw();
+        }
+    }
+}
+
+impl OpenRoom {
+    /// The files through which a process enters each of the groups, by writing a zero.
+    pub(in super::super) fn doors(&self) -> &[File] {
+        &self.doors
+    }
+
+    /// Whether there is a group that can be frozen.
+    pub(in super::super) fn freezes(&self) -> bool {
+        self.freezer.is_some()
+    }
+
+    /// Whether memory is limited here.
+    pub(in super::super) fn limits_memory(&self) -> bool {
+        self.limits_memory
+    }
+
+    /// Whether the number of processes is limited here.
+    pub(in super::super) fn limits_processes(&self) -> bool {
+        self.limits_processes
     }
 
     /// Returns the number of processes in the group that were ever killed for lack of memory.
     pub(in super::super) fn kills_for_memory(&self) -> u64 {
-        let Some(group) = &self.memory else { return 0 };
-        let file = if group.version == 2 {
-            "memory.events"
-        } else {
-            "memory.oom_control"
-        };
-        let text = group.get(file).unwrap_or_default();
-        text.lines()
+        let text = self.kills.as_ref().and_then(|file| read(file).ok());
+        text.unwrap_or_default()
+            .lines()
             .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
             .unwrap_or(0)
     }
 
-    /// Begins to stop everybody in it; [`Room::is_frozen`] says when that is done.
+    /// Begins to stop everybody in it; [`OpenRoom::is_frozen`] says when that is done.
     pub(in super::super) fn freeze(&self) {
-        let _ = self.freezer.as_ref().map(ControlGroup::freeze);
+        let _ = self.freezer.as_ref().map(OpenFreezer::freeze);
     }
 
     /// Thaws the processes.
     pub(in super::super) fn thaw(&self) {
-        let _ = self.freezer.as_ref().map(ControlGroup::thaw);
+        let _ = self.freezer.as_ref().map(OpenFreezer::thaw);
     }
 
     /// Whether every process in it is frozen.
     pub(in super::super) fn is_frozen(&self) -> bool {
-        self.freezer.as_ref().is_some_and(ControlGroup::is_frozen)
+        self.freezer.as_ref().is_some_and(OpenFreezer::is_frozen)
     }
 
     /// Sends a signal to every process in it.
     pub(in super::super) fn signal(&self, signal: Signal) {
-        for pid in self.freezer.iter().flat_map(ControlGroup::members) {
+        for pid in self.freezer.iter().flat_map(OpenFreezer::members) {
             let _ = kill_process(pid, signal);
         }
     }
 
     /// Kills every process in it.
     pub(in super::super) fn kill(&self) {
-        let _ = self.freezer.as_ref().map(ControlGroup::kill);
+        let _ = self.freezer.as_ref().map(OpenFreezer::kill);
     }
 }
 

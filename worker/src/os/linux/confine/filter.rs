@@ -170,21 +170,49 @@ impl Filters {
     }
 }
 
-#[allow(clippy::unnecessary_cast)] // Their type differs between C libraries.
+/// CallRules by the number of the system call that they are about; a call without any condition is
+/// refused.
+type CallRules = BTreeMap<i64, Vec<SeccompRule>>;
+
 fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::BackendError> {
-    let refuse = |rules, errno: libc::c_int| -> Result<BpfProgram, seccompiler::BackendError> {
-        let arch = std::env::consts::ARCH.try_into()?;
-        SeccompFilter::new(
-            rules,
-            SeccompAction::Allow,
-            SeccompAction::Errno(errno as u32),
-            arch,
-        )?
-        .try_into()
+    let dispatched = dispatch(rules(network, apart)?)?;
+    Ok(prelude().into_iter().chain(dispatched).collect())
+}
+
+/// Returns the instructions that refuse these calls (`EPERM`) and allow all others, one after the other.
+fn refuse(rules: CallRules) -> Result<BpfProgram, seccompiler::BackendError> {
+    let arch = std::env::consts::ARCH.try_into()?;
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
+}
+
+/// Returns instructions to the same effect that halve the calls until few are left, the number of
+/// the call being loaded. The kernel goes through the way of every call there is when a filter is
+/// installed: through a list of them all that costs half as much as a short command.
+fn dispatch(mut rules: CallRules) -> Result<BpfProgram, seccompiler::BackendError> {
+    const FEW: usize = 3;
+    const ALWAYS: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+    const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+    let middle = rules.keys().nth(rules.len() / 2).copied();
+    let Some(middle) = middle.filter(|_| rules.len() > FEW) else {
+        return refuse(rules);
     };
 
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let upper = dispatch(rules.split_off(&middle))?;
+    let lower = dispatch(rules)?;
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let middle = u32::try_from(middle).unwrap_or(u32::MAX);
+    // A condition reaches no further than 255 instructions.
+    let head = [
+        step(IF_AT_LEAST, 0, 1, middle),
+        step(ALWAYS, 0, 0, lower.len() as u32),
+    ];
+    Ok(head.into_iter().chain(lower).chain(upper).collect())
+}
+
+#[allow(clippy::unnecessary_cast)] // Their type differs between C libraries.
+fn rules(network: bool, apart: bool) -> Result<CallRules, seccompiler::BackendError> {
+    let mut rules: CallRules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
 
     // Abstract sockets belong to the network: with the host's network, they are the host's.
     rules.insert(libc::SYS_socket, sockets(network, apart && !network)?);
@@ -209,14 +237,11 @@ fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::Backen
         .map(|request| rule([is(1, SeccompCmpOp::Eq, request as u64)]));
     rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
 
-    let program = refuse(rules, libc::EPERM)?;
-    Ok(prelude().into_iter().chain(program).collect())
+    Ok(rules)
 }
 
 /// Refuses what reaches other processes, where there are others.
-fn refuse_reach(
-    rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
-) -> Result<(), seccompiler::BackendError> {
+fn refuse_reach(rules: &mut CallRules) -> Result<(), seccompiler::BackendError> {
     rules.extend(REFUSED_AMONG_OTHERS.iter().map(|call| (*call, Vec::new())));
     for (call, argument) in ONLY_ONESELF {
         rules
@@ -306,6 +331,81 @@ fn prelude() -> Vec<sock_filter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs a filter on a call with these arguments (their low halves); returns the verdict, and the
+    /// number of instructions on the way.
+    fn run(program: &[sock_filter], call: u32, arguments: [u32; 6]) -> (u32, usize) {
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => 0xc000_003e,
+            _ => 0xc000_00b7,
+        };
+        let word = |offset: u32| match offset {
+            0 => call,
+            4 => arch,
+            16.. if offset.is_multiple_of(8) => arguments[(offset as usize - 16) / 8],
+            _ => 0,
+        };
+        let (mut at, mut accumulator, mut count) = (0, 0_u32, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            let jump = |condition| usize::from(if condition { jt } else { jf });
+            count += 1;
+            at += 1;
+            match libc::c_int::from(code) as u32 {
+                0x20 => accumulator = word(k),
+                0x54 => accumulator &= k,
+                0x05 => at += k as usize,
+                0x15 => at += jump(accumulator == k),
+                0x25 => at += jump(accumulator > k),
+                0x35 => at += jump(accumulator >= k),
+                0x06 => return (k, count),
+                other => panic!("an instruction {other:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_dispatched_filter_says_of_every_call_what_the_list_says_on_a_short_way() {
+        let values = [
+            0,
+            1,
+            2,
+            3,
+            4,
+            10,
+            16,
+            17,
+            0x5412,
+            0x541c,
+            0x2000_0000,
+            0x1000_0000,
+            17,
+        ];
+        for (network, apart) in [(false, false), (true, false), (false, true), (true, true)] {
+            let list: BpfProgram = prelude()
+                .into_iter()
+                .chain(refuse(rules(network, apart).unwrap()).unwrap())
+                .collect();
+            let dispatched = compile(network, apart).unwrap();
+            let mut refused = 0;
+            for call in 0..600 {
+                for first in values {
+                    for second in values {
+                        let arguments = [first, second, second, 0, 0, 0];
+                        let (verdict, steps) = run(&dispatched, call, arguments);
+                        assert_eq!(
+                            verdict,
+                            run(&list, call, arguments).0,
+                            "call {call} {arguments:?}"
+                        );
+                        refused += u32::from(verdict != libc::SECCOMP_RET_ALLOW);
+                        assert!(steps < 100, "call {call}: {steps} instructions");
+                    }
+                }
+            }
+            assert!(refused > 0);
+        }
+    }
 
     #[test]
     fn every_filter_compiles_and_is_within_the_kernels_bounds() {

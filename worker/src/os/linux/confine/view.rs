@@ -1,6 +1,6 @@
 //! The file system that tasks in namespaces see, without what is each task's own: bubblewrap makes
 //! it, and the spawner keeps it for the attempts of the next moment. To make one costs more than
-//! most commands. [`super::inside`] joins it.
+//! most commands. [`super::sandbox`] joins it.
 //!
 //! No process lives in a view: the one that bubblewrap starts ([`donor_main`]) sends the view's
 //! namespaces to the spawner, and ends.
@@ -30,7 +30,7 @@ use crate::os::Launch;
 
 /// The time for which a view serves the attempts that begin: what the owner mounts or installs
 /// since is seen by those that begin later.
-const LIFE: Duration = Duration::from_secs(1);
+pub(in super::super) const LIFE: Duration = Duration::from_secs(1);
 /// The longest time that bubblewrap may take. A file system that does not answer must not keep the
 /// spawner from the other attempts for long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -53,7 +53,10 @@ pub(in super::super) struct ViewSpec {
 }
 
 /// The namespaces of a view.
+#[derive(Debug)]
 pub(in super::super) struct View {
+    /// When it was made.
+    pub made: Instant,
     /// Its mounts.
     pub mounts: OwnedFd,
     /// The users to whom the mounts belong.
@@ -64,7 +67,7 @@ pub(in super::super) struct View {
 
 /// The views that attempts may join.
 #[derive(Default)]
-pub(in super::super) struct Views(Vec<(ViewSpec, Instant, View)>);
+pub(in super::super) struct Views(Vec<(ViewSpec, View)>);
 
 impl ViewSpec {
     /// Returns the view that a command needs; `None` at the levels that know none.
@@ -96,7 +99,7 @@ impl Views {
         self.expire();
         if !self.0.iter().any(|(other, ..)| other == spec) {
             let view = View::make(spec)?;
-            self.0.push((spec.clone(), Instant::now(), view));
+            self.0.push((spec.clone(), view));
         }
         Ok(())
     }
@@ -104,18 +107,20 @@ impl Views {
     /// Takes the view of these properties out.
     pub(in super::super) fn take(mut self, spec: &ViewSpec) -> Option<View> {
         let at = self.0.iter().position(|(other, ..)| other == spec)?;
-        Some(self.0.swap_remove(at).2)
+        Some(self.0.swap_remove(at).1)
     }
 
     /// Gives up the views that are too old.
     pub(in super::super) fn expire(&mut self) {
-        self.0.retain(|(_, made, _)| made.elapsed() < LIFE);
+        self.0.retain(|(_, view)| view.made.elapsed() < LIFE);
     }
 
     /// Returns the time until the next view is too old.
     pub(in super::super) fn expires_in(&self) -> Option<Duration> {
-        let left = |(_, made, _): &(_, Instant, _)| LIFE.saturating_sub(made.elapsed());
-        self.0.iter().map(left).min()
+        self.0
+            .iter()
+            .map(|(_, view)| LIFE.saturating_sub(view.made.elapsed()))
+            .min()
     }
 }
 
@@ -156,6 +161,8 @@ impl View {
             cage: &cage,
             processors: None,
             lowest: false,
+            limits: &[],
+            step: None,
         });
         drop((theirs, said));
         let pid = born.map_err(|not| failed(not.into_error()))?;
@@ -197,6 +204,7 @@ fn receive(socket: &UnixStream) -> io::Result<Option<View>> {
     };
     let owner = sys::owner_of(&mounts)?;
     Ok(Some(View {
+        made: Instant::now(),
         mounts,
         owner,
         users,
