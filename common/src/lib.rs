@@ -8,6 +8,7 @@ pub mod attempt;
 pub mod availability;
 pub mod checkpoint;
 pub mod content;
+pub mod event;
 pub mod host;
 pub mod identity;
 pub mod ids;

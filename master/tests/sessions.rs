@@ -7,6 +7,8 @@
 mod availability;
 #[path = "sessions/content.rs"]
 mod content;
+#[path = "sessions/events.rs"]
+mod events;
 #[path = "sessions/identity.rs"]
 mod identity;
 #[path = "sessions/limits.rs"]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Refusal, Versions};
 use crate::content::BlobRef;
+use crate::event::{EventPage, Following};
 use crate::identity::{AuditView, IdentityView};
 use crate::ids::{AttemptId, HostId, Incarnation, JobId, RequestId};
 use crate::job::{JobSpec, SubmitOptions};
@@ -233,6 +234,9 @@ pub enum Request {
     },
     /// Reports the accuracy of predicted waits. Answered by [`Reply::Accuracy`].
     Accuracy,
+    /// Follows events. Answered by a [`Reply::Events`] at once, one whenever something happens (a
+    /// few times a second at most), and a [`Reply::Lagged`] where events are gone.
+    Follow(Following),
 }
 
 /// A job's spec and the [`SubmitOptions`] beside it: in the request itself where it is short, else as
@@ -320,6 +324,15 @@ pub enum Reply {
     HostsWait(WaitView),
     /// Answers `Accuracy`.
     Accuracy(AccuracyView),
+    /// Some events; more may follow.
+    Events(EventPage),
+    /// Events are not kept any more that the follower has not had. The next ones follow.
+    Lagged {
+        /// The number of the last event that the follower had.
+        after: u64,
+        /// The number of the first event that is left. What it missed, lists tell.
+        from: u64,
+    },
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

@@ -117,9 +117,12 @@ impl Core {
             ToMaster::Heartbeat { status, held } => {
                 self.on_heartbeat(host, session, sound(status), held)
             }
-            ToMaster::Phases(held) => {
-                self.on_event(host, session, Event::AttemptsMoved { host, held })
-            }
+            ToMaster::Phases(held) => self.on_phases(
+                host,
+                session,
+                &held.clone(),
+                Event::AttemptsMoved { host, held },
+            ),
             ToMaster::Delivered(deliveries) => deliveries
                 .into_iter()
                 .try_for_each(|delivery| self.on_delivery(host, delivery)),

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use common::attempt::Phase;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
+use common::event::GridEvent;
 use common::job::CommandSpec;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
@@ -302,6 +303,11 @@ impl Core {
             foretold: false,
         };
         self.enter(job, entry);
+        self.note_event(GridEvent::JobSubmitted {
+            job,
+            user: user.to_owned(),
+            tasks: bag.tasks.len(),
+        });
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
@@ -565,6 +571,9 @@ impl Core {
             None
         };
 
+        if let Some(user) = self.store.user_of(job)? {
+            self.note_event(GridEvent::JobForgotten { job, user });
+        }
         let unused = self.store.content_is_not_needed(job, self.now)?;
         self.store.forget_job(job)?;
         if unused {

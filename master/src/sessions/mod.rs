@@ -9,6 +9,7 @@ mod client;
 mod content;
 mod damage;
 mod enrol;
+mod follow;
 pub(crate) mod live;
 mod renew;
 mod rights;

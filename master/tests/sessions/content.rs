@@ -485,6 +485,7 @@ fn kind(request: &Request) -> Kind {
         | Request::Tasks { .. }
         | Request::Outputs { .. }
         | Request::Undecided { .. }
+        | Request::Follow(_)
         | Request::Explain { .. } => Kind::Looks,
         Request::Cancel { .. }
         | Request::Retry { .. }
@@ -556,6 +557,10 @@ async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
             tasks: Selector::All,
         },
         Request::Undecided { job },
+        Request::Follow(common::event::Following {
+            jobs: Some(one(job)),
+            ..Default::default()
+        }),
         Request::Explain { job },
         Request::Judge {
             attempt,

@@ -7,6 +7,7 @@ mod control;
 mod deadlines;
 mod demo;
 mod errors;
+mod events;
 mod files;
 mod foresight;
 mod help;

@@ -4,6 +4,7 @@ use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream};
 use common::availability::AvailabilityInterval;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
+use common::event::{EventPage, EventView, Following, GridEvent, ResultView};
 use common::host::{Confinement, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
@@ -55,10 +56,11 @@ variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy,
+    Follow,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy,
+    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged,
 });
 
 fn forecast() -> Forecast {
@@ -598,6 +600,13 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Explain { job },
         Request::HostsWait { hosts: 12 },
         Request::Accuracy,
+        Request::Follow(Following {
+            jobs: Some(Selector::Last),
+            hosts: vec!["office-12".into()],
+            after: Some(300),
+            results: true,
+            wait: true,
+        }),
         Request::Hosts {
             names: vec!["office-12".into()],
         },
@@ -1001,7 +1010,83 @@ pub(super) fn replies() -> Vec<Reply> {
             starts: vec![foretold()],
             open: 2,
         }),
+        Reply::Events(events()),
+        Reply::Lagged {
+            after: 300,
+            from: 70_000,
+        },
     ]
+}
+
+/// One event of each kind, the last with a result.
+fn events() -> EventPage {
+    let (job, host, attempt) = (JobId(7), HostId(12), attempt());
+    let why = || "because".to_owned();
+    let events = [
+        GridEvent::JobSubmitted {
+            job,
+            user: "ann".into(),
+            tasks: 300,
+        },
+        GridEvent::JobStarted { job },
+        GridEvent::JobSettled {
+            job,
+            state: JobState::Failed,
+        },
+        GridEvent::JobForgotten {
+            job,
+            user: "ann".into(),
+        },
+        GridEvent::TaskAssigned { attempt, host },
+        GridEvent::TaskRunning { attempt, host },
+        GridEvent::TaskSuspended {
+            attempt,
+            host,
+            why: why(),
+        },
+        GridEvent::TaskResumed { attempt, host },
+        GridEvent::AttemptEnded {
+            attempt,
+            host,
+            state: AttemptState::Lost,
+            why: why(),
+        },
+        GridEvent::TaskFailed {
+            task: attempt.task,
+            why: why(),
+        },
+        GridEvent::TasksCancelled {
+            job,
+            tasks: ids(),
+            why: why(),
+        },
+        GridEvent::TasksReopened { job, tasks: ids() },
+        GridEvent::HostChanged {
+            host,
+            state: HostState::Suspended,
+            why: Some(why()),
+        },
+        GridEvent::Restored,
+        GridEvent::TaskFinished { attempt, host },
+    ];
+    let result = |event: &GridEvent| match event {
+        GridEvent::TaskFinished { .. } => Some(Box::new(ResultView {
+            output: output_view(),
+            contents: vec![(blob(11).hash, b"text".to_vec())],
+        })),
+        _ => None,
+    };
+    let view = |(seq, event): (u64, GridEvent)| EventView {
+        seq,
+        at: Time(1_700_000_000_000_000),
+        result: result(&event),
+        event,
+    };
+    EventPage {
+        events: (300..).zip(events).map(view).collect(),
+        hosts: vec![(host, "office-12".into())],
+        upto: 320,
+    }
 }
 
 fn identity_view(state: IdentityState) -> IdentityView {
