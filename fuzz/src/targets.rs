@@ -11,7 +11,7 @@ use common::token::JoinToken;
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::frame::{MAX_FRAME, PREFIX, decode, encode, length};
-use common::wire::stream::{GetReply, Open, PutReply};
+use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{ToMaster, ToWorker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -50,7 +50,7 @@ pub fn message(bytes: &[u8]) {
     let Some((kind, body)) = bytes.split_first() else {
         return;
     };
-    match kind % 9 {
+    match kind % 10 {
         0 => reads_back::<Enrol>(body),
         1 => reads_back::<EnrolReply>(body),
         2 => reads_back::<Open>(body),
@@ -59,6 +59,7 @@ pub fn message(bytes: &[u8]) {
         5 => reads_back::<ToMaster>(body),
         6 => reads_back::<ToWorker>(body),
         7 => reads_back::<Request>(body),
+        9 => reads_back::<TailPart>(body),
         _ => reads_back::<Reply>(body),
     }
 }

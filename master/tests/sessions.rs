@@ -19,6 +19,8 @@ mod lists;
 mod requests;
 #[path = "sessions/shelf.rs"]
 mod shelf;
+#[path = "sessions/tail.rs"]
+mod tail;
 
 use std::path::PathBuf;
 use std::time::Duration;

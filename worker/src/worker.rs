@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
-use common::wire::worker::{ToMaster, ToWorker};
+use common::wire::stream::Open;
+use common::wire::worker::{TailOrder, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 use link::Identity;
 use link::identity::LinkInfo;
@@ -19,6 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::attempt::live::LiveOutput;
 use crate::attempt::{AttemptOrder, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::Config;
@@ -372,6 +374,7 @@ impl ReportedLoan {
 struct AttemptHandle {
     orders: UnboundedSender<AttemptOrder>,
     dir: PathBuf,
+    live: Arc<LiveOutput>,
 }
 
 struct Shell {
@@ -654,10 +657,36 @@ impl Shell {
                 self.awaited = OwedAnswer::Nothing;
                 self.book.acknowledged(*last, &self.tell);
             }
+            ToWorker::Tail(order) => return self.show(*order),
             _ => {}
         }
 
         self.tell(Told::Said(message), outputs);
+    }
+
+    /// Shows the output of an attempt to whoever looks at it. An attempt that is not here any more
+    /// has delivered, or is about to.
+    fn show(&self, order: TailOrder) {
+        let TailOrder {
+            attempt,
+            stream,
+            from,
+            ticket,
+        } = order;
+        let Some((uplink, _)) = &self.uplink else {
+            return;
+        };
+        let connection = uplink.connection().clone();
+        let live = self.attempts.get(&attempt).map(|of| of.live.stream(stream));
+        tokio::spawn(async move {
+            let shown = match live {
+                Some(live) => live.send(connection, ticket, from).await,
+                None => connection.open(&Open::Tail { ticket }).await.map(drop),
+            };
+            if let Err(error) = shown {
+                tracing::debug!(%attempt, %error, "its output cannot be shown");
+            }
+        });
     }
 
     fn ask_spool(&self, request: SpoolRequest) {
@@ -711,11 +740,13 @@ impl Shell {
             Action::Stage(id, command) => {
                 let (orders, inbox) = unbounded_channel();
                 let dir = self.shop.next_dir(id);
+                let live = Arc::new(LiveOutput::of(&dir));
                 self.attempts.insert(
                     id,
                     AttemptHandle {
                         orders,
                         dir: dir.clone(),
+                        live: Arc::clone(&live),
                     },
                 );
 
@@ -723,6 +754,7 @@ impl Shell {
                     id,
                     command,
                     dir,
+                    live,
                     inbox,
                     self.tell.clone(),
                 ));

@@ -26,6 +26,7 @@ mod service;
 mod simulate;
 mod speculation;
 mod submit;
+mod tail;
 mod task;
 mod token;
 mod trace;

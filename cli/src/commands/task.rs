@@ -23,6 +23,9 @@ pub(super) async fn run(context: &Context, command: TaskCommand) -> Result<Exit,
             list(context, &session, job, tasks, state).await?;
         }
         TaskCommand::Info { task } => info(context, &session, task).await?,
+        TaskCommand::Tail { task, stderr } => {
+            super::tail::newest(context, &session, task, stderr).await?;
+        }
     }
     session.close().await;
     Ok(Exit::Well)

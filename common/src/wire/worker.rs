@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Refusal, Versions};
-use crate::attempt::{Completion, HeldAttempt, Spent};
+use crate::attempt::{Completion, HeldAttempt, Spent, StreamName};
 use crate::availability::AvailabilityInterval;
 use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
@@ -167,6 +167,22 @@ pub enum ToWorker {
     },
     /// The interval at which the worker should send something while it holds no attempts.
     SendEvery(Span),
+    /// Somebody looks at the output of a held attempt. Answered by a stream that begins with
+    /// `Open::Tail`.
+    Tail(TailOrder),
+}
+
+/// An order to show the output of an attempt while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TailOrder {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// The stream.
+    pub stream: StreamName,
+    /// The first byte to show; `None`: the newest that the worker has in memory.
+    pub from: Option<u64>,
+    /// The master's number for whoever looks.
+    pub ticket: u64,
 }
 
 /// One attempt to run, with every placeholder expanded.

@@ -24,6 +24,7 @@ mod record;
 mod retention;
 mod speculation;
 mod starts;
+mod tail;
 mod together;
 mod windows;
 

@@ -14,6 +14,7 @@ pub(crate) mod live;
 mod renew;
 mod rights;
 mod speculation;
+mod tail;
 mod views;
 mod worker;
 

@@ -486,6 +486,7 @@ fn kind(request: &Request) -> Kind {
         | Request::Outputs { .. }
         | Request::Undecided { .. }
         | Request::Follow(_)
+        | Request::Tail { .. }
         | Request::Explain { .. } => Kind::Looks,
         Request::Cancel { .. }
         | Request::Retry { .. }
@@ -588,6 +589,12 @@ async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
         Request::Cancel {
             jobs: one(job),
             tasks: None,
+        },
+        // Looking ends at once, as the job is cancelled.
+        Request::Tail {
+            task: attempt.task,
+            stream: common::attempt::StreamName::Stdout,
+            from: common::wire::client::TailFrom::Start,
         },
         Request::Forget { jobs: one(job) },
     ];

@@ -174,6 +174,7 @@ fn firsts() -> Vec<Input> {
         "to_worker",
         "request",
         "reply",
+        "tail",
     ];
 
     let mut all = Vec::new();

@@ -25,6 +25,7 @@ mod requests;
 mod research;
 mod service;
 mod speculation;
+mod tail;
 mod together;
 mod udp_blocked;
 mod windows;

@@ -1,6 +1,6 @@
 //! One value of each message, every field different from its default.
 
-use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream};
+use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream, StreamName};
 use common::availability::AvailabilityInterval;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
@@ -20,11 +20,11 @@ use common::view::{
     QualityView, ScalingView, SpeculationView, SpreadView, StartView, TaskCounts, TaskState,
     TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
-use common::wire::client::{Reply, Request, Submission};
+use common::wire::client::{Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
-use common::wire::stream::{GetReply, Open, PutReply};
+use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{
-    Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker,
+    Assignment, Command, Delivery, Errand, StagedInput, TailOrder, ToMaster, ToWorker,
 };
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{
@@ -43,24 +43,24 @@ macro_rules! variants {
 }
 
 variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here });
-variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew });
+variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
     Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy,
-    Follow,
+    Follow, Tail,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged,
+    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail,
 });
 
 fn forecast() -> Forecast {
@@ -235,6 +235,7 @@ pub(super) fn opens() -> Vec<Open> {
         Open::Renew {
             csr: vec![0x30, 0x82],
         },
+        Open::Tail { ticket: 1 << 40 },
     ]
 }
 
@@ -438,6 +439,12 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             why: "made room for task 7.3".into(),
         },
         ToWorker::SendEvery(Span(100_000_000)),
+        ToWorker::Tail(TailOrder {
+            attempt: attempt(),
+            stream: StreamName::Stderr,
+            from: Some(70_000),
+            ticket: 1 << 40,
+        }),
     ]
 }
 
@@ -607,6 +614,11 @@ pub(super) fn requests() -> Vec<Request> {
             results: true,
             wait: true,
         }),
+        Request::Tail {
+            task: attempt().task,
+            stream: StreamName::Stderr,
+            from: TailFrom::Byte(attempt(), 70_000),
+        },
         Request::Hosts {
             names: vec!["office-12".into()],
         },
@@ -1015,7 +1027,21 @@ pub(super) fn replies() -> Vec<Reply> {
             after: 300,
             from: 70_000,
         },
+        Reply::Tail(TailNews::Begins {
+            attempt: attempt(),
+            host: "office-12".into(),
+        }),
+        Reply::Tail(TailNews::Part(tail_part())),
+        Reply::Tail(TailNews::Waits("it is waiting".into())),
+        Reply::Tail(TailNews::Settled),
     ]
+}
+
+pub(super) fn tail_part() -> TailPart {
+    TailPart {
+        offset: 70_000,
+        bytes: b"out".to_vec(),
+    }
 }
 
 /// One event of each kind, the last with a result.
