@@ -16,6 +16,7 @@ pub mod idset;
 pub mod job;
 pub mod journal;
 pub mod path;
+pub mod progress;
 pub mod ranks;
 pub mod selector;
 pub mod settings;

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Component, Path};
 
 use common::path::PortablePath;
+use common::progress::{MAX_WORDS, Progress};
 use common::token::JoinToken;
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -22,12 +23,13 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets but that of job files, which is apart: it needs the whole program
 /// (`fuzz/src/job_file.rs`).
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("frame", frame),
     ("message", message),
     ("token", token),
     ("certificate", certificate),
     ("path", path),
+    ("progress", progress),
     ("trace", trace),
 ];
 
@@ -123,6 +125,25 @@ pub fn path(bytes: &[u8]) {
     assert!(
         !text.contains(['\\', '\0', ':']),
         "{text:?} means something else on another system"
+    );
+}
+
+/// What a task wrote as its progress.
+pub fn progress(bytes: &[u8]) {
+    let Some(Progress { part, words }) = Progress::read(bytes) else {
+        return;
+    };
+    assert!(
+        part.is_none_or(|part| (0.0..=1.0).contains(&part)),
+        "{part:?} is taken as a part"
+    );
+    assert!(
+        part.is_some() || !words.is_empty(),
+        "ignored without a word"
+    );
+    assert!(
+        words.len() <= MAX_WORDS && !words.contains(char::is_control),
+        "{words:?} would be shown"
     );
 }
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use common::attempt::Confined;
 use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
+use common::progress::{MAX_REPORT, PROGRESS_VARIABLE, Progress};
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
 use link::{Connection, Farewell};
@@ -42,8 +43,7 @@ use disk::DiskLimits;
 use inputs::{PlacedInput, Placing};
 use live::LiveOutput;
 
-/// The file in which a program may report its progress, as a number from 0 to 1; the variable
-/// `DESKGRID_PROGRESS_FILE` names it.
+/// The file in which a program may report its progress; the variable `DESKGRID_PROGRESS` names it.
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
 /// The time to read on after the whole process tree has ended. Only a foreign process can hold the
 /// pipes open then.
@@ -388,7 +388,7 @@ impl Workshop {
             ("LANG", self.config.lang.clone()),
             ("TMPDIR", home.clone()),
             ("HOME", home),
-            ("DESKGRID_PROGRESS_FILE", progress),
+            (PROGRESS_VARIABLE, progress),
         ];
 
         let saves = command.checkpoint.is_some();
@@ -654,14 +654,11 @@ async fn clear(dir: &Path) {
 }
 
 /// Reads the progress that a program reports in `PROGRESS_FILE`.
-pub(crate) fn read_progress(dir: &Path) -> Option<f32> {
+pub(crate) fn read_progress(dir: &Path) -> Option<Progress> {
     use std::io::Read;
     let file = files::open_below(dir, Path::new(PROGRESS_FILE)).ok()?;
-    let mut text = String::new();
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    file.take(64).read_to_string(&mut text).ok()?;
-    text.trim()
-        .parse::<f32>()
-        .ok()
-        .filter(|part| (0.0..=1.0).contains(part))
+    let mut bytes = Vec::new();
+    file.take(MAX_REPORT as u64).read_to_end(&mut bytes).ok()?;
+    Progress::read(&bytes)
 }

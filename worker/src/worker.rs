@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
+use common::progress::Progress;
 use common::wire::stream::Open;
 use common::wire::worker::{TailOrder, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
@@ -62,7 +63,7 @@ enum LoopInput {
     Spool(Spooled),
     Sighted(Sighted),
     Asked(ControlQuestion),
-    Beat(Vec<(AttemptId, f32)>),
+    Beat(Vec<(AttemptId, Progress)>),
     Load(Option<ProcessorTimes>),
     Recorded(DueIntervals),
 }
@@ -370,11 +371,16 @@ impl ReportedLoan {
     }
 }
 
+/// The most words about progress in one message.
+const WORDS: usize = 256;
+
 /// A running attempt.
 struct AttemptHandle {
     orders: UnboundedSender<AttemptOrder>,
     dir: PathBuf,
     live: Arc<LiveOutput>,
+    /// The words of its program about its progress, as the master knows them.
+    words: String,
 }
 
 struct Shell {
@@ -540,8 +546,10 @@ impl Shell {
                 }
             }
             LoopInput::Beat(progress) => {
-                self.happen(MachineEvent::Progress(progress), outputs);
+                let parts = progress.iter().filter_map(|(id, of)| Some((*id, of.part?)));
+                self.happen(MachineEvent::Progress(parts.collect()), outputs);
                 self.beat();
+                self.pass_words_on(progress);
             }
         }
     }
@@ -631,6 +639,9 @@ impl Shell {
                     },
                 ));
 
+                for handle in self.attempts.values_mut() {
+                    handle.words.clear();
+                }
                 self.tell(Told::Up, outputs);
             }
             SessionEvent::Said(message) => self.on_message(message, outputs),
@@ -747,6 +758,7 @@ impl Shell {
                         orders,
                         dir: dir.clone(),
                         live: Arc::clone(&live),
+                        words: String::new(),
                     },
                 );
 
@@ -809,6 +821,23 @@ impl Shell {
                 .collect();
             let _ = tell.send(LoopInput::Beat(progress));
         });
+    }
+
+    /// Tells the master what programs say of their progress, where that has changed.
+    fn pass_words_on(&mut self, progress: Vec<(AttemptId, Progress)>) {
+        let mut news = Vec::new();
+        for (id, Progress { words, .. }) in progress {
+            let Some(handle) = self.attempts.get_mut(&id) else {
+                continue;
+            };
+            if handle.words != words {
+                handle.words.clone_from(&words);
+                news.push((id, words));
+            }
+        }
+        for some in news.chunks(WORDS) {
+            self.say(ToMaster::Words(some.to_vec()));
+        }
     }
 
     fn beat(&mut self) {

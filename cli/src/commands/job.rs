@@ -348,6 +348,10 @@ fn describe(job: &JobView) -> String {
                 job.attempts, job.duplicates
             )),
         ),
+        (
+            "progress",
+            job.progress.map(|part| format!("{:.0} %", 100.0 * part)),
+        ),
         ("submitted", Some(time(job.submitted))),
         ("started", job.started.map(time)),
         ("finished", job.finished.map(time)),

@@ -91,6 +91,8 @@ pub enum ToMaster {
     /// The worker is there, and sends something again within this time. A worker that does not is
     /// taken to be gone.
     Alive(Span),
+    /// The words that programs say of their progress, where they have changed.
+    Words(Vec<(AttemptId, String)>),
 }
 
 /// A completion on its way to the master.

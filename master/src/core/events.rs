@@ -112,6 +112,7 @@ impl Core {
     /// Notes that an attempt is not live any more.
     pub(super) fn note_ended(&mut self, attempt: AttemptId) {
         self.events.frozen.remove(&attempt);
+        self.words.remove(&attempt);
     }
 
     /// Notes the state of a host, if it is another one than followers know.

@@ -55,7 +55,7 @@ pub(crate) fn greeted(
         heartbeat,
         facts,
         status: sound(status),
-        held,
+        held: super::progress::sound(held),
     })
 }
 
@@ -115,14 +115,24 @@ impl Core {
         match message {
             ToMaster::Hello { .. } | ToMaster::Checkpoint { .. } => Ok(()),
             ToMaster::Heartbeat { status, held } => {
+                let held = super::progress::sound(held);
                 self.on_heartbeat(host, session, sound(status), held)
             }
-            ToMaster::Phases(held) => self.on_phases(
-                host,
-                session,
-                &held.clone(),
-                Event::AttemptsMoved { host, held },
-            ),
+            ToMaster::Phases(held) => {
+                let held = super::progress::sound(held);
+                self.on_phases(
+                    host,
+                    session,
+                    &held.clone(),
+                    Event::AttemptsMoved { host, held },
+                )
+            }
+            ToMaster::Words(words) => {
+                if self.is_current(host, session) {
+                    self.on_words(host, words);
+                }
+                Ok(())
+            }
             ToMaster::Delivered(deliveries) => deliveries
                 .into_iter()
                 .try_for_each(|delivery| self.on_delivery(host, delivery)),

@@ -80,6 +80,10 @@ pub struct RunningAttempt {
     pub ran: Span,
     /// The time suspended, the present suspension included.
     pub suspended: Span,
+    /// The part done, if its program reports it.
+    pub progress: Option<f32>,
+    /// The words of its program about that.
+    pub words: Option<String>,
 }
 
 impl UnsettledJob {
@@ -177,6 +181,7 @@ fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
         limits: None,
         starts: None,
         width: None,
+        progress: None,
     }
 }
 
@@ -206,6 +211,8 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> RunningAttempt {
         suspended_since: live.suspended_since,
         ran: live.ran,
         suspended,
+        progress: live.progress,
+        words: None,
     }
 }
 
@@ -634,6 +641,7 @@ impl Core {
             view.promise = self.promise_status(view.job);
             view.limits = self.limits(view.job);
             view.width = self.width(view.job);
+            view.progress = self.part_done(view.job);
         }
 
         self.say_starts(views.iter_mut().filter(shown));
@@ -694,7 +702,14 @@ impl Core {
         let attempts = self
             .scheduler
             .live_attempts(job)
-            .map(|live| (live.attempt, live_attempt(&live, now)))
+            .map(|live| {
+                let words = self.words.get(&live.attempt).cloned();
+                let shown = RunningAttempt {
+                    words,
+                    ..live_attempt(&live, now)
+                };
+                (live.attempt, shown)
+            })
             .collect();
 
         Some(LiveJob { states, attempts })

@@ -19,6 +19,7 @@ mod kept;
 mod mail;
 mod overdue;
 mod peers;
+mod progress;
 mod promises;
 mod record;
 mod retention;
@@ -136,6 +137,8 @@ pub(crate) struct Core {
     undecided: BTreeMap<AttemptId, Vec<AttemptId>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
+    /// The words of live attempts' programs about their progress.
+    words: BTreeMap<AttemptId, String>,
     /// The events of the present group.
     events: events::EventBook,
     newest_event: watch::Sender<u64>,
@@ -329,6 +332,7 @@ impl Core {
             undecided: BTreeMap::new(),
             changed: (false, watch::Sender::new(0)),
             settled: (false, watch::Sender::new(0)),
+            words: BTreeMap::new(),
             events: events::EventBook::of(config),
             newest_event: watch::Sender::new(0),
             stopping: false,

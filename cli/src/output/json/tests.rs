@@ -68,6 +68,7 @@ fn bare_job() -> JobView {
         limits: None,
         starts: None,
         width: None,
+        progress: None,
     }
 }
 
@@ -120,6 +121,7 @@ fn job() -> JobView {
             chosen: Some(way(4, Some(at(90)))),
             why: Some("nothing else is known".into()),
         }),
+        progress: Some(0.375),
         ..bare_job()
     }
 }
@@ -178,6 +180,8 @@ fn bare_attempt() -> AttemptView {
         saved: None,
         checkpoint_problem: None,
         belief: None,
+        progress: None,
+        words: None,
     }
 }
 
@@ -208,6 +212,8 @@ fn attempt() -> AttemptView {
         saved: Some(saved(5)),
         checkpoint_problem: Some("too large".into()),
         belief: Some(Belief::Differed),
+        progress: Some(0.5),
+        words: Some("reading".into()),
         ..bare_attempt()
     }
 }

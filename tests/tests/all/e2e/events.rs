@@ -228,3 +228,53 @@ fn a_suspended_task_is_told_of_with_the_reason_and_so_is_its_going_on() {
     let why = of(&all, "task-suspended")[0]["reason"].as_str();
     assert!(why.is_some_and(|why| !why.is_empty()), "{all:?}");
 }
+
+#[test]
+fn progress_that_a_task_reports_is_shown_and_what_is_none_is_ignored_with_a_word() {
+    let mut grid = Grid::start();
+    grid.worker("h1")
+        .config("confinement = \"process\"\n")
+        .start();
+    let file = |name: &str| grid.dir().join(name).display().to_string();
+    let (odd, end) = (file("odd"), file("end"));
+    let script = format!(
+        "sleep 1; echo 0.5 half of it > $DESKGRID_PROGRESS; while ! test -e {odd}; do sleep 0.05; done; \
+         echo NaN > $DESKGRID_PROGRESS; while ! test -e {end}; do sleep 0.05; done"
+    );
+    let bag = grid.submit(["--array", "1-2", "--", "sh", "-c", &script]);
+    let task = format!("{bag}.1");
+    let words = |text: &'static str| {
+        move |j: &Value| {
+            let attempt = &j["attempts"][0];
+            let words = attempt["progress_words"].as_str()?;
+            words.contains(text).then(|| attempt["progress"].clone())
+        }
+    };
+
+    let part = grid.until(
+        "it is half done",
+        &["task", "info", &task],
+        words("half of it"),
+    );
+    assert_eq!(part, 0.5);
+    let of_job = grid.json(["job", "info", &bag]);
+    assert_eq!(
+        of_job["progress"], 0.25,
+        "one of two tasks is half done: {of_job}"
+    );
+    let text = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
+    assert!(text.contains("50 % done: half of it"), "{text}");
+
+    std::fs::write(&odd, "").expect("a file can be written");
+    let word = words("`NaN` is not a number from 0 to 1");
+    grid.until(
+        "it is told that this is none",
+        &["task", "info", &task],
+        word,
+    );
+    std::fs::write(&end, "").expect("a file can be written");
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
+    let done = grid.json(["task", "info", &task]);
+    assert_eq!(done["attempts"][0]["progress"], Value::Null);
+}

@@ -47,7 +47,7 @@ variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive, Words,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail,
@@ -342,6 +342,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
             longest: Span(50_400_000_000),
         })),
         ToMaster::Alive(Span(3_000_000)),
+        ToMaster::Words(vec![(attempt(), "reading".into())]),
     ]
 }
 
@@ -729,6 +730,7 @@ fn job_view() -> JobView {
         limits: Some(limits()),
         starts: Some(starts()),
         width: Some(width()),
+        progress: Some(0.375),
     }
 }
 
@@ -849,6 +851,8 @@ fn task_view() -> TaskView {
         saved: Some(saved()),
         checkpoint_problem: Some("too large".into()),
         belief: Some(Belief::Differed),
+        progress: Some(0.5),
+        words: Some("reading".into()),
     };
 
     TaskView {
