@@ -242,7 +242,7 @@ impl Spent {
 
 /// The name of an output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum StreamName {
+pub enum StreamKind {
     /// Standard output.
     Stdout,
     /// Standard error.

@@ -26,12 +26,12 @@ pub enum GridEvent {
         /// The number of its tasks.
         tasks: u64,
     },
-    /// The first attempt of a job was assigned.
+    /// The first attempt of a job was assigned, just before its `TaskAssigned`.
     JobStarted {
         /// The job.
         job: JobId,
     },
-    /// Every task of a job is settled, or the job was refused.
+    /// Every task of a job is settled, or the job was refused (`JobState::Refused`).
     JobSettled {
         /// The job.
         job: JobId,
@@ -59,7 +59,7 @@ pub enum GridEvent {
         /// Its host.
         host: HostId,
     },
-    /// The command of an attempt was frozen.
+    /// The command of an attempt was frozen (`Phase::Suspended` or `Phase::Held`).
     TaskSuspended {
         /// The attempt.
         attempt: AttemptId,
@@ -68,7 +68,7 @@ pub enum GridEvent {
         /// The reason.
         why: String,
     },
-    /// The command of an attempt goes on.
+    /// The command of an attempt goes on (`Phase::Running`).
     TaskResumed {
         /// The attempt.
         attempt: AttemptId,
@@ -86,21 +86,21 @@ pub enum GridEvent {
         /// The reason.
         why: String,
     },
-    /// A task finished.
+    /// A task finished (`TaskState::Finished`).
     TaskFinished {
         /// The attempt whose result is the task's.
         attempt: AttemptId,
         /// The host of that attempt.
         host: HostId,
     },
-    /// A task failed: its retries are used up.
+    /// A task failed: its retries (`Rules::retries`) are used up.
     TaskFailed {
         /// The task.
         task: TaskId,
         /// The reason.
         why: String,
     },
-    /// Tasks of a job were cancelled.
+    /// Tasks of a job were cancelled (`TaskState::Cancelled`).
     TasksCancelled {
         /// The job.
         job: JobId,
@@ -109,7 +109,7 @@ pub enum GridEvent {
         /// The reason.
         why: String,
     },
-    /// Settled tasks of a job wait again.
+    /// Settled tasks of a job wait again (`TaskState::Waiting`).
     TasksReopened {
         /// The job.
         job: JobId,
@@ -131,7 +131,7 @@ pub enum GridEvent {
 }
 
 impl GridEvent {
-    /// Returns the kind of the event, as scripts read it.
+    /// Returns the kind of the event, as scripts read it: `task-finished`.
     pub fn name(&self) -> &'static str {
         match self {
             GridEvent::JobSubmitted { .. } => "job-submitted",
@@ -152,7 +152,7 @@ impl GridEvent {
         }
     }
 
-    /// Returns the job that it concerns, if there is one.
+    /// Returns the `JobId` that it concerns, if there is one.
     pub fn job(&self) -> Option<JobId> {
         match self {
             GridEvent::JobSubmitted { job, .. }
@@ -167,7 +167,7 @@ impl GridEvent {
         }
     }
 
-    /// Returns the task that it concerns, if there is exactly one.
+    /// Returns the `TaskId` that it concerns, if there is exactly one.
     pub fn task(&self) -> Option<TaskId> {
         match self {
             GridEvent::TaskFailed { task, .. } => Some(*task),
@@ -175,7 +175,7 @@ impl GridEvent {
         }
     }
 
-    /// Returns the attempt that it concerns, if there is one.
+    /// Returns the `AttemptId` that it concerns, if there is one.
     pub fn attempt(&self) -> Option<AttemptId> {
         match self {
             GridEvent::TaskAssigned { attempt, .. }
@@ -188,7 +188,7 @@ impl GridEvent {
         }
     }
 
-    /// Returns the host that it concerns, if there is one.
+    /// Returns the `HostId` that it concerns, if there is one.
     pub fn host(&self) -> Option<HostId> {
         match self {
             GridEvent::TaskAssigned { host, .. }
@@ -202,7 +202,7 @@ impl GridEvent {
         }
     }
 
-    /// Returns the reason that it carries, if there is one.
+    /// Returns the reason (`why`) that it carries, if there is one.
     pub fn why(&self) -> Option<&str> {
         match self {
             GridEvent::TaskSuspended { why, .. }
@@ -223,7 +223,7 @@ impl GridEvent {
     }
 }
 
-/// An event as a follower gets it.
+/// A [`GridEvent`] as a follower gets it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventView {
     /// Its sequence number: rises by one from event to event, over restarts of the master too.
@@ -236,7 +236,7 @@ pub struct EventView {
     pub result: Option<Box<ResultView>>,
 }
 
-/// A result that travels with the event of its task.
+/// A result that travels with the [`EventView`] of its task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResultView {
     /// The output of the attempt.
@@ -245,7 +245,7 @@ pub struct ResultView {
     pub contents: Vec<(BlobHash, Vec<u8>)>,
 }
 
-/// Some events, in their order.
+/// Some [`EventView`]s, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventPage {
     /// The events that were asked for.
@@ -256,7 +256,7 @@ pub struct EventPage {
     pub upto: u64,
 }
 
-/// The events that a follower asks for.
+/// The events that a follower asks for with `Request::Follow`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Following {
     /// The jobs; `None`: any, and hosts too if an admin asks.

@@ -10,14 +10,14 @@ pub const MAX_WORDS: usize = 200;
 
 /// A report of progress.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct ProgressReport {
     /// The part done, between 0 and 1; `None` if the program wrote something else.
     pub part: Option<f32>,
     /// The program's words; empty without any. Where there is no part they say what is wrong.
     pub words: String,
 }
 
-impl Progress {
+impl ProgressReport {
     /// Reads the beginning of the file: the first line has the number, and then perhaps words.
     /// `None` if nothing stands there.
     pub fn read(bytes: &[u8]) -> Option<Self> {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<(Option<f32>, String)> {
-        Progress::read(text.as_bytes()).map(|progress| (progress.part, progress.words))
+        ProgressReport::read(text.as_bytes()).map(|progress| (progress.part, progress.words))
     }
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(part, None, "{odd}");
             assert!(words.contains("is not a number from 0 to 1"), "{words}");
         }
-        let odd = Progress::read(&[0xff; 5_000]).expect("something stands there");
+        let odd = ProgressReport::read(&[0xff; 5_000]).expect("something stands there");
         assert!(odd.part.is_none() && odd.words.len() <= MAX_WORDS);
     }
 

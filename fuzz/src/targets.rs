@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Component, Path};
 
 use common::path::PortablePath;
-use common::progress::{MAX_WORDS, Progress};
+use common::progress::{MAX_WORDS, ProgressReport};
 use common::token::JoinToken;
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -130,7 +130,7 @@ pub fn path(bytes: &[u8]) {
 
 /// What a task wrote as its progress.
 pub fn progress(bytes: &[u8]) {
-    let Some(Progress { part, words }) = Progress::read(bytes) else {
+    let Some(ProgressReport { part, words }) = ProgressReport::read(bytes) else {
         return;
     };
     assert!(

@@ -15,7 +15,7 @@ pub(crate) struct Tails {
 
 /// The entry of one who looks, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket<'a> {
+pub(crate) struct TailTicket<'a> {
     tails: &'a Tails,
     /// Its number, which only the asked worker knows.
     pub(crate) number: u64,
@@ -24,11 +24,11 @@ pub(crate) struct Ticket<'a> {
 
 impl Tails {
     /// Enters one who looks.
-    pub(crate) fn enter(&self) -> Ticket<'_> {
+    pub(crate) fn enter(&self) -> TailTicket<'_> {
         let number = rand::random();
         let (give, stream) = oneshot::channel();
         self.open().insert(number, give);
-        Ticket {
+        TailTicket {
             tails: self,
             number,
             stream,
@@ -47,14 +47,14 @@ impl Tails {
     }
 }
 
-impl Ticket<'_> {
+impl TailTicket<'_> {
     /// Waits for the worker's stream; `None` if it is not to come.
     pub(crate) async fn stream(&mut self) -> Option<Channel> {
         (&mut self.stream).await.ok()
     }
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for TailTicket<'_> {
     fn drop(&mut self) {
         self.tails.open().remove(&self.number);
     }

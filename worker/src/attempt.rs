@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use common::attempt::Confined;
 use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
-use common::progress::{MAX_REPORT, PROGRESS_VARIABLE, Progress};
+use common::progress::{MAX_REPORT, PROGRESS_VARIABLE, ProgressReport};
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
 use link::{Connection, Farewell};
@@ -654,11 +654,11 @@ async fn clear(dir: &Path) {
 }
 
 /// Reads the progress that a program reports in `PROGRESS_FILE`.
-pub(crate) fn read_progress(dir: &Path) -> Option<Progress> {
+pub(crate) fn read_progress(dir: &Path) -> Option<ProgressReport> {
     use std::io::Read;
     let file = files::open_below(dir, Path::new(PROGRESS_FILE)).ok()?;
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let mut bytes = Vec::new();
     file.take(MAX_REPORT as u64).read_to_end(&mut bytes).ok()?;
-    Progress::read(&bytes)
+    ProgressReport::read(&bytes)
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
-use common::progress::Progress;
+use common::progress::ProgressReport;
 use common::wire::stream::Open;
 use common::wire::worker::{TailOrder, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
@@ -63,7 +63,7 @@ enum LoopInput {
     Spool(Spooled),
     Sighted(Sighted),
     Asked(ControlQuestion),
-    Beat(Vec<(AttemptId, Progress)>),
+    Beat(Vec<(AttemptId, ProgressReport)>),
     Load(Option<ProcessorTimes>),
     Recorded(DueIntervals),
 }
@@ -824,9 +824,9 @@ impl Shell {
     }
 
     /// Tells the master what programs say of their progress, where that has changed.
-    fn pass_words_on(&mut self, progress: Vec<(AttemptId, Progress)>) {
+    fn pass_words_on(&mut self, progress: Vec<(AttemptId, ProgressReport)>) {
         let mut news = Vec::new();
-        for (id, Progress { words, .. }) in progress {
+        for (id, ProgressReport { words, .. }) in progress {
             let Some(handle) = self.attempts.get_mut(&id) else {
                 continue;
             };

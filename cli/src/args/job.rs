@@ -58,18 +58,7 @@ Examples:
   deskgrid job cat last stderr 3,5-8
   deskgrid job cat last stdout 3 --follow     while it runs, from its beginning
 With --follow tasks come one after the other, each to its end. deskgrid task tail begins with the newest output.")]
-    Cat {
-        /// The job
-        job: OneJob,
-        /// The stream
-        stream: StreamName,
-        /// The tasks
-        #[arg(default_value = "all")]
-        tasks: Selector,
-        /// Print what running tasks write within a second, until they end
-        #[arg(long)]
-        follow: bool,
-    },
+    Cat(CatArgs),
     /// Fetch the tasks' output files into a local directory
     #[command(after_help = "\
 Examples:
@@ -184,6 +173,21 @@ pub(crate) struct WaitArgs {
     /// Give up after this long (exit code 4) [default: never]
     #[arg(long, value_name = "DUR")]
     pub timeout: Option<Dur>,
+}
+
+/// The streams to print.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CatArgs {
+    /// The job
+    pub job: OneJob,
+    /// The stream
+    pub stream: StreamName,
+    /// The tasks
+    #[arg(default_value = "all")]
+    pub tasks: Selector,
+    /// Print what running tasks write within a second, until they end
+    #[arg(long)]
+    pub follow: bool,
 }
 
 /// A captured stream of a task.

@@ -7,18 +7,18 @@ use std::fmt::Write as _;
 use common::HostId;
 use common::event::{EventPage, EventView, Following, GridEvent};
 use common::wire::client::{Reply, Request};
+use link::Client;
 use link::client::unexpected;
-use link::{Client, LinkError};
 
 use super::Context;
 use crate::args::OutputMode;
 use crate::args::events::EventsArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::json::{EventLine, Gap, Json};
+use crate::output::json::{EventLine, Json, LostEvents};
 use crate::output::when::iso;
 use crate::output::{document, note};
 use crate::session::Session;
-use crate::watch::WayBack;
+use crate::watch::{Interrupted, WayBack};
 
 /// The names of hosts that events have mentioned.
 type Names = BTreeMap<HostId, String>;
@@ -40,28 +40,17 @@ pub(super) async fn run(context: &Context, args: EventsArgs) -> Result<Exit, Fai
         match follow(context, &client, &mut following).await {
             Ok(()) if args.past => return Ok(Exit::Well),
             Ok(()) => note("the master ended the answer; connecting again"),
-            Err(Stopped::Link(error)) if error.passing() => {
+            Err(Interrupted::Link(error)) if error.passing() => {
                 note(&format!("{error}; connecting again"));
             }
-            Err(Stopped::Link(error)) => return Err(error.into()),
-            Err(Stopped::Here(failure)) => return Err(failure),
+            Err(Interrupted::Link(error)) => return Err(error.into()),
+            Err(Interrupted::Here(failure)) => return Err(failure),
         }
+
         let Some(again) = way.connect().await? else {
             return Ok(Exit::Well);
         };
         client = again;
-    }
-}
-
-/// The reason why a stream of events is over.
-enum Stopped {
-    Link(LinkError),
-    Here(Failure),
-}
-
-impl From<LinkError> for Stopped {
-    fn from(error: LinkError) -> Self {
-        Stopped::Link(error)
     }
 }
 
@@ -70,7 +59,7 @@ async fn follow(
     context: &Context,
     client: &Client,
     following: &mut Following,
-) -> Result<(), Stopped> {
+) -> Result<(), Interrupted> {
     let mut replies = client.stream(&Request::Follow(following.clone())).await?;
     let mut names = Names::new();
     while let Some(reply) = replies.next().await? {
@@ -83,11 +72,14 @@ async fn follow(
                 names.extend(hosts);
                 let lines = |view: &EventView| line(context, view, &names);
                 let lines: String = events.iter().map(lines).collect();
-                context.out.bytes(lines.as_bytes()).map_err(Stopped::Here)?;
+                context
+                    .out
+                    .bytes(lines.as_bytes())
+                    .map_err(Interrupted::Here)?;
                 following.after = Some(upto);
             }
             Reply::Lagged { after, from } => {
-                gap(context, after, from).map_err(Stopped::Here)?;
+                gap(context, after, from).map_err(Interrupted::Here)?;
                 following.after = Some(from.saturating_sub(1));
             }
             other => return Err(unexpected(Some(&other)).into()),
@@ -96,10 +88,10 @@ async fn follow(
     Ok(())
 }
 
-/// Says that events are gone.
+/// Says that the events after `after` and before `from` are gone.
 fn gap(context: &Context, after: u64, from: u64) -> Result<(), Failure> {
     if context.out.mode() == OutputMode::Json {
-        let gap = document(&Json(&Gap { after, from }));
+        let gap = document(&Json(&LostEvents { after, from }));
         return context.out.bytes(format!("{gap}\n").as_bytes());
     }
     let last = from.saturating_sub(1);

@@ -37,15 +37,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             joblog: None,
         } => list(context, &session, all, state, last).await?,
         JobCommand::Info { jobs } => info(context, &session, jobs).await?,
-        JobCommand::Cat {
-            job,
-            stream,
-            tasks,
-            follow: true,
-        } => super::tail::each(context, &session, job, stream, tasks).await?,
-        JobCommand::Cat {
-            job, stream, tasks, ..
-        } => cat::run(context, &session, job, stream, tasks).await?,
+        JobCommand::Cat(args) => cat::run(context, &session, args).await?,
         JobCommand::Fetch {
             job,
             into,

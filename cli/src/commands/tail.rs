@@ -1,6 +1,7 @@
 //! Executes `deskgrid task tail` and `deskgrid job cat --follow`: prints what a task writes while
 //! it runs, and at its end the rest from its result. A lost connection is made again.
 
+use common::attempt::StreamKind;
 use common::selector::Selector;
 use common::wire::client::{Reply, Request, TailFrom, TailNews};
 use common::wire::stream::TailPart;
@@ -12,11 +13,11 @@ use super::Context;
 use super::cat::{note_removed, written};
 use crate::args::OutputMode;
 use crate::args::job::StreamName;
-use crate::args::value::OneTask;
+use crate::args::value::{OneJob, OneTask};
 use crate::failure::Failure;
 use crate::output::{document, note};
 use crate::session::Session;
-use crate::watch::WayBack;
+use crate::watch::{Interrupted, WayBack};
 
 /// Some output of a running task, as a line of JSON.
 #[derive(Serialize)]
@@ -43,7 +44,7 @@ struct Tail<'a> {
 pub(super) async fn each(
     context: &Context,
     session: &Session,
-    job: crate::args::value::OneJob,
+    job: OneJob,
     stream: StreamName,
     tasks: Selector,
 ) -> Result<(), Failure> {
@@ -92,12 +93,13 @@ impl Tail<'_> {
             match self.follow(&session).await {
                 Ok(true) => return self.rest(&session).await,
                 Ok(false) => note("the master ended the answer; connecting again"),
-                Err(Stopped::Link(error)) if error.passing() => {
+                Err(Interrupted::Link(error)) if error.passing() => {
                     note(&format!("{error}; connecting again"));
                 }
-                Err(Stopped::Link(error)) => return Err(error.into()),
-                Err(Stopped::Here(failure)) => return Err(failure),
+                Err(Interrupted::Link(error)) => return Err(error.into()),
+                Err(Interrupted::Here(failure)) => return Err(failure),
             }
+
             let Some(client) = way.connect().await? else {
                 return Ok(());
             };
@@ -106,25 +108,26 @@ impl Tail<'_> {
     }
 
     /// Prints what one answer brings; true if the task is settled.
-    async fn follow(&mut self, session: &Session) -> Result<bool, Stopped> {
+    async fn follow(&mut self, session: &Session) -> Result<bool, Interrupted> {
         let request = Request::Tail {
             task: self.task,
             stream: match self.stream {
-                StreamName::Stdout => common::attempt::StreamName::Stdout,
-                StreamName::Stderr => common::attempt::StreamName::Stderr,
+                StreamName::Stdout => StreamKind::Stdout,
+                StreamName::Stderr => StreamKind::Stderr,
             },
             from: self.at,
         };
+
         let mut replies = session.client().stream(&request).await?;
         while let Some(reply) = replies.next().await? {
             match reply {
                 Reply::Tail(TailNews::Begins { attempt, host }) => self.begins(attempt, host),
-                Reply::Tail(TailNews::Part(part)) => self.part(part).map_err(Stopped::Here)?,
+                Reply::Tail(TailNews::Part(part)) => self.part(&part).map_err(Interrupted::Here)?,
                 Reply::Tail(TailNews::Waits(why)) => {
                     note(&format!("{}: nothing to show for now: {why}", self.task));
                 }
                 Reply::Tail(TailNews::Settled) => return Ok(true),
-                other => return Err(Stopped::Link(unexpected(Some(&other)))),
+                other => return Err(Interrupted::Link(unexpected(Some(&other)))),
             }
         }
         Ok(false)
@@ -145,7 +148,7 @@ impl Tail<'_> {
         self.shown = Some((attempt, host));
     }
 
-    fn part(&mut self, part: TailPart) -> Result<(), Failure> {
+    fn part(&mut self, part: &TailPart) -> Result<(), Failure> {
         let Some((attempt, host)) = &self.shown else {
             return Ok(());
         };
@@ -157,6 +160,7 @@ impl Tail<'_> {
                 "{attempt}: {missing} bytes are left out: they were written faster than they are shown, or too many are kept"
             ));
         }
+
         let next = part.offset.saturating_add(part.bytes.len() as u64);
         let out = self.line(&part.bytes, part.offset, *attempt, host);
         self.context.out.bytes(&out)?;
@@ -204,17 +208,5 @@ impl Tail<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// The reason why an answer is over.
-enum Stopped {
-    Link(link::LinkError),
-    Here(Failure),
-}
-
-impl From<link::LinkError> for Stopped {
-    fn from(error: link::LinkError) -> Self {
-        Stopped::Link(error)
     }
 }

@@ -15,7 +15,7 @@ use std::fmt::Display;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-pub(crate) use events::{EventLine, Gap};
+pub(crate) use events::{EventLine, LostEvents};
 pub(crate) use hosts::NewTokenAnswer;
 pub(crate) use jobs::{JobInfo, PredictionAnswer, Retried, SubmitAnswer};
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stream::TailPart;
 use super::{Refusal, Versions};
-use crate::attempt::StreamName;
+use crate::attempt::StreamKind;
 use crate::content::BlobRef;
 use crate::event::{EventPage, Following};
 use crate::identity::{AuditView, IdentityView};
@@ -245,13 +245,13 @@ pub enum Request {
         /// The task.
         task: TaskId,
         /// The stream.
-        stream: StreamName,
+        stream: StreamKind,
         /// The place in the output at which to begin.
         from: TailFrom,
     },
 }
 
-/// The place at which to begin with the output of a running task.
+/// The place at which a [`Request::Tail`] begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TailFrom {
     /// Its beginning.
@@ -262,7 +262,7 @@ pub enum TailFrom {
     Byte(AttemptId, u64),
 }
 
-/// News of a task whose output somebody looks at.
+/// News of a task whose output somebody looks at with [`Request::Tail`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TailNews {
     /// The output of this attempt follows.

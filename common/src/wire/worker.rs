@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Refusal, Versions};
-use crate::attempt::{Completion, HeldAttempt, Spent, StreamName};
+use crate::attempt::{Completion, HeldAttempt, Spent, StreamKind};
 use crate::availability::AvailabilityInterval;
 use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
@@ -180,7 +180,7 @@ pub struct TailOrder {
     /// The attempt.
     pub attempt: AttemptId,
     /// The stream.
-    pub stream: StreamName,
+    pub stream: StreamKind,
     /// The first byte to show; `None`: the newest that the worker has in memory.
     pub from: Option<u64>,
     /// The master's number for whoever looks.

@@ -65,7 +65,7 @@ impl EventBook {
 }
 
 impl Core {
-    /// Notes an event of the present group.
+    /// Notes a [`GridEvent`] of the present group.
     pub(super) fn note_event(&mut self, event: GridEvent) {
         self.events.noted.push(event);
     }
@@ -84,14 +84,14 @@ impl Core {
         }
     }
 
-    /// Notes that the command of an attempt was started, as its host has just reported.
+    /// Notes `TaskRunning`: the command of an attempt was started, as its host has just reported.
     pub(super) fn note_running(&mut self, attempt: AttemptId) {
         if let Some(host) = self.events.speaker {
             self.note_event(GridEvent::TaskRunning { attempt, host });
         }
     }
 
-    /// Notes that a task finished by this attempt. If its completion is the one that was just
+    /// Notes `TaskFinished` by this attempt. If its completion is the one that was just
     /// `delivered`, it ran on the host that delivers.
     pub(super) fn note_finished(
         &mut self,
@@ -115,7 +115,7 @@ impl Core {
         self.words.remove(&attempt);
     }
 
-    /// Notes the state of a host, if it is another one than followers know.
+    /// Notes `HostChanged`, if the state is another one than followers know.
     pub(super) fn note_host(&mut self, id: HostId, state: HostState, owner: Option<YieldReason>) {
         let now = (told_state(state), owner);
         let Some(host) = self.hosts.get_mut(&id) else {
@@ -154,6 +154,7 @@ impl Core {
             .map_or_else(Vec::new, |status| status.attempts)
             .into_iter()
             .collect();
+
         for (attempt, why) in changed {
             if !of_it.contains(&attempt) {
                 continue;

@@ -8,7 +8,7 @@ use super::Core;
 use super::ask::TailAsk;
 
 impl Core {
-    /// Asks the host of a live attempt of the task, and returns the attempt with the host's name;
+    /// Asks the host of a live attempt of the task with a `TailOrder`, and returns the attempt with the host's name;
     /// `None` if there is none that a host could show. If several are live, it is the one that was
     /// shown before, or else the one that has run for longest.
     pub(super) fn tail(&mut self, ask: TailAsk) -> Option<(AttemptId, String)> {
@@ -35,6 +35,7 @@ impl Core {
             TailFrom::Newest => None,
             TailFrom::Byte(..) | TailFrom::Start => Some(0),
         };
+
         self.mail(host).tail.push(TailOrder {
             attempt,
             stream,

@@ -33,7 +33,7 @@ const LARGEST: usize = 160 * 1024;
 /// The events that a follower may pass over without a word before it is told how far it is.
 const QUIET: u64 = 10_000;
 
-/// A follower with what it asks for and how far it is.
+/// A follower with what it asks for (`Following`) and how far it is.
 struct Follower<'a> {
     asker: &'a Asker,
     /// The jobs that it asks for; `None`: any.
@@ -122,7 +122,7 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Sends what there is up to the event `newest`.
+    /// Sends what there is up to the event `newest`, as [`Reply::Events`].
     async fn go_on(&mut self, newest: u64, tx: &mut Response) -> Result<(), NoAnswer> {
         while self.after < newest {
             let after = self.after;
@@ -151,7 +151,8 @@ impl<'a> Follower<'a> {
             return Ok(None);
         };
         let events = rows.iter().flat_map(|row| &row.events);
-        let jobs: IdSet = events.filter_map(|e| e.job()).map(|job| job.0).collect();
+        let jobs: IdSet = events.filter_map(GridEvent::job).map(|job| job.0).collect();
+
         let visible = self
             .asker
             .read(move |reader| reader.job_ids_of(&jobs, Some(&user), true))
@@ -167,6 +168,7 @@ impl<'a> Follower<'a> {
             None => true,
             Some(hosts) => event.host().is_some_and(|host| hosts.contains(&host)),
         };
+
         match event {
             GridEvent::Restored => true,
             // Who is at which desk is for admins.
@@ -181,7 +183,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Sends the events of one commit.
+    /// Sends the events of one [`EventRow`].
     async fn row(
         &mut self,
         row: EventRow,
@@ -228,7 +230,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Adds an event to the page, and sends the page before that if both would be too much.
+    /// Adds an event to `page`, and sends the page before that if both would be more than `FULL`.
     async fn add(&mut self, mut view: EventView, tx: &mut Response) -> Result<(), NoAnswer> {
         let bytes = |view: &EventView| encode(view).map_or(usize::MAX, |frame| frame.len());
         let mut size = bytes(&view);
@@ -259,7 +261,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Sends the page, which tells how far the follower is even if it has no events.
+    /// Sends `page`, which tells how far the follower is even if it has no events.
     async fn send_page(&mut self, tx: &mut Response) -> Result<(), NoAnswer> {
         let page = std::mem::take(&mut self.page);
         let upto = page.upto.max(self.after);
@@ -276,7 +278,7 @@ impl<'a> Follower<'a> {
         Ok(tx.flush().await?)
     }
 
-    /// The outputs of the tasks that these events settle, if they are asked for. Those of jobs that
+    /// The `OutputView`s of the tasks that these events settle, if they are asked for. Those of jobs that
     /// are gone, or that are damaged, are left out.
     async fn outputs(
         &self,
@@ -310,7 +312,7 @@ impl<'a> Follower<'a> {
         Ok(found)
     }
 
-    /// An output with its content, if that is short enough.
+    /// An output with its content, if that is at most `MAX_RESULT`.
     async fn result(&self, output: OutputView) -> ResultView {
         let streams = [&output.stdout.0.content, &output.stderr.0.content];
         let inline = streams.iter().map(|c| match c {
@@ -323,6 +325,7 @@ impl<'a> Follower<'a> {
             .chain(output.files.iter().map(|file| file.blob))
             .map(|blob| (blob.hash, blob.size))
             .collect();
+
         let mut contents = Vec::new();
         if inline.sum::<u64>() + blobs.values().sum::<u64>() <= MAX_RESULT {
             for (hash, size) in blobs {
@@ -351,6 +354,7 @@ impl Asker {
             file.take(MAX_RESULT + 1).read_to_end(&mut bytes).ok()?;
             Some(bytes)
         });
+
         let bytes = read.await.ok()??;
         let found = link::content::hash_bytes(&bytes);
         (found.hash == hash && found.size == size).then_some(bytes)

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use common::attempt::StreamName;
+use common::attempt::StreamKind;
 use common::selector::Selector;
 use common::view::TaskState;
 use common::wire::RefusalCode;
@@ -17,7 +17,7 @@ use super::answers::{Asker, NoAnswer, chosen, refuse};
 use crate::core::Stopped;
 use crate::core::ask::{JobAsk, TailAsk};
 
-/// The longest time that a worker may take to open its stream.
+/// The longest time that a worker may take to open its stream (`Open::Tail`).
 const OPENS: Duration = Duration::from_secs(10);
 /// The longest time to wait for news of a task without a live attempt, before it is looked at again.
 const WAITING: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ const PART: usize = 64 * 1024;
 pub(super) async fn tail(
     asker: &Asker,
     task: TaskId,
-    stream: StreamName,
+    stream: StreamKind,
     from: TailFrom,
     tx: &mut Response,
 ) -> Result<(), NoAnswer> {
@@ -75,7 +75,7 @@ struct Viewer {
     waits: Option<String>,
 }
 
-/// The result of a look at a task.
+/// The result of `Viewer::look`.
 enum Seen {
     /// It has, or had, a live attempt.
     Some,
@@ -86,12 +86,12 @@ enum Seen {
 }
 
 impl Viewer {
-    /// Shows what a live attempt of the task prints, to its end.
+    /// Shows what a live attempt of the task prints, to its end, as [`TailNews`].
     async fn look(
         &mut self,
         asker: &Asker,
         task: TaskId,
-        stream: StreamName,
+        stream: StreamKind,
         tx: &mut Response,
     ) -> Result<Seen, NoAnswer> {
         let mut ticket = asker.state().tails.enter();
@@ -120,7 +120,7 @@ impl Viewer {
         Ok(Seen::Some)
     }
 
-    /// Says why a task without a live attempt has nothing to show, unless it is settled.
+    /// Says with `TailNews::Waits` why a task without a live attempt has nothing to show, unless it is settled.
     async fn without_attempt(
         &mut self,
         asker: &Asker,
@@ -138,6 +138,7 @@ impl Viewer {
                 "",
             ));
         };
+
         match view.state {
             TaskState::Finished | TaskState::Failed | TaskState::Cancelled => {
                 self.send(asker, TailNews::Settled, tx).await?;
@@ -166,6 +167,7 @@ impl Viewer {
             self.send(asker, TailNews::Begins { attempt, host }, tx)
                 .await?;
         }
+
         loop {
             let part = tokio::select! {
                 part = channel.rx.recv::<TailPart>() => part,
@@ -202,7 +204,7 @@ impl Viewer {
         self.send(asker, TailNews::Waits(why), tx).await
     }
 
-    /// Sends news, in this user's turn.
+    /// Sends [`TailNews`], in this user's turn.
     async fn send(&self, asker: &Asker, news: TailNews, tx: &mut Response) -> Result<(), NoAnswer> {
         let _turn = asker.answer_turn().await;
         tx.push(&Reply::Tail(news))?;

@@ -14,7 +14,7 @@ use super::{StoreError, from_postcard, micros, time, to_postcard};
 /// writes on the average, so that numbers of an older line are not given out again.
 const EVENTS_PER_S: u64 = 1_000;
 
-/// The events of one commit.
+/// The [`GridEvent`]s of one commit.
 #[derive(Debug)]
 pub(crate) struct EventRow {
     /// The sequence number of the first of them.
@@ -96,6 +96,7 @@ impl Writer {
 
         let goes = |(last, at): &&(i64, i64)| *last <= floor || *at < micros(then);
         let going: Vec<i64> = oldest.iter().take_while(goes).map(|row| row.0).collect();
+
         // Only a change opens a transaction, which costs a sync.
         let Some(last) = going.last() else {
             return Ok(false);

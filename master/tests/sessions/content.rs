@@ -593,7 +593,7 @@ async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
         // Looking ends at once, as the job is cancelled.
         Request::Tail {
             task: attempt.task,
-            stream: common::attempt::StreamName::Stdout,
+            stream: common::attempt::StreamKind::Stdout,
             from: common::wire::client::TailFrom::Start,
         },
         Request::Forget { jobs: one(job) },

@@ -1,6 +1,6 @@
 //! Looking at the output of running tasks, with scripted workers that show it, or do not.
 
-use common::attempt::StreamName;
+use common::attempt::StreamKind;
 use common::wire::client::{TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::wire::worker::TailOrder;
@@ -26,7 +26,7 @@ async fn news(replies: &mut link::client::Replies) -> TailNews {
 fn look(job: JobId) -> Request {
     Request::Tail {
         task: common::TaskId::new(job, 1),
-        stream: StreamName::Stdout,
+        stream: StreamKind::Stdout,
         from: TailFrom::Start,
     }
 }

@@ -323,7 +323,7 @@ fn a_finish_is_predicted_from_progress_before_any_task_has_finished() {
     let mut w = World::new();
     let job = w.job(3).submit();
     let host = w.host(1).speed(2.0).joins();
-    let mut report = |w: &mut World, ran, progress| {
+    let report = |w: &mut World, ran, progress| {
         let mut held = w.held(host);
         held[0].phase = Phase::Running;
         held[0].ran = ran;

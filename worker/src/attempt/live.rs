@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use common::attempt::StreamName;
+use common::attempt::StreamKind;
 use common::wire::stream::{Open, TailPart};
 use link::{Connection, LinkError};
 use tokio::sync::{Semaphore, watch};
@@ -48,15 +48,15 @@ impl LiveOutput {
         }
     }
 
-    /// Returns one of the streams.
-    pub(crate) fn stream(&self, name: StreamName) -> Arc<LiveStream> {
+    /// Returns the stream of this [`StreamKind`].
+    pub(crate) fn stream(&self, name: StreamKind) -> Arc<LiveStream> {
         Arc::clone(match name {
-            StreamName::Stdout => &self.out,
-            StreamName::Stderr => &self.err,
+            StreamKind::Stdout => &self.out,
+            StreamKind::Stderr => &self.err,
         })
     }
 
-    /// Ends both streams.
+    /// Ends both streams, as `LiveStream::close` does.
     pub(super) fn close(&self) {
         self.out.close();
         self.err.close();
@@ -130,7 +130,7 @@ impl LiveStream {
         Ok(bytes)
     }
 
-    /// Sends the stream over a QUIC stream of its own, which names the master's `ticket`: from byte
+    /// Sends the stream as [`TailPart`]s over a QUIC stream of its own, which names the master's `ticket`: from byte
     /// `from` on (`None`: the newest bytes) until it ends, or nobody looks any more.
     pub(crate) async fn send(
         self: Arc<Self>,

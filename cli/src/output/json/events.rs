@@ -17,14 +17,14 @@ pub(crate) struct EventLine<'a> {
 }
 
 /// Events that are not kept any more.
-pub(crate) struct Gap {
+pub(crate) struct LostEvents {
     /// The number of the last event before them.
     pub(crate) after: u64,
     /// The number of the first event behind them.
     pub(crate) from: u64,
 }
 
-impl Object for Gap {
+impl Object for LostEvents {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
         to.field("event", "lagged");
         to.field("after", self.after);

@@ -490,7 +490,7 @@ fn the_json_of_events_is_as_it_was() {
             ("cancelled", line(cancelled, None)),
             ("host", line(changed, None)),
             ("restored", line(GridEvent::Restored, None)),
-            ("lagged", json(&Gap { after: 4, from: 9 })),
+            ("lagged", json(&LostEvents { after: 4, from: 9 })),
         ],
     );
 }

@@ -1,6 +1,6 @@
 //! Requests to the core about jobs and their tasks.
 
-use common::attempt::StreamName;
+use common::attempt::StreamKind;
 use common::content::BlobHash;
 use common::view::JobState;
 use common::wire::client::TailFrom;
@@ -33,7 +33,7 @@ pub struct TailAsk {
     /// The task.
     pub task: TaskId,
     /// The stream.
-    pub stream: StreamName,
+    pub stream: StreamKind,
     /// The place at which to begin.
     pub from: TailFrom,
     /// The number of whoever looks.

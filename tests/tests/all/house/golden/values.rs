@@ -1,6 +1,6 @@
 //! One value of each message, every field different from its default.
 
-use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream, StreamName};
+use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream, StreamKind};
 use common::availability::AvailabilityInterval;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
@@ -442,7 +442,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         ToWorker::SendEvery(Span(100_000_000)),
         ToWorker::Tail(TailOrder {
             attempt: attempt(),
-            stream: StreamName::Stderr,
+            stream: StreamKind::Stderr,
             from: Some(70_000),
             ticket: 1 << 40,
         }),
@@ -617,7 +617,7 @@ pub(super) fn requests() -> Vec<Request> {
         }),
         Request::Tail {
             task: attempt().task,
-            stream: StreamName::Stderr,
+            stream: StreamKind::Stderr,
             from: TailFrom::Byte(attempt(), 70_000),
         },
         Request::Hosts {
