@@ -517,28 +517,14 @@ fn kind(request: &Request) -> Kind {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
-    let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let bob = user(&master, "bob").await;
-    let eve = user(&master, "eve").await;
-    let admin = master.admin().await;
-    let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
-    ann.ask(&Request::Share {
-        jobs: one(job),
-        user: "bob".into(),
-        on: true,
-    })
-    .await
-    .unwrap();
-
+/// A request of each kind about a job of one task.
+fn about(job: JobId) -> Vec<Request> {
     let attempt = AttemptId {
         task: common::TaskId::new(job, 1),
         number: 1,
         incarnation: common::Incarnation(1),
     };
-    let requests = [
+    vec![
         Request::Jobs {
             jobs: one(job),
             states: Vec::new(),
@@ -597,8 +583,26 @@ async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
             from: common::wire::client::TailFrom::Start,
         },
         Request::Forget { jobs: one(job) },
-    ];
-    for request in &requests {
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
+    let master = Master::start().await;
+    let ann = user(&master, "ann").await;
+    let bob = user(&master, "bob").await;
+    let eve = user(&master, "eve").await;
+    let admin = master.admin().await;
+    let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    ann.ask(&Request::Share {
+        jobs: one(job),
+        user: "bob".into(),
+        on: true,
+    })
+    .await
+    .unwrap();
+
+    for request in &about(job) {
         let refused = async |client: &Client| {
             within(client.ask(request))
                 .await
