@@ -259,6 +259,7 @@ mod tests {
             limits: None,
             starts: None,
             width: None,
+            progress: None,
         };
         let hosts = hosts.iter().enumerate();
         ExplainView {

@@ -93,6 +93,20 @@ impl<'a> WayBack<'a> {
     }
 }
 
+/// The reason why a stream of answers was broken off.
+pub(crate) enum Interrupted {
+    /// The connection; see `LinkError::passing`.
+    Link(LinkError),
+    /// What was to be done with an answer failed.
+    Here(Failure),
+}
+
+impl From<LinkError> for Interrupted {
+    fn from(error: LinkError) -> Self {
+        Interrupted::Link(error)
+    }
+}
+
 /// The end of a wait, with the jobs as they were last seen.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ended {

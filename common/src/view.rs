@@ -232,6 +232,9 @@ pub struct JobView {
     pub starts: Option<StartView>,
     /// The width of a gang that is not settled.
     pub width: Option<WidthView>,
+    /// The part of an unsettled job that is done, between 0 and 1, if a running task reports
+    /// progress. Lists hold it only for jobs with a forecast.
+    pub progress: Option<f64>,
 }
 
 /// A forecast of an end.
@@ -338,6 +341,10 @@ pub struct AttemptView {
     pub checkpoint_problem: Option<String>,
     /// The credibility of its result, if its job compares results.
     pub belief: Option<Belief>,
+    /// The part done, between 0 and 1, while it is live and its program reports it.
+    pub progress: Option<f32>,
+    /// The words of the program about that, or why its report is ignored.
+    pub words: Option<String>,
 }
 
 /// A result that waits for the user's program to compare it (`Compare::Program`).

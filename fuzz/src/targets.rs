@@ -7,11 +7,12 @@ use std::fs;
 use std::path::{Component, Path};
 
 use common::path::PortablePath;
+use common::progress::{MAX_WORDS, ProgressReport};
 use common::token::JoinToken;
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::frame::{MAX_FRAME, PREFIX, decode, encode, length};
-use common::wire::stream::{GetReply, Open, PutReply};
+use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{ToMaster, ToWorker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,12 +23,13 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets but that of job files, which is apart: it needs the whole program
 /// (`fuzz/src/job_file.rs`).
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("frame", frame),
     ("message", message),
     ("token", token),
     ("certificate", certificate),
     ("path", path),
+    ("progress", progress),
     ("trace", trace),
 ];
 
@@ -50,7 +52,7 @@ pub fn message(bytes: &[u8]) {
     let Some((kind, body)) = bytes.split_first() else {
         return;
     };
-    match kind % 9 {
+    match kind % 10 {
         0 => reads_back::<Enrol>(body),
         1 => reads_back::<EnrolReply>(body),
         2 => reads_back::<Open>(body),
@@ -59,6 +61,7 @@ pub fn message(bytes: &[u8]) {
         5 => reads_back::<ToMaster>(body),
         6 => reads_back::<ToWorker>(body),
         7 => reads_back::<Request>(body),
+        9 => reads_back::<TailPart>(body),
         _ => reads_back::<Reply>(body),
     }
 }
@@ -122,6 +125,25 @@ pub fn path(bytes: &[u8]) {
     assert!(
         !text.contains(['\\', '\0', ':']),
         "{text:?} means something else on another system"
+    );
+}
+
+/// What a task wrote as its progress.
+pub fn progress(bytes: &[u8]) {
+    let Some(ProgressReport { part, words }) = ProgressReport::read(bytes) else {
+        return;
+    };
+    assert!(
+        part.is_none_or(|part| (0.0..=1.0).contains(&part)),
+        "{part:?} is taken as a part"
+    );
+    assert!(
+        part.is_some() || !words.is_empty(),
+        "ignored without a word"
+    );
+    assert!(
+        words.len() <= MAX_WORDS && !words.contains(char::is_control),
+        "{words:?} would be shown"
     );
 }
 

@@ -53,6 +53,8 @@ pub struct Config {
     pub job_days: u32,
     /// The days for which the availability of hosts is kept; 0: it is not kept at all.
     pub availability_days: u32,
+    /// The days for which events are kept for followers, at least 1.
+    pub event_days: u32,
     /// The size of the largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
     /// The life of a worker's or user's certificate; it is renewed automatically once a third of it
@@ -201,6 +203,7 @@ impl Default for Config {
             content_grace: seconds(60 * 60),
             job_days: 0,
             availability_days: 90,
+            event_days: 7,
             max_blob_bytes: 64 << 30,
             certificate_life: seconds(30 * 86_400),
             renewal_grace: seconds(7 * 86_400),
@@ -237,6 +240,11 @@ impl Config {
                 config.reserve_bytes
             );
             return Err(MasterError::Config(why));
+        }
+
+        if config.event_days == 0 {
+            let why = "event_days is 0, and the least is 1: a follower that was away for a moment would miss events";
+            return Err(MasterError::Config(why.to_owned()));
         }
 
         let said = config.certificate_life;

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{Receiver, unbounded_channel};
 use tokio::sync::oneshot;
 
 pub use crate::core::ask::{
-    Ask, CoreReply, HostAsk, JobAsk, PeerAsk, Redeeming, Submitting, TokenWish, UpkeepAsk,
+    Ask, CoreReply, HostAsk, JobAsk, PeerAsk, Redeeming, Submitting, TailAsk, TokenWish, UpkeepAsk,
 };
 use crate::core::{Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
 use crate::laws::SafetyRules;

@@ -19,6 +19,7 @@ mod run;
 mod sessions;
 mod store;
 mod sweep;
+mod tails;
 mod uploads;
 mod whole;
 

@@ -24,6 +24,7 @@ use crate::sessions::Entrance;
 use crate::sessions::alive::WorkerCount;
 use crate::sessions::live::LiveSessions;
 use crate::store::{PeerStatus, Reader, Writer};
+use crate::tails::Tails;
 use crate::uploads::Uploads;
 use crate::{Config, MasterError, compare, http, sessions, sweep, whole};
 
@@ -55,6 +56,8 @@ pub(crate) struct SessionContext {
     pub(crate) live: LiveSessions,
     pub(crate) workers: WorkerCount,
     pub(crate) away: Away,
+    /// Those who wait for the output of running tasks.
+    pub(crate) tails: Tails,
 }
 
 impl SessionContext {
@@ -219,6 +222,7 @@ async fn begin(
         live,
         workers: WorkerCount::default(),
         away,
+        tails: Tails::default(),
     };
 
     Ok(StartingMaster {

@@ -7,6 +7,8 @@
 mod availability;
 #[path = "sessions/content.rs"]
 mod content;
+#[path = "sessions/events.rs"]
+mod events;
 #[path = "sessions/identity.rs"]
 mod identity;
 #[path = "sessions/limits.rs"]
@@ -17,6 +19,8 @@ mod lists;
 mod requests;
 #[path = "sessions/shelf.rs"]
 mod shelf;
+#[path = "sessions/tail.rs"]
+mod tail;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -183,6 +183,15 @@ impl Started {
         }
     }
 
+    /// SIGKILL, and what it had printed until then.
+    ///
+    /// # Panics
+    /// If it cannot be killed.
+    pub fn killed(mut self) -> Output {
+        self.child.kill().expect("a child can be killed");
+        self.finish()
+    }
+
     /// Returns when the process has ended, or when the time is over.
     fn await_end(&self, patience: Duration) {
         let pid = i32::try_from(self.pid())

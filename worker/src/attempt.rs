@@ -10,6 +10,7 @@ pub(crate) mod checkpoint;
 mod collect;
 mod disk;
 mod inputs;
+pub(crate) mod live;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use common::attempt::Confined;
 use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
+use common::progress::{MAX_REPORT, PROGRESS_VARIABLE, ProgressReport};
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
 use link::{Connection, Farewell};
@@ -39,9 +41,9 @@ use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
 use collect::{Collected, ExpectedOutputs};
 use disk::DiskLimits;
 use inputs::{PlacedInput, Placing};
+use live::LiveOutput;
 
-/// The file in which a program may report its progress, as a number from 0 to 1; the variable
-/// `DESKGRID_PROGRESS_FILE` names it.
+/// The file in which a program may report its progress; the variable `DESKGRID_PROGRESS` names it.
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
 /// The time to read on after the whole process tree has ended. Only a foreign process can hold the
 /// pipes open then.
@@ -159,14 +161,18 @@ impl Workshop {
         id: AttemptId,
         command: Box<Command>,
         dir: PathBuf,
+        live: Arc<LiveOutput>,
         mut orders: UnboundedReceiver<AttemptOrder>,
         tell: UnboundedSender<T>,
     ) {
         let say: Say = Arc::new(move |event: MachineEvent| drop(tell.send(event.into())));
-        let ending = match self.make(id, *command, &dir, &mut orders, &say).await {
+        let place = (&*dir, &*live);
+        let ending = match self.make(id, *command, place, &mut orders, &say).await {
             Ok(ending) => ending,
             Err(Dropped) => AttemptEnding::bare(Outcome::Stopped),
         };
+        // Also where the command was never started.
+        live.close();
 
         clear(&dir).await;
         say(MachineEvent::Ended(id, Box::new(ending)));
@@ -176,7 +182,7 @@ impl Workshop {
         &self,
         id: AttemptId,
         mut command: Command,
-        dir: &Path,
+        (dir, live): (&Path, &LiveOutput),
         orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
     ) -> Result<AttemptEnding, Dropped> {
@@ -255,7 +261,8 @@ impl Workshop {
             seat,
             confined: Confined::of(launch.confines.level, launch.confines.network),
         };
-        self.follow(id, started, (dir, wanted), orders, say).await
+        self.follow(id, started, (dir, live, wanted), orders, say)
+            .await
     }
 
     /// Places the checkpoint that the attempt starts from. If it is unusable, reports that the
@@ -381,7 +388,7 @@ impl Workshop {
             ("LANG", self.config.lang.clone()),
             ("TMPDIR", home.clone()),
             ("HOME", home),
-            ("DESKGRID_PROGRESS_FILE", progress),
+            (PROGRESS_VARIABLE, progress),
         ];
 
         let saves = command.checkpoint.is_some();
@@ -411,7 +418,7 @@ impl Workshop {
         &self,
         id: AttemptId,
         started: StartedCommand,
-        (dir, wanted): (&Path, ExpectedOutputs),
+        (dir, live, wanted): (&Path, &LiveOutput, ExpectedOutputs),
         orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
     ) -> Result<AttemptEnding, Dropped> {
@@ -422,16 +429,8 @@ impl Workshop {
             confined,
         } = started;
         let limit = self.config.stream_limit_bytes;
-        let mut out = StreamCapture::new(
-            process.stdout.take(),
-            dir.with_added_extension("out"),
-            limit,
-        );
-        let mut err = StreamCapture::new(
-            process.stderr.take(),
-            dir.with_added_extension("err"),
-            limit,
-        );
+        let mut out = StreamCapture::new(process.stdout.take(), Arc::clone(&live.out), limit);
+        let mut err = StreamCapture::new(process.stderr.take(), Arc::clone(&live.err), limit);
         let end = {
             let pumps = async { tokio::join!(out.pump(), err.pump()) };
             let over = self.disk_limits().until_exceeded(dir.to_owned());
@@ -655,14 +654,11 @@ async fn clear(dir: &Path) {
 }
 
 /// Reads the progress that a program reports in `PROGRESS_FILE`.
-pub(crate) fn read_progress(dir: &Path) -> Option<f32> {
+pub(crate) fn read_progress(dir: &Path) -> Option<ProgressReport> {
     use std::io::Read;
     let file = files::open_below(dir, Path::new(PROGRESS_FILE)).ok()?;
-    let mut text = String::new();
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    file.take(64).read_to_string(&mut text).ok()?;
-    text.trim()
-        .parse::<f32>()
-        .ok()
-        .filter(|part| (0.0..=1.0).contains(part))
+    let mut bytes = Vec::new();
+    file.take(MAX_REPORT as u64).read_to_end(&mut bytes).ok()?;
+    ProgressReport::read(&bytes)
 }

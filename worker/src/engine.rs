@@ -254,6 +254,7 @@ impl Engine {
             ToWorker::Goodbye
             | ToWorker::Kept { .. }
             | ToWorker::SendEvery(_)
+            | ToWorker::Tail(_)
             | ToWorker::Refused(_) => return,
         };
 

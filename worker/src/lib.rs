@@ -13,8 +13,8 @@
 //! Its command runs without a shell, in a fresh directory that holds its inputs and is removed
 //! afterwards, in a session of its own, at the lowest processor and IO priority. Its environment is
 //! `PATH` and `LANG` (from the [`Config`]), `HOME` and `TMPDIR` (its directory), what the job sets,
-//! the master's `DESKGRID_*`, and `DESKGRID_PROGRESS_FILE`: into the file of that name it may write
-//! how far it is, as a number from 0 to 1, as often as it likes. It is bound to the processors of its
+//! the master's `DESKGRID_*`, and `DESKGRID_PROGRESS`: into the file of that name it may write how
+//! far it is, as a number from 0 to 1 and perhaps some words, as often as it likes. It is bound to the processors of its
 //! slot, and variables such as `OMP_NUM_THREADS` say how many those are. When the command ends, whatever is
 //! left of its process tree is killed.
 

@@ -405,6 +405,11 @@ impl Uplink {
         self.connection.farewell()
     }
 
+    /// The connection itself, for streams beside the control stream.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Sends a message.
     pub(crate) fn say(&self, message: ToMaster) {
         // If the connection is gone, everything is sent again over the next one.

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
-use common::wire::worker::{ToMaster, ToWorker};
+use common::progress::ProgressReport;
+use common::wire::stream::Open;
+use common::wire::worker::{TailOrder, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 use link::Identity;
 use link::identity::LinkInfo;
@@ -19,6 +21,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::attempt::live::LiveOutput;
 use crate::attempt::{AttemptOrder, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::Config;
@@ -60,7 +63,7 @@ enum LoopInput {
     Spool(Spooled),
     Sighted(Sighted),
     Asked(ControlQuestion),
-    Beat(Vec<(AttemptId, f32)>),
+    Beat(Vec<(AttemptId, ProgressReport)>),
     Load(Option<ProcessorTimes>),
     Recorded(DueIntervals),
 }
@@ -368,10 +371,16 @@ impl ReportedLoan {
     }
 }
 
+/// The most words about progress in one message.
+const WORDS: usize = 256;
+
 /// A running attempt.
 struct AttemptHandle {
     orders: UnboundedSender<AttemptOrder>,
     dir: PathBuf,
+    live: Arc<LiveOutput>,
+    /// The words of its program about its progress, as the master knows them.
+    words: String,
 }
 
 struct Shell {
@@ -537,8 +546,10 @@ impl Shell {
                 }
             }
             LoopInput::Beat(progress) => {
-                self.happen(MachineEvent::Progress(progress), outputs);
+                let parts = progress.iter().filter_map(|(id, of)| Some((*id, of.part?)));
+                self.happen(MachineEvent::Progress(parts.collect()), outputs);
                 self.beat();
+                self.pass_words_on(progress);
             }
         }
     }
@@ -631,6 +642,9 @@ impl Shell {
                     },
                 ));
 
+                for handle in self.attempts.values_mut() {
+                    handle.words.clear();
+                }
                 self.tell(Told::Up, outputs);
             }
             SessionEvent::Said(message) => self.on_message(message, outputs),
@@ -657,10 +671,36 @@ impl Shell {
                 self.awaited = OwedAnswer::Nothing;
                 self.book.acknowledged(*last, &self.tell);
             }
+            ToWorker::Tail(order) => return self.show(*order),
             _ => {}
         }
 
         self.tell(Told::Said(message), outputs);
+    }
+
+    /// Shows the output of an attempt to whoever looks at it. An attempt that is not here any more
+    /// has delivered, or is about to.
+    fn show(&self, order: TailOrder) {
+        let TailOrder {
+            attempt,
+            stream,
+            from,
+            ticket,
+        } = order;
+        let Some((uplink, _)) = &self.uplink else {
+            return;
+        };
+        let connection = uplink.connection().clone();
+        let live = self.attempts.get(&attempt).map(|of| of.live.stream(stream));
+        tokio::spawn(async move {
+            let shown = match live {
+                Some(live) => live.send(connection, ticket, from).await,
+                None => connection.open(&Open::Tail { ticket }).await.map(drop),
+            };
+            if let Err(error) = shown {
+                tracing::debug!(%attempt, %error, "its output cannot be shown");
+            }
+        });
     }
 
     fn ask_spool(&self, request: SpoolRequest) {
@@ -714,11 +754,14 @@ impl Shell {
             Action::Stage(id, command) => {
                 let (orders, inbox) = unbounded_channel();
                 let dir = self.shop.next_dir(id);
+                let live = Arc::new(LiveOutput::of(&dir));
                 self.attempts.insert(
                     id,
                     AttemptHandle {
                         orders,
                         dir: dir.clone(),
+                        live: Arc::clone(&live),
+                        words: String::new(),
                     },
                 );
 
@@ -726,6 +769,7 @@ impl Shell {
                     id,
                     command,
                     dir,
+                    live,
                     inbox,
                     self.tell.clone(),
                 ));
@@ -780,6 +824,23 @@ impl Shell {
                 .collect();
             let _ = tell.send(LoopInput::Beat(progress));
         });
+    }
+
+    /// Tells the master what programs say of their progress, where that has changed.
+    fn pass_words_on(&mut self, progress: Vec<(AttemptId, ProgressReport)>) {
+        let mut news = Vec::new();
+        for (id, ProgressReport { words, .. }) in progress {
+            let Some(handle) = self.attempts.get_mut(&id) else {
+                continue;
+            };
+            if handle.words != words {
+                handle.words.clone_from(&words);
+                news.push((id, words));
+            }
+        }
+        for some in news.chunks(WORDS) {
+            self.say(ToMaster::Words(some.to_vec()));
+        }
     }
 
     fn beat(&mut self) {

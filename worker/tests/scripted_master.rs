@@ -967,7 +967,7 @@ async fn progress_is_in_the_heartbeat() {
     worker
         .assign(vec![sh(
             1,
-            "echo 0.25 > $DESKGRID_PROGRESS_FILE; sleep 600",
+            "echo 0.25 a quarter > $DESKGRID_PROGRESS; sleep 600",
         )])
         .await;
 
@@ -980,6 +980,11 @@ async fn progress_is_in_the_heartbeat() {
         (held.attempt, held.phase, held.progress),
         (id(1), Phase::Running, Some(0.25))
     );
+    let words = worker.until(|message| match message {
+        ToMaster::Words(words) => Some(words),
+        _ => None,
+    });
+    assert_eq!(words.await, [(id(1), "a quarter".to_owned())]);
 }
 
 async fn an_input_that_cannot_be_had_is_named() {

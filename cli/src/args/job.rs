@@ -52,18 +52,13 @@ It outlives a restart of the master: it connects again by itself.")]
     #[command(after_help = "Example:\n  deskgrid job progress last")]
     Progress(WaitArgs),
     /// Print the standard output or standard error of tasks
-    #[command(
-        after_help = "Examples:\n  deskgrid job cat 7 stdout\n  deskgrid job cat last stderr 3,5-8"
-    )]
-    Cat {
-        /// The job
-        job: OneJob,
-        /// Standard output or standard error
-        stream: StreamName,
-        /// The tasks
-        #[arg(default_value = "all")]
-        tasks: Selector,
-    },
+    #[command(after_help = "\
+Examples:
+  deskgrid job cat 7 stdout
+  deskgrid job cat last stderr 3,5-8
+  deskgrid job cat last stdout 3 --follow     while it runs, from its beginning
+With --follow tasks come one after the other, each to its end. deskgrid task tail begins with the newest output.")]
+    Cat(CatArgs),
     /// Fetch the tasks' output files into a local directory
     #[command(after_help = "\
 Examples:
@@ -187,6 +182,21 @@ pub(crate) struct WaitArgs {
     pub timeout: Option<Dur>,
 }
 
+/// The streams to print.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CatArgs {
+    /// The job
+    pub job: OneJob,
+    /// The stream
+    pub stream: StreamName,
+    /// The tasks
+    #[arg(default_value = "all")]
+    pub tasks: Selector,
+    /// Print what running tasks write within a second, until they end
+    #[arg(long)]
+    pub follow: bool,
+}
+
 /// A captured stream of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StreamName {
@@ -218,5 +228,18 @@ pub(crate) enum TaskCommand {
     Info {
         /// The task, as JOB.TASK
         task: OneTask,
+    },
+    /// Print the newest output of a running task, and then what it writes, until it ends
+    #[command(after_help = "\
+Examples:
+  deskgrid task tail 7.3
+  deskgrid task tail last.1 --stderr
+It begins with at most 64 KiB; deskgrid job cat --follow begins with the first byte. Nothing is sent while nobody looks.")]
+    Tail {
+        /// The task, as JOB.TASK
+        task: OneTask,
+        /// Print its standard error instead of its standard output
+        #[arg(long)]
+        stderr: bool,
     },
 }

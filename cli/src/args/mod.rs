@@ -2,6 +2,7 @@
 //! Their execution lives in `commands`.
 
 pub(crate) mod account;
+pub(crate) mod events;
 pub(crate) mod job;
 pub(crate) mod predict;
 #[cfg(windows)]
@@ -221,6 +222,9 @@ The admin makes the token with: deskgrid token create --role client")]
         after_help = "Examples:\n  deskgrid task list last\n  deskgrid task info last.3"
     )]
     Task(TaskCommand),
+    /// Print what happens to jobs, tasks and hosts, as it happens
+    #[command(after_help = events::EXAMPLES)]
+    Events(events::EventsArgs),
     /// Look at hosts, and take them out of service
     #[command(
         subcommand,

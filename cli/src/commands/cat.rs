@@ -11,8 +11,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::args::OutputMode;
-use crate::args::job::StreamName;
-use crate::args::value::OneJob;
+use crate::args::job::{CatArgs, StreamName};
 use crate::failure::Failure;
 use crate::output::note;
 use crate::session::Session;
@@ -37,10 +36,18 @@ struct TaskStream {
 pub(super) async fn run(
     context: &Context,
     session: &Session,
-    job: OneJob,
-    stream: StreamName,
-    tasks: Selector,
+    args: CatArgs,
 ) -> Result<(), Failure> {
+    let CatArgs {
+        job,
+        stream,
+        tasks,
+        follow,
+    } = args;
+    if follow {
+        return super::tail::each(context, session, job, stream, tasks).await;
+    }
+
     let job = session.job_id(job).await?;
     let mut outputs = session.outputs(job, tasks).await?;
     outputs.sort_by_key(|output| output.attempt.task);

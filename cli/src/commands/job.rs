@@ -37,9 +37,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             joblog: None,
         } => list(context, &session, all, state, last).await?,
         JobCommand::Info { jobs } => info(context, &session, jobs).await?,
-        JobCommand::Cat { job, stream, tasks } => {
-            cat::run(context, &session, job, stream, tasks).await?;
-        }
+        JobCommand::Cat(args) => cat::run(context, &session, args).await?,
         JobCommand::Fetch {
             job,
             into,
@@ -342,6 +340,10 @@ fn describe(job: &JobView) -> String {
                 "{}, {} of them duplicates",
                 job.attempts, job.duplicates
             )),
+        ),
+        (
+            "progress",
+            job.progress.map(|part| format!("{:.0} %", 100.0 * part)),
         ),
         ("submitted", Some(time(job.submitted))),
         ("started", job.started.map(time)),

@@ -110,6 +110,8 @@ mod tests {
             saved: None,
             checkpoint_problem: None,
             belief: None,
+            progress: None,
+            words: None,
         };
         let attempts = vec![attempt(2, 9_000_000), attempt(1, 5_000_000)];
         let view = TaskView {

@@ -4,6 +4,7 @@ mod account;
 mod cat;
 mod config;
 mod doctor;
+mod events;
 mod failures;
 mod fetch;
 mod host;
@@ -25,6 +26,7 @@ mod service;
 mod simulate;
 mod speculation;
 mod submit;
+mod tail;
 mod task;
 mod token;
 mod trace;
@@ -150,6 +152,7 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::Request(args) => speculation::request(context, args).await,
         Commands::Job(command) => job::run(context, command).await,
         Commands::Task(command) => task::run(context, command).await,
+        Commands::Events(args) => events::run(context, args).await,
         Commands::Host(command) => host::run(context, command).await,
         Commands::Account(args) => account::run(context, args).await,
         Commands::Policy(command) => policy::run(context, command),

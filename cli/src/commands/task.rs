@@ -24,6 +24,9 @@ pub(super) async fn run(context: &Context, command: TaskCommand) -> Result<Exit,
             list(context, &session, job, tasks, state).await?;
         }
         TaskCommand::Info { task } => info(context, &session, task).await?,
+        TaskCommand::Tail { task, stderr } => {
+            super::tail::newest(context, &session, task, stderr).await?;
+        }
     }
     session.close().await;
     Ok(Exit::Well)
@@ -248,7 +251,7 @@ fn ran(attempt: &AttemptView) -> String {
     }
 }
 
-/// Describes the suspension of an attempt, the checkpoint it started from, the newest one and its
+/// Describes the progress of an attempt, the suspension of it, the checkpoint it started from, the newest one and its
 /// problem; `None` if there is nothing to say.
 fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let state = |saved: &Saved| {
@@ -276,7 +279,15 @@ fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let suspended = attempt
         .suspended_since
         .map(|since| format!("suspended since {}", when::relative(since, now)));
-    let all: Vec<String> = [suspended, from, newest, problem]
+    let words = attempt.words.as_ref().map(|words| printable(words));
+    let progress = match (attempt.progress, words) {
+        (Some(part), Some(words)) if !words.is_empty() => {
+            Some(format!("{:.0} % done: {words}", 100.0 * part))
+        }
+        (Some(part), _) => Some(format!("{:.0} % done", 100.0 * part)),
+        (None, words) => words,
+    };
+    let all: Vec<String> = [progress, suspended, from, newest, problem]
         .into_iter()
         .flatten()
         .collect();
@@ -315,6 +326,8 @@ mod tests {
             saved: None,
             checkpoint_problem: None,
             belief: None,
+            progress: None,
+            words: None,
         };
         assert_eq!(ran(&silent), "up to 12.0s");
 

@@ -341,6 +341,8 @@ mod tests {
             saved: None,
             checkpoint_problem: None,
             belief: None,
+            progress: None,
+            words: None,
         }
     }
 
@@ -381,6 +383,7 @@ mod tests {
             limits: None,
             starts: None,
             width: None,
+            progress: None,
         };
 
         DemoReport {

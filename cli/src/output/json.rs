@@ -6,6 +6,7 @@
 //! while it has no value.
 
 mod accounts;
+mod events;
 mod hosts;
 mod jobs;
 mod promise;
@@ -14,6 +15,7 @@ use std::fmt::Display;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+pub(crate) use events::{EventLine, LostEvents};
 pub(crate) use hosts::NewTokenAnswer;
 pub(crate) use jobs::{JobInfo, PredictionAnswer, Retried, SubmitAnswer};
 

@@ -3,10 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::stream::TailPart;
 use super::{Refusal, Versions};
+use crate::attempt::StreamKind;
 use crate::content::BlobRef;
+use crate::event::{EventPage, Following};
 use crate::identity::{AuditView, IdentityView};
-use crate::ids::{AttemptId, HostId, Incarnation, JobId, RequestId};
+use crate::ids::{AttemptId, HostId, Incarnation, JobId, RequestId, TaskId};
 use crate::job::{JobSpec, SubmitOptions};
 use crate::selector::Selector;
 use crate::time::{Span, Time};
@@ -239,6 +242,48 @@ pub enum Request {
         /// The host, by name or `host-N`.
         host: String,
     },
+    /// Follows events. Answered by a [`Reply::Events`] at once, one whenever something happens (a
+    /// few times a second at most), and a [`Reply::Lagged`] where events are gone.
+    Follow(Following),
+    /// Looks at the output of a task while it runs. Answered by [`Reply::Tail`]s until the task is
+    /// settled.
+    Tail {
+        /// The task.
+        task: TaskId,
+        /// The stream.
+        stream: StreamKind,
+        /// The place in the output at which to begin.
+        from: TailFrom,
+    },
+}
+
+/// The place at which a [`Request::Tail`] begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TailFrom {
+    /// Its beginning.
+    Start,
+    /// The newest bytes that its host has in memory, at most 64 KiB.
+    Newest,
+    /// This byte of this attempt; another attempt is shown from its beginning.
+    Byte(AttemptId, u64),
+}
+
+/// News of a task whose output somebody looks at with [`Request::Tail`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TailNews {
+    /// The output of this attempt follows.
+    Begins {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The name of its host.
+        host: String,
+    },
+    /// A part of the output.
+    Part(TailPart),
+    /// There is nothing to show for now, for this reason.
+    Waits(String),
+    /// The task is settled: what is left of its output is stored.
+    Settled,
 }
 
 /// A job's spec and the [`SubmitOptions`] beside it: in the request itself where it is short, else as
@@ -326,6 +371,17 @@ pub enum Reply {
     HostsWait(WaitView),
     /// Answers `Accuracy`.
     Accuracy(AccuracyView),
+    /// Some events; more may follow.
+    Events(EventPage),
+    /// Events are not kept any more that the follower has not had. The next ones follow.
+    Lagged {
+        /// The number of the last event that the follower had.
+        after: u64,
+        /// The number of the first event that is left. What it missed, lists tell.
+        from: u64,
+    },
+    /// News of the task of a [`Request::Tail`]; more may follow.
+    Tail(TailNews),
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

@@ -34,6 +34,21 @@ pub enum Open {
         /// holds it, count.
         csr: Vec<u8>,
     },
+    /// The output of a running attempt, as the master asked for it with `ToWorker::Tail`. The
+    /// opener sends [`TailPart`]s until the attempt ends or the master stops the stream.
+    Tail {
+        /// The master's number for whoever looks.
+        ticket: u64,
+    },
+}
+
+/// A part of the output of a running attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TailPart {
+    /// The number of bytes before it, those that are left out included.
+    pub offset: u64,
+    /// The bytes, at most 64 KiB.
+    pub bytes: Vec<u8>,
 }
 
 /// Answer to [`Open::Get`].

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Refusal, Versions};
-use crate::attempt::{Completion, HeldAttempt, Spent};
+use crate::attempt::{Completion, HeldAttempt, Spent, StreamKind};
 use crate::availability::AvailabilityInterval;
 use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
@@ -91,6 +91,8 @@ pub enum ToMaster {
     /// The worker is there, and sends something again within this time. A worker that does not is
     /// taken to be gone.
     Alive(Span),
+    /// The words that programs say of their progress, where they have changed.
+    Words(Vec<(AttemptId, String)>),
 }
 
 /// A completion on its way to the master.
@@ -167,6 +169,22 @@ pub enum ToWorker {
     },
     /// The interval at which the worker should send something while it holds no attempts.
     SendEvery(Span),
+    /// Somebody looks at the output of a held attempt. Answered by a stream that begins with
+    /// `Open::Tail`.
+    Tail(TailOrder),
+}
+
+/// An order to show the output of an attempt while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TailOrder {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// The stream.
+    pub stream: StreamKind,
+    /// The first byte to show; `None`: the newest that the worker has in memory.
+    pub from: Option<u64>,
+    /// The master's number for whoever looks.
+    pub ticket: u64,
 }
 
 /// One attempt to run, with every placeholder expanded.

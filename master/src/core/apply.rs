@@ -1,12 +1,14 @@
 //! Applies each `Effect` of the scheduler to the store and to the hosts' mail.
 
 use common::attempt::{Outcome, Spent};
+use common::event::GridEvent;
 use common::view::{AttemptState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 use scheduler::effect::{CancelReason, EndReason, Settled, StartReason, Verdict};
 use scheduler::{Effect, Event};
 
 use super::assign::assignment;
+use super::events::short;
 use super::hosts::Delivered;
 use super::{Core, HostMail};
 use crate::store::{NewAttempt, StoreError};
@@ -69,7 +71,10 @@ impl Core {
             Effect::Stop { host, attempt, why } => self.tell_to_stop(host, attempt, &why),
             Effect::Freeze { host, attempt, by } => return self.on_freeze(host, attempt, by),
             Effect::Thaw { host, attempt } => self.mail(host).hold.push((attempt, false)),
-            Effect::Executing { attempt } => return self.store.attempt_started(attempt, self.now),
+            Effect::Executing { attempt } => {
+                self.note_running(attempt);
+                return self.store.attempt_started(attempt, self.now);
+            }
             Effect::Ended { host, attempt, why } => return self.on_ended(host, attempt, &why),
             Effect::Acknowledge {
                 host,
@@ -89,12 +94,15 @@ impl Core {
                 attempt, judgement, ..
             } => return self.store.judged(attempt, judgement),
             Effect::HostTrusted { host, valid } => return self.store.host_valid(host, valid),
-            Effect::TaskSettled { task, settled } => return self.on_task_settled(task, &settled),
+            Effect::TaskSettled { task, settled } => {
+                return self.on_task_settled(task, &settled, delivered);
+            }
             Effect::TasksCancelled { job, tasks, why } => {
                 return self.on_cancelled(job, &tasks, why);
             }
             Effect::TasksReopened { job, tasks } => {
                 self.changed.0 = true;
+                self.note_tasks(job, &tasks, None);
                 return self.store.reopen(job, &tasks);
             }
             Effect::JobSettled { job, state } => return self.on_job_settled(job, state),
@@ -158,13 +166,24 @@ impl Core {
         })?;
 
         metrics::counter!("deskgrid_attempts_started_total").increment(1);
+        let now = self.now;
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else {
             return Ok(());
         };
-        let first = job.on_start(self.now);
-        if first && job.foretold {
-            self.store.came(attempt.task.job, 0, self.now)?;
+        let first = job.on_start(now);
+        let foretold = job.foretold;
+        if first {
+            let job = attempt.task.job;
+            self.note_event(GridEvent::JobStarted { job });
         }
+        self.note_event(GridEvent::TaskAssigned { attempt, host });
+        if first && foretold {
+            self.store.came(attempt.task.job, 0, now)?;
+        }
+
+        let Some(job) = self.jobs.get(&attempt.task.job) else {
+            return Ok(());
+        };
 
         let from = if job.spec.rules.checkpoint {
             self.store.checkpoint(attempt.task)?
@@ -220,6 +239,16 @@ impl Core {
     ) -> Result<(), StoreError> {
         let state = self.state_after(attempt, why);
         tracing::debug!(%attempt, %host, %why, "ended");
+        self.note_ended(attempt);
+        if state != AttemptState::Finished {
+            let why = short(&why.to_string());
+            self.note_event(GridEvent::AttemptEnded {
+                attempt,
+                host,
+                state,
+                why,
+            });
+        }
         if state == AttemptState::Lost {
             tracing::info!(%attempt, %host, %why, "lost");
             metrics::counter!("deskgrid_attempts_lost_total").increment(1);
@@ -270,6 +299,7 @@ impl Core {
         &mut self,
         task: common::TaskId,
         settled: &Settled,
+        delivered: Option<&Delivered>,
     ) -> Result<(), StoreError> {
         self.changed.0 = true;
         self.nothing_undecided(task);
@@ -279,8 +309,9 @@ impl Core {
         }
 
         let why = match settled {
-            Settled::Finished(_) => {
+            Settled::Finished(attempt) => {
                 metrics::counter!("deskgrid_tasks_finished_total").increment(1);
+                self.note_finished(*attempt, delivered)?;
                 self.predict(task.job);
                 return Ok(());
             }
@@ -290,6 +321,8 @@ impl Core {
         };
 
         tracing::info!(%task, why, "failed");
+        let told = short(&why);
+        self.note_event(GridEvent::TaskFailed { task, why: told });
         metrics::counter!("deskgrid_tasks_failed_total").increment(1);
         self.store.settle(
             task.job,
@@ -318,11 +351,13 @@ impl Core {
             CancelReason::Asked => format!("cancelled at {}'s request", self.canceller),
             _ => why.to_string(),
         };
+        self.note_tasks(job, tasks, Some(&why));
         self.store.settle(job, tasks, TaskState::Cancelled, &why)
     }
 
     fn on_job_settled(&mut self, job: JobId, state: JobState) -> Result<(), StoreError> {
         tracing::info!(%job, %state, "settled");
+        self.note_event(GridEvent::JobSettled { job, state });
         metrics::counter!("deskgrid_jobs_settled_total", "state" => state.to_string()).increment(1);
         self.write_job(job, state, Some(self.now))?;
         if self
@@ -344,6 +379,8 @@ impl Core {
         if let Some(entry) = self.jobs.get_mut(&job) {
             entry.view.reason = Some(why.to_owned());
         }
+        let state = JobState::Refused;
+        self.note_event(GridEvent::JobSettled { job, state });
         self.write_job(job, JobState::Refused, Some(self.now))?;
         self.leaving.push(job);
         Ok(())

@@ -19,7 +19,7 @@ use super::{ContentNeed, Core, Forgetting, Judged, LiveJob, RequestOutcome, Subm
 use crate::store::{PeerStatus, Redeemed, StoreError};
 
 pub use hosts::HostAsk;
-pub use jobs::{JobAsk, Submitting};
+pub use jobs::{JobAsk, Submitting, TailAsk};
 pub use peers::{PeerAsk, Redeeming, TokenWish};
 pub use upkeep::UpkeepAsk;
 
@@ -91,6 +91,8 @@ replies! {
     Explained(Box<Option<(ExplainView, HostNames)>>),
     /// Results that wait for the user's program, each with those before it.
     Undecided(Vec<(AttemptId, Vec<AttemptId>)>),
+    /// The attempt whose output is to come, with its host's name.
+    Tailed(Option<(AttemptId, String)>),
     /// The quality of estimates.
     Estimates(Vec<EstimatesView>),
     /// Hosts; the error is a name that none has.

@@ -55,7 +55,7 @@ pub(crate) fn greeted(
         heartbeat,
         facts,
         status: sound(status),
-        held,
+        held: super::progress::sound(held),
     })
 }
 
@@ -115,10 +115,23 @@ impl Core {
         match message {
             ToMaster::Hello { .. } | ToMaster::Checkpoint { .. } => Ok(()),
             ToMaster::Heartbeat { status, held } => {
+                let held = super::progress::sound(held);
                 self.on_heartbeat(host, session, sound(status), held)
             }
             ToMaster::Phases(held) => {
-                self.on_event(host, session, Event::AttemptsMoved { host, held })
+                let held = super::progress::sound(held);
+                self.on_phases(
+                    host,
+                    session,
+                    &held.clone(),
+                    Event::AttemptsMoved { host, held },
+                )
+            }
+            ToMaster::Words(words) => {
+                if self.is_current(host, session) {
+                    self.on_words(host, words);
+                }
+                Ok(())
             }
             ToMaster::Delivered(deliveries) => deliveries
                 .into_iter()

@@ -57,6 +57,8 @@ pub(super) struct Host {
     runs: WorkerRuns,
     /// Whether the host has claimed an impossible time for an attempt.
     claimed_wildly: bool,
+    /// The state that followers were told, with the owner's reason.
+    pub(super) told: Option<(HostState, Option<YieldReason>)>,
 }
 
 /// The runs of a host's worker, each with the number it gave itself.
@@ -135,6 +137,7 @@ impl Host {
         let party = None;
 
         let claimed_wildly = false;
+        let told = None;
         let draining = false;
         let known = now;
         let finished = 0;
@@ -156,6 +159,7 @@ impl Host {
             attendance,
             runs,
             claimed_wildly,
+            told,
         }
     }
 }
@@ -294,13 +298,15 @@ impl Core {
         self.mail.remove(&id);
         self.step(Event::HostOffers { host: id, offers })?;
         self.tell_windows(id)?;
+        self.speaks(id);
         self.step(Event::HostJoined {
             host: id,
             slots,
             speed,
             status,
-            held,
+            held: held.clone(),
         })?;
+        self.note_phases(id, &held);
 
         let mail = self.mail(id);
         let abandon = std::mem::take(&mut mail.abandon);
@@ -401,6 +407,7 @@ impl Core {
             return Ok(());
         }
         self.note_heard(host);
+        self.speaks(host);
         self.step(event)
     }
 
@@ -436,7 +443,27 @@ impl Core {
         if let Some(host) = self.hosts.get_mut(&host) {
             host.cpu = Some(status.cpu);
         }
-        self.on_event(host, session, Event::HostHeard { host, status, held })
+        self.on_phases(
+            host,
+            session,
+            &held.clone(),
+            Event::HostHeard { host, status, held },
+        )
+    }
+
+    /// Handles an event that reports the phases of attempts.
+    pub(super) fn on_phases(
+        &mut self,
+        host: HostId,
+        session: SessionId,
+        held: &[HeldAttempt],
+        event: Event,
+    ) -> Result<(), StoreError> {
+        self.on_event(host, session, event)?;
+        if self.is_current(host, session) {
+            self.note_phases(host, held);
+        }
+        Ok(())
     }
 
     /// Takes a `Delivery` from any session of the host. Its completion is acknowledged after the
@@ -458,6 +485,7 @@ impl Core {
 
         self.foresee_share(&completion)?;
         self.note_heard(host);
+        self.speaks(host);
         let ended = Event::AttemptEnded {
             host,
             attempt: completion.attempt,
@@ -493,7 +521,13 @@ impl Core {
         }
     }
 
-    pub(super) fn on_host_changed(&self, id: HostId, state: HostState, owner: Option<YieldReason>) {
+    pub(super) fn on_host_changed(
+        &mut self,
+        id: HostId,
+        state: HostState,
+        owner: Option<YieldReason>,
+    ) {
+        self.note_host(id, state, owner);
         let Some(host) = self.hosts.get(&id) else {
             return;
         };

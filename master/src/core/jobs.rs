@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use common::attempt::Phase;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
+use common::event::GridEvent;
 use common::job::CommandSpec;
 use common::units::Bytes;
 use common::view::{
@@ -80,6 +81,10 @@ pub struct RunningAttempt {
     pub ran: Span,
     /// The time suspended, the present suspension included.
     pub suspended: Span,
+    /// The part done, if its program reports it.
+    pub progress: Option<f32>,
+    /// The words of its program about that.
+    pub words: Option<String>,
 }
 
 impl UnsettledJob {
@@ -177,6 +182,7 @@ fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
         limits: None,
         starts: None,
         width: None,
+        progress: None,
     }
 }
 
@@ -206,6 +212,8 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> RunningAttempt {
         suspended_since: live.suspended_since,
         ran: live.ran,
         suspended,
+        progress: live.progress,
+        words: None,
     }
 }
 
@@ -303,6 +311,11 @@ impl Core {
             foretold: false,
         };
         self.enter(job, entry);
+        self.note_event(GridEvent::JobSubmitted {
+            job,
+            user: user.to_owned(),
+            tasks: bag.tasks.len(),
+        });
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
@@ -567,6 +580,9 @@ impl Core {
             None
         };
 
+        if let Some(user) = self.store.user_of(job)? {
+            self.note_event(GridEvent::JobForgotten { job, user });
+        }
         let unused = self.store.content_is_not_needed(job, self.now)?;
         self.store.forget_job(job)?;
         if unused {
@@ -627,6 +643,7 @@ impl Core {
             view.promise = self.promise_status(view.job);
             view.limits = self.limits(view.job);
             view.width = self.width(view.job);
+            view.progress = self.part_done(view.job);
         }
 
         self.say_starts(views.iter_mut().filter(shown));
@@ -687,7 +704,14 @@ impl Core {
         let attempts = self
             .scheduler
             .live_attempts(job)
-            .map(|live| (live.attempt, live_attempt(&live, now)))
+            .map(|live| {
+                let words = self.words.get(&live.attempt).cloned();
+                let shown = RunningAttempt {
+                    words,
+                    ..live_attempt(&live, now)
+                };
+                (live.attempt, shown)
+            })
             .collect();
 
         Some(LiveJob { states, attempts })

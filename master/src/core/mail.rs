@@ -3,7 +3,7 @@
 
 use common::AttemptId;
 use common::wire::Refusal;
-use common::wire::worker::{Assignment, Errand, ToWorker};
+use common::wire::worker::{Assignment, Errand, TailOrder, ToWorker};
 use quinn::{Connection, VarInt};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -33,6 +33,8 @@ pub(crate) struct HostMail {
     pub(crate) beat: bool,
     /// The number up to which recorded availability is durable.
     pub(crate) kept: Option<u64>,
+    /// Attempts whose output somebody looks at.
+    pub(crate) tail: Vec<TailOrder>,
     /// The reason for refusing the worker; if set, nothing else is sent.
     pub(crate) refuse: Option<Refusal>,
 }
@@ -151,6 +153,7 @@ impl HostMail {
                 .map(|ids| ToWorker::Begin(ids.to_vec())),
         );
         messages.extend(self.kept.map(|last| ToWorker::Kept { last }));
+        messages.extend(self.tail.into_iter().map(ToWorker::Tail));
 
         messages
     }

@@ -10,6 +10,7 @@ mod availability;
 mod check;
 mod claims;
 mod contents;
+mod events;
 mod experience;
 mod hear;
 mod hosts;
@@ -18,11 +19,13 @@ mod kept;
 mod mail;
 mod overdue;
 mod peers;
+mod progress;
 mod promises;
 mod record;
 mod retention;
 mod speculation;
 mod starts;
+mod tail;
 mod together;
 mod windows;
 
@@ -31,6 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 
+use common::event::GridEvent;
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
 use link::{BlobStore, Contents, LinkError};
@@ -77,6 +81,8 @@ pub(crate) struct CoreHandle {
     pub(crate) changed: watch::Receiver<u64>,
     /// Counts settled jobs, for clients that wait for the end.
     pub(crate) settled: watch::Receiver<u64>,
+    /// The sequence number of the newest event that is durable, for followers.
+    pub(crate) newest_event: watch::Receiver<u64>,
 }
 
 /// The scheduler with the store and the mail that it drives.
@@ -131,6 +137,11 @@ pub(crate) struct Core {
     undecided: BTreeMap<AttemptId, Vec<AttemptId>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
+    /// The words of live attempts' programs about their progress.
+    words: BTreeMap<AttemptId, String>,
+    /// The events of the present group.
+    events: events::EventBook,
+    newest_event: watch::Sender<u64>,
     /// Whether the present group is the last one.
     stopping: bool,
 }
@@ -203,6 +214,7 @@ pub(crate) fn start(
     let mut core = Core::begin(clock.now(), store, config, around, SafetyRules::KEPT)?;
     let changed = core.changed.1.subscribe();
     let settled = core.settled.1.subscribe();
+    let newest_event = core.newest_event.subscribe();
     let incarnation = core.incarnation;
     let (inbox, asked) = mpsc::channel();
     let thread = std::thread::Builder::new()
@@ -223,6 +235,7 @@ pub(crate) fn start(
             inbox,
             changed,
             settled,
+            newest_event,
         },
         incarnation,
         thread,
@@ -254,6 +267,7 @@ impl Core {
         } else {
             Incarnation(1)
         };
+        let is_copy = taken_up.is_some();
         if let Some(TakenUp { copied, tokens }) = taken_up {
             tracing::warn!(copied_s = copied.0 / 1_000_000, tokens, %incarnation, "the store is a copy: join tokens of then are revoked");
         }
@@ -280,6 +294,9 @@ impl Core {
             room,
             compare,
         } = around;
+        if is_copy {
+            store.skip_events(incarnation);
+        }
         let shelf = kept::KeptBytes::of(&config.limits, store.kept_by_user()?);
         let mut core = Core {
             now,
@@ -315,8 +332,14 @@ impl Core {
             undecided: BTreeMap::new(),
             changed: (false, watch::Sender::new(0)),
             settled: (false, watch::Sender::new(0)),
+            words: BTreeMap::new(),
+            events: events::EventBook::of(config),
+            newest_event: watch::Sender::new(0),
             stopping: false,
         };
+        if is_copy {
+            core.note_event(GridEvent::Restored);
+        }
         core.restore()?;
         core.doubt_clock(config.accept.clock)?;
 
@@ -435,6 +458,7 @@ impl Core {
         }
 
         self.write_counts()?;
+        self.write_events()?;
         let started = std::time::Instant::now();
         if self.store.commit()? {
             metrics::counter!("deskgrid_commits_total").increment(1);
@@ -442,6 +466,9 @@ impl Core {
         }
 
         self.send_and_reply();
+        let newest = self.store.newest_event();
+        self.newest_event
+            .send_if_modified(|told| std::mem::replace(told, newest) != newest);
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
         }

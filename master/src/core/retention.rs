@@ -1,4 +1,4 @@
-//! Forgets settled jobs and expired tokens by age, unless the clock is in doubt. `availability`
+//! Forgets settled jobs, events and expired tokens by age, unless the clock is in doubt. `availability`
 //! trims the records of hosts, and `sweep` removes content.
 
 use common::{IdSet, Span};
@@ -7,7 +7,8 @@ use super::{Core, note_of};
 use crate::Config;
 use crate::store::StoreError;
 
-const DAY: u64 = 86_400;
+/// The seconds of a day.
+pub(super) const DAY: u64 = 86_400;
 /// The most jobs that one turn forgets, so that other asks do not wait long.
 const PORTION: u32 = 100;
 /// The time for which expired tokens stay in lists.
@@ -67,11 +68,11 @@ impl Core {
         self.now >= self.ageing_from
     }
 
-    /// Forgets expired tokens and a portion of the jobs that settled long ago. Returns whether
-    /// there may be more.
+    /// Forgets expired tokens, and a portion of the old events and of the jobs that settled long
+    /// ago. Returns whether there may be more.
     pub(super) fn retire(&mut self) -> Result<bool, StoreError> {
         if !self.believes_clock() {
-            return Ok(false);
+            return self.trim_events();
         }
 
         let tokens = self.store.trim_tokens(self.now - TOKENS)?;
@@ -80,8 +81,9 @@ impl Core {
             self.audit(WHO, "forget", &what, Ok("they expired long ago"))?;
         }
 
+        let events = self.trim_events()?;
         let JobRetention(Some(span)) = self.jobs_kept else {
-            return Ok(false);
+            return Ok(events);
         };
         let old = self.store.settled_before(self.now - span, PORTION)?;
         for job in &old {
@@ -94,7 +96,7 @@ impl Core {
             let what = format!("{} jobs", old.len());
             self.audit(WHO, "forget", &what, Ok(&why))?;
         }
-        Ok(old.len() == PORTION as usize)
+        Ok(events || old.len() == PORTION as usize)
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Limits {
     /// Bytes of files that one user has uploaded and that no job of that user needs (yet); at most
     /// half of the room.
     pub unused_bytes_per_user: u64,
+    /// Events kept for followers. The oldest are removed first.
+    pub events: u64,
 }
 
 impl Default for Limits {
@@ -76,6 +78,7 @@ impl Default for Limits {
             unrequested_bytes: 16 << 30,
             unrequested_bytes_per_user: 4 << 30,
             unused_bytes_per_user: 256 << 30,
+            events: 5_000_000,
         }
     }
 }

@@ -145,6 +145,11 @@ impl Asker {
         )
     }
 
+    /// The sequence number of the newest event that is durable.
+    pub(super) fn newest_event(&self) -> watch::Receiver<u64> {
+        self.state.core.newest_event.clone()
+    }
+
     /// Sends an ask to the core, in this user's turn.
     pub(super) async fn core<T: TryFrom<CoreReply>>(
         &self,

@@ -13,8 +13,10 @@ use quinn::Connection;
 
 use super::answer::Response;
 use super::answers::{Asker, JobListing, NoAnswer};
+use super::follow::follow;
 use super::live::Busy;
 use super::rights::needed;
+use super::tail::tail;
 use super::views::{Listing, in_frames};
 use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
 use crate::run::SessionContext;
@@ -80,7 +82,10 @@ async fn serve_request(
     let mut tx = Response::new(channel.tx, state.config.limits.answer_patience.0);
     asker.pace().await;
 
-    let watches = matches!(request, Request::Watch { .. });
+    let watches = matches!(
+        request,
+        Request::Watch { .. } | Request::Follow(_) | Request::Tail { .. }
+    );
     // A watcher waits most of the time, and takes a turn of its own for each message.
     let turn = if watches {
         None
@@ -228,6 +233,8 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::Account { user, jobs } => {
             send_accounts(tx, &asker.accounts(user, jobs).await?).await?;
         }
+        Request::Follow(following) => follow(asker, following, tx).await?,
+        Request::Tail { task, stream, from } => tail(asker, task, stream, from, tx).await?,
     }
 
     Ok(())

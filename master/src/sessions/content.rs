@@ -28,7 +28,7 @@ pub(super) async fn serve(
     match open {
         Open::Get { hash, offset } => give(state, peer, hash, offset, channel.tx).await,
         Open::Put(blob) => take(state, peer, blob, channel).await,
-        Open::Control | Open::Request | Open::Renew { .. } => {
+        Open::Control | Open::Request | Open::Renew { .. } | Open::Tail { .. } => {
             Err(LinkError::Protocol("not a stream for content".to_owned()))
         }
     }

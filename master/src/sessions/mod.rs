@@ -9,10 +9,12 @@ mod client;
 mod content;
 mod damage;
 mod enrol;
+mod follow;
 pub(crate) mod live;
 mod renew;
 mod rights;
 mod speculation;
+mod tail;
 mod views;
 mod worker;
 

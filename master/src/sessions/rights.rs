@@ -36,6 +36,9 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         | Request::Tasks { .. }
         | Request::Outputs { .. }
         | Request::Undecided { .. }
+        | Request::Tail { .. }
+        // Of hosts only admins are told; `follow` sees to it.
+        | Request::Follow(_)
         | Request::Explain { .. } => Right::See,
         Request::Cancel { .. }
         | Request::Retry { .. }

@@ -184,6 +184,8 @@ impl Listing {
             view.ran = now.ran;
             view.suspended = now.suspended;
             view.suspended_since = now.suspended_since;
+            view.progress = now.progress;
+            view.words.clone_from(&now.words);
 
             if let Some(why) = &now.reason {
                 view.reason = Some(

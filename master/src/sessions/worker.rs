@@ -83,6 +83,10 @@ impl Worker {
                 ended
             }
             Open::Renew { csr } => renew::serve(&self.state, &self.peer, &csr, channel).await,
+            Open::Tail { ticket } => {
+                self.state.tails.give(ticket, channel);
+                Ok(())
+            }
             open => content::serve(&self.state, &self.peer, open, channel).await,
         }
     }

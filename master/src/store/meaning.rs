@@ -4,6 +4,7 @@
 
 use common::attempt::Spent;
 use common::checkpoint::Saved;
+use common::event::GridEvent;
 use common::host::HostFacts;
 use common::token::Role;
 use rusqlite::Connection;
@@ -240,6 +241,14 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
             ("task", Id),
             ("number", Id),
             ("hash", Bytes(32)),
+        ],
+    ),
+    (
+        "event",
+        &[
+            ("last", Count),
+            ("at", Count),
+            ("body", Value(value::<Vec<GridEvent>>)),
         ],
     ),
 ];

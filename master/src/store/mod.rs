@@ -9,6 +9,7 @@ mod audit;
 mod availability;
 mod checkpoints;
 mod copies;
+mod events;
 mod foretold;
 mod kept;
 mod log;
@@ -42,6 +43,7 @@ use uuid::Uuid;
 
 pub(crate) use audit::AuditEntry;
 pub(crate) use copies::TakenUp;
+pub(crate) use events::EventRow;
 pub(crate) use foretold::WaitPrediction;
 pub(crate) use kept::{Removed, bytes_left};
 pub use log::Logs;

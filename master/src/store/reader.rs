@@ -242,6 +242,8 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         saved: saved(row.get(17)?)?,
         checkpoint_problem: row.get(18)?,
         belief: judgement.map(|judgement| judgement.word().0),
+        progress: None,
+        words: None,
     };
 
     let counts = super::results::counts(judgement, attempt.number);
@@ -335,5 +337,6 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         limits,
         starts: None,
         width: None,
+        progress: None,
     })
 }

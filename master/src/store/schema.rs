@@ -47,6 +47,8 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 ///   the job starts. `came` is the actual wait, NULL until it is known. A row outlives its job.
 /// - `kept` says whose output of unrequested tasks there is, since when, and how many bytes it
 ///   takes; `kept_blob` names its content, which is added to `blob_use` once the task is requested.
+/// - `event` has a row for each commit in which something happened that followers are told: `body`
+///   is postcard of the events in their order, `last` the sequence number of the last of them.
 const VERSION_1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE token (
@@ -118,6 +120,7 @@ CREATE TABLE kept_blob (
     job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
     PRIMARY KEY (job, task, number, hash)) WITHOUT ROWID;
 CREATE INDEX kept_blob_by_hash ON kept_blob (hash);
+CREATE TABLE event (last INTEGER PRIMARY KEY, at INTEGER NOT NULL, body BLOB NOT NULL);
 ";
 
 /// The schema version of a store, from `user_version`.

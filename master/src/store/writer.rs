@@ -27,6 +27,8 @@ pub(crate) struct Writer {
     open: bool,
     /// The number of transactions that were ever committed.
     commits: u64,
+    /// The sequence number of the newest event.
+    pub(super) newest_event: u64,
     /// The mark that repeats this number beside the store, if one is kept.
     mark: Option<Mark>,
 }
@@ -153,10 +155,12 @@ impl Writer {
         // read now is written again before anything is built on it.
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let commits = commits(&db)?;
+        let newest_event = super::events::newest(&db)?;
         Ok(Self {
             db,
             open: false,
             commits,
+            newest_event,
             mark: None,
         })
     }

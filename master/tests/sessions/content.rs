@@ -485,6 +485,8 @@ fn kind(request: &Request) -> Kind {
         | Request::Tasks { .. }
         | Request::Outputs { .. }
         | Request::Undecided { .. }
+        | Request::Follow(_)
+        | Request::Tail { .. }
         | Request::Explain { .. } => Kind::Looks,
         Request::Cancel { .. }
         | Request::Retry { .. }
@@ -516,28 +518,14 @@ fn kind(request: &Request) -> Kind {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
-    let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let bob = user(&master, "bob").await;
-    let eve = user(&master, "eve").await;
-    let admin = master.admin().await;
-    let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
-    ann.ask(&Request::Share {
-        jobs: one(job),
-        user: "bob".into(),
-        on: true,
-    })
-    .await
-    .unwrap();
-
+/// A request of each kind about a job of one task.
+fn about(job: JobId) -> Vec<Request> {
     let attempt = AttemptId {
         task: common::TaskId::new(job, 1),
         number: 1,
         incarnation: common::Incarnation(1),
     };
-    let requests = [
+    vec![
         Request::Jobs {
             jobs: one(job),
             states: Vec::new(),
@@ -557,6 +545,10 @@ async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
             tasks: Selector::All,
         },
         Request::Undecided { job },
+        Request::Follow(common::event::Following {
+            jobs: Some(one(job)),
+            ..Default::default()
+        }),
         Request::Explain { job },
         Request::Judge {
             attempt,
@@ -585,9 +577,33 @@ async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
             jobs: one(job),
             tasks: None,
         },
+        // Looking ends at once, as the job is cancelled.
+        Request::Tail {
+            task: attempt.task,
+            stream: common::attempt::StreamKind::Stdout,
+            from: common::wire::client::TailFrom::Start,
+        },
         Request::Forget { jobs: one(job) },
-    ];
-    for request in &requests {
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
+    let master = Master::start().await;
+    let ann = user(&master, "ann").await;
+    let bob = user(&master, "bob").await;
+    let eve = user(&master, "eve").await;
+    let admin = master.admin().await;
+    let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    ann.ask(&Request::Share {
+        jobs: one(job),
+        user: "bob".into(),
+        on: true,
+    })
+    .await
+    .unwrap();
+
+    for request in &about(job) {
         let refused = async |client: &Client| {
             within(client.ask(request))
                 .await

@@ -12,7 +12,7 @@ use crate::policy::replication::{Replicated, Replication};
 use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
 use crate::prediction::finish_law::{FinishLaw, Laws, PendingEnd};
 use crate::prediction::predict::{Filling, PredictedSlot, Prediction, completion_s, last_tasks};
-use crate::state::foresight::{Foresight, WorkPerTask};
+use crate::state::foresight::{Foresight, WorkPerTask, own_full_s};
 use crate::state::host::Host;
 use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
@@ -157,7 +157,8 @@ impl Scheduler {
     }
 
     fn job_pace(&self, job: &Job) -> Option<JobPace> {
-        let work_s = job.task_work_s()?.max(LEAST_WORK_S);
+        let known_s = job.task_work_s().or_else(|| self.work_by_progress_s(job));
+        let work_s = known_s?.max(LEAST_WORK_S);
         let speed = self.hosts.index.mean_speed().unwrap_or(1.0);
         let heartbeat = job.policy.reports().unwrap_or(self.settings.heartbeat);
         Some(JobPace {
@@ -166,6 +167,20 @@ impl Scheduler {
             task_s: self.time_at(work_s, speed),
             notice_s: heartbeat.secs(),
         })
+    }
+
+    /// Returns the mean work of a job's tasks by the progress that running ones report, in seconds
+    /// on a host of speed 1; `None` where none does.
+    fn work_by_progress_s(&self, job: &Job) -> Option<f64> {
+        let live = job.records.values().flat_map(|record| &record.live);
+        let works = live.filter_map(|copy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let full_s = own_full_s(host.books.get(&copy.attempt)?)?;
+            Some(full_s * host.speed.factor())
+        });
+
+        let (sum_s, count) = works.fold((0.0, 0_u32), |(sum_s, n), work_s| (sum_s + work_s, n + 1));
+        (count > 0).then(|| sum_s / f64::from(count))
     }
 
     /// Returns the laws of a task's attempts; none of those on hosts that are silent, or paused by

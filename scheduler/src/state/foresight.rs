@@ -384,15 +384,18 @@ fn beyond_s(host: &Host, load: &HostAttempt, longest_s: f64, now: Time) -> f64 {
     load.ran.secs() + since_s - longest_s
 }
 
+/// Returns the seconds that a whole task takes on its host by the progress that it reports.
+pub(crate) fn own_full_s(load: &HostAttempt) -> Option<f64> {
+    let progress = load.progress.map(f64::from)?;
+    let own = progress - load.resumed;
+    let told = own > FIRST_PROGRESS && progress <= 1.0 && load.phase.executing();
+    told.then(|| load.ran.secs() / own)
+}
+
 /// Returns the seconds that a task still needs whose reported progress is far behind that of its
 /// kind: its own pace decides, and never makes it faster than its kind.
 fn own_left_s(load: &HostAttempt, full_s: f64, now: Time) -> Option<f64> {
-    let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else {
-        return None;
-    };
-    let own = progress - load.resumed;
-    let own_full_s = load.ran.secs() / own;
-    let told = own > FIRST_PROGRESS && progress <= 1.0 && load.phase.executing();
-    (told && own_full_s > OWN_WAY * full_s)
-        .then(|| (1.0 - progress) * own_full_s - age_s(noted, now))
+    let (noted, progress) = (load.noted?, load.progress.map(f64::from)?);
+    let own_full_s = own_full_s(load).filter(|own_full_s| *own_full_s > OWN_WAY * full_s)?;
+    Some((1.0 - progress) * own_full_s - age_s(noted, now))
 }

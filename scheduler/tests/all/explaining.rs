@@ -323,6 +323,29 @@ fn reported_progress_beats_the_mean() {
     assert_near(Some(finish), w.now, 100.0);
 }
 
+#[test]
+fn a_finish_is_predicted_from_progress_before_any_task_has_finished() {
+    let mut w = World::new();
+    let job = w.job(3).submit();
+    let host = w.host(1).speed(2.0).joins();
+    let report = |w: &mut World, ran, progress| {
+        let mut held = w.held(host);
+        held[0].phase = Phase::Running;
+        held[0].ran = ran;
+        held[0].progress = Some(progress);
+        w.heard(host, held);
+        w.scheduler.predict_finish(job, w.now)
+    };
+
+    assert_eq!(report(&mut w, s(1), 0.01), None, "too early to tell");
+    assert_eq!(report(&mut w, s(120), f32::NAN), None);
+    // Half is done after two minutes: two more, and four for each of the tasks that wait.
+    assert_near(report(&mut w, s(120), 0.5), w.now, 120.0 + 2.0 * 240.0);
+    w.pass(s(60));
+    let finish = w.scheduler.predict_finish(job, w.now);
+    assert_near(finish, w.now, 60.0 + 2.0 * 240.0);
+}
+
 /// A host that confines so well at most.
 fn offers(w: &mut World, host: u32, confinement: Confinement, network: bool) {
     w.send(Event::HostOffers {

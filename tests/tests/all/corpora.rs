@@ -174,6 +174,7 @@ fn firsts() -> Vec<Input> {
         "to_worker",
         "request",
         "reply",
+        "tail",
     ];
 
     let mut all = Vec::new();
@@ -226,6 +227,9 @@ fn texts() -> Vec<(&'static str, &'static str, &'static str)> {
         ("path", "up", "a/../../b"),
         ("path", "device", "a/nul.txt"),
         ("path", "stream", "a:b\\c"),
+        ("progress", "plain", "0.5 half of it\n"),
+        ("progress", "no-number", "NaN\u{7}"),
+        ("progress", "blank", " \n0.5"),
         (
             "job_file",
             "plain",

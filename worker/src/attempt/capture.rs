@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::Content;
@@ -14,6 +15,7 @@ use common::attempt::Stream;
 use common::content::MAX_INLINE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::live::LiveStream;
 use crate::os::{self, Output};
 use crate::spool::blobs::Blobs;
 
@@ -28,6 +30,8 @@ const DROP_PIPE: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct StreamCapture {
     pipe: Option<Output>,
+    /// What is seen of it while the command runs.
+    live: Arc<LiveStream>,
     path: PathBuf,
     limit: u64,
     head: Vec<u8>,
@@ -40,11 +44,12 @@ pub(super) struct StreamCapture {
 
 impl StreamCapture {
     /// Makes the capture of `pipe` (`None`: an empty stream). It keeps up to `limit` bytes, in the
-    /// file `path` if they are many.
-    pub(super) fn new(pipe: Option<Output>, path: PathBuf, limit: u64) -> Self {
+    /// file of `live` if they are many.
+    pub(super) fn new(pipe: Option<Output>, live: Arc<LiveStream>, limit: u64) -> Self {
         Self {
             pipe,
-            path,
+            path: live.path().to_owned(),
+            live,
             limit,
             head: Vec::new(),
             file: None,
@@ -67,10 +72,12 @@ impl StreamCapture {
         };
         let inline = self.limit.min(MAX_INLINE as u64) as usize;
         while self.head.len() <= inline {
+            let before = self.head.len();
             if pipe.read_buf(&mut self.head).await? == 0 {
                 self.pipe = None;
                 return Ok(());
             }
+            self.live.push(&self.head[before..]);
         }
 
         let mut piece = vec![0; PIECE];
@@ -89,7 +96,9 @@ impl StreamCapture {
                 self.pipe = None;
                 return Ok(());
             }
-            if !self.keep(&piece[..count]).await {
+            let kept = self.keep(&piece[..count]).await;
+            self.live.push(&piece[..count]);
+            if !kept {
                 break;
             }
         }
@@ -151,6 +160,7 @@ impl StreamCapture {
             match pipe.try_read(piece) {
                 Ok(0) => self.pipe = None,
                 Ok(count) => {
+                    self.live.push(&piece[..count]);
                     self.dropped += count as u64;
                     unpaused += count;
                 }
@@ -174,7 +184,7 @@ impl StreamCapture {
     ///
     /// # Errors
     /// If the disk did not take it all.
-    pub(super) async fn finish(mut self, blobs: &std::sync::Arc<Blobs>) -> io::Result<Stream> {
+    pub(super) async fn finish(mut self, blobs: &Arc<Blobs>) -> io::Result<Stream> {
         let Some(mut file) = self.file.take() else {
             if let Some(error) = self.failed.take() {
                 return Err(error);
@@ -206,6 +216,7 @@ impl StreamCapture {
 
 impl Drop for StreamCapture {
     fn drop(&mut self) {
+        self.live.close();
         if self.file.is_some() {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -214,8 +225,6 @@ impl Drop for StreamCapture {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::io::AsyncWriteExt;
 
     use super::*;
@@ -246,7 +255,8 @@ mod tests {
             write.write_all(&written).await?;
             write.flush().await
         });
-        let mut capture = StreamCapture::new(Some(read), dir.path().join("out"), limit);
+        let live = LiveStream::new(dir.path().join("out"));
+        let mut capture = StreamCapture::new(Some(read), live, limit);
         tokio::time::timeout(Duration::from_secs(20), capture.pump())
             .await
             .unwrap();

@@ -372,7 +372,7 @@ fn ignore_term() -> io::Result<()> {
     // SAFETY: ignoring a signal installs no handler.
     unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
     fs::write(
-        std::env::var("DESKGRID_PROGRESS_FILE").map_err(io::Error::other)?,
+        std::env::var("DESKGRID_PROGRESS").map_err(io::Error::other)?,
         "0.5\n",
     )?;
     thread::sleep(LONG);

@@ -42,6 +42,7 @@ impl Object for JobView {
         to.some("limits", self.limits.as_ref().map(Json));
         self.starts.put(to);
         to.some("width", self.width.as_ref().map(Json));
+        to.some("progress", self.progress);
     }
 }
 
@@ -197,6 +198,8 @@ impl Object for AttemptView {
         to.some("checkpoint", self.saved.as_ref().map(Json));
         to.some("checkpoint_problem", self.checkpoint_problem.as_ref());
         to.some("belief", self.belief.map(|belief| belief.to_string()));
+        to.some("progress", self.progress);
+        to.some("progress_words", self.words.as_ref());
     }
 }
 

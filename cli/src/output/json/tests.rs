@@ -68,6 +68,7 @@ fn bare_job() -> JobView {
         limits: None,
         starts: None,
         width: None,
+        progress: None,
     }
 }
 
@@ -120,6 +121,7 @@ fn job() -> JobView {
             chosen: Some(way(4, Some(at(90)))),
             why: Some("nothing else is known".into()),
         }),
+        progress: Some(0.375),
         ..bare_job()
     }
 }
@@ -178,6 +180,8 @@ fn bare_attempt() -> AttemptView {
         saved: None,
         checkpoint_problem: None,
         belief: None,
+        progress: None,
+        words: None,
     }
 }
 
@@ -208,6 +212,8 @@ fn attempt() -> AttemptView {
         saved: Some(saved(5)),
         checkpoint_problem: Some("too large".into()),
         belief: Some(Belief::Differed),
+        progress: Some(0.5),
+        words: Some("reading".into()),
         ..bare_attempt()
     }
 }
@@ -411,6 +417,80 @@ fn the_json_of_every_view_is_as_it_was() {
             ("retried", json(&retried)),
             ("estimates", json(&estimates(Some(quality())))),
             ("estimates, bare", json(&estimates(None))),
+        ],
+    );
+}
+
+#[test]
+fn the_json_of_events_is_as_it_was() {
+    use common::Content;
+    use common::attempt::Stream;
+    use common::event::{EventView, GridEvent, ResultView};
+    use common::view::{FileView, OutputView};
+
+    let line = |event: GridEvent, result: Option<ResultView>| {
+        let host = event.host().map(|_| "desk-1".to_owned());
+        let view = EventView {
+            seq: 4_711,
+            at: START,
+            event,
+            result: result.map(Box::new),
+        };
+        json(&EventLine { view: &view, host })
+    };
+    let (job, host, attempt) = (JobId(7), HostId(1), attempt_id());
+    let text = |bytes: &[u8]| Stream {
+        content: Content::Inline(bytes.to_vec()),
+        dropped: 0,
+    };
+    let blob = |fill| BlobRef {
+        hash: BlobHash([fill; 32]),
+        size: 3,
+    };
+    let file = |path: &str, fill| FileView {
+        path: path.parse().unwrap(),
+        blob: blob(fill),
+        executable: false,
+    };
+    let result = ResultView {
+        output: OutputView {
+            attempt,
+            host: "desk-1".into(),
+            stdout: (text(b"out"), None),
+            stderr: (text(b"\xff"), None),
+            files: vec![file("a", 1), file("b", 2)],
+            warnings: vec!["`p` is a pipe".into()],
+            removed: false,
+        },
+        contents: vec![(BlobHash([1; 32]), b"abc".to_vec())],
+    };
+    let finished = GridEvent::TaskFinished { attempt, host };
+    let submitted = GridEvent::JobSubmitted {
+        job,
+        user: "ann".into(),
+        tasks: 9,
+    };
+    let cancelled = GridEvent::TasksCancelled {
+        job,
+        tasks: IdSet::from_range(1, 3),
+        why: "asked".into(),
+    };
+    let changed = GridEvent::HostChanged {
+        host,
+        state: HostState::Suspended,
+        why: Some("in-use".into()),
+    };
+
+    golden(
+        "json-events",
+        &[
+            ("submitted", line(submitted, None)),
+            ("finished", line(finished.clone(), None)),
+            ("finished, with the result", line(finished, Some(result))),
+            ("cancelled", line(cancelled, None)),
+            ("host", line(changed, None)),
+            ("restored", line(GridEvent::Restored, None)),
+            ("lagged", json(&LostEvents { after: 4, from: 9 })),
         ],
     );
 }

@@ -1,8 +1,10 @@
 //! Requests to the core about jobs and their tasks.
 
+use common::attempt::StreamKind;
 use common::content::BlobHash;
 use common::view::JobState;
-use common::{AttemptId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
+use common::wire::client::TailFrom;
+use common::{AttemptId, IdSet, JobId, JobSpec, RequestId, SubmitOptions, TaskId};
 
 use super::{Ask, CoreReply};
 use crate::core::Core;
@@ -23,6 +25,19 @@ pub struct Submitting {
     pub disclosed: bool,
     /// Whether nothing is to be submitted.
     pub dry_run: bool,
+}
+
+/// A task whose output somebody looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct TailAsk {
+    /// The task.
+    pub task: TaskId,
+    /// The stream.
+    pub stream: StreamKind,
+    /// The place at which to begin.
+    pub from: TailFrom,
+    /// The number of whoever looks.
+    pub ticket: u64,
 }
 
 /// A request about jobs. The sender has checked that the asker may name them.
@@ -87,6 +102,8 @@ pub enum JobAsk {
     /// The first results of a job that wait for the user's program, at most this many. Gives
     /// `Undecided`.
     Undecided(JobId, usize),
+    /// Asks the host of a live attempt of a task for its output. Gives `Tailed`.
+    Tail(TailAsk),
     /// The quality of estimates, of all users or of one. Gives `Estimates`.
     Estimates(Option<String>),
 }
@@ -126,6 +143,7 @@ impl Core {
                 Box::new(self.explain(job).map(|view| (view, self.host_names()))).into()
             }
             JobAsk::Undecided(job, most) => self.undecided(job, most).into(),
+            JobAsk::Tail(ask) => self.tail(ask).into(),
             JobAsk::Estimates(user) => self.estimates(user.as_deref()).into(),
         })
     }

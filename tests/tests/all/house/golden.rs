@@ -56,6 +56,8 @@ fn all_lines() -> String {
         values::put_reply_name,
     );
 
+    lines(&mut out, "tail", vec![values::tail_part()], |_| "TailPart");
+
     lines(
         &mut out,
         "to_master",

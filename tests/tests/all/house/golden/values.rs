@@ -1,9 +1,10 @@
 //! One value of each message, every field different from its default.
 
-use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream};
+use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream, StreamKind};
 use common::availability::AvailabilityInterval;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
+use common::event::{EventPage, EventView, Following, GridEvent, ResultView};
 use common::host::{Confinement, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
@@ -19,11 +20,11 @@ use common::view::{
     QualityView, ScalingView, SpeculationView, SpreadView, StartView, TaskCounts, TaskState,
     TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
-use common::wire::client::{Reply, Request, Submission};
+use common::wire::client::{Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
-use common::wire::stream::{GetReply, Open, PutReply};
+use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{
-    Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker,
+    Assignment, Command, Delivery, Errand, StagedInput, TailOrder, ToMaster, ToWorker,
 };
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{
@@ -42,23 +43,24 @@ macro_rules! variants {
 }
 
 variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here });
-variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew });
+variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive, Words,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
+    Follow, Tail,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy,
+    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail,
 });
 
 fn forecast() -> Forecast {
@@ -233,6 +235,7 @@ pub(super) fn opens() -> Vec<Open> {
         Open::Renew {
             csr: vec![0x30, 0x82],
         },
+        Open::Tail { ticket: 1 << 40 },
     ]
 }
 
@@ -339,6 +342,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
             longest: Span(50_400_000_000),
         })),
         ToMaster::Alive(Span(3_000_000)),
+        ToMaster::Words(vec![(attempt(), "reading".into())]),
     ]
 }
 
@@ -436,6 +440,12 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             why: "made room for task 7.3".into(),
         },
         ToWorker::SendEvery(Span(100_000_000)),
+        ToWorker::Tail(TailOrder {
+            attempt: attempt(),
+            stream: StreamKind::Stderr,
+            from: Some(70_000),
+            ticket: 1 << 40,
+        }),
     ]
 }
 
@@ -598,6 +608,18 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Explain { job },
         Request::HostsWait { hosts: 12 },
         Request::Accuracy,
+        Request::Follow(Following {
+            jobs: Some(Selector::Last),
+            hosts: vec!["office-12".into()],
+            after: Some(300),
+            results: true,
+            wait: true,
+        }),
+        Request::Tail {
+            task: attempt().task,
+            stream: StreamKind::Stderr,
+            from: TailFrom::Byte(attempt(), 70_000),
+        },
         Request::Hosts {
             names: vec!["office-12".into()],
         },
@@ -711,6 +733,7 @@ fn job_view() -> JobView {
         limits: Some(limits()),
         starts: Some(starts()),
         width: Some(width()),
+        progress: Some(0.375),
     }
 }
 
@@ -831,6 +854,8 @@ fn task_view() -> TaskView {
         saved: Some(saved()),
         checkpoint_problem: Some("too large".into()),
         belief: Some(Belief::Differed),
+        progress: Some(0.5),
+        words: Some("reading".into()),
     };
 
     TaskView {
@@ -1004,7 +1029,97 @@ pub(super) fn replies() -> Vec<Reply> {
             starts: vec![foretold()],
             open: 2,
         }),
+        Reply::Events(events()),
+        Reply::Lagged {
+            after: 300,
+            from: 70_000,
+        },
+        Reply::Tail(TailNews::Begins {
+            attempt: attempt(),
+            host: "office-12".into(),
+        }),
+        Reply::Tail(TailNews::Part(tail_part())),
+        Reply::Tail(TailNews::Waits("it is waiting".into())),
+        Reply::Tail(TailNews::Settled),
     ]
+}
+
+pub(super) fn tail_part() -> TailPart {
+    TailPart {
+        offset: 70_000,
+        bytes: b"out".to_vec(),
+    }
+}
+
+/// One event of each kind, the last with a result.
+fn events() -> EventPage {
+    let (job, host, attempt) = (JobId(7), HostId(12), attempt());
+    let why = || "because".to_owned();
+    let events = [
+        GridEvent::JobSubmitted {
+            job,
+            user: "ann".into(),
+            tasks: 300,
+        },
+        GridEvent::JobStarted { job },
+        GridEvent::JobSettled {
+            job,
+            state: JobState::Failed,
+        },
+        GridEvent::JobForgotten {
+            job,
+            user: "ann".into(),
+        },
+        GridEvent::TaskAssigned { attempt, host },
+        GridEvent::TaskRunning { attempt, host },
+        GridEvent::TaskSuspended {
+            attempt,
+            host,
+            why: why(),
+        },
+        GridEvent::TaskResumed { attempt, host },
+        GridEvent::AttemptEnded {
+            attempt,
+            host,
+            state: AttemptState::Lost,
+            why: why(),
+        },
+        GridEvent::TaskFailed {
+            task: attempt.task,
+            why: why(),
+        },
+        GridEvent::TasksCancelled {
+            job,
+            tasks: ids(),
+            why: why(),
+        },
+        GridEvent::TasksReopened { job, tasks: ids() },
+        GridEvent::HostChanged {
+            host,
+            state: HostState::Suspended,
+            why: Some(why()),
+        },
+        GridEvent::Restored,
+        GridEvent::TaskFinished { attempt, host },
+    ];
+    let result = |event: &GridEvent| match event {
+        GridEvent::TaskFinished { .. } => Some(Box::new(ResultView {
+            output: output_view(),
+            contents: vec![(blob(11).hash, b"text".to_vec())],
+        })),
+        _ => None,
+    };
+    let view = |(seq, event): (u64, GridEvent)| EventView {
+        seq,
+        at: Time(1_700_000_000_000_000),
+        result: result(&event),
+        event,
+    };
+    EventPage {
+        events: (300..).zip(events).map(view).collect(),
+        hosts: vec![(host, "office-12".into())],
+        upto: 320,
+    }
 }
 
 fn identity_view(state: IdentityState) -> IdentityView {

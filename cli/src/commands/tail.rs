@@ -1,0 +1,212 @@
+//! Executes `deskgrid task tail` and `deskgrid job cat --follow`: prints what a task writes while
+//! it runs, and at its end the rest from its result. A lost connection is made again.
+
+use common::attempt::StreamKind;
+use common::selector::Selector;
+use common::wire::client::{Reply, Request, TailFrom, TailNews};
+use common::wire::stream::TailPart;
+use common::{AttemptId, IdSet, TaskId};
+use link::client::unexpected;
+use serde::Serialize;
+
+use super::Context;
+use super::cat::{note_removed, written};
+use crate::args::OutputMode;
+use crate::args::job::StreamName;
+use crate::args::value::{OneJob, OneTask};
+use crate::failure::Failure;
+use crate::output::{document, note};
+use crate::session::Session;
+use crate::watch::{Interrupted, WayBack};
+
+/// Some output of a running task, as a line of JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    task: String,
+    attempt: String,
+    host: &'a str,
+    offset: u64,
+    text: String,
+}
+
+/// A task whose output is printed.
+struct Tail<'a> {
+    context: &'a Context,
+    task: TaskId,
+    stream: StreamName,
+    /// The next byte.
+    at: TailFrom,
+    /// The attempt that is shown, with its host.
+    shown: Option<(AttemptId, String)>,
+}
+
+/// Prints one stream of each of these tasks from its beginning, one task after the other.
+pub(super) async fn each(
+    context: &Context,
+    session: &Session,
+    job: OneJob,
+    stream: StreamName,
+    tasks: Selector,
+) -> Result<(), Failure> {
+    let job = session.job_id(job).await?;
+    for view in session.tasks(job, tasks, Vec::new()).await? {
+        let tail = Tail {
+            context,
+            task: view.task,
+            stream,
+            at: TailFrom::Start,
+            shown: None,
+        };
+        tail.run(session).await?;
+    }
+    Ok(())
+}
+
+/// Prints the newest output of a task, and then what it writes.
+pub(super) async fn newest(
+    context: &Context,
+    session: &Session,
+    task: OneTask,
+    stderr: bool,
+) -> Result<(), Failure> {
+    let job = session.job_id(task.job).await?;
+    let tail = Tail {
+        context,
+        task: TaskId::new(job, task.index),
+        stream: if stderr {
+            StreamName::Stderr
+        } else {
+            StreamName::Stdout
+        },
+        at: TailFrom::Newest,
+        shown: None,
+    };
+    tail.run(session).await
+}
+
+impl Tail<'_> {
+    /// Prints until the task is settled.
+    async fn run(mut self, session: &Session) -> Result<(), Failure> {
+        let mut way = WayBack::new(&self.context.state, None);
+        let mut session = session.clone();
+        loop {
+            match self.follow(&session).await {
+                Ok(true) => return self.rest(&session).await,
+                Ok(false) => note("the master ended the answer; connecting again"),
+                Err(Interrupted::Link(error)) if error.passing() => {
+                    note(&format!("{error}; connecting again"));
+                }
+                Err(Interrupted::Link(error)) => return Err(error.into()),
+                Err(Interrupted::Here(failure)) => return Err(failure),
+            }
+
+            let Some(client) = way.connect().await? else {
+                return Ok(());
+            };
+            session = session.over(client);
+        }
+    }
+
+    /// Prints what one answer brings; true if the task is settled.
+    async fn follow(&mut self, session: &Session) -> Result<bool, Interrupted> {
+        let request = Request::Tail {
+            task: self.task,
+            stream: match self.stream {
+                StreamName::Stdout => StreamKind::Stdout,
+                StreamName::Stderr => StreamKind::Stderr,
+            },
+            from: self.at,
+        };
+
+        let mut replies = session.client().stream(&request).await?;
+        while let Some(reply) = replies.next().await? {
+            match reply {
+                Reply::Tail(TailNews::Begins { attempt, host }) => self.begins(attempt, host),
+                Reply::Tail(TailNews::Part(part)) => self.part(&part).map_err(Interrupted::Here)?,
+                Reply::Tail(TailNews::Waits(why)) => {
+                    note(&format!("{}: nothing to show for now: {why}", self.task));
+                }
+                Reply::Tail(TailNews::Settled) => return Ok(true),
+                other => return Err(Interrupted::Link(unexpected(Some(&other)))),
+            }
+        }
+        Ok(false)
+    }
+
+    fn begins(&mut self, attempt: AttemptId, host: String) {
+        match &self.shown {
+            Some((before, _)) if *before == attempt => {}
+            Some((before, on)) => {
+                note(&format!(
+                    "{before} on {on} is over without a result: {attempt} on {host} follows, from its beginning"
+                ));
+                self.at = TailFrom::Byte(attempt, 0);
+            }
+            None if self.at == TailFrom::Start => self.at = TailFrom::Byte(attempt, 0),
+            None => {}
+        }
+        self.shown = Some((attempt, host));
+    }
+
+    fn part(&mut self, part: &TailPart) -> Result<(), Failure> {
+        let Some((attempt, host)) = &self.shown else {
+            return Ok(());
+        };
+        if let TailFrom::Byte(_, next) = self.at
+            && part.offset > next
+        {
+            let missing = part.offset - next;
+            note(&format!(
+                "{attempt}: {missing} bytes are left out: they were written faster than they are shown, or too many are kept"
+            ));
+        }
+
+        let next = part.offset.saturating_add(part.bytes.len() as u64);
+        let out = self.line(&part.bytes, part.offset, *attempt, host);
+        self.context.out.bytes(&out)?;
+        self.at = TailFrom::Byte(*attempt, next);
+        Ok(())
+    }
+
+    /// The bytes as they are printed.
+    fn line(&self, bytes: &[u8], offset: u64, attempt: AttemptId, host: &str) -> Vec<u8> {
+        if self.context.out.mode() != OutputMode::Json {
+            return bytes.to_vec();
+        }
+        let line = Line {
+            task: self.task.to_string(),
+            attempt: attempt.to_string(),
+            host,
+            offset,
+            text: String::from_utf8_lossy(bytes).into_owned(),
+        };
+        format!("{}\n", document(&line)).into_bytes()
+    }
+
+    /// Prints what the result of the settled task has beyond what was printed.
+    async fn rest(&self, session: &Session) -> Result<(), Failure> {
+        let this = Selector::Ids(IdSet::from_range(self.task.index, self.task.index));
+        let outputs = session.outputs(self.task.job, this).await?;
+        note_removed(session, &outputs).await?;
+        for output in &outputs {
+            let (bytes, _) = written(session, output, self.stream).await?;
+            let printed = match (self.at, &self.shown) {
+                (TailFrom::Byte(attempt, next), _) if attempt == output.attempt => next,
+                (_, Some((before, _))) if *before != output.attempt => {
+                    note(&format!(
+                        "the result is that of {} on {}: its output follows",
+                        output.attempt, output.host
+                    ));
+                    0
+                }
+                _ => 0,
+            };
+            let skip = usize::try_from(printed).unwrap_or(usize::MAX);
+            if let Some(rest) = bytes.get(skip..).filter(|rest| !rest.is_empty()) {
+                let out = self.line(rest, printed, output.attempt, &output.host);
+                self.context.out.bytes(&out)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Asks the host of a running task for its output, for somebody who looks.
+
+use common::AttemptId;
+use common::wire::client::TailFrom;
+use common::wire::worker::TailOrder;
+
+use super::Core;
+use super::ask::TailAsk;
+
+impl Core {
+    /// Asks the host of a live attempt of the task with a `TailOrder`, and returns the attempt with the host's name;
+    /// `None` if there is none that a host could show. If several are live, it is the one that was
+    /// shown before, or else the one that has run for longest.
+    pub(super) fn tail(&mut self, ask: TailAsk) -> Option<(AttemptId, String)> {
+        let TailAsk {
+            task,
+            stream,
+            from,
+            ticket,
+        } = ask;
+        let before = match from {
+            TailFrom::Byte(attempt, _) => Some(attempt),
+            TailFrom::Start | TailFrom::Newest => None,
+        };
+        let live = self.scheduler.live_attempts(task.job);
+        let live = live.filter(|live| live.attempt.task == task);
+        let best = live.max_by_key(|live| {
+            let again = Some(live.attempt) == before;
+            (again, live.phase.executing(), live.ran, live.attempt.number)
+        })?;
+
+        let (attempt, host) = (best.attempt, best.host);
+        let from = match from {
+            TailFrom::Byte(shown, byte) if shown == attempt => Some(byte),
+            TailFrom::Newest => None,
+            TailFrom::Byte(..) | TailFrom::Start => Some(0),
+        };
+
+        self.mail(host).tail.push(TailOrder {
+            attempt,
+            stream,
+            from,
+            ticket,
+        });
+        let name = self.hosts.get(&host).map(|host| host.name.clone());
+        Some((attempt, name.unwrap_or_else(|| host.to_string())))
+    }
+}

@@ -1,0 +1,362 @@
+//! Followers of events: what the store has of them, read beside the core, and then what is
+//! committed. A follower that reads slowly reads later, and holds nobody back; one whose events are
+//! gone meanwhile is told from where it can go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use common::content::BlobHash;
+use common::event::{EventPage, EventView, Following, GridEvent, MAX_RESULT, ResultView};
+use common::selector::Selector;
+use common::view::OutputView;
+use common::wire::client::Reply;
+use common::wire::{RefusalCode, encode};
+use common::{Content, HostId, IdSet, JobId, TaskId};
+use tokio::sync::watch;
+
+use super::answer::Response;
+use super::answers::{Asker, NoAnswer, refuse};
+use crate::core::Stopped;
+use crate::core::ask::{HostAsk, HostNames};
+use crate::store::EventRow;
+
+/// The shortest time between two looks for new events.
+const PERIOD: Duration = Duration::from_millis(100);
+/// The commits whose events are read at a time.
+const ROWS: u32 = 256;
+/// The events that are looked at together for their results.
+const PORTION: usize = 100;
+/// The bytes of events at which a page is full.
+const FULL: usize = 100 * 1024;
+/// The bytes of the largest event that is sent with its result.
+const LARGEST: usize = 160 * 1024;
+/// The events that a follower may pass over without a word before it is told how far it is.
+const QUIET: u64 = 10_000;
+
+/// A follower with what it asks for (`Following`) and how far it is.
+struct Follower<'a> {
+    asker: &'a Asker,
+    /// The jobs that it asks for; `None`: any.
+    jobs: Option<IdSet>,
+    /// The hosts that it asks for; `None`: any.
+    hosts: Option<BTreeSet<HostId>>,
+    results: bool,
+    /// The number of the last event that it was sent, or that is not for it.
+    after: u64,
+    /// The number that it was last told.
+    told: u64,
+    /// The events that are to be sent next.
+    page: EventPage,
+    /// The bytes of these events.
+    size: usize,
+    names: BTreeMap<HostId, String>,
+    /// The hosts whose names it knows.
+    named: BTreeSet<HostId>,
+}
+
+/// Sends the events that are asked for until there is nothing more to come.
+pub(super) async fn follow(
+    asker: &Asker,
+    following: Following,
+    tx: &mut Response,
+) -> Result<(), NoAnswer> {
+    let mut committed = asker.newest_event();
+    let newest = *committed.borrow_and_update();
+    let mut follower = Follower::new(asker, &following, newest).await?;
+    follower.send_page(tx).await?;
+
+    loop {
+        let newest = *committed.borrow_and_update();
+        follower.go_on(newest, tx).await?;
+        if !following.wait {
+            return follower.send_page(tx).await;
+        }
+        tokio::select! {
+            alive = stirred(&mut committed) => if !alive {
+                return Err(Stopped.into());
+            },
+            // Following ends with the client's stream.
+            () = tx.gone() => return Ok(()),
+        }
+    }
+}
+
+/// Waits for events, and then a moment for more of them; false if there will be none.
+async fn stirred(committed: &mut watch::Receiver<u64>) -> bool {
+    let alive = committed.changed().await.is_ok();
+    tokio::time::sleep(PERIOD).await;
+    alive
+}
+
+impl<'a> Follower<'a> {
+    async fn new(asker: &'a Asker, following: &Following, newest: u64) -> Result<Self, NoAnswer> {
+        let jobs = match &following.jobs {
+            None | Some(Selector::All) => None,
+            Some(named) => Some(asker.pick(named).await?),
+        };
+        let hosts = if following.hosts.is_empty() {
+            None
+        } else {
+            let views = asker.hosts(following.hosts.clone()).await?;
+            Some(views.iter().map(|view| view.id).collect())
+        };
+
+        let after = following.after.unwrap_or(newest);
+        if after > newest {
+            let what = format!("there is no event {after} yet: the newest has the number {newest}");
+            let hint = format!("go on after {newest}; was the master put back to an older state?");
+            return Err(refuse(RefusalCode::Invalid, what, hint));
+        }
+
+        Ok(Self {
+            asker,
+            jobs,
+            hosts,
+            results: following.results,
+            after,
+            told: after,
+            page: EventPage::default(),
+            size: 0,
+            names: BTreeMap::new(),
+            named: BTreeSet::new(),
+        })
+    }
+
+    /// Sends what there is up to the event `newest`, as [`Reply::Events`].
+    async fn go_on(&mut self, newest: u64, tx: &mut Response) -> Result<(), NoAnswer> {
+        while self.after < newest {
+            let after = self.after;
+            let rows = self
+                .asker
+                .read(move |reader| reader.events(after, ROWS))
+                .await?;
+            if rows.is_empty() {
+                break;
+            }
+            let visible = self.visible(&rows).await?;
+            for row in rows {
+                self.row(row, visible.as_ref(), tx).await?;
+            }
+            if !self.page.events.is_empty() || self.after - self.told >= QUIET {
+                self.send_page(tx).await?;
+            }
+        }
+
+        Ok(())
+    }
+
+    /// The jobs of these events that the client may see; `None` for an admin, who may see all.
+    async fn visible(&self, rows: &[EventRow]) -> Result<Option<IdSet>, NoAnswer> {
+        let Some(user) = self.asker.only_own() else {
+            return Ok(None);
+        };
+        let events = rows.iter().flat_map(|row| &row.events);
+        let jobs: IdSet = events.filter_map(GridEvent::job).map(|job| job.0).collect();
+
+        let visible = self
+            .asker
+            .read(move |reader| reader.job_ids_of(&jobs, Some(&user), true))
+            .await?;
+        Ok(Some(visible))
+    }
+
+    /// Whether an event is one that was asked for, and that the client may see.
+    fn shows(&self, event: &GridEvent, visible: Option<&IdSet>) -> bool {
+        let asked = |job: JobId| self.jobs.as_ref().is_none_or(|jobs| jobs.contains(job.0));
+        let may = |job: JobId| visible.is_none_or(|visible| visible.contains(job.0));
+        let there = match &self.hosts {
+            None => true,
+            Some(hosts) => event.host().is_some_and(|host| hosts.contains(&host)),
+        };
+
+        match event {
+            GridEvent::Restored => true,
+            // Who is at which desk is for admins.
+            GridEvent::HostChanged { .. } => visible.is_none() && self.jobs.is_none() && there,
+            GridEvent::JobForgotten { job, user } => {
+                let own = visible.is_none() || *user == self.asker.user;
+                own && asked(*job) && there
+            }
+            other => other
+                .job()
+                .is_some_and(|job| asked(job) && may(job) && there),
+        }
+    }
+
+    /// Sends the events of one [`EventRow`].
+    async fn row(
+        &mut self,
+        row: EventRow,
+        visible: Option<&IdSet>,
+        tx: &mut Response,
+    ) -> Result<(), NoAnswer> {
+        if row.first > self.after + 1 {
+            if !self.page.events.is_empty() {
+                self.send_page(tx).await?;
+            }
+            let after = self.after;
+            let from = row.first;
+            self.after = from - 1;
+            self.send(tx, &Reply::Lagged { after, from }).await?;
+        }
+
+        let numbered: Vec<(u64, GridEvent)> = (row.first..)
+            .zip(row.events)
+            .filter(|(seq, _)| *seq > self.after)
+            .collect();
+        for portion in numbered.chunks(PORTION) {
+            let shown = |(_, event): &&(u64, GridEvent)| self.shows(event, visible);
+            let shown: Vec<&(u64, GridEvent)> = portion.iter().filter(shown).collect();
+            let mut outputs = self.outputs(&shown).await?;
+
+            for (seq, event) in shown {
+                let settled = event.task().filter(|_| event.has_result());
+                let result = match settled.and_then(|task| outputs.remove(&task)) {
+                    Some(output) => Some(Box::new(self.result(output).await)),
+                    None => None,
+                };
+                let view = EventView {
+                    seq: *seq,
+                    at: row.at,
+                    event: event.clone(),
+                    result,
+                };
+                self.add(view, tx).await?;
+            }
+
+            self.after = portion.last().map_or(self.after, |(seq, _)| *seq);
+        }
+
+        Ok(())
+    }
+
+    /// Adds an event to `page`, and sends the page before that if both would be more than `FULL`.
+    async fn add(&mut self, mut view: EventView, tx: &mut Response) -> Result<(), NoAnswer> {
+        let bytes = |view: &EventView| encode(view).map_or(usize::MAX, |frame| frame.len());
+        let mut size = bytes(&view);
+        if size > LARGEST {
+            // A list of very many files is left to be asked for.
+            view.result = None;
+            size = bytes(&view);
+        }
+        if !self.page.events.is_empty() && self.size.saturating_add(size) > FULL {
+            self.send_page(tx).await?;
+        }
+
+        if let Some(host) = view.event.host()
+            && self.named.insert(host)
+        {
+            if !self.names.contains_key(&host) {
+                let names: HostNames = self.asker.core(HostAsk::Names).await?;
+                self.names = names.into_iter().collect();
+            }
+            let name = self.names.get(&host).cloned();
+            let name = name.unwrap_or_else(|| host.to_string());
+            size += name.len();
+            self.page.hosts.push((host, name));
+        }
+        self.size = self.size.saturating_add(size);
+        self.page.upto = view.seq;
+        self.page.events.push(view);
+        Ok(())
+    }
+
+    /// Sends `page`, which tells how far the follower is even if it has no events.
+    async fn send_page(&mut self, tx: &mut Response) -> Result<(), NoAnswer> {
+        let page = std::mem::take(&mut self.page);
+        let upto = page.upto.max(self.after);
+        self.size = 0;
+        self.told = upto;
+        self.send(tx, &Reply::Events(EventPage { upto, ..page }))
+            .await
+    }
+
+    /// Sends a reply, in this user's turn.
+    async fn send(&self, tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
+        let _turn = self.asker.answer_turn().await;
+        tx.push(reply)?;
+        Ok(tx.flush().await?)
+    }
+
+    /// The `OutputView`s of the tasks that these events settle, if they are asked for. Those of jobs that
+    /// are gone, or that are damaged, are left out.
+    async fn outputs(
+        &self,
+        shown: &[&(u64, GridEvent)],
+    ) -> Result<BTreeMap<TaskId, OutputView>, NoAnswer> {
+        let mut found = BTreeMap::new();
+        let mut asked = BTreeMap::<JobId, IdSet>::new();
+        for (_, event) in shown.iter().filter(|_| self.results) {
+            if let Some(task) = event.task().filter(|_| event.has_result()) {
+                asked.entry(task.job).or_default().insert(task.index);
+            }
+        }
+
+        for (job, tasks) in asked {
+            let mut listing = match self.asker.listing(job, &Selector::Ids(tasks)).await {
+                Ok(listing) => listing,
+                Err(NoAnswer::Refused(_)) => continue,
+                Err(gone) => return Err(gone),
+            };
+            loop {
+                match self.asker.next_outputs(&mut listing).await {
+                    Ok(Some(views)) => {
+                        found.extend(views.into_iter().map(|view| (view.attempt.task, view)));
+                    }
+                    Ok(None) | Err(NoAnswer::Refused(_)) => break,
+                    Err(gone) => return Err(gone),
+                }
+            }
+        }
+
+        Ok(found)
+    }
+
+    /// An output with its content, if that is at most `MAX_RESULT`.
+    async fn result(&self, output: OutputView) -> ResultView {
+        let streams = [&output.stdout.0.content, &output.stderr.0.content];
+        let inline = streams.iter().map(|c| match c {
+            Content::Inline(bytes) => bytes.len() as u64,
+            Content::Blob(_) => 0,
+        });
+        let blobs: BTreeMap<BlobHash, u64> = streams
+            .iter()
+            .filter_map(|content| content.blob())
+            .chain(output.files.iter().map(|file| file.blob))
+            .map(|blob| (blob.hash, blob.size))
+            .collect();
+
+        let mut contents = Vec::new();
+        if inline.sum::<u64>() + blobs.values().sum::<u64>() <= MAX_RESULT {
+            for (hash, size) in blobs {
+                match self.asker.content(hash, size).await {
+                    Some(bytes) => contents.push((hash, bytes)),
+                    // All of it or nothing: a fetch says what is wrong.
+                    None => {
+                        contents.clear();
+                        break;
+                    }
+                }
+            }
+        }
+        ResultView { output, contents }
+    }
+}
+
+impl Asker {
+    /// Short content of the master's store; `None` if it is not there, or is damaged.
+    async fn content(&self, hash: BlobHash, size: u64) -> Option<Vec<u8>> {
+        let path = self.state().blobs.path_of(&hash);
+        let read = tokio::task::spawn_blocking(move || {
+            use std::io::Read;
+            let mut bytes = Vec::new();
+            let file = std::fs::File::open(path).ok()?;
+            file.take(MAX_RESULT + 1).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        });
+
+        let bytes = read.await.ok()??;
+        let found = link::content::hash_bytes(&bytes);
+        (found.hash == hash && found.size == size).then_some(bytes)
+    }
+}

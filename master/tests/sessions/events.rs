@@ -1,0 +1,158 @@
+//! Followers of events, over the wire: what an event costs, and followers that read too slowly or
+//! too late.
+
+use common::event::{EventView, Following, GridEvent};
+use common::wire::encode;
+
+use super::*;
+
+/// All that has happened beyond this event, as replies.
+async fn past(client: &Client, after: u64, results: bool) -> Vec<Reply> {
+    let following = Following {
+        after: Some(after),
+        results,
+        ..Following::default()
+    };
+    within(client.ask(&Request::Follow(following)))
+        .await
+        .unwrap()
+}
+
+/// The events in these replies.
+fn views(replies: &[Reply]) -> Vec<EventView> {
+    let pages = replies.iter().filter_map(|reply| match reply {
+        Reply::Events(page) => Some(page.events.clone()),
+        _ => None,
+    });
+    pages.flatten().collect()
+}
+
+/// Runs a bag of so many tasks that do nothing.
+async fn run(worker: &mut Worker, client: &Client, request: u128, tasks: u32) {
+    submit(client, request, &noops(tasks)).await.unwrap();
+    for _ in 0..tasks {
+        let assigned = worker.assignments(1).await;
+        worker.deliver(assigned[0].attempt).await;
+    }
+    let jobs = Selector::Last;
+    let watch = Request::Watch {
+        jobs,
+        quiet: true,
+        timeout: None,
+    };
+    within(client.ask(&watch)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_task_costs_its_followers_and_the_store_at_most_150_bytes() {
+    const TASKS: u32 = 3_000;
+    let master = Master::start().await;
+    let pc = master
+        .enrol(Role::Worker, "a-pc-with-quite-a-long-name")
+        .await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let admin = master.admin().await;
+    run(&mut worker, &admin, 1, TASKS).await;
+
+    let replies = past(&admin, 0, true).await;
+    let all = views(&replies);
+    let finished = |view: &&EventView| matches!(view.event, GridEvent::TaskFinished { .. });
+    assert_eq!(all.iter().filter(finished).count(), TASKS as usize);
+    let numbers: Vec<u64> = all.iter().map(|view| view.seq).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+
+    let sent: usize = replies.iter().map(|r| encode(r).unwrap().len()).sum();
+    let each = sent / TASKS as usize;
+    assert!(each <= 150, "{each} bytes on the wire for each task");
+
+    let db = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    // Beside its body, a row has two numbers and its header.
+    let sql = "SELECT sum(length(body) + 24) FROM event";
+    let kept: u32 = db.query_row(sql, [], |row| row.get(0)).unwrap();
+    let each = kept / TASKS;
+    assert!(each <= 150, "{each} bytes in the store for each task");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_never_reads_is_put_out_and_holds_up_nobody() {
+    const TASKS: u32 = 1_500;
+    let settings = |config: &mut Config| {
+        config.limits.answer_patience = ConfigDuration::from_millis(500);
+    };
+    let master = Master::with(settings).await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    worker.stdout = Content::Inline(vec![b'x'; 4_000]);
+    let ann = master.enrol(Role::Client, "ann").await;
+    let deaf = Client::connect(&ann).await.unwrap();
+    let following = Following {
+        after: Some(0),
+        results: true,
+        wait: true,
+        ..Following::default()
+    };
+    let unread = deaf
+        .stream(&Request::Follow(following.clone()))
+        .await
+        .unwrap();
+
+    let client = Client::connect(&ann).await.unwrap();
+    let mut replies = client.stream(&Request::Follow(following)).await.unwrap();
+    run(&mut worker, &client, 1, TASKS).await;
+    let mut finished = 0;
+    while finished < TASKS {
+        let reply = within(replies.next()).await.unwrap().unwrap();
+        let with_result = |view: &&EventView| view.result.is_some();
+        finished += views(&[reply]).iter().filter(with_result).count() as u32;
+    }
+
+    let why = within(deaf.connection().closed()).await;
+    assert!(why.to_string().contains("was not read"), "{why}");
+    drop(unread);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_comes_too_late_is_told_from_where_to_go_on() {
+    let mut master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let admin = master.admin().await;
+    run(&mut worker, &admin, 1, 20).await;
+    let seen = views(&past(&admin, 0, false).await);
+    let last = seen.last().unwrap().seq;
+    drop(worker);
+
+    // What is too much is removed once the content is swept.
+    master.content_grace = Duration::from_secs(1);
+    master.restart_with(|config| config.limits.events = 3).await;
+    let admin = master.admin().await;
+    let (after, from, events) = within(async {
+        loop {
+            let replies = past(&admin, 1, false).await;
+            let lagged = replies.iter().find_map(|reply| match reply {
+                Reply::Lagged { after, from } => Some((*after, *from)),
+                _ => None,
+            });
+            if let Some((after, from)) = lagged {
+                return (after, from, views(&replies));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert_eq!(after, 1);
+    assert!(from > 2 && events.first().is_none_or(|view| view.seq == from));
+
+    // Whoever has seen the last one misses nothing; nobody gets what is not there yet.
+    let replies = past(&admin, last, false).await;
+    assert!(!replies.iter().any(|r| matches!(r, Reply::Lagged { .. })));
+    let future = Following {
+        after: Some(last + 1_000),
+        ..Following::default()
+    };
+    let refused = admin.ask(&Request::Follow(future)).await.err().unwrap();
+    assert!(
+        code(&refused) == RefusalCode::Invalid && refused.to_string().contains("no event"),
+        "{refused}"
+    );
+}

@@ -1,0 +1,109 @@
+//! Looking at the output of running tasks, with scripted workers that show it, or do not.
+
+use common::attempt::StreamKind;
+use common::wire::client::{TailFrom, TailNews};
+use common::wire::stream::TailPart;
+use common::wire::worker::TailOrder;
+
+use super::*;
+
+/// The order to show the output of an attempt.
+async fn order(worker: &mut Worker) -> TailOrder {
+    loop {
+        if let ToWorker::Tail(order) = worker.next().await {
+            return order;
+        }
+    }
+}
+
+async fn news(replies: &mut link::client::Replies) -> TailNews {
+    match within(replies.next()).await.unwrap() {
+        Some(Reply::Tail(news)) => news,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn look(job: JobId) -> Request {
+    Request::Tail {
+        task: common::TaskId::new(job, 1),
+        stream: StreamKind::Stdout,
+        from: TailFrom::Start,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_asked_while_somebody_looks_and_its_odd_bytes_harm_nobody() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let admin = master.admin().await;
+    let (job, _) = submit(&admin, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await[0].attempt;
+    let mut replies = admin.stream(&look(job)).await.unwrap();
+
+    let first = order(&mut worker).await;
+    assert_eq!((first.attempt, first.from), (attempt, Some(0)));
+    let ticket = first.ticket;
+    let mut shown = worker
+        .connection
+        .open(&Open::Tail { ticket })
+        .await
+        .unwrap();
+    let part = |offset, bytes: &[u8]| TailPart {
+        offset,
+        bytes: bytes.to_vec(),
+    };
+    shown.tx.send(&part(0, b"abc")).await.unwrap();
+    let begins = TailNews::Begins {
+        attempt,
+        host: "pc".into(),
+    };
+    assert_eq!(news(&mut replies).await, begins);
+    assert_eq!(news(&mut replies).await, TailNews::Part(part(0, b"abc")));
+
+    // What is no part of an output ends the stream; the worker is asked for the rest again.
+    shown
+        .tx
+        .raw()
+        .write_all(&[9, 0, 0, 0, 0xff, 0xff])
+        .await
+        .unwrap();
+    shown.tx.finish();
+    let again = order(&mut worker).await;
+    assert_eq!((again.attempt, again.from), (attempt, Some(3)));
+    assert_ne!(again.ticket, ticket);
+
+    // A number that nobody waits for, and one that was used, show nothing to anybody.
+    for stale in [ticket, 7] {
+        let open = Open::Tail { ticket: stale };
+        let mut odd = worker.connection.open(&open).await.unwrap();
+        within(odd.tx.delivered()).await;
+    }
+    let ticket = again.ticket;
+    let mut shown = worker
+        .connection
+        .open(&Open::Tail { ticket })
+        .await
+        .unwrap();
+    shown.tx.send(&part(3, &[b'x'; 65_537])).await.unwrap();
+    let third = order(&mut worker).await;
+    assert_eq!(third.from, Some(3), "what is too long is not passed on");
+
+    let ticket = third.ticket;
+    let mut shown = worker
+        .connection
+        .open(&Open::Tail { ticket })
+        .await
+        .unwrap();
+    shown.tx.send(&part(3, b"def")).await.unwrap();
+    assert_eq!(news(&mut replies).await, TailNews::Part(part(3, b"def")));
+
+    // Nobody looks any more: the worker is told so.
+    drop(replies);
+    within(shown.tx.delivered()).await;
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    let mut replies = admin.stream(&look(job)).await.unwrap();
+    assert_eq!(news(&mut replies).await, TailNews::Settled);
+    assert!(within(replies.next()).await.unwrap().is_none());
+}
