@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use common::attempt::HeldAttempt;
 use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
+use common::needs::Capacity;
 use common::wire::Versions;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
@@ -115,6 +116,13 @@ impl Engine {
             connected: false,
             actions,
         }
+    }
+
+    /// Sets what the owner lends to all attempts together.
+    #[must_use]
+    pub fn lending(mut self, lends: Capacity) -> Self {
+        self.machine.lend(lends);
+        self
     }
 
     /// Returns the machine for reading.

@@ -10,6 +10,7 @@ use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
 use crate::host::{Confinement, HostFacts, Loan, OwnerState, Status};
 use crate::ids::{AttemptId, HostId, Incarnation};
+use crate::needs::Demand;
 use crate::path::PortablePath;
 use crate::time::Span;
 
@@ -214,6 +215,9 @@ pub struct Command {
     pub confinement: Option<Confinement>,
     /// Whether it asks for the network.
     pub network: bool,
+    /// What it may take of the host: it is bound to that many processors, and the memory is its
+    /// limit where the host can hold one.
+    pub takes: Demand,
 }
 
 /// An input file to be placed.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use common::attempt::Phase;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
-use common::job::CommandSpec;
+use common::job::{CommandSpec, Rules};
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
     TaskCounts, TaskState, WidthView,
@@ -54,6 +54,8 @@ pub struct SubmitReply {
     pub limits: Option<LimitsView>,
     /// The number of hosts of a job of several ranks.
     pub width: Option<WidthView>,
+    /// The reasons why no known host could ever run a task of it, in words.
+    pub nowhere: Option<String>,
 }
 
 /// The refusal of a submission.
@@ -147,7 +149,10 @@ fn bag(spec: &JobSpec, estimates: Vec<Span>, user: &str, submitted: Time, disclo
 
     Bag {
         tasks,
-        rules: spec.rules.clone(),
+        rules: Rules {
+            needs: spec.needs(),
+            ..spec.rules.clone()
+        },
         terms,
         disclosed,
         ranks,
@@ -268,6 +273,7 @@ impl Core {
             promise,
             limits: self.limits_of(&bag),
             width: self.width_of(&bag),
+            nowhere: self.scheduler.why_nowhere(&bag.rules.needs),
         };
         if dry_run || submitted.promise.is_err() {
             return Ok(Ok(submitted));
@@ -366,6 +372,7 @@ impl Core {
                 promise: Ok(promise),
                 limits,
                 width,
+                nowhere: self.scheduler.why_nowhere(&spec.needs()),
             }));
         };
 

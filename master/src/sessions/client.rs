@@ -189,6 +189,9 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::HostOwner { host, owner } => {
             push(tx, &Reply::Hosts(asker.own(host, owner).await?))?;
         }
+        Request::HostLabels { host, add, remove } => {
+            push(tx, &Reply::Hosts(asker.label(host, add, remove).await?))?;
+        }
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
         Request::TokenCreate {
             role,

@@ -504,6 +504,7 @@ fn kind(request: &Request) -> Kind {
         | Request::Drain { .. }
         | Request::Undrain { .. }
         | Request::HostOwner { .. }
+        | Request::HostLabels { .. }
         | Request::TokenCreate { .. }
         | Request::TokenList
         | Request::TokenRevoke { .. }

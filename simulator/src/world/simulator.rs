@@ -7,7 +7,7 @@
 //! when an attempt starts when it will be done and which heartbeats will have news.
 
 use common::attempt::{HeldAttempt, Outcome as Ending, Phase};
-use common::host::Offers;
+use common::needs::Offers;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -275,7 +275,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
                 };
                 self.step(Event::HostOffers {
                     host: HostId(number),
-                    offers,
+                    offers: Box::new(offers),
                 });
             }
         }

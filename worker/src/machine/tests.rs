@@ -33,6 +33,7 @@ fn command(index: u32, limit: Option<Span>) -> Assignment {
         checkpoint: None,
         confinement: None,
         network: false,
+        takes: Demand::PLAIN,
     };
 
     Assignment {

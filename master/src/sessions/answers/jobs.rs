@@ -107,6 +107,7 @@ impl Asker {
             promise,
             limits,
             width,
+            nowhere,
         } = submitted.map_err(NoAnswer::Refused)?;
 
         Ok(match promise {
@@ -120,6 +121,7 @@ impl Asker {
                     promise,
                     limits,
                     width,
+                    nowhere,
                 }
             }
             Err(counter) => Reply::NotPromised(counter),
