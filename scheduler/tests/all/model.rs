@@ -39,6 +39,8 @@ pub(crate) struct Model {
     pub(crate) jobs: BTreeMap<JobId, ModelJob>,
     hosts: BTreeMap<HostId, ModelHost>,
     offers: BTreeMap<HostId, Offers>,
+    /// Whether the last event was offers of a host: nothing starts before the next one.
+    more_comes: bool,
     /// Hosts that are lent for a time: whether something starts there is a matter of that time.
     lent: BTreeSet<HostId>,
     /// Every attempt ever started.
@@ -220,6 +222,7 @@ impl Model {
             jobs,
             hosts,
             offers,
+            more_comes: false,
             lent,
             attempts,
             stopping,
@@ -237,6 +240,7 @@ impl Model {
         scheduler: &Scheduler,
     ) {
         self.consider(now, event, effects, scheduler);
+        self.more_comes = matches!(event, Event::HostOffers { .. });
         self.compare(scheduler);
     }
 
@@ -405,7 +409,7 @@ impl Model {
                 }
             }
             Event::HostOffers { host, offers } => {
-                drop(self.offers.insert(*host, (**offers).clone()))
+                self.offers.insert(*host, (**offers).clone());
             }
             Event::HostLent { host, loan } => {
                 self.lent.remove(host);
@@ -925,7 +929,7 @@ impl Model {
         let held = self.in_slots(host);
         let offers = self.offers.get(&host).cloned().unwrap_or_default();
         let job = self.jobs.get_mut(&job).expect("the job is there");
-        let to = &self.hosts[&host];
+
         assert_eq!(
             job.rules.needs.missing(&offers),
             None,
@@ -1295,7 +1299,7 @@ impl Model {
         let idle = self
             .hosts
             .iter()
-            .find(|(id, host)| !self.bounded() && free(**id, host) && does(id));
+            .find(|(id, host)| !self.bounded() && !self.more_comes && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager =
                 eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.foreseen);
