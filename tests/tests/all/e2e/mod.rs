@@ -14,6 +14,7 @@ mod identity;
 mod jobs;
 mod kills;
 mod limits;
+mod needs;
 mod operations;
 mod owner;
 mod processes;
