@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::needs::{Capacity, Label, MAX_LABELS, Offers};
-use crate::platform::Platform;
+use crate::platform::HostPlatform;
 use crate::time::Span;
 use crate::units::Speed;
 
@@ -33,14 +33,14 @@ pub struct HostFacts {
     /// Main memory, in MiB.
     pub memory_mib: u64,
     /// Operating system, architecture and C library.
-    pub platform: Platform,
+    pub platform: HostPlatform,
     /// The level at which the worker confines every task at least.
     pub confinement: Confinement,
     /// The highest level, for tasks whose jobs ask for more (`Needs::confinement`).
     pub confinement_most: Confinement,
     /// Whether tasks whose jobs ask for the network (`Needs::network`) get it.
     pub network: bool,
-    /// What its owner lends to all tasks together.
+    /// The `Capacity` that its owner lends to all tasks together.
     pub lends: Capacity,
     /// The most memory that its owner lets one task take, in MiB.
     pub task_memory_mib: u32,
@@ -87,7 +87,7 @@ impl HostFacts {
             clock_mhz: 0,
             cores: 0,
             memory_mib: 0,
-            platform: Platform::new("unknown", "unknown", ""),
+            platform: HostPlatform::new("unknown", "unknown", ""),
             confinement: Confinement::Process,
             confinement_most: Confinement::Process,
             network: false,

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::host::Confinement;
-use crate::platform::{Platform, PlatformName};
+use crate::platform::{HostPlatform, PlatformName};
 
 pub use parse::mebibytes;
 
@@ -84,7 +84,7 @@ impl Demand {
         gpus: 0,
     };
 
-    /// Whether the job states none.
+    /// Whether it is [`Demand::PLAIN`].
     pub fn is_plain(&self) -> bool {
         *self == Self::PLAIN
     }
@@ -123,17 +123,17 @@ pub struct Needs {
     pub confinement: Option<Confinement>,
     /// Whether the tasks use the network.
     pub network: bool,
-    /// The operating system, as in [`Platform::os`].
+    /// The operating system, as in [`HostPlatform::os`].
     pub os: Option<String>,
-    /// The processor architecture, as in [`Platform::arch`].
+    /// The processor architecture, as in [`HostPlatform::arch`].
     pub arch: Option<String>,
-    /// The kind of C library, as in [`Platform::libc`] before the version.
+    /// The kind of C library, as in [`HostPlatform::libc`] before the version.
     pub libc: Option<String>,
     /// The labels that the host must have, all of them.
     pub labels: BTreeSet<Label>,
     /// The disk space of a task's directory, in MiB; 0: none is stated.
     pub disk_mib: u32,
-    /// What each attempt takes.
+    /// The `Demand` of each attempt.
     pub takes: Demand,
     /// The inputs that are there for some platforms only. The master fills this in from the job's
     /// inputs; a submission leaves it empty.
@@ -161,10 +161,10 @@ pub struct Offers {
     /// The number of attempts that it can hold frozen beside the running ones.
     pub frozen: u32,
     /// Its platform; `None`: not known, and it suits no job that asks for one.
-    pub platform: Option<Platform>,
+    pub platform: Option<HostPlatform>,
     /// Its labels, from its owner and from admins.
     pub labels: BTreeSet<Label>,
-    /// What all tasks together may take. There is a processor for each slot at least, whatever
+    /// The room of all tasks together. There is a processor for each slot at least, whatever
     /// stands here.
     pub capacity: Capacity,
     /// The most memory that its owner lets one task take, in MiB.
@@ -243,7 +243,7 @@ impl Needs {
         Some(format!("it does not have the label `{label}`"))
     }
 
-    fn missing_platform(&self, platform: Option<&Platform>) -> Option<String> {
+    fn missing_platform(&self, platform: Option<&HostPlatform>) -> Option<String> {
         let asked = self.os.is_some() || self.arch.is_some() || self.libc.is_some();
         if !asked && self.builds.is_empty() {
             return None;
@@ -488,7 +488,7 @@ mod tests {
         Offers {
             confinement: Confinement::Landlock,
             network: false,
-            platform: Some(Platform::new("linux", "x86_64", "gnu 2.36")),
+            platform: Some(HostPlatform::new("linux", "x86_64", "gnu 2.36")),
             labels: BTreeSet::from(["lab3".parse().unwrap()]),
             capacity: Capacity {
                 cores: 4,

@@ -12,7 +12,7 @@ const MAX_PART: usize = 32;
 
 /// A host's platform, as its worker found it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Platform {
+pub struct HostPlatform {
     /// The operating system, by Rust's name: `linux`, `windows`, `macos`.
     pub os: String,
     /// The architecture of the processor, by Rust's name: `x86_64`, `aarch64`.
@@ -22,7 +22,7 @@ pub struct Platform {
     pub libc: String,
 }
 
-impl Platform {
+impl HostPlatform {
     /// Makes a platform of its parts.
     pub fn new(os: &str, arch: &str, libc: &str) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Platform {
     }
 }
 
-impl fmt::Display for Platform {
+impl fmt::Display for HostPlatform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.os, self.arch)?;
         if self.libc.is_empty() {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_platform_has_the_name_that_jobs_ask_for() {
-        let debian = Platform::new("linux", "x86_64", "gnu 2.36");
+        let debian = HostPlatform::new("linux", "x86_64", "gnu 2.36");
         assert_eq!(debian.to_string(), "linux-x86_64 (gnu 2.36)");
         assert_eq!(
             (debian.name().as_str(), debian.libc_kind()),
@@ -147,9 +147,9 @@ mod tests {
         assert_eq!((name.os(), name.arch()), ("linux", "x86_64"));
         assert!(debian.is_sound());
 
-        let windows = Platform::new("windows", "x86_64", "");
+        let windows = HostPlatform::new("windows", "x86_64", "");
         assert_eq!(windows.to_string(), "windows-x86_64");
-        assert!(!Platform::new("a\nb", "", "").is_sound());
+        assert!(!HostPlatform::new("a\nb", "", "").is_sound());
     }
 
     #[test]

@@ -208,7 +208,7 @@ fn hello(held: Vec<HeldAttempt>) -> ToMaster {
     };
     ToMaster::Hello {
         versions: Versions::ours(),
-        facts,
+        facts: Box::new(facts),
         status: OwnerState::Away.into(),
         held,
     }

@@ -120,8 +120,7 @@ impl Workshop {
         cache: Arc<Cache>,
         blobs: Arc<Blobs>,
         master: watch::Receiver<Option<Connection>>,
-        config: Config,
-        gpus: Option<u32>,
+        (config, gpus): (Config, Option<u32>),
         force: InForce,
     ) -> io::Result<Self> {
         empty(&root)?;

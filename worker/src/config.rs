@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::Speed;
 use common::host::{Confinement, HostFacts};
 use common::needs::{Capacity, Demand, Label, MAX_LABELS};
-use common::platform::{Platform, PlatformName};
+use common::platform::{HostPlatform, PlatformName};
 use common::settings::ConfigDuration;
 use serde::{Deserialize, Serialize};
 
@@ -167,7 +167,7 @@ impl Config {
     /// Adds to the facts what the owner says of the host and lends of it.
     pub(crate) fn say_of(&self, facts: &mut HostFacts) {
         if let Ok(name) = self.platform.parse::<PlatformName>() {
-            facts.platform = Platform::new(name.os(), name.arch(), "");
+            facts.platform = HostPlatform::new(name.os(), name.arch(), "");
         }
         facts.labels = self.labels.iter().cloned().collect();
 

@@ -155,7 +155,7 @@ impl Engine {
     pub fn hello(&self, now: Time, facts: HostFacts, status: Status) -> ToMaster {
         ToMaster::Hello {
             versions: Versions::ours(),
-            facts,
+            facts: Box::new(facts),
             status,
             held: self.held(now),
         }

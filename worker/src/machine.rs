@@ -147,7 +147,7 @@ pub enum Action {
 #[derive(Debug)]
 pub(crate) struct Machine {
     slots: usize,
-    /// What the owner lends to all attempts together.
+    /// The `Capacity` that the owner lends to all attempts together.
     lends: Capacity,
     grace: Span,
     /// The longest time that an attempt may be frozen before it is given back; `None`: for ever.
@@ -159,7 +159,7 @@ pub(crate) struct Machine {
     /// The report intervals that the master wants for held attempts, where they are shorter than
     /// usual.
     reports: BTreeMap<AttemptId, Span>,
-    /// What attempts take that ask for more than a slot.
+    /// The `Demand` of each attempt that asks for more than a slot.
     takes: BTreeMap<AttemptId, Demand>,
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,

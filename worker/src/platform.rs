@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::host::{Gpu, MAX_GPU_NAME, MAX_GPUS};
-use common::platform::Platform;
+use common::platform::HostPlatform;
 
 /// The time after which a program that is asked is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -15,8 +15,8 @@ const MOST: usize = 64 * 1024;
 
 /// Returns the platform that tasks find: that of the system, which need not be what this program
 /// was built for.
-pub(crate) fn platform() -> Platform {
-    Platform::new(
+pub(crate) fn platform() -> HostPlatform {
+    HostPlatform::new(
         std::env::consts::OS,
         std::env::consts::ARCH,
         &libc_of(Path::new("/")),

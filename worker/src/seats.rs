@@ -10,11 +10,11 @@ pub(crate) struct Seats {
     sets: Vec<Vec<u32>>,
     /// The number of graphics processors that are lent; `None` where the host has none.
     gpus: Option<u32>,
-    taken: Mutex<Taken>,
+    taken: Mutex<SeatCounts>,
 }
 
 /// The number of commands that each set, and each graphics processor, has.
-struct Taken {
+struct SeatCounts {
     sets: Vec<u32>,
     gpus: Vec<u32>,
 }
@@ -34,7 +34,7 @@ impl Seats {
     /// nothing is bound.
     pub(crate) fn new(slots: usize, cores: Vec<Vec<u32>>, gpus: Option<u32>) -> Arc<Self> {
         let sets = divide(slots, cores);
-        let taken = Mutex::new(Taken {
+        let taken = Mutex::new(SeatCounts {
             sets: vec![0; sets.len()],
             gpus: vec![0; gpus.unwrap_or(0) as usize],
         });
@@ -78,7 +78,7 @@ impl Seats {
         }
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, SeatCounts> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,7 +98,8 @@ impl Seat {
         all
     }
 
-    /// Returns the number of threads that can compute at a time in it.
+    /// Returns the number of threads that can compute at a time in it, for `OMP_NUM_THREADS` and the
+    /// like.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }

@@ -158,8 +158,7 @@ pub async fn run(
         cache,
         Arc::clone(&blobs),
         master,
-        config.clone(),
-        gpus,
+        (config.clone(), gpus),
         force,
     );
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
@@ -167,16 +166,7 @@ pub async fn run(
     facts.confinement_most = most;
     facts.network = network;
     facts.task_disk_mib = mebibytes(config.disk_limit_bytes);
-    tracing::info!(
-        name = facts.name,
-        platform = %facts.platform,
-        slots = facts.slots,
-        processors = facts.cores,
-        gpus = facts.gpus.len(),
-        speed = %facts.speed,
-        memory_mib = facts.memory_mib,
-        "this host"
-    );
+    announce(&facts);
 
     let gauge = Gauge::new(facts.slots, facts.cores);
     let grace = config.grace.span();
@@ -267,6 +257,20 @@ async fn measure(name: &str, config: &Config) -> (HostFacts, HostSize) {
         );
     }
     (facts, room)
+}
+
+/// Logs what this host is.
+fn announce(facts: &HostFacts) {
+    tracing::info!(
+        name = facts.name,
+        platform = %facts.platform,
+        slots = facts.slots,
+        processors = facts.cores,
+        gpus = facts.gpus.len(),
+        speed = %facts.speed,
+        memory_mib = facts.memory_mib,
+        "this host"
+    );
 }
 
 /// Starts the sensors that watch for the owner, and the policy that decides on what they see.

@@ -29,7 +29,7 @@ pub enum ToMaster {
         /// The versions that it understands.
         versions: Versions,
         /// The host's properties.
-        facts: HostFacts,
+        facts: Box<HostFacts>,
         /// The host's present status.
         status: Status,
         /// Every attempt that it holds, including those from before the connection.
@@ -215,7 +215,7 @@ pub struct Command {
     pub confinement: Option<Confinement>,
     /// Whether it asks for the network.
     pub network: bool,
-    /// What it may take of the host: it is bound to that many processors, and the memory is its
+    /// The part of the host that it may take: it is bound to that many processors, and the memory is its
     /// limit where the host can hold one.
     pub takes: Demand,
 }

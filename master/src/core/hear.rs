@@ -59,7 +59,7 @@ pub(crate) fn greeted(
         outbox,
         version,
         heartbeat,
-        facts,
+        facts: *facts,
         status: sound(status),
         held,
     })

@@ -264,7 +264,7 @@ fn attendance(text: &str) -> Result<(), StoreError> {
 
 fn labels(text: &str) -> Result<(), StoreError> {
     let words = text.split(',').filter(|word| !word.is_empty());
-    words.into_iter().try_for_each(|label| label_of(label))
+    words.into_iter().try_for_each(label_of)
 }
 
 fn label_of(word: &str) -> Result<(), StoreError> {

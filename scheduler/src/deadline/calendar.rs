@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use common::host::Confinement;
 use common::needs::{Label, Needs, Offers};
-use common::platform::Platform;
+use common::platform::HostPlatform;
 use common::{HostId, Span, Time};
 
 use crate::state::owner_hours::HostLoan;
@@ -53,7 +53,7 @@ pub(crate) struct Slots<'a> {
 type LaneKind<'a> = (
     (u64, Option<HostLoan>),
     (Confinement, bool, u32),
-    (Option<&'a Platform>, &'a BTreeSet<Label>),
+    (Option<&'a HostPlatform>, &'a BTreeSet<Label>),
 );
 
 #[derive(Debug, Clone)]

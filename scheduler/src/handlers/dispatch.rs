@@ -8,7 +8,7 @@ use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::foresight::Foresight;
 use crate::state::host::{Host, HostAttempt, Hosts};
 use crate::state::job::{Job, Jobs};
-use crate::state::room::Claim;
+use crate::state::room::RoomClaim;
 use crate::state::scene::Scene;
 use crate::state::scheduler::Scheduler;
 use crate::state::settings::Settings;
@@ -534,7 +534,7 @@ impl Starter<'_> {
         live.fold(record.saved, f64::max)
     }
 
-    fn claim(&self, job: &Job, id: HostId) -> Option<Claim> {
+    fn claim(&self, job: &Job, id: HostId) -> Option<RoomClaim> {
         let host = self.hosts.table.get(&id)?;
         if self.ahead {
             host.claim_ahead(job.demand)

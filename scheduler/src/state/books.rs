@@ -5,7 +5,7 @@ use common::AttemptId;
 use smallvec::SmallVec;
 
 use crate::state::host::HostAttempt;
-use crate::state::room::{Claim, Room};
+use crate::state::room::{Room, RoomClaim};
 
 /// Live attempts with each one's `HostAttempt`, in the order of their ids.
 #[derive(Debug, Default)]
@@ -33,12 +33,12 @@ impl HostAttempts {
         self.frozen
     }
 
-    /// Whether every attempt takes its slot and nothing else that counts.
+    /// Whether every attempt is of `Demand::PLAIN`.
     pub(crate) fn is_plain(&self) -> bool {
         self.odd == 0
     }
 
-    /// Returns what all of them take, the frozen ones included.
+    /// Returns the `Room` that all of them take, the frozen ones included.
     pub(crate) fn taken(&self) -> Room {
         let in_slots = self.entries.len() as u64 - u64::from(self.frozen);
         if self.odd == 0 {
@@ -81,9 +81,9 @@ impl HostAttempts {
     }
 
     /// Adds an attempt that its host has room for.
-    pub(crate) fn begin(&mut self, claim: &Claim, attempt: AttemptId, load: HostAttempt) {
-        let takes = claim.takes();
-        self.insert(attempt, HostAttempt { takes, ..load });
+    pub(crate) fn begin(&mut self, claim: &RoomClaim, attempt: AttemptId, mut load: HostAttempt) {
+        load.takes = claim.takes();
+        self.insert(attempt, load);
     }
 
     /// Adds an attempt that its host holds, whatever it has room for.
@@ -157,7 +157,7 @@ mod tests {
         let takes = Demand {
             cores: 1 + ran as u32 % 3,
             memory_mib: 100 * (ran as u32 % 2),
-            gpus: u32::from(ran % 5 == 0),
+            gpus: u32::from(ran.is_multiple_of(5)),
         };
         HostAttempt {
             ran: Span(ran),

@@ -152,7 +152,7 @@ pub(crate) struct HostAttempt {
     pub(crate) suspended: Span,
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
-    /// What it takes of its host.
+    /// Its `Demand`, as counted in `HostAttempts`.
     pub(crate) takes: Demand,
     pub(crate) duplicate: bool,
     /// Whether it is frozen and takes no slot; `made_room_for` is the task for which it was
@@ -518,14 +518,14 @@ impl Hosts {
             .is_some_and(|host| host.room_for(takes) > 0)
     }
 
-    /// Sets the host's offers.
+    /// Sets the host's `offers`.
     pub(crate) fn set_offers(&mut self, id: HostId, offers: Offers, now: Time) {
         let host = self.entry(id, now);
         *host.offers = offers;
         self.index_anew(id, now);
     }
 
-    /// Reindexes the host after what it lends has changed.
+    /// Reindexes the host after its `lent_room` has changed.
     pub(crate) fn index_anew(&mut self, id: HostId, now: Time) {
         let Some(host) = self.table.at_mut(&id) else {
             return;
@@ -535,7 +535,7 @@ impl Hosts {
         self.index.pools.qualify(host, now);
     }
 
-    /// Returns the pool for a job that has come with these needs.
+    /// Returns the pool for a job that has come with these `Needs`.
     pub(crate) fn pool(&mut self, needs: &Needs, now: Time) -> Option<PoolId> {
         self.index.pools.enter(needs, self.table.values(), now)
     }

@@ -56,7 +56,7 @@ pub(crate) struct Job {
     pub(crate) rules: Rules,
     pub(crate) policy: Policy,
     pub(crate) rank: Rank,
-    /// What each attempt takes of its host, as in `rules`.
+    /// The `Demand` of each attempt, as in `rules`.
     pub(crate) demand: Demand,
     /// The hosts that suit it, where it has needs and they are kept apart.
     pub(crate) pool: Option<PoolId>,

@@ -232,7 +232,7 @@ impl Pools {
         self.list.get(at)?.as_ref()
     }
 
-    /// Updates every pool after the host changed, but for its offers.
+    /// Updates every pool after the host changed, but for its `offers`.
     pub(crate) fn update(&mut self, host: &Host, now: Time) {
         if self.used == 0 {
             return;
@@ -241,7 +241,7 @@ impl Pools {
         pools.for_each(|pool| pool.update(host, now));
     }
 
-    /// Updates every pool after the host's offers changed.
+    /// Updates every pool after the host's `offers` changed.
     pub(crate) fn qualify(&mut self, host: &Host, now: Time) {
         let pools = self.list.iter_mut().flatten();
         pools.for_each(|pool| pool.qualify(host, now));

@@ -17,7 +17,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Returns what an attempt in a slot takes.
+    /// Returns the room that an attempt with this `Demand` takes in a slot.
     pub(crate) fn of(takes: Demand) -> Self {
         Self {
             slots: 1,
@@ -27,7 +27,7 @@ impl Room {
         }
     }
 
-    /// Returns what a frozen attempt goes on taking: what it has in memory stays there.
+    /// Returns the part of `of` that a frozen attempt goes on taking: what it has in memory stays.
     fn of_frozen(takes: Demand) -> Self {
         Self {
             slots: 0,
@@ -54,7 +54,7 @@ impl Room {
         }
     }
 
-    /// Returns how many attempts of this demand it holds at a time.
+    /// Returns the number of attempts of this `Demand` that it holds at a time.
     pub(crate) fn holds(self, takes: Demand) -> u64 {
         let part = |there: u64, each: u32| match u64::from(each) {
             0 => u64::MAX,
@@ -74,7 +74,7 @@ impl Room {
         (most > 0).then(|| self.slots.div_ceil(most))
     }
 
-    /// Whether nothing in it counts but slots: each of them has a processor.
+    /// Whether nothing in it counts but `slots`: each of them has a processor.
     pub(crate) fn is_plain(self) -> bool {
         self.cores == self.slots && self.memory_mib == 0 && self.gpus == 0
     }
@@ -83,19 +83,19 @@ impl Room {
 /// The right to put one attempt on a host. Only a host that has room for it gives one.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct RoomClaim {
     takes: Demand,
 }
 
-impl Claim {
-    /// Returns what the attempt may take.
+impl RoomClaim {
+    /// Returns the `Demand` that the attempt may have.
     pub(crate) fn takes(&self) -> Demand {
         self.takes
     }
 }
 
 impl HostAttempt {
-    /// Returns what it takes of its host at present.
+    /// Returns the room that it takes at present, by `takes` and `frozen`.
     pub(crate) fn room(&self) -> Room {
         if self.frozen {
             Room::of_frozen(self.takes)
@@ -122,7 +122,7 @@ impl Host {
         self.room_of(self.usable_slots())
     }
 
-    /// Returns everything that its owner lends while nobody is there.
+    /// Returns the `lent_room` while nobody is there.
     pub(crate) fn whole_room(&self) -> Room {
         self.room_of(self.slots)
     }
@@ -139,14 +139,14 @@ impl Host {
         }
     }
 
-    /// Returns what is left of that beside its attempts and reservations.
+    /// Returns the part of `lent_room` that is left beside its attempts and `reserved`.
     pub(crate) fn left_room(&self) -> Room {
         self.lent_room()
             .minus(self.books.taken())
             .minus(self.reserved)
     }
 
-    /// Returns the same, and nothing where it is saved.
+    /// Returns the `left_room`, and nothing where it is `saved`.
     fn free_room(&self) -> Room {
         if self.saved {
             Room::default()
@@ -155,7 +155,7 @@ impl Host {
         }
     }
 
-    /// Returns the number of further tasks without stated needs that it has room for.
+    /// Returns the number of further tasks of `Demand::PLAIN` that it has room for.
     pub(crate) fn free_slots(&self) -> usize {
         if self.saved {
             return 0;
@@ -170,7 +170,7 @@ impl Host {
         }
     }
 
-    /// Returns the number of further attempts of this demand that it has room for.
+    /// Returns the number of further attempts of this `Demand` that it has room for.
     pub(crate) fn room_for(&self, takes: Demand) -> usize {
         if takes.is_plain() && self.books.is_plain() && self.reserved.is_plain() {
             return self.free_slots();
@@ -250,20 +250,20 @@ impl Host {
 
     /// Gives the right to put an attempt there, if there is room for it. Attempts that were told
     /// to stop leave theirs to it: the worker starts it when they are gone.
-    pub(crate) fn claim(&self, takes: Demand) -> Option<Claim> {
+    pub(crate) fn claim(&self, takes: Demand) -> Option<RoomClaim> {
         let stopping = || -> Vec<&HostAttempt> {
             let all = self.books.iter().map(|(_, load)| load);
             all.filter(|load| load.stopping).collect()
         };
         let room = self.room_for(takes) > 0 || self.has_room_without(takes, &stopping(), false);
-        room.then_some(Claim { takes })
+        room.then_some(RoomClaim { takes })
     }
 
     /// Gives the right to put an attempt there ahead of its slot. It is started when another one
     /// has ended, so this is for hosts and tasks of which nothing counts but slots.
-    pub(crate) fn claim_ahead(&self, takes: Demand) -> Option<Claim> {
+    pub(crate) fn claim_ahead(&self, takes: Demand) -> Option<RoomClaim> {
         let plain = takes.is_plain() && self.books.is_plain() && self.reserved.is_plain();
-        plain.then_some(Claim { takes })
+        plain.then_some(RoomClaim { takes })
     }
 
     /// Whether its attempts take more than it lends to a host full of work, and nothing explains

@@ -706,6 +706,40 @@ impl Model {
         live.iter().fold((0, 0, 0), add)
     }
 
+    /// Checks that the host suits an attempt that is about to be given to it, and has room for it.
+    fn check_room(&self, host: HostId, attempt: AttemptId) {
+        let offers = self.offers.get(&host).cloned().unwrap_or_default();
+        let needs = &self.jobs[&attempt.task.job].rules.needs;
+        assert_eq!(
+            needs.missing(&offers),
+            None,
+            "{attempt} is given to {host}, which does not do"
+        );
+
+        let takes = needs.takes;
+        let (cores, memory, gpus) = self.taken(host);
+        let over = |taken: u64, more: u32, most: u32| {
+            more > 0 && taken + u64::from(more) > u64::from(most)
+        };
+        let Capacity {
+            cores: most,
+            memory_mib,
+            gpus: all,
+        } = offers.capacity;
+        assert!(
+            !(over(memory, takes.memory_mib, memory_mib) || over(gpus, takes.gpus, all)),
+            "room: {attempt} takes {takes:?} of {host}, where {memory} MiB and {gpus} GPUs are taken"
+        );
+
+        // Plain tasks of a host without others may wait there for their slots.
+        let most = most.max(self.hosts[&host].slots as u32);
+        let counts = !takes.is_plain() || self.holds_odd(host);
+        assert!(
+            !(counts && over(cores, takes.cores, most)),
+            "room: {attempt} takes {takes:?} of {host}, where {cores} of {most} processors are taken"
+        );
+    }
+
     /// Whether the host has room for a task of the job beside what it holds.
     fn has_room(&self, host: HostId, job: &ModelJob) -> bool {
         let takes = job.rules.needs.takes;
@@ -927,40 +961,8 @@ impl Model {
         let live = self.live_of(attempt.task);
         let silent = self.all_silent(&live);
         let held = self.in_slots(host);
-        let offers = self.offers.get(&host).cloned().unwrap_or_default();
+        self.check_room(host, attempt);
         let job = self.jobs.get_mut(&job).expect("the job is there");
-
-        assert_eq!(
-            job.rules.needs.missing(&offers),
-            None,
-            "{attempt} is given to {host}, which does not do"
-        );
-
-        let takes = job.rules.needs.takes;
-        let (cores, memory, gpus) = self.taken(host);
-        let over = |taken: u64, more: u32, most: u32| taken + u64::from(more) > u64::from(most);
-        let Capacity {
-            cores: most,
-            memory_mib,
-            gpus: all,
-        } = offers.capacity;
-        let to = &self.hosts[&host];
-        let most = most.max(to.slots as u32);
-        assert!(
-            !(over(memory, takes.memory_mib, memory_mib) || over(gpus, takes.gpus, all)),
-            "room: {attempt} takes {takes:?} of {host}, where {memory} MiB and {gpus} GPUs are taken"
-        );
-        // Plain tasks of a host without others may wait there for their slots.
-        let counts = !takes.is_plain() || self.holds_odd(host);
-        assert!(
-            !(counts && over(cores, takes.cores, most)),
-            "room: {attempt} takes {takes:?} of {host}, where {cores} of {most} processors are taken"
-        );
-
-        let job = self
-            .jobs
-            .get_mut(&attempt.task.job)
-            .expect("the job is there");
         let to = &self.hosts[&host];
         assert!(
             to.takes_work(),
@@ -1286,14 +1288,10 @@ impl Model {
 
         let offers = |host| self.offers.get(host).cloned().unwrap_or_default();
         let does = |host| job.rules.needs.missing(&offers(host)).is_none();
-        let stays = |id| !self.lent.contains(&id);
-        let id_of_job = id;
+        let alone = !self.saves_beside(id);
         let free = |id, host: &ModelHost| {
-            host.takes_work()
-                && stays(id)
-                && self.in_slots(id) < host.usable()
-                && self.has_room(id, job)
-                && !self.saves_beside(id_of_job)
+            let there = host.takes_work() && !self.lent.contains(&id);
+            there && alone && self.in_slots(id) < host.usable() && self.has_room(id, job)
         };
 
         let idle = self

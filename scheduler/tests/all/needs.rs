@@ -4,7 +4,7 @@
 use common::attempt::Phase;
 use common::host::{OwnerState, YieldReason};
 use common::needs::{Capacity, Needs, Offers};
-use common::platform::Platform;
+use common::platform::HostPlatform;
 use common::view::{HostState, JobState};
 use common::{HostId, IdSet, Ranks};
 use scheduler::effect::Refused;
@@ -24,7 +24,7 @@ fn needs(text: &str) -> Needs {
 /// A PC with Linux that lends so many processors, so much memory and so many GPUs.
 fn pc(cores: u32, memory_mib: u32, gpus: u32) -> Offers {
     Offers {
-        platform: Some(Platform::new("linux", "x86_64", "gnu 2.36")),
+        platform: Some(HostPlatform::new("linux", "x86_64", "gnu 2.36")),
         capacity: Capacity {
             cores,
             memory_mib,

@@ -562,7 +562,7 @@ impl Fleet {
     }
 }
 
-/// What the tasks of a job take: of four jobs one takes more than a slot.
+/// Returns the `Demand` of the tasks of a job: of four jobs one takes more than a slot.
 fn takes(b: u16) -> Demand {
     let odd = Demand {
         cores: 1 + u32::from(b / 4 % 3),

@@ -33,10 +33,10 @@ pub struct Run<'a> {
     pub frozen: u32,
     /// The number of slots of a host; each slot has the host's speed (default 1).
     pub slots: u32,
-    /// What each host lends, in the trace's order: it has a slot for each processor then, and
+    /// The `Capacity` of each host, in the trace's order: it has a slot for each processor then, and
     /// `slots` counts for nothing (default none: everything).
     pub sizes: Option<&'a [Capacity]>,
-    /// What the tasks of the first job need of a host (default none: nothing).
+    /// The `Needs` of the tasks of the first job (default none: nothing).
     pub needs: Option<&'a Needs>,
     /// The cost of starting a task, beside its work (default 40 s; Kondo et al. 2004, section 3.1).
     pub start_cost: Span,
@@ -132,13 +132,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The number of slots of the host at this place of the trace.
+    /// Returns the number of slots of the host at this place of the trace.
     pub(super) fn slots_at(&self, place: usize) -> u32 {
         let size = self.sizes.and_then(|sizes| sizes.get(place));
         size.map_or(self.slots, |size| size.cores)
     }
 
-    /// What the host at this place of the trace offers, if that is not everything.
+    /// Returns the `Offers` of the host at this place of the trace, if they are not everything.
     pub(super) fn offers_at(&self, place: usize) -> Option<Offers> {
         let size = self.sizes.and_then(|sizes| sizes.get(place)).copied();
         (self.frozen > 0 || size.is_some()).then(|| Offers {

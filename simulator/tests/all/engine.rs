@@ -428,9 +428,9 @@ fn on_an_office_of_different_pcs_every_policy_finishes_what_some_of_them_can_run
     let large = |size: &Capacity| size.cores >= 3 && size.memory_mib >= 6_144;
     assert!(sizes.iter().any(large) && !sizes.iter().all(large));
 
-    let hosts: Vec<(f64, &[(f64, f64, f64)])> = (0..20)
-        .map(|n| (1_500.0 + 100.0 * f64::from(n), &[(0.0, 1e6, 1.0)][..]))
-        .collect();
+    let always = &[(0.0, 1e6, 1.0)][..];
+    let host = |n: i32| (1_500.0 + 100.0 * f64::from(n), always);
+    let hosts: Vec<_> = (0..20).map(host).collect();
     let world = PreparedTrace::new(&trace(&hosts));
     let needs = needs("cpus=3,mem=6G");
     for row in catalogue() {

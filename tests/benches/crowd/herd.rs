@@ -293,7 +293,7 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
 
     ToMaster::Hello {
         versions: Versions::ours(),
-        facts,
+        facts: Box::new(facts),
         status: OwnerState::Away.into(),
         held,
     }

@@ -248,7 +248,7 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
     )
 }
 
-/// What the tasks of a job with these rules take: of four jobs one takes more than a slot, and no
+/// Returns the `Demand` of tasks under these rules: of four jobs one takes more than a slot, and no
 /// more than any worker lends.
 fn takes(rules: &Rules) -> Demand {
     if rules.retries != 2 {

@@ -1120,7 +1120,7 @@ fn taking(index: u32, cores: u32, memory_mib: u32) -> Assignment {
     assignment
 }
 
-/// What a machine starts, freezes and thaws after an event.
+/// Returns the commands that a machine starts, freezes and thaws after an event.
 fn turns(machine: &mut Machine, at: u64, event: MachineEvent) -> Vec<Action> {
     let mut actions = Vec::new();
     machine.step(Time(at), event, &mut actions);

@@ -121,7 +121,7 @@ impl Master {
             control,
             held,
             status,
-            facts,
+            facts: *facts,
         }
     }
 

@@ -5,7 +5,7 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::host::{Confinement, HostFacts};
 use common::needs::Capacity;
-use common::platform::Platform;
+use common::platform::HostPlatform;
 use common::token::Role;
 use common::view::{
     AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView, ExplainView,
@@ -252,7 +252,7 @@ fn bare_host() -> HostView {
         confinement: Confinement::Process,
         confinement_most: Confinement::Landlock,
         network: true,
-        platform: Platform::new("linux", "x86_64", "gnu 2.36"),
+        platform: HostPlatform::new("linux", "x86_64", "gnu 2.36"),
         lends: Capacity {
             cores: 4,
             memory_mib: 6_144,

@@ -415,7 +415,7 @@ async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
     let status: Status = OwnerState::Away.into();
     let hello = ToMaster::Hello {
         versions: Versions::ours(),
-        facts,
+        facts: Box::new(facts),
         status,
         held: Vec::new(),
     };

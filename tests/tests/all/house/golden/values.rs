@@ -13,7 +13,7 @@ use common::job::{
     TaskSet, Tolerance, Work,
 };
 use common::needs::{Builds, Capacity, Demand, Label, Needs};
-use common::platform::{Platform, PlatformName};
+use common::platform::{HostPlatform, PlatformName};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
@@ -174,7 +174,7 @@ fn facts() -> HostFacts {
         confinement: Confinement::Process,
         confinement_most: Confinement::Landlock,
         network: true,
-        platform: Platform::new("linux", "x86_64", "gnu 2.36"),
+        platform: HostPlatform::new("linux", "x86_64", "gnu 2.36"),
         lends: Capacity {
             cores: 8,
             memory_mib: 14_400,
@@ -332,7 +332,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
     vec![
         ToMaster::Hello {
             versions: versions(),
-            facts: facts(),
+            facts: Box::new(facts()),
             status: status(owner),
             held: held(),
         },
