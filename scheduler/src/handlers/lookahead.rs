@@ -150,7 +150,11 @@ impl<'a> Starter<'a> {
         }
 
         // Tasks wait for the hosts that are free soon: only free ones start now.
+        // An attempt that should have ended by now still has its slot.
         for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
+            if !self.hosts.has_room(host, job.demand) {
+                continue;
+            }
             let Some((index, why)) = job.pop_for(host, self.hosts) else {
                 continue;
             };

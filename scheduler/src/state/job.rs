@@ -575,9 +575,15 @@ impl Job {
 
     /// Lets a task wait again that was taken from the waiting ones and did not start.
     pub(crate) fn put_back(&mut self, index: u32) {
-        let waits = |record: &TaskRecord| record.live.is_empty() && !record.compares();
-        if self.records.get(&index).is_some_and(waits) {
-            self.requeued.insert(index);
+        let waits = |record: &&TaskRecord| record.live.is_empty() && !record.compares();
+        let tried = self.records.get(&index).filter(waits);
+        match tried.map(|record| record.attempts) {
+            None => {}
+            Some(0) => {
+                self.records.remove(&index);
+                self.fresh.insert(index);
+            }
+            Some(_) => drop(self.requeued.insert(index)),
         }
     }
 
