@@ -1,14 +1,21 @@
 //! Facts and states of a host and its owner, as the worker reports them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::needs::{Capacity, Label, MAX_LABELS, Offers};
+use crate::platform::HostPlatform;
 use crate::time::Span;
 use crate::units::Speed;
 
 /// The longest host name, in bytes.
 pub const MAX_HOST_NAME: usize = 64;
+/// The longest name of a graphics processor, in bytes.
+pub const MAX_GPU_NAME: usize = 100;
+/// The most graphics processors of a host that are told.
+pub const MAX_GPUS: usize = 64;
 
 /// The properties of a host, as its worker measured them at start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,14 +32,33 @@ pub struct HostFacts {
     pub cores: u32,
     /// Main memory, in MiB.
     pub memory_mib: u64,
-    /// Operating system and architecture, such as `linux x86_64`.
-    pub os: String,
+    /// Operating system, architecture and C library.
+    pub platform: HostPlatform,
     /// The level at which the worker confines every task at least.
     pub confinement: Confinement,
     /// The highest level, for tasks whose jobs ask for more (`Needs::confinement`).
     pub confinement_most: Confinement,
     /// Whether tasks whose jobs ask for the network (`Needs::network`) get it.
     pub network: bool,
+    /// The `Capacity` that its owner lends to all tasks together.
+    pub lends: Capacity,
+    /// The most memory that its owner lets one task take, in MiB.
+    pub task_memory_mib: u32,
+    /// The disk space that the directory of each task may take, in MiB.
+    pub task_disk_mib: u32,
+    /// Its graphics processors, lent or not.
+    pub gpus: Vec<Gpu>,
+    /// The labels that its owner gives it.
+    pub labels: BTreeSet<Label>,
+}
+
+/// A graphics processor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// Its name, as its driver says it.
+    pub name: String,
+    /// Its memory, in MiB; 0 if unknown.
+    pub memory_mib: u32,
 }
 
 /// The level at which a worker keeps tasks away from the owner's things; each level includes the
@@ -51,42 +77,57 @@ pub enum Confinement {
     Account,
 }
 
-/// The abilities of a host that jobs may ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offers {
-    /// The highest level of confinement.
-    pub confinement: Confinement,
-    /// Whether tasks may use the network.
-    pub network: bool,
-    /// Whether it can start an attempt together with those of other hosts (a gang).
-    pub together: bool,
-    /// The number of attempts that it can hold frozen beside the running ones.
-    pub frozen: u32,
-}
-
-impl Default for Offers {
-    /// Returns everything that jobs may ask for, which is assumed of a host that has said nothing.
-    /// Such a host holds no frozen attempt.
-    fn default() -> Self {
+impl HostFacts {
+    /// Returns the facts of a host of which only the name is known: it has no slots.
+    pub fn unknown(name: String) -> Self {
         Self {
-            confinement: Confinement::Account,
-            network: true,
-            together: true,
-            frozen: 0,
+            name,
+            slots: 0,
+            speed: Speed::REFERENCE,
+            clock_mhz: 0,
+            cores: 0,
+            memory_mib: 0,
+            platform: HostPlatform::new("unknown", "unknown", ""),
+            confinement: Confinement::Process,
+            confinement_most: Confinement::Process,
+            network: false,
+            lends: Capacity {
+                cores: 0,
+                memory_mib: 0,
+                gpus: 0,
+            },
+            task_memory_mib: 0,
+            task_disk_mib: 0,
+            gpus: Vec::new(),
+            labels: BTreeSet::new(),
         }
     }
-}
 
-impl HostFacts {
-    /// Returns what the host offers to jobs: its `confinement_most` and `network`, and no frozen
-    /// attempts.
+    /// Returns what the host offers to jobs: no frozen attempts, and no labels but its owner's.
     pub fn offers(&self) -> Offers {
         Offers {
             confinement: self.confinement_most,
             network: self.network,
             together: true,
             frozen: 0,
+            platform: Some(self.platform.clone()),
+            labels: self.labels.clone(),
+            capacity: self.lends,
+            task_memory_mib: self.task_memory_mib,
+            task_disk_mib: self.task_disk_mib,
         }
+    }
+
+    /// Whether lists in it are short and its words are fit for screens.
+    pub fn is_sound(&self) -> bool {
+        let fine = |gpu: &Gpu| {
+            let printable = |c: char| !c.is_control();
+            gpu.name.len() <= MAX_GPU_NAME && gpu.name.chars().all(printable)
+        };
+        self.platform.is_sound()
+            && self.labels.len() <= MAX_LABELS
+            && self.gpus.len() <= MAX_GPUS
+            && self.gpus.iter().all(fine)
     }
 }
 

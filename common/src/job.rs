@@ -1,13 +1,16 @@
 //! The parts of a submission: a bag of tasks, the work that each one does, and the rules it runs
 //! under.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::SHORTEST_INTERVAL;
 use crate::content::BlobRef;
-use crate::host::{Confinement, Offers};
 use crate::idset::IdSet;
+use crate::needs::{BadNeeds, Builds, Needs};
 use crate::path::PortablePath;
+use crate::platform::PlatformName;
 use crate::ranks::{BadRanks, Ranks};
 use crate::selector::MAX_IDS;
 use crate::template::Template;
@@ -177,6 +180,8 @@ pub enum InputSource {
     Shared(BlobRef),
     /// One content for each task, in the order of the indices.
     PerTask(Vec<BlobRef>),
+    /// One content for each platform that the tasks can run on.
+    PerPlatform(BTreeMap<PlatformName, BlobRef>),
 }
 
 /// The treatment of an output stream.
@@ -211,7 +216,7 @@ pub struct Rules {
     pub estimate: Option<Span>,
     /// Whether tasks save checkpoints, so that the next attempt goes on where an earlier one was.
     pub checkpoint: bool,
-    /// The abilities that its hosts must offer.
+    /// The abilities that its hosts must offer, and what each attempt takes of them.
     pub needs: Needs,
     /// The rule for comparing results.
     pub quorum: Quorum,
@@ -301,31 +306,6 @@ impl Quorum {
     /// Whether results are compared at all (`size` above 1).
     pub fn compares(&self) -> bool {
         self.size > 1
-    }
-}
-
-/// The abilities that a host must offer to the tasks of a job.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Needs {
-    /// The lowest level of confinement; `None`: the level at which the host confines every task.
-    pub confinement: Option<Confinement>,
-    /// Whether the tasks use the network.
-    pub network: bool,
-}
-
-impl Needs {
-    /// Returns the reason why a host that offers this is not suitable; `None` if it is.
-    pub fn missing(&self, offers: Offers) -> Option<String> {
-        match self.confinement {
-            Some(level) if level > offers.confinement => Some(format!(
-                "it confines at most at the level `{}`, and the job needs `{level}`",
-                offers.confinement
-            )),
-            _ if self.network && !offers.network => {
-                Some("its owner gives no task the network, and the job needs it".to_owned())
-            }
-            _ => None,
-        }
     }
 }
 
@@ -422,6 +402,17 @@ pub enum BadJob {
     /// The ranks make no sense.
     #[error(transparent)]
     Ranks(#[from] BadRanks),
+    /// The name of a stream's file depends on the platform.
+    #[error(
+        "the file of standard output or standard error cannot have `%{{PLATFORM}}` in its name"
+    )]
+    StreamPlatform,
+    /// An input has no content for any platform.
+    #[error("the input `{0}` has no build for any platform")]
+    NoBuild(String),
+    /// The needs make no sense.
+    #[error(transparent)]
+    Needs(#[from] BadNeeds),
 }
 
 impl JobSpec {
@@ -429,6 +420,25 @@ impl JobSpec {
     /// are as many tasks as [`Ranks::least`].
     pub fn width(&self) -> Option<u32> {
         self.work.ranks().map(|_| self.tasks.ids.len() as u32)
+    }
+
+    /// Returns what the tasks need, builds of inputs included.
+    pub fn needs(&self) -> Needs {
+        let inputs = self
+            .work
+            .command()
+            .map_or(&[][..], |command| &command.inputs);
+        let builds = inputs.iter().filter_map(|input| match &input.source {
+            InputSource::PerPlatform(builds) => Some(Builds {
+                input: input.name.to_string(),
+                platforms: builds.keys().cloned().collect(),
+            }),
+            InputSource::Shared(_) | InputSource::PerTask(_) => None,
+        });
+        Needs {
+            builds: builds.collect(),
+            ..self.rules.needs.clone()
+        }
     }
 
     /// Checks that the submission makes sense in itself.
@@ -449,6 +459,7 @@ impl JobSpec {
         {
             return Err(BadJob::Name);
         }
+        self.rules.needs.check()?;
         if !self.tasks.items.is_empty() {
             one_per_task(tasks, "items", self.tasks.items.len())?;
         }
@@ -499,14 +510,19 @@ impl TaskSet {
 }
 
 impl Input {
-    /// Returns the content for the task at `position` in the order of the indices.
-    pub fn blob(&self, position: u64) -> Option<BlobRef> {
+    /// Returns the content for the task at `position` in the order of the indices, on a host with
+    /// the platform of this name.
+    pub fn blob(&self, position: u64, platform: &str) -> Option<BlobRef> {
         match &self.source {
             InputSource::Shared(blob) => Some(*blob),
             InputSource::PerTask(blobs) => usize::try_from(position)
                 .ok()
                 .and_then(|p| blobs.get(p))
                 .copied(),
+            InputSource::PerPlatform(builds) => builds
+                .iter()
+                .find(|(name, _)| **name == *platform)
+                .map(|(_, blob)| *blob),
         }
     }
 }
@@ -531,9 +547,14 @@ impl CommandSpec {
 
     /// Iterates over every blob that the master must store before the job can run.
     pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
-        self.inputs.iter().flat_map(|input| match &input.source {
-            InputSource::Shared(blob) => std::slice::from_ref(blob).iter().copied(),
-            InputSource::PerTask(blobs) => blobs.iter().copied(),
+        self.inputs.iter().flat_map(|input| {
+            let (few, builds) = match &input.source {
+                InputSource::Shared(blob) => (std::slice::from_ref(blob), None),
+                InputSource::PerTask(blobs) => (blobs.as_slice(), None),
+                InputSource::PerPlatform(builds) => (&[][..], Some(builds)),
+            };
+            let builds = builds.into_iter().flat_map(BTreeMap::values);
+            few.iter().chain(builds).copied()
         })
     }
 
@@ -567,13 +588,26 @@ impl CommandSpec {
             if !names.insert(input.name.as_str().to_lowercase()) {
                 return Err(BadJob::InputTwice(input.name.to_string()));
             }
-            if let InputSource::PerTask(blobs) = &input.source {
-                one_per_task(tasks, "files for an input", blobs.len())?;
+            match &input.source {
+                InputSource::Shared(_) => {}
+                InputSource::PerTask(blobs) => {
+                    one_per_task(tasks, "files for an input", blobs.len())?;
+                }
+                InputSource::PerPlatform(builds) if builds.is_empty() => {
+                    return Err(BadJob::NoBuild(input.name.to_string()));
+                }
+                InputSource::PerPlatform(_) => {}
             }
         }
 
         if let Some(every) = self.checkpoint.filter(|every| *every < SHORTEST_INTERVAL) {
             return Err(BadJob::CheckpointInterval(every));
+        }
+
+        let file =
+            |capture: &Capture| matches!(capture, Capture::File(name) if name.mentions("PLATFORM"));
+        if file(&self.stdout) || file(&self.stderr) {
+            return Err(BadJob::StreamPlatform);
         }
 
         match &self.stdin {
@@ -796,45 +830,6 @@ mod tests {
                 "{refused}"
             );
         }
-    }
-
-    #[test]
-    fn needs_are_met_by_hosts_that_offer_as_much_or_more() {
-        let needs = |confinement, network| Needs {
-            confinement,
-            network,
-        };
-        let offers = Offers {
-            confinement: Confinement::Landlock,
-            network: false,
-            ..Offers::default()
-        };
-        for level in [
-            None,
-            Some(Confinement::Process),
-            Some(Confinement::Landlock),
-        ] {
-            assert_eq!(needs(level, false).missing(offers), None, "{level:?}");
-        }
-
-        assert!(
-            needs(Some(Confinement::Namespace), false)
-                .missing(offers)
-                .unwrap()
-                .contains("`namespace`")
-        );
-
-        assert!(
-            needs(None, true)
-                .missing(offers)
-                .unwrap()
-                .contains("network")
-        );
-
-        assert_eq!(
-            needs(Some(Confinement::Account), true).missing(Offers::default()),
-            None
-        );
     }
 
     #[test]

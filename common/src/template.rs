@@ -1,5 +1,5 @@
 //! Text with placeholders: `%{JOB_ID}`, `%{TASK_ID}`, `%{ATTEMPT_ID}`, `%{HOST}`, `%{ITEM}`,
-//! `%{RANK}`, `%{WIDTH}`.
+//! `%{RANK}`, `%{WIDTH}`, `%{PLATFORM}`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::AttemptId;
 
 /// The names that may stand between `%{` and `}`.
-pub const PLACEHOLDERS: [&str; 7] = [
+pub const PLACEHOLDERS: [&str; 8] = [
     "JOB_ID",
     "TASK_ID",
     "ATTEMPT_ID",
@@ -17,6 +17,7 @@ pub const PLACEHOLDERS: [&str; 7] = [
     "ITEM",
     "RANK",
     "WIDTH",
+    "PLATFORM",
 ];
 
 /// A text whose placeholders are all in [`PLACEHOLDERS`]. `%{` opens a placeholder, `%%{` stands for
@@ -32,6 +33,8 @@ pub struct TemplateValues<'a> {
     pub attempt: AttemptId,
     /// The name of the host that runs the attempt.
     pub host: &'a str,
+    /// The name of that host's platform, `PLATFORM`.
+    pub platform: &'a str,
     /// The task's item, `ITEM`; empty if the job has none.
     pub item: &'a str,
     /// The number of ranks of its gang, `WIDTH`; `None` if the job is no gang.
@@ -43,7 +46,7 @@ pub struct TemplateValues<'a> {
 pub enum BadTemplate {
     /// The name between the braces is unknown.
     #[error(
-        "`%{{{0}}}` is not a placeholder: use one of %{{JOB_ID}} %{{TASK_ID}} %{{ATTEMPT_ID}} %{{HOST}} %{{ITEM}} %{{RANK}} %{{WIDTH}}"
+        "`%{{{0}}}` is not a placeholder: use one of %{{JOB_ID}} %{{TASK_ID}} %{{ATTEMPT_ID}} %{{HOST}} %{{ITEM}} %{{RANK}} %{{WIDTH}} %{{PLATFORM}}"
     )]
     Unknown(String),
     /// No closing brace follows.
@@ -94,6 +97,7 @@ impl TemplateValues<'_> {
             "TASK_ID" => self.attempt.task.index.to_string(),
             "ATTEMPT_ID" => self.attempt.number.to_string(),
             "HOST" => self.host.to_owned(),
+            "PLATFORM" => self.platform.to_owned(),
             "ITEM" => self.item.to_owned(),
             // Without ranks the task is rank 0 of 1, so that the same program runs with and without
             // them.
@@ -187,6 +191,7 @@ mod tests {
                 incarnation: Incarnation(1),
             },
             host: "pc9",
+            platform: "linux-x86_64",
             item,
             width: None,
         }
@@ -200,6 +205,9 @@ mod tests {
             .parse()
             .unwrap();
         assert_eq!(t.expand(&values), "7.3/2 100% %d a%{HOST}b on pc9");
+
+        let build: Template = "bin/%{PLATFORM}".parse().unwrap();
+        assert_eq!(build.expand(&values), "bin/linux-x86_64");
 
         let ranks: Template = "%{RANK} of %{WIDTH}".parse().unwrap();
         assert_eq!(ranks.expand(&values), "0 of 1");

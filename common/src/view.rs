@@ -1,6 +1,8 @@
 //! The views of jobs, tasks, attempts and hosts that the master shows. The command line prints them
 //! for people and as JSON.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::Stream;
@@ -10,6 +12,7 @@ use crate::content::BlobRef;
 use crate::host::HostFacts;
 use crate::ids::{AttemptId, HostId, JobId, TaskId};
 use crate::idset::IdSet;
+use crate::needs::Label;
 use crate::path::PortablePath;
 use crate::time::{Span, Time};
 use crate::token::Role;
@@ -424,6 +427,8 @@ pub struct HostView {
     /// The number of its latest results in a row that agreed with others', among jobs that compare
     /// results.
     pub agreed: u32,
+    /// The labels that admins gave it, beside those of its owner in `facts`.
+    pub labels: BTreeSet<Label>,
 }
 
 /// A join token, without its secret.

@@ -205,14 +205,14 @@ fn hello(held: Vec<HeldAttempt>) -> ToMaster {
         clock_mhz: 1_500,
         cores: 2,
         memory_mib: 1_024,
-        os: "test".into(),
         confinement: Confinement::Process,
         confinement_most: Confinement::Process,
         network: true,
+        ..HostFacts::unknown(String::new())
     };
     ToMaster::Hello {
         versions: Versions::ours(),
-        facts,
+        facts: Box::new(facts),
         status: OwnerState::Away.into(),
         held,
     }

@@ -3,6 +3,7 @@
 //! the clocks, so the n-th fastest host of one platform is the n-th fastest of each.
 
 mod law;
+pub mod sizes;
 
 use law::{ClockLaw, INTERNET_2004, INTERNET_2016, LAB, LRI_WISC, SDSC};
 

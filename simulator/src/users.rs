@@ -14,8 +14,8 @@ mod plan;
 use std::collections::BTreeMap;
 
 use common::attempt::Outcome;
-use common::host::Offers;
 use common::job::Rules;
+use common::needs::Offers;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, Time};
 use scheduler::Event;
 use scheduler::billing::LedgerEntry;
@@ -240,7 +240,10 @@ pub fn run_watched<P: UserPlan, A: Audience, O: Observer>(
                 frozen: kind.frozen,
                 ..Offers::default()
             };
-            world.events.push(Event::HostOffers { host, offers });
+            world.events.push(Event::HostOffers {
+                host,
+                offers: Box::new(offers),
+            });
         }
 
         world.events.push(dedicated(host, Speed::REFERENCE));

@@ -62,6 +62,10 @@ const THREADS: [&str; 8] = [
     "JULIA_NUM_THREADS",
 ];
 
+/// The variables that tell programs which graphics processors they have, by number; on a host that
+/// has some, tasks that asked for none see none.
+const GPUS: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"];
+
 /// The number of times that inputs found damaged in the cache are fetched before the attempt fails.
 const CACHE_TRIES: u32 = 3;
 
@@ -118,7 +122,7 @@ impl Workshop {
         cache: Arc<Cache>,
         blobs: Arc<Blobs>,
         master: watch::Receiver<Option<Connection>>,
-        config: Config,
+        (config, gpus): (Config, Option<u32>),
         force: InForce,
     ) -> io::Result<Self> {
         empty(&root)?;
@@ -136,7 +140,7 @@ impl Workshop {
             root,
             config,
             force,
-            seats: Seats::new(slots, os::cores()),
+            seats: Seats::new(slots, os::cores(), gpus),
             serial: AtomicU64::new(0),
         })
     }
@@ -241,7 +245,7 @@ impl Workshop {
             _ => return Err(Dropped),
         }
 
-        let seat = self.seats.take();
+        let seat = self.seats.take(command.takes);
         let launch = self.launch(&command, dir, confines, &seat);
         let process = match self
             .launcher
@@ -395,10 +399,12 @@ impl Workshop {
         let state = saves.then(|| dir.join(CHECKPOINT_DIR).to_string_lossy().into_owned());
         let state = state.map(|state| ("DESKGRID_CHECKPOINT_DIR", state));
         let threads = THREADS.map(|variable| (variable, seat.threads().to_string()));
+        let gpus = GPUS.map(|variable| Some((variable, seat.gpus()?)));
         let ours = ours
             .into_iter()
             .chain(state)
             .chain(threads)
+            .chain(gpus.into_iter().flatten())
             .map(|(key, value)| (key.to_owned(), value));
         let env: BTreeMap<String, String> = ours.chain(command.env.iter().cloned()).collect();
 
@@ -407,8 +413,8 @@ impl Workshop {
             env: env.into_iter().collect(),
             dir: dir.as_os_str().to_owned(),
             stdin: command.stdin.as_ref().map(|path| path.as_str().to_owned()),
-            processors: seat.processors().to_vec(),
-            limits: self.config.limits(),
+            processors: seat.processors(),
+            limits: self.config.limits_for(command.takes),
             confines,
         }
     }

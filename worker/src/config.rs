@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::Speed;
-use common::host::Confinement;
+use common::host::{Confinement, HostFacts};
+use common::needs::{Capacity, Demand, Label, MAX_LABELS};
+use common::platform::{HostPlatform, PlatformName};
 use common::settings::ConfigDuration;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,12 @@ pub struct Config {
     pub slots: u32,
     /// The speed of one slot against a dedicated 1.5 GHz PC; 0: as measured at start.
     pub speed: f64,
+    /// The labels that jobs can ask for.
+    pub labels: Vec<Label>,
+    /// The platform whose programs this host runs; empty: that of its system.
+    pub platform: String,
+    /// Whether tasks that ask for graphics processors get them.
+    pub lend_gpus: bool,
     /// The time from asking a task to end (SIGTERM) until it is killed.
     pub grace: ConfigDuration,
     /// The interval between looks at each of the owner's switches, where the system does not report
@@ -95,6 +103,9 @@ impl Default for Config {
         Self {
             slots: 0,
             speed: 0.0,
+            labels: Vec::new(),
+            platform: String::new(),
+            lend_gpus: true,
             grace: ConfigDuration::from_secs(5),
             owner_poll: ConfigDuration::from_millis(100),
             look_every: ConfigDuration::from_secs(10),
@@ -153,6 +164,25 @@ impl Config {
         Speed::new(self.speed).ok()
     }
 
+    /// Adds to the facts what the owner says of the host and lends of it.
+    pub(crate) fn say_of(&self, facts: &mut HostFacts) {
+        if let Ok(name) = self.platform.parse::<PlatformName>() {
+            facts.platform = HostPlatform::new(name.os(), name.arch(), "");
+        }
+        facts.labels = self.labels.iter().cloned().collect();
+
+        let whole = facts.memory_mib << 20;
+        let memory = (self.owner.memory_share_idle * whole as f64) as u64;
+        let cores = (self.owner.cpu_limit * f64::from(facts.cores)) as u32;
+        let gpus = if self.lend_gpus { facts.gpus.len() } else { 0 };
+        facts.lends = Capacity {
+            cores: cores.max(facts.slots),
+            memory_mib: mebibytes(memory),
+            gpus: gpus as u32,
+        };
+        facts.task_memory_mib = mebibytes(self.memory_limit_bytes);
+    }
+
     /// Returns the settings that the confinement of tasks depends on.
     pub fn means(&self) -> Means {
         Means {
@@ -162,7 +192,19 @@ impl Config {
         }
     }
 
-    pub(crate) fn limits(&self) -> AttemptLimits {
+    /// Returns the limits of an attempt that takes this much: the memory that it asks for is the
+    /// most that it gets.
+    pub(crate) fn limits_for(&self, takes: Demand) -> AttemptLimits {
+        let limits = self.limits();
+        let asked = u64::from(takes.memory_mib) << 20;
+        let memory = [limits.memory, Some(asked).filter(|asked| *asked > 0)];
+        AttemptLimits {
+            memory: memory.into_iter().flatten().min(),
+            ..limits
+        }
+    }
+
+    fn limits(&self) -> AttemptLimits {
         let some = |n| if n == 0 { None } else { Some(n) };
         AttemptLimits {
             memory: some(self.memory_limit_bytes),
@@ -202,6 +244,14 @@ impl std::str::FromStr for Config {
             ));
         }
 
+        if config.labels.len() > MAX_LABELS {
+            let why = format!("labels: {MAX_LABELS} at most");
+            return Err(serde::de::Error::custom(why));
+        }
+        if !config.platform.is_empty() {
+            let name: Result<PlatformName, _> = config.platform.parse();
+            name.map_err(|bad| serde::de::Error::custom(format!("platform: {bad}")))?;
+        }
         config.owner.check().map_err(serde::de::Error::custom)?;
         if let Some(path) = config
             .readable_paths
@@ -212,6 +262,14 @@ impl std::str::FromStr for Config {
             return Err(serde::de::Error::custom(why));
         }
         Ok(config)
+    }
+}
+
+/// Returns a limit in MiB, rounded down; 0 bytes are no limit.
+pub(crate) fn mebibytes(bytes: u64) -> u32 {
+    match bytes {
+        0 => u32::MAX,
+        bytes => u32::try_from(bytes >> 20).unwrap_or(u32::MAX),
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use common::attempt::HeldAttempt;
 use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
+use common::needs::Capacity;
 use common::wire::Versions;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
@@ -117,6 +118,13 @@ impl Engine {
         }
     }
 
+    /// Sets what the owner lends to all attempts together.
+    #[must_use]
+    pub fn lending(mut self, lends: Capacity) -> Self {
+        self.machine.lend(lends);
+        self
+    }
+
     /// Returns the machine for reading.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
@@ -147,7 +155,7 @@ impl Engine {
     pub fn hello(&self, now: Time, facts: HostFacts, status: Status) -> ToMaster {
         ToMaster::Hello {
             versions: Versions::ours(),
-            facts,
+            facts: Box::new(facts),
             status,
             held: self.held(now),
         }

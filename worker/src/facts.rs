@@ -4,12 +4,13 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use common::Speed;
-use common::host::{Confinement, HostFacts};
+use common::host::HostFacts;
 use common::units::REFERENCE_MHZ;
 
 use crate::os;
 #[cfg(windows)]
 use crate::os::clock_and_memory;
+use crate::platform;
 
 /// The number of repetitions of the kernel. The fastest one counts, because other work of the
 /// processor can only slow it down.
@@ -29,7 +30,7 @@ const REFERENCE_S: f64 = (INTEGER_STEPS as f64 * INTEGER_CYCLES as f64
     + FLOAT_STEPS as f64 * FLOAT_CYCLES as f64)
     / (REFERENCE_MHZ * 1e6);
 
-/// Measures everything about this host except its confinement. `name` is the name of its identity;
+/// Measures everything about this host except its confinement and what its owner lends. `name` is the name of its identity;
 /// the system's host name replaces an empty one. Takes about a tenth of a second.
 pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
     let (clock_mhz, memory_mib) = clock_and_memory();
@@ -38,16 +39,15 @@ pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
         (name, _) => name.to_owned(),
     };
     HostFacts {
-        name: shorten(name),
         slots,
         speed: speed(),
         clock_mhz: u32::try_from(clock_mhz).unwrap_or(u32::MAX),
         cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         memory_mib,
-        os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-        confinement: Confinement::Process,
-        confinement_most: Confinement::Process,
+        platform: platform::platform(),
+        gpus: platform::gpus(),
         network: true,
+        ..HostFacts::unknown(shorten(name))
     }
 }
 

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use common::attempt::{Confined, HeldAttempt, OutputFile, Phase, Spent, Stream};
 use common::checkpoint::Saving;
 use common::host::OwnerState;
+use common::needs::{Capacity, Demand};
 use common::wire::worker::{Assignment, Command, Errand};
 use common::{AttemptId, Completion, Outcome, Span, Time};
 
@@ -146,6 +147,8 @@ pub enum Action {
 #[derive(Debug)]
 pub(crate) struct Machine {
     slots: usize,
+    /// The `Capacity` that the owner lends to all attempts together.
+    lends: Capacity,
     grace: Span,
     /// The longest time that an attempt may be frozen before it is given back; `None`: for ever.
     patience: Option<Span>,
@@ -156,6 +159,8 @@ pub(crate) struct Machine {
     /// The report intervals that the master wants for held attempts, where they are shorter than
     /// usual.
     reports: BTreeMap<AttemptId, Span>,
+    /// The `Demand` of each attempt that asks for more than a slot.
+    takes: BTreeMap<AttemptId, Demand>,
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,
     ready: VecDeque<(AttemptId, Option<Span>)>,
@@ -185,12 +190,18 @@ impl Machine {
     ) -> Self {
         Self {
             slots: slots.max(1),
+            lends: Capacity {
+                cores: slots.max(1) as u32,
+                memory_mib: u32::MAX,
+                gpus: u32::MAX,
+            },
             grace,
             patience,
             decision: Decision::Run,
             owner_since: Time(0),
             leaving: false,
             reports: BTreeMap::new(),
+            takes: BTreeMap::new(),
             queued: VecDeque::new(),
             staging: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -204,6 +215,15 @@ impl Machine {
             unreported: BTreeSet::new(),
             report_at: None,
         }
+    }
+
+    /// Sets what the owner lends; until then it is a processor for each slot, and no bound on the
+    /// rest.
+    pub(crate) fn lend(&mut self, lends: Capacity) {
+        self.lends = Capacity {
+            cores: lends.cores.max(self.slots as u32),
+            ..lends
+        };
     }
 
     /// Takes one event and appends the resulting actions.
@@ -254,6 +274,11 @@ impl Machine {
         self.settle(now, actions);
         self.fill(now, actions);
         self.report_late(now, actions);
+        if !self.takes.is_empty() {
+            let mut takes = std::mem::take(&mut self.takes);
+            takes.retain(|id, _| self.holds(*id));
+            self.takes = takes;
+        }
         if self.leaving && self.is_idle() {
             actions.push(Action::Left);
         }
@@ -421,6 +446,11 @@ impl Machine {
             } else {
                 self.reports
                     .extend(assignment.report_every.map(|every| (id, every)));
+                if let Errand::Command(command) = &assignment.work
+                    && !command.takes.is_plain()
+                {
+                    self.takes.insert(id, command.takes);
+                }
                 self.queued.push_back(assignment);
             }
         }
@@ -463,11 +493,62 @@ impl Machine {
         self.running.values().filter(|run| !run.held).count()
     }
 
-    /// Thaws the earliest starts in the slots that may be used, and freezes the others and those
-    /// that the master holds.
+    /// Returns the number of processors that the owner lets tasks use: all that are lent, or with
+    /// fewer slots the same part of them.
+    fn allowed_cores(&self) -> u64 {
+        let allowed = self.allowed() as u64;
+        let part = u64::from(self.lends.cores) * allowed / self.slots as u64;
+        part.max(allowed)
+    }
+
+    /// Returns what the attempt takes.
+    fn takes_of(&self, id: &AttemptId) -> Demand {
+        self.takes.get(id).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of processors of the attempts that take a slot.
+    fn cores_in_slots(&self) -> u64 {
+        let odd = self.takes.iter().filter_map(|(id, takes)| {
+            let run = self.running.get(id).filter(|run| !run.held)?;
+            Some(u64::from(takes.cores.saturating_sub(1))).filter(|_| !run.held)
+        });
+        self.in_slots() as u64 + odd.sum::<u64>()
+    }
+
+    /// Whether an attempt fits beside those that were started. If none was, it does in any case.
+    fn fits(&self, id: &AttemptId) -> bool {
+        if self.takes.is_empty() || self.running.is_empty() {
+            return true;
+        }
+        let takes = self.takes_of(id);
+        let there = self
+            .takes
+            .iter()
+            .filter(|(other, _)| self.running.contains_key(other));
+        let (memory, gpus) = there.fold((0, 0), |(memory, gpus), (_, takes)| {
+            (
+                memory + u64::from(takes.memory_mib),
+                gpus + u64::from(takes.gpus),
+            )
+        });
+
+        let within = |taken: u64, more: u32, most: u32| {
+            more == 0 || taken + u64::from(more) <= u64::from(most)
+        };
+        self.cores_in_slots() + u64::from(takes.cores) <= self.allowed_cores()
+            && within(memory, takes.memory_mib, self.lends.memory_mib)
+            && within(gpus, takes.gpus, self.lends.gpus)
+    }
+
+    /// Thaws the earliest starts in the slots and processors that may be used, and freezes the
+    /// others and those that the master holds.
     fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
         let allowed = self.allowed();
-        if self.in_slots() <= allowed && self.running.values().all(|run| run.frozen() == run.held) {
+        let cores = self.allowed_cores();
+        if self.in_slots() <= allowed
+            && self.cores_in_slots() <= cores
+            && self.running.values().all(|run| run.frozen() == run.held)
+        {
             return;
         }
 
@@ -479,11 +560,21 @@ impl Machine {
         order.sort_unstable();
 
         let mut turned = Vec::new();
-        for (rank, (held, _, id)) in order.into_iter().enumerate() {
+        let mut slots_taken = 0;
+        let mut cores_taken = 0;
+        for (held, _, id) in order {
+            let wanted = u64::from(self.takes_of(&id).cores);
+            // One task alone may have all of the host, whatever it takes.
+            let fits = cores_taken == 0 && allowed == self.slots || cores_taken + wanted <= cores;
+            let runs = !held && slots_taken < allowed && fits;
+            if runs {
+                slots_taken += 1;
+                cores_taken += wanted;
+            }
             let Some(run) = self.running.get_mut(&id) else {
                 continue;
             };
-            match (rank < allowed && !held, run.frozen()) {
+            match (runs, run.frozen()) {
                 (true, true) => {
                     run.thaw(now);
                     actions.push(Action::Thaw(id));
@@ -523,7 +614,7 @@ impl Machine {
             && let Some(at) = self
                 .ready
                 .iter()
-                .position(|(id, _)| !self.together.contains(id))
+                .position(|(id, _)| !self.together.contains(id) && self.fits(id))
             && let Some((id, limit)) = self.ready.remove(at)
         {
             self.started += 1;

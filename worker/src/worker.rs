@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::attempt::live::LiveOutput;
 use crate::attempt::{AttemptOrder, Workshop, read_progress};
 use crate::cache::Cache;
-use crate::config::Config;
+use crate::config::{Config, mebibytes};
 use crate::confinement::{InForce, NetworkRule};
 use crate::control::{self, ControlQuestion, ReportSources};
 use crate::engine::{CrashRules, Engine, EngineInput as Told, EngineOutput};
@@ -154,27 +154,22 @@ pub async fn run(
     let most = force.most;
     let network = force.network != NetworkRule::Never;
 
+    let gpus = (!facts.gpus.is_empty()).then_some(facts.lends.gpus);
     let shop = Workshop::open(
         attempts.clone(),
         launcher,
         cache,
         Arc::clone(&blobs),
         master,
-        config.clone(),
+        (config.clone(), gpus),
         force,
     );
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     facts.confinement = level;
     facts.confinement_most = most;
     facts.network = network;
-    tracing::info!(
-        name = facts.name,
-        slots = facts.slots,
-        processors = facts.cores,
-        speed = %facts.speed,
-        memory_mib = facts.memory_mib,
-        "this host"
-    );
+    facts.task_disk_mib = mebibytes(config.disk_limit_bytes);
+    announce(&facts);
 
     let gauge = Gauge::new(facts.slots, facts.cores);
     let grace = config.grace.span();
@@ -185,7 +180,8 @@ pub async fn run(
         patience,
         spool.ids(),
         CrashRules::KEPT,
-    );
+    )
+    .lending(facts.lends);
 
     let policy = watch_owner(&config, &dir, &room, &tell)?;
 
@@ -255,6 +251,7 @@ async fn measure(name: &str, config: &Config) -> (HostFacts, HostSize) {
         memory_per_task: config.memory_limit_bytes,
     };
     facts.slots = config.owner.slots_idle(&room);
+    config.say_of(&mut facts);
     if facts.slots < slots {
         tracing::warn!(
             asked = slots,
@@ -263,6 +260,20 @@ async fn measure(name: &str, config: &Config) -> (HostFacts, HostSize) {
         );
     }
     (facts, room)
+}
+
+/// Logs what this host is.
+fn announce(facts: &HostFacts) {
+    tracing::info!(
+        name = facts.name,
+        platform = %facts.platform,
+        slots = facts.slots,
+        processors = facts.cores,
+        gpus = facts.gpus.len(),
+        speed = %facts.speed,
+        memory_mib = facts.memory_mib,
+        "this host"
+    );
 }
 
 /// Starts the sensors that watch for the owner, and the policy that decides on what they see.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use common::needs::Label;
 use common::token::Role;
 
 #[cfg(windows)]
@@ -490,6 +491,21 @@ Examples:
         /// Take its owner away: it belongs to nobody in particular
         #[arg(long, conflicts_with = "owner")]
         nobody: bool,
+    },
+    /// Give a host labels that jobs can ask for (submit --needs label=lab3), or take them away
+    #[command(after_help = "\
+Examples:
+  deskgrid host label desk-3 lab3 fast
+  deskgrid host label desk-3 --remove fast")]
+    Label {
+        /// Its name, or host-N
+        host: String,
+        /// Labels that it gets: letters, digits, dots, dashes and underscores
+        #[arg(required_unless_present = "remove")]
+        labels: Vec<Label>,
+        /// A label that it has no more; those that its owner gave it stay [repeatable]
+        #[arg(long, value_name = "LABEL")]
+        remove: Vec<Label>,
     },
     /// Give a drained or benched host tasks again
     #[command(after_help = "Example:\n  deskgrid host resume desk-3")]

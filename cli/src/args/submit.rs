@@ -14,7 +14,7 @@ use super::value::{
 /// The examples below the help of `deskgrid submit`.
 pub(crate) const EXAMPLES: &str = "\
 Placeholders in the command, the environment and paths:
-  %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM} %{RANK} %{WIDTH}
+  %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{PLATFORM} %{ITEM} %{RANK} %{WIDTH}
   %%{ stands for a %{ of the command's own: curl -w '%%{http_code}'
 Tasks find the same in their environment as DESKGRID_JOB_ID and so on.
 
@@ -44,6 +44,10 @@ Examples:
   One run on as many hosts at once as should end it soonest; submit nothing yet:
     deskgrid submit --width auto --work 6h --parallelism 12:0.5 --dry-run \\
       -- ./solve --part %{RANK} --of %{WIDTH}
+  The same program for two platforms, 4 GiB of memory for each task:
+    deskgrid submit --array 1-100 --input linux-x86_64=./solve:solve \
+      --input windows-x86_64=solve.exe:solve.exe --needs mem=4G \
+      -- ./solve %{TASK_ID}
   A job from a job file (docs/job-files.md), with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -89,8 +93,9 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub from_json: Option<PathBuf>,
     /// Send a file, or all files of a directory; tasks find it as NAME (%{ITEM} and %{TASK_ID}
-    /// choose one file per task) [repeatable]
-    #[arg(long, value_name = "F[:NAME]", help_heading = "Files")]
+    /// choose one file per task); with a PLATFORM before it, such as windows-x86_64=solver.exe:solver,
+    /// only hosts of that one get it, and hosts of none that is named run no task [repeatable]
+    #[arg(long, value_name = "[PLATFORM=]F[:NAME]", help_heading = "Files")]
     pub input: Vec<String>,
     /// Bring back the files that match, or all of a directory (out/); a task that leaves none has
     /// failed [repeatable]
@@ -197,6 +202,10 @@ pub(crate) struct JobArgs {
     /// account
     #[arg(long, value_name = "LEVEL", help_heading = "Rules")]
     pub confinement: Option<Confinement>,
+    /// Run only on hosts that have this, and count it: os, arch, platform (linux-x86_64), libc, cpus,
+    /// mem, gpu, disk, label (a task is bound to its cpus, and mem is its limit, too) [repeatable]
+    #[arg(long, value_name = "KEY=VALUE,..", help_heading = "Rules")]
+    pub needs: Vec<String>,
     /// Let the tasks use the network: run only on hosts whose owners allow it
     #[arg(long, help_heading = "Rules")]
     pub network: bool,
@@ -252,6 +261,7 @@ impl JobArgs {
             adaptive: self.adaptive || file.adaptive,
             compare: self.compare.or(file.compare),
             confinement: self.confinement.or(file.confinement),
+            needs: list(self.needs, file.needs),
             network: self.network || file.network,
             command: if self.noop {
                 Vec::new()

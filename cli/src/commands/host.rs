@@ -1,6 +1,7 @@
 //! Executes `deskgrid host`.
 
-use common::host::HostFacts;
+use common::host::{Gpu, HostFacts};
+use common::needs::{Capacity, Label};
 use common::units::Bytes;
 use common::view::{HostState, HostView};
 use common::wire::client::Request;
@@ -27,6 +28,14 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
             one(context, &session, Request::HostOwner { host, owner }).await?;
         }
         HostCommand::Forget { host } => forget(context, &session, host).await?,
+        HostCommand::Label {
+            host,
+            labels,
+            remove,
+        } => {
+            let add = labels;
+            one(context, &session, Request::HostLabels { host, add, remove }).await?;
+        }
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
     }
 
@@ -195,7 +204,13 @@ fn describe(host: &HostView) -> String {
             "memory",
             Some(Bytes(host.facts.memory_mib << 20).to_string()),
         ),
-        ("system", Some(host.facts.os.clone())),
+        ("lends", lends(&host.facts)),
+        (
+            "platform",
+            Some(printable(&host.facts.platform.to_string())),
+        ),
+        ("GPUs", gpus(&host.facts)),
+        ("labels", labels(host)),
         ("confines", Some(confines(&host.facts))),
         (
             "attempts",
@@ -215,6 +230,42 @@ fn describe(host: &HostView) -> String {
             Some(format!("{} finished, {} lost", host.finished, host.lost)),
         ),
     ])
+}
+
+/// Describes what the owner lends to all tasks together, and to one of them.
+fn lends(facts: &HostFacts) -> Option<String> {
+    let Capacity {
+        cores, memory_mib, ..
+    } = facts.lends;
+    let limit = |mib: u32| {
+        if mib == u32::MAX {
+            "any".to_owned()
+        } else {
+            format!("{mib} MiB")
+        }
+    };
+    (facts.slots > 0).then(|| {
+        format!(
+            "{cores} processors and {} of memory; to one task {} of memory and {} of disk",
+            limit(memory_mib),
+            limit(facts.task_memory_mib),
+            limit(facts.task_disk_mib)
+        )
+    })
+}
+
+/// Lists the graphics processors, and how many of them are lent.
+fn gpus(facts: &HostFacts) -> Option<String> {
+    let named = |gpu: &Gpu| format!("{} ({} MiB)", printable(&gpu.name), gpu.memory_mib);
+    let all: Vec<String> = facts.gpus.iter().map(named).collect();
+    (!all.is_empty()).then(|| format!("{}; {} lent", all.join(", "), facts.lends.gpus))
+}
+
+/// Lists the labels, those of the owner first.
+fn labels(host: &HostView) -> Option<String> {
+    let all = host.facts.labels.union(&host.labels);
+    let words: Vec<&str> = all.map(Label::as_str).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Describes how well the host confines tasks.

@@ -43,7 +43,14 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 Some(&counter),
             );
         }
-        Ok(Ok(taken)) => Ok(SubmitAnswer { no_limits, ..taken }),
+        Ok(Ok(taken)) => {
+            if let Some(why) = &taken.nowhere {
+                note(&format!(
+                    "warning: its tasks will wait until another host joins: {why}"
+                ));
+            }
+            Ok(SubmitAnswer { no_limits, ..taken })
+        }
         Err(failure) => Err(failure),
     };
 
@@ -154,6 +161,7 @@ async fn submit(
             promise,
             limits,
             width,
+            nowhere,
         } => Ok(Ok(SubmitAnswer {
             job,
             tasks,
@@ -163,6 +171,7 @@ async fn submit(
             limits,
             width,
             predicted,
+            nowhere,
             ..SubmitAnswer::default()
         })),
         Reply::NotPromised(counter) => Ok(Err(*counter)),

@@ -287,10 +287,10 @@ mod tests {
             clock_mhz: 1_500,
             cores: 1,
             memory_mib: 1,
-            os: "linux".into(),
             confinement: Confinement::Process,
             confinement_most: Confinement::Landlock,
             network: true,
+            ..HostFacts::unknown(String::new())
         };
         HostView {
             id: HostId(number),
@@ -308,6 +308,7 @@ mod tests {
             lost: 0,
             belongs_to: None,
             agreed: 0,
+            labels: Default::default(),
         }
     }
 

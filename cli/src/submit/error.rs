@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use common::job::{BadJob, PROMISING_POLICY};
 use common::path::BadPath;
+use common::platform::PlatformName;
 use common::template::BadTemplate;
 use scheduler::policy::{BadPolicy, Width};
 
@@ -27,6 +28,20 @@ pub(crate) enum BuildError {
         /// The system's error.
         source: io::Error,
     },
+    /// Two files for one name and platform.
+    #[error("the input `{name}` is given twice for {platform}")]
+    BuildTwice {
+        /// The name of the input.
+        name: String,
+        /// The platform.
+        platform: PlatformName,
+    },
+    /// Files for platforms, and a file for all of them.
+    #[error("the input `{0}` is given for some platforms, and for all of them")]
+    BuildAndFile(String),
+    /// A file for each task, for one platform.
+    #[error("`{0}` names a file for each task: a file for one platform is the same for all tasks")]
+    BuildPerTask(String),
     /// A line that is not UTF-8.
     #[error("line {line} of {path} is not UTF-8 text", path = path.display())]
     NotText {
@@ -263,6 +278,11 @@ impl BuildError {
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),
             BuildError::Job(BadJob::InputTwice(_)) => "give one of them another name: --input F:NAME".to_owned(),
             BuildError::Job(BadJob::TooManyTasks(_)) => "submit several jobs".to_owned(),
+            BuildError::BuildTwice { .. } => "leave one of them out".to_owned(),
+            BuildError::BuildAndFile(_) | BuildError::BuildPerTask(_) => {
+                "--input PLATFORM=FILE:NAME, once for each platform".to_owned()
+            }
+            BuildError::Job(BadJob::Needs(_)) => "--needs os=linux,cpus=4,mem=4G,gpu=1,label=lab3".to_owned(),
             BuildError::Job(_) => String::new(),
         }
     }

@@ -10,6 +10,7 @@ use common::content::BlobRef;
 use common::ids::{AttemptId, Incarnation, JobId, TaskId};
 use common::job::{Input, InputSource};
 use common::path::{BadPath, PortablePath};
+use common::platform::PlatformName;
 use common::template::{Template, TemplateValues};
 
 use super::BuildError;
@@ -32,6 +33,8 @@ pub(super) enum LocalFiles {
     Shared(PathBuf),
     /// One for each task, in the order of the indices.
     PerTask(Vec<PathBuf>),
+    /// One for each platform; the paths in the order of the platforms.
+    PerPlatform(Vec<PlatformName>, Vec<PathBuf>),
 }
 
 impl PlannedInput {
@@ -39,7 +42,7 @@ impl PlannedInput {
     pub(super) fn paths(&self) -> &[PathBuf] {
         match &self.files {
             LocalFiles::Shared(path) => std::slice::from_ref(path),
-            LocalFiles::PerTask(paths) => paths,
+            LocalFiles::PerTask(paths) | LocalFiles::PerPlatform(_, paths) => paths,
         }
     }
 
@@ -49,6 +52,10 @@ impl PlannedInput {
             LocalFiles::Shared(path) => InputSource::Shared(blob(path)),
             LocalFiles::PerTask(paths) => {
                 InputSource::PerTask(paths.iter().map(|path| blob(path)).collect())
+            }
+            LocalFiles::PerPlatform(platforms, paths) => {
+                let blobs = paths.iter().map(|path| blob(path));
+                InputSource::PerPlatform(platforms.iter().cloned().zip(blobs).collect())
             }
         };
         Input {
@@ -73,6 +80,11 @@ pub(super) fn plan_inputs(
     let mut all = Vec::with_capacity(given.len());
 
     for given in given {
+        if let Some((platform, build)) = of_platform(given) {
+            add_build(given, platform, plan_input(build, tasks)?, &mut all)?;
+            continue;
+        }
+
         let (file, name) = split(given);
         if Path::new(file).is_dir() {
             plan_tree(given, Path::new(file), name, &mut all)?;
@@ -81,6 +93,50 @@ pub(super) fn plan_inputs(
         }
     }
     Ok(all)
+}
+
+/// Splits `PLATFORM=F[:NAME]`, unless the whole names an existing file.
+fn of_platform(given: &str) -> Option<(PlatformName, &str)> {
+    let (platform, build) = given.split_once('=')?;
+    let platform = platform.parse().ok()?;
+    let (file, _) = split(given);
+    (!Path::new(file).exists()).then_some((platform, build))
+}
+
+/// Adds an input that is for one platform to the builds of that name.
+fn add_build(
+    given: &str,
+    platform: PlatformName,
+    input: PlannedInput,
+    all: &mut Vec<PlannedInput>,
+) -> Result<(), BuildError> {
+    let LocalFiles::Shared(path) = input.files else {
+        return Err(BuildError::BuildPerTask(given.to_owned()));
+    };
+    let same = all.iter_mut().find(|other| other.name == input.name);
+    let Some(other) = same else {
+        all.push(PlannedInput {
+            files: LocalFiles::PerPlatform(vec![platform], vec![path]),
+            ..input
+        });
+        return Ok(());
+    };
+
+    match &mut other.files {
+        LocalFiles::PerPlatform(platforms, paths) if !platforms.contains(&platform) => {
+            platforms.push(platform);
+            paths.push(path);
+            other.executable |= input.executable;
+            Ok(())
+        }
+        LocalFiles::PerPlatform(..) => Err(BuildError::BuildTwice {
+            name: other.name.to_string(),
+            platform,
+        }),
+        LocalFiles::Shared(_) | LocalFiles::PerTask(_) => {
+            Err(BuildError::BuildAndFile(other.name.to_string()))
+        }
+    }
 }
 
 /// Plans each file of a directory, under the same path below `name`.
@@ -149,7 +205,7 @@ fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> 
         return Err(BuildError::InputPattern { path: file.into() });
     }
     let template: Template = file.parse()?;
-    for placeholder in ["JOB_ID", "ATTEMPT_ID", "HOST", "RANK", "WIDTH"] {
+    for placeholder in ["JOB_ID", "ATTEMPT_ID", "HOST", "RANK", "WIDTH", "PLATFORM"] {
         if template.mentions(placeholder) {
             return Err(BuildError::InputPlaceholder {
                 input: given.to_owned(),
@@ -183,7 +239,7 @@ fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> 
         (None, LocalFiles::Shared(path)) => {
             Template::literal(default_name(path).map_err(wrong_name)?.as_str())
         }
-        (None, LocalFiles::PerTask(_)) => template,
+        (None, LocalFiles::PerTask(_) | LocalFiles::PerPlatform(..)) => template,
     };
     check_names(&name, tasks).map_err(wrong_name)?;
 
@@ -249,6 +305,7 @@ fn expand(template: &Template, tasks: &TaskSet, index: u32) -> String {
     template.expand(&TemplateValues {
         attempt,
         host: "host",
+        platform: "linux-x86_64",
         item: tasks.item(index),
         width: None,
     })

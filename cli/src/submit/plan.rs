@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
 use common::job::{
-    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs,
+    BadJob, Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec,
     PROMISING_POLICY, Quorum, RANKS_POLICY, Rules, SPECULATIVE_POLICY, WIDTH_POLICY, Work,
 };
+use common::needs::Needs;
 use common::path::PortablePath;
 use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
@@ -398,10 +399,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         policy,
         estimate: args.estimate.map(Dur::span),
         checkpoint: args.checkpoint.is_some(),
-        needs: Needs {
-            confinement: args.confinement,
-            network: args.network,
-        },
+        needs: needs(args)?,
         quorum: Quorum {
             size: args.quorum.unwrap_or(1),
             adaptive: args.adaptive,
@@ -412,6 +410,19 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
             Deadline::In(duration) => duration.into(),
         }),
     })
+}
+
+/// Reads what each `--needs` asks for.
+fn needs(args: &JobArgs) -> Result<Needs, BuildError> {
+    let mut needs = Needs {
+        confinement: args.confinement,
+        network: args.network,
+        ..Needs::default()
+    };
+    for text in &args.needs {
+        needs.read(text).map_err(BadJob::from)?;
+    }
+    Ok(needs)
 }
 
 /// Explains why `--timeout auto` sets no limits here, if it sets none.

@@ -11,6 +11,7 @@ use crate::event::{EventPage, Following};
 use crate::identity::{AuditView, IdentityView};
 use crate::ids::{AttemptId, HostId, Incarnation, JobId, RequestId, TaskId};
 use crate::job::{JobSpec, SubmitOptions};
+use crate::needs::Label;
 use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
@@ -141,6 +142,15 @@ pub enum Request {
         host: String,
         /// The owner, in the admin's words; `None`: the host is an owner of its own.
         owner: Option<String>,
+    },
+    /// Changes the labels that admins give a host. Answered by [`Reply::Hosts`]. Admins only.
+    HostLabels {
+        /// The host, by name or `host-N`.
+        host: String,
+        /// Labels that it gets.
+        add: Vec<Label>,
+        /// Labels that it has no more.
+        remove: Vec<Label>,
     },
     /// Makes a join token. Answered by [`Reply::Token`]. Admins only.
     TokenCreate {
@@ -336,6 +346,9 @@ pub enum Reply {
         limits: Option<LimitsView>,
         /// The width of a gang.
         width: Option<Box<WidthView>>,
+        /// The reasons why no known host could ever run a task of it, in words; `None` if one
+        /// could, or no host is known.
+        nowhere: Option<String>,
     },
     /// Some of the jobs; more may follow.
     Jobs(Vec<JobView>),

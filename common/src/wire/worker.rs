@@ -10,6 +10,7 @@ use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
 use crate::host::{Confinement, HostFacts, Loan, OwnerState, Status};
 use crate::ids::{AttemptId, HostId, Incarnation};
+use crate::needs::Demand;
 use crate::path::PortablePath;
 use crate::time::Span;
 
@@ -28,7 +29,7 @@ pub enum ToMaster {
         /// The versions that it understands.
         versions: Versions,
         /// The host's properties.
-        facts: HostFacts,
+        facts: Box<HostFacts>,
         /// The host's present status.
         status: Status,
         /// Every attempt that it holds, including those from before the connection.
@@ -232,6 +233,9 @@ pub struct Command {
     pub confinement: Option<Confinement>,
     /// Whether it asks for the network.
     pub network: bool,
+    /// The part of the host that it may take: it is bound to that many processors, and the memory is its
+    /// limit where the host can hold one.
+    pub takes: Demand,
 }
 
 /// An input file to be placed.

@@ -194,8 +194,11 @@ impl Core {
             self.store.starts_from(attempt, saved)?;
         }
 
-        let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
-        match assignment(&job.spec, attempt, host_name, limit, report_every, from) {
+        let place = self.hosts.get(&host);
+        let host_name = place.map_or("", |host| host.name.as_str());
+        let platform = place.map_or_else(String::new, super::hosts::Host::platform_name);
+        let place = (host_name, platform.as_str());
+        match assignment(&job.spec, attempt, place, limit, report_every, from) {
             Ok(assignment) if job.spec.work.ranks().is_some() => {
                 self.mail(host).together.push(assignment);
             }

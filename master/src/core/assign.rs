@@ -1,13 +1,14 @@
 //! Builds the `Assignment` of one attempt from the job's spec, every placeholder expanded.
 
 use common::checkpoint::{Checkpointing, Saved};
-use common::job::{Capture, CommandSpec, Input, JobSpec, Needs, Work};
+use common::job::{Capture, CommandSpec, Input, JobSpec, Work};
+use common::needs::Demand;
 use common::path::BadPath;
 use common::template::{PLACEHOLDERS, TemplateValues};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput};
 use common::{AttemptId, Span};
 
-/// Builds the `Assignment` of `attempt` on `host`, with its time limit, the interval of its
+/// Builds the `Assignment` of `attempt` on the host of this name and platform, with its time limit, the interval of its
 /// reports, and the checkpoint that it starts from.
 ///
 /// # Errors
@@ -15,7 +16,7 @@ use common::{AttemptId, Span};
 pub(super) fn assignment(
     spec: &JobSpec,
     attempt: AttemptId,
-    host: &str,
+    (host, platform): (&str, &str),
     limit: Option<Span>,
     report_every: Option<Span>,
     from: Option<Saved>,
@@ -26,6 +27,7 @@ pub(super) fn assignment(
             let values = TemplateValues {
                 attempt,
                 host,
+                platform,
                 item: spec.tasks.item(attempt.task.index),
                 width: spec.width(),
             };
@@ -34,16 +36,14 @@ pub(super) fn assignment(
             let checkpoint = command
                 .checkpoint
                 .map(|every| Checkpointing { every, from });
-            let Needs {
-                confinement,
-                network,
-            } = spec.rules.needs;
+            let needs = &spec.rules.needs;
             let command = expand(command, &values, position)?;
 
             Errand::Command(Box::new(Command {
                 checkpoint,
-                confinement,
-                network,
+                confinement: needs.confinement,
+                network: needs.network,
+                takes: needs.takes,
                 ..command
             }))
         }
@@ -76,7 +76,7 @@ fn expand(
             blob,
             executable: input.executable,
         };
-        Ok(input.blob(position).map(staged))
+        Ok(input.blob(position, values.platform).map(staged))
     };
 
     Ok(Command {
@@ -102,5 +102,6 @@ fn expand(
         checkpoint: None,
         confinement: None,
         network: false,
+        takes: Demand::PLAIN,
     })
 }

@@ -48,12 +48,14 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &SubmitOptions) -> Result<(), Re
             number: 1,
             incarnation: Incarnation(0),
         };
-        let tried = assignment(spec, attempt, "host", None, None, None).map_err(|bad| {
-            invalid(
-                format!("task {index}: input: {bad}"),
-                "give the input another name: --input FILE:NAME",
-            )
-        })?;
+        let tried = assignment(spec, attempt, ("host", "linux-x86_64"), None, None, None).map_err(
+            |bad| {
+                invalid(
+                    format!("task {index}: input: {bad}"),
+                    "give the input another name: --input FILE:NAME",
+                )
+            },
+        )?;
         if assignment_bytes(&tried) > MAX_ASSIGNMENT {
             let what = format!(
                 "task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes"

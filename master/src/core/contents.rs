@@ -2,6 +2,7 @@
 //! content a host needs for its attempts. The transfer and its limits live in `sessions::content`.
 
 use common::content::BlobHash;
+use common::job::Input;
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span};
 
 use super::Core;
@@ -83,13 +84,17 @@ impl Core {
     /// checkpoint that the attempt starts from.
     pub(super) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<ContentNeed, StoreError> {
         let mut lists = Vec::new();
+        let place = self.hosts.get(&host);
+        let platform = place.map_or_else(String::new, super::hosts::Host::platform_name);
         for attempt in self
             .scheduler
             .host(host)
             .map(|status| status.attempts)
             .unwrap_or_default()
         {
-            if self.is_input_of(attempt, hash) || self.store.state_needs(attempt.task, &hash)? {
+            if self.is_input_of(attempt, hash, &platform)
+                || self.store.state_needs(attempt.task, &hash)?
+            {
                 return Ok(ContentNeed::This);
             }
 
@@ -104,7 +109,7 @@ impl Core {
         Ok(ContentNeed::FilesOf(lists))
     }
 
-    fn is_input_of(&self, attempt: AttemptId, hash: BlobHash) -> bool {
+    fn is_input_of(&self, attempt: AttemptId, hash: BlobHash, platform: &str) -> bool {
         let Some(spec) = self.jobs.get(&attempt.task.job).map(|job| &job.spec) else {
             return false;
         };
@@ -112,9 +117,10 @@ impl Core {
             return false;
         };
         let position = spec.tasks.ids.rank(attempt.task.index);
-        command
-            .inputs
-            .iter()
-            .any(|input| input.blob(position).is_some_and(|blob| blob.hash == hash))
+        let is_it = |input: &Input| {
+            let blob = input.blob(position, platform);
+            blob.is_some_and(|blob| blob.hash == hash)
+        };
+        command.inputs.iter().any(is_it)
     }
 }

@@ -46,6 +46,12 @@ pub(crate) fn greeted(
         )));
     }
 
+    if !facts.is_sound() {
+        return Err(invalid(
+            "the host's platform, labels or graphics processors are no words that one can show",
+        ));
+    }
+
     Ok(Connected {
         host,
         name,
@@ -53,7 +59,7 @@ pub(crate) fn greeted(
         outbox,
         version,
         heartbeat,
-        facts,
+        facts: *facts,
         status: sound(status),
         held: super::progress::sound(held),
     })

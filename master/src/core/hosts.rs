@@ -1,9 +1,10 @@
 //! Hosts: their sessions, the messages of their workers, and their views.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use common::attempt::HeldAttempt;
-use common::host::{Confinement, HostFacts, Offers, OwnerState, Status, YieldReason};
+use common::host::{HostFacts, OwnerState, Status, YieldReason};
+use common::needs::{Capacity, Label, MAX_LABELS, Offers};
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
 use common::wire::{Refusal, RefusalCode};
@@ -40,6 +41,8 @@ pub(super) struct Host {
     draining: bool,
     /// The owner of the host, as an admin named it.
     pub(super) owner: Option<String>,
+    /// The labels from admins.
+    labels: BTreeSet<Label>,
     /// The host that stands for all hosts of the same owner, as the scheduler was last told; the
     /// host itself by default.
     pub(super) party: Option<HostId>,
@@ -135,6 +138,7 @@ impl Host {
         let runs = WorkerRuns::default();
         let owner = None;
         let party = None;
+        let labels = BTreeSet::new();
 
         let claimed_wildly = false;
         let told = None;
@@ -150,6 +154,7 @@ impl Host {
             draining,
             owner,
             party,
+            labels,
             known,
             heard,
             cpu,
@@ -161,6 +166,14 @@ impl Host {
             claimed_wildly,
             told,
         }
+    }
+}
+
+impl Host {
+    /// Returns the name of its platform; empty if its worker has not connected yet.
+    pub(super) fn platform_name(&self) -> String {
+        let facts = self.facts.as_ref();
+        facts.map_or_else(String::new, |facts| facts.platform.name())
     }
 }
 
@@ -188,6 +201,7 @@ impl Core {
             owner,
             valid,
             attendance,
+            labels,
         } = restored;
 
         let known = facts.as_ref().map(|facts| Event::HostKnown {
@@ -197,11 +211,11 @@ impl Core {
             habit: Habit::default(),
         });
 
-        let offers = facts.as_ref().map(HostFacts::offers);
         let host = Host {
             facts,
             draining,
             owner,
+            labels,
             finished,
             lost,
             heard,
@@ -223,9 +237,7 @@ impl Core {
         }
 
         known.map_or(Ok(()), |known| self.step(known))?;
-        offers.map_or(Ok(()), |offers| {
-            self.step(Event::HostOffers { host: id, offers })
-        })?;
+        self.tell_offers(id)?;
         if draining {
             self.step(Event::HostDrained { host: id })?;
         }
@@ -262,13 +274,6 @@ impl Core {
         };
         let slots = facts.slots;
         let speed = facts.speed;
-        let frozen = holds_frozen(&facts, self.frozen_per_slot);
-        let offers = Offers {
-            together: true,
-            frozen,
-            ..facts.offers()
-        };
-
         self.store.host_facts(id, &facts)?;
         let now = self.now;
         let host = self
@@ -296,7 +301,7 @@ impl Core {
         // Mail for the earlier session is dropped: the held attempts that the worker lists settle
         // it.
         self.mail.remove(&id);
-        self.step(Event::HostOffers { host: id, offers })?;
+        self.tell_offers(id)?;
         self.tell_windows(id)?;
         self.speaks(id);
         self.step(Event::HostJoined {
@@ -322,6 +327,59 @@ impl Core {
         self.mail(id).welcome = Some(welcome);
 
         Ok(())
+    }
+
+    /// Tells the scheduler what a host offers, where its facts are known.
+    fn tell_offers(&mut self, id: HostId) -> Result<(), StoreError> {
+        let Some(host) = self.hosts.get(&id) else {
+            return Ok(());
+        };
+        let Some(facts) = &host.facts else {
+            return Ok(());
+        };
+
+        let own = facts.offers();
+        let capacity = Capacity {
+            cores: own
+                .capacity
+                .cores
+                .clamp(facts.slots, MOST_CORES.max(facts.slots)),
+            ..own.capacity
+        };
+        let offers = Offers {
+            together: true,
+            frozen: holds_frozen(facts, self.frozen_per_slot),
+            capacity,
+            labels: own.labels.union(&host.labels).cloned().collect(),
+            ..own
+        };
+        self.step(Event::HostOffers {
+            host: id,
+            offers: Box::new(offers),
+        })
+    }
+
+    /// Changes the labels of a host.
+    pub(super) fn label(
+        &mut self,
+        id: HostId,
+        add: Vec<Label>,
+        remove: &[Label],
+    ) -> Result<(), StoreError> {
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return Ok(());
+        };
+        let mut labels = host.labels.clone();
+        labels.retain(|label| !remove.contains(label));
+        labels.extend(add);
+        if labels.len() > MAX_LABELS {
+            return Ok(());
+        }
+
+        self.store.host_labels(id, &labels)?;
+        host.labels = labels;
+        self.tell_offers(id)?;
+        self.step(Event::Tick)
     }
 
     /// Enters a run of a host's worker. A run that another one has replaced before gets a
@@ -645,18 +703,10 @@ impl Core {
     fn host_view(&self, id: HostId) -> Option<HostView> {
         let host = self.hosts.get(&id)?;
         // The host has enrolled but not started: only its name is known.
-        let facts = host.facts.clone().unwrap_or_else(|| HostFacts {
-            name: host.name.clone(),
-            slots: 0,
-            speed: common::Speed::REFERENCE,
-            clock_mhz: 0,
-            cores: 0,
-            memory_mib: 0,
-            os: "unknown".to_owned(),
-            confinement: Confinement::Process,
-            confinement_most: Confinement::Process,
-            network: false,
-        });
+        let facts = host
+            .facts
+            .clone()
+            .unwrap_or_else(|| HostFacts::unknown(host.name.clone()));
 
         let status = self.scheduler.host(id);
         let connected = status.as_ref().is_some_and(|s| s.connected);
@@ -687,6 +737,7 @@ impl Core {
             lost: host.lost,
             belongs_to: host.owner.clone(),
             agreed: self.scheduler.host_valid(id),
+            labels: host.labels.clone(),
         })
     }
 

@@ -8,7 +8,7 @@ use common::attempt::Phase;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::event::GridEvent;
-use common::job::CommandSpec;
+use common::job::{CommandSpec, Rules};
 use common::units::Bytes;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
@@ -56,6 +56,8 @@ pub struct SubmitReply {
     pub limits: Option<LimitsView>,
     /// The number of hosts of a job of several ranks.
     pub width: Option<WidthView>,
+    /// The reasons why no known host could ever run a task of it, in words.
+    pub nowhere: Option<String>,
 }
 
 /// The refusal of a submission.
@@ -153,7 +155,10 @@ fn bag(spec: &JobSpec, estimates: Vec<Span>, user: &str, submitted: Time, disclo
 
     Bag {
         tasks,
-        rules: spec.rules.clone(),
+        rules: Rules {
+            needs: spec.needs(),
+            ..spec.rules.clone()
+        },
         terms,
         disclosed,
         ranks,
@@ -277,6 +282,7 @@ impl Core {
             promise,
             limits: self.limits_of(&bag),
             width: self.width_of(&bag),
+            nowhere: self.scheduler.why_nowhere(&bag.rules.needs),
         };
         if dry_run || submitted.promise.is_err() {
             return Ok(Ok(submitted));
@@ -380,6 +386,7 @@ impl Core {
                 promise: Ok(promise),
                 limits,
                 width,
+                nowhere: self.scheduler.why_nowhere(&spec.needs()),
             }));
         };
 

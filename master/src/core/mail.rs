@@ -226,6 +226,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::needs::Demand;
     use common::wire::encode;
     use common::wire::worker::Command;
     use common::{Incarnation, JobId, TaskId};
@@ -265,6 +266,7 @@ mod tests {
             checkpoint: None,
             confinement: None,
             network: false,
+            takes: Demand::PLAIN,
         };
 
         let big = |i: u32| Assignment {

@@ -154,6 +154,7 @@ impl Core {
     fn know(&mut self, peer: &Peer) -> Result<(), StoreError> {
         let Some(id) = peer.host else { return Ok(()) };
         let restored = crate::store::RestoredHost {
+            labels: Default::default(),
             id,
             name: peer.name.clone(),
             facts: None,

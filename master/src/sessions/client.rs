@@ -195,6 +195,9 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             push(tx, &Reply::Hosts(asker.own(host, owner).await?))?;
         }
         Request::HostForget { host } => push(tx, &Reply::Hosts(asker.forget_host(host).await?))?,
+        Request::HostLabels { host, add, remove } => {
+            push(tx, &Reply::Hosts(asker.label(host, add, remove).await?))?;
+        }
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
         Request::TokenCreate {
             role,

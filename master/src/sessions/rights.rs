@@ -52,6 +52,7 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         Request::HostForget { .. } => Right::Administer("forgetting a host"),
         Request::Undrain { .. } => Right::Administer("resuming a host"),
         Request::HostOwner { .. } => Right::Administer("saying whose a host is"),
+        Request::HostLabels { .. } => Right::Administer("labelling a host"),
         Request::Availability { .. } => Right::Administer("reading how hosts were available"),
         Request::TokenCreate { .. } => Right::Administer("making a join token"),
         Request::TokenList => Right::Administer("listing join tokens"),

@@ -214,6 +214,8 @@ impl Listing {
         let values = TemplateValues {
             attempt,
             host: &host,
+            // `JobSpec::check` lets no name of a stream's file have it.
+            platform: "",
             item,
             width,
         };

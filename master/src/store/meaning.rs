@@ -6,6 +6,7 @@ use common::attempt::Spent;
 use common::checkpoint::Saved;
 use common::event::GridEvent;
 use common::host::HostFacts;
+use common::needs::Label;
 use common::token::Role;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -91,6 +92,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
             ("owner", Text),
             ("valid", Id),
             ("attendance", Word(attendance)),
+            ("labels", Word(labels)),
         ],
     ),
     (
@@ -267,6 +269,18 @@ const META: [(&str, usize); 8] = [
 
 fn attendance(text: &str) -> Result<(), StoreError> {
     Attendance::of(text).map(drop)
+}
+
+fn labels(text: &str) -> Result<(), StoreError> {
+    let words = text.split(',').filter(|word| !word.is_empty());
+    words.into_iter().try_for_each(label_of)
+}
+
+fn label_of(word: &str) -> Result<(), StoreError> {
+    let label: Result<Label, _> = word.parse();
+    label
+        .map(drop)
+        .map_err(|bad| StoreError::Content(bad.to_string()))
 }
 
 fn role(text: &str) -> Result<(), StoreError> {

@@ -1,7 +1,10 @@
 //! Restores the state of a restarted master from the store: the jobs that are not settled, and the
 //! hosts.
 
+use std::collections::BTreeSet;
+
 use common::host::HostFacts;
+use common::needs::Label;
 use common::view::{JobView, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 use rusqlite::Connection;
@@ -81,6 +84,15 @@ pub(crate) struct RestoredHost {
     pub(crate) valid: u32,
     /// Whether it is expected back.
     pub(crate) attendance: Attendance,
+    /// The labels from admins.
+    pub(crate) labels: BTreeSet<Label>,
+}
+
+/// Reads labels as they are stored; what is none is left out.
+pub(super) fn labels_of(text: &str) -> BTreeSet<Label> {
+    text.split(',')
+        .filter_map(|word| word.parse().ok())
+        .collect()
 }
 
 impl Writer {
@@ -124,7 +136,7 @@ impl Writer {
         let mut query = self.db().prepare(
             "SELECT id, name, facts, draining, finished, lost, heard,
              EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked), owner, valid,
-             attendance FROM host ORDER BY id",
+             attendance, labels FROM host ORDER BY id",
         )?;
         let mut rows = query.query([])?;
         let mut hosts = Vec::new();
@@ -146,6 +158,7 @@ impl Writer {
                 owner: row.get(8)?,
                 valid: row.get(9)?,
                 attendance: Attendance::of(&row.get::<_, String>(10)?)?,
+                labels: labels_of(&row.get::<_, String>(11)?),
             });
         }
 

@@ -1,8 +1,11 @@
 //! The belief in results: verdicts on attempts, owners of hosts, and the trust in hosts. The rules
 //! for them live in the scheduler.
 
+use std::collections::BTreeSet;
+
 use common::attempt::Stream;
 use common::content::BlobHash;
+use common::needs::Label;
 use common::view::Belief;
 use common::{AttemptId, Content, HostId, Incarnation, JobId, TaskId};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -42,6 +45,18 @@ impl Writer {
         owner: Option<&str>,
     ) -> Result<(), StoreError> {
         self.change("UPDATE host SET owner = ? WHERE id = ?", (owner, host.0))
+            .map(drop)
+    }
+
+    /// Stores the labels that admins gave a host.
+    pub(crate) fn host_labels(
+        &mut self,
+        host: HostId,
+        labels: &BTreeSet<Label>,
+    ) -> Result<(), StoreError> {
+        let words: Vec<&str> = labels.iter().map(Label::as_str).collect();
+        let change = (words.join(","), host.0);
+        self.change("UPDATE host SET labels = ? WHERE id = ?", change)
             .map(drop)
     }
 

@@ -19,7 +19,7 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 ///   was not used yet, `former_key_hash` the one before the present, `token` the join token that it
 ///   came with, `expires` the end of its newest certificate.
 /// - `host`: `owner` names, in an admin's words, who owns it; `valid` counts its results in a row
-///   that agreed with others'.
+///   that agreed with others'; `labels` has those from admins, with commas between.
 /// - `job`: `spec` is postcard of `common::JobSpec`; `promise` is postcard of `store::Promised`,
 ///   NULL where nothing was promised; `disclosed` is the time at which it was disclosed, NULL where
 ///   all tasks were needed from the beginning; `estimates` has postcard of spans in the order of
@@ -64,7 +64,7 @@ CREATE INDEX peer_by_key ON peer (key_hash);
 CREATE TABLE host (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, facts BLOB, draining INTEGER NOT NULL DEFAULT 0,
     finished INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, heard INTEGER, owner TEXT,
-    valid INTEGER NOT NULL DEFAULT 0, attendance TEXT NOT NULL DEFAULT 'expected');
+    valid INTEGER NOT NULL DEFAULT 0, attendance TEXT NOT NULL DEFAULT 'expected', labels TEXT NOT NULL DEFAULT '');
 CREATE TABLE job (
     id INTEGER PRIMARY KEY AUTOINCREMENT, request BLOB NOT NULL UNIQUE, body_hash BLOB NOT NULL, name TEXT NOT NULL,
     user TEXT NOT NULL, policy TEXT NOT NULL, priority INTEGER NOT NULL, spec BLOB NOT NULL, total INTEGER NOT NULL,

@@ -507,6 +507,7 @@ fn kind(request: &Request) -> Kind {
         | Request::Undrain { .. }
         | Request::HostForget { .. }
         | Request::HostOwner { .. }
+        | Request::HostLabels { .. }
         | Request::TokenCreate { .. }
         | Request::TokenList
         | Request::TokenRevoke { .. }

@@ -9,7 +9,7 @@
 use crate::state::host::elapsed_s;
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::job::Needs;
+use common::needs::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
 use crate::deadline::calendar::{Booking, Calendar, Slots};
@@ -137,7 +137,7 @@ impl Scheduler {
         let mut calendar = reckoner.occupied(&BTreeSet::new());
         let mut entry = |(task, work): (u32, Span)| {
             let found = calendar
-                .stack(work, self.settings.start_cost, bag.rules.needs)
+                .stack(work, self.settings.start_cost, &bag.rules.needs)
                 .ok_or(Refused::NoHost)?;
             Ok(PlannedTask {
                 task,
@@ -184,7 +184,7 @@ impl Scheduler {
         let lessons = self.past_lessons(bag, policy.limits);
         let draft = reckoner.draft(bag, &lessons)?;
         let occupied = reckoner.occupied(without);
-        let needs = bag.rules.needs;
+        let needs = &bag.rules.needs;
         let finish = reckoner
             .finish(&occupied, draft.iter().copied(), needs)
             .ok_or(Refused::NoHost)?;
@@ -300,7 +300,7 @@ impl Scheduler {
         let equal = !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty();
         if equal
             && self.hosts.index.standing.is_bare()
-            && !jobs.any(|job| job.rules.quorum.compares())
+            && !jobs.any(|job| job.rules.quorum.compares() || !job.demand.is_plain())
         {
             return self.fill_windows(self.starts_on_equals());
         }
@@ -342,7 +342,7 @@ impl Scheduler {
                 .promise
                 .is_none_or(|promise| entry.finish <= promise.deadline);
             if entry.now
-                || entry.start <= reckoner.soonest && self.makes_room_on(entry.host).is_some()
+                || entry.start <= reckoner.soonest && self.makes_room_on(entry.host, job).is_some()
             {
                 room = room.saturating_sub(1);
                 let alone = index.filter(|_| !job.rules.quorum.compares());
@@ -360,6 +360,7 @@ impl Scheduler {
         let ready = self
             .hosts
             .index
+            .all
             .ready
             .by_since()
             .filter_map(|id| self.hosts.table.get(&id));
@@ -382,7 +383,7 @@ impl Scheduler {
             for index in job.in_order() {
                 let fit = slots
                     .iter()
-                    .rposition(|host| self.hosts.offer(*host, job.rules.needs));
+                    .rposition(|host| self.hosts.offer(*host, &job.rules.needs));
                 let Some(slot) = fit else { break };
                 starts.push((rank.job, index, slots.remove(slot)));
             }
@@ -488,7 +489,7 @@ impl<'a> Reckoner<'a> {
     }
 
     /// Builds the `Calendar` of the slots of hosts that take work, with their running attempts.
-    pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
+    pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar<'a> {
         let mut calendar = Calendar::default();
         for host in self
             .scheduler
@@ -499,9 +500,11 @@ impl<'a> Reckoner<'a> {
         {
             let rate = self.rate(host);
             let lent = host.loan(self.now);
+            let room = host.lent_room();
             let alike = Slots {
                 host: host.id,
-                offers: host.offers,
+                offers: &host.offers,
+                room,
                 rate,
                 lent,
             };
@@ -511,11 +514,23 @@ impl<'a> Reckoner<'a> {
                 .iter()
                 .filter(|(attempt, load)| !load.frozen && !without.contains(attempt));
             let mut ends: Vec<Time> = live
-                .map(|(attempt, load)| self.end(host, *attempt, load))
+                .flat_map(|(attempt, load)| {
+                    // An attempt that takes more than a slot has as many as stand for that.
+                    let slots = if load.takes.is_plain() {
+                        1
+                    } else {
+                        room.slots_of(load.takes).unwrap_or(1)
+                    };
+                    std::iter::repeat_n(self.end(host, *attempt, load), slots as usize)
+                })
                 .collect();
             ends.sort_unstable();
 
-            let slots = host.usable_slots().saturating_sub(host.reserved) as usize;
+            let slots = u64::from(host.usable_slots()).saturating_sub(host.reserved.slots) as usize;
+            if !host.books.is_plain() {
+                // They may fit closer together than their slots say.
+                ends.drain(..ends.len().saturating_sub(slots));
+            }
             // Attempts beyond the slots come after those in them.
             let beyond = ends.split_off(ends.len().min(slots));
             for (at, end) in beyond.into_iter().enumerate() {
@@ -549,7 +564,7 @@ impl<'a> Reckoner<'a> {
     /// those of jobs in `without`. `each` gets no task for an expected further attempt.
     pub(crate) fn stack_line(
         &self,
-        calendar: &mut Calendar,
+        calendar: &mut Calendar<'_>,
         without: &BTreeSet<JobId>,
         mut each: impl FnMut(&Job, Option<u32>, Booking) -> bool,
     ) {
@@ -568,7 +583,7 @@ impl<'a> Reckoner<'a> {
             for index in job.in_order() {
                 let work = self.work(job, source, index);
                 let Some(entry) =
-                    calendar.stack(work, scheduler.settings.start_cost, job.rules.needs)
+                    calendar.stack(work, scheduler.settings.start_cost, &job.rules.needs)
                 else {
                     break;
                 };
@@ -589,7 +604,7 @@ impl<'a> Reckoner<'a> {
                 .map(|index| self.work(job, source, index));
             for work in second.chain(spares) {
                 let Some(entry) =
-                    calendar.stack(work, scheduler.settings.start_cost, job.rules.needs)
+                    calendar.stack(work, scheduler.settings.start_cost, &job.rules.needs)
                 else {
                     break;
                 };
@@ -602,7 +617,7 @@ impl<'a> Reckoner<'a> {
 
     /// Builds the `Calendar` with everything that comes before a new bag. Jobs of killed attempts
     /// that are retried come behind the bag, with all their waiting tasks.
-    fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar {
+    fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar<'a> {
         let mut calendar = self.calendar(without);
         let again = |attempt: &&AttemptId| {
             let job = self.scheduler.jobs.table.get(&attempt.task.job);
@@ -654,7 +669,7 @@ impl<'a> Reckoner<'a> {
         bag: &Bag,
         lessons: &Lessons,
         draft: &BagDraft,
-        occupied: &Calendar,
+        occupied: &Calendar<'_>,
         deadline: Time,
     ) -> f64 {
         let Some(Sequence { limits, done, .. }) = lessons.sequence() else {
@@ -671,7 +686,11 @@ impl<'a> Reckoner<'a> {
                 (0, Span::from_secs_f64(*second)),
                 number.saturating_sub(planned),
             );
-            let finish = self.finish(occupied, draft.iter().copied().chain(more), bag.rules.needs);
+            let finish = self.finish(
+                occupied,
+                draft.iter().copied().chain(more),
+                &bag.rules.needs,
+            );
             finish.is_some_and(|finish| finish <= deadline)
         });
 
@@ -681,9 +700,9 @@ impl<'a> Reckoner<'a> {
     /// Returns the completion of the last of these tasks; `None` where no host will do.
     fn finish(
         &self,
-        occupied: &Calendar,
+        occupied: &Calendar<'_>,
         tasks: impl Iterator<Item = (u32, Span)>,
-        needs: Needs,
+        needs: &Needs,
     ) -> Option<Time> {
         let mut calendar = occupied.clone();
         let mut last = self.now;
@@ -701,7 +720,7 @@ impl<'a> Reckoner<'a> {
     /// The cold start: a user whose estimates are of unknown quality may have one bag at a time
     /// judged as if no task were longer than the bag's median task. Else users whose estimates are
     /// far too high would never be admitted, and their estimates never be compared with run times.
-    fn probation(&self, bag: &Bag, draft: &BagDraft, occupied: &Calendar) -> Option<Time> {
+    fn probation(&self, bag: &Bag, draft: &BagDraft, occupied: &Calendar<'_>) -> Option<Time> {
         let estimator = &bag.terms.estimator;
         let known = self
             .scheduler
@@ -727,7 +746,7 @@ impl<'a> Reckoner<'a> {
             draft
                 .iter()
                 .map(|(task, work)| (*task, (*work).min(median))),
-            bag.rules.needs,
+            &bag.rules.needs,
         )
     }
 
@@ -735,9 +754,9 @@ impl<'a> Reckoner<'a> {
     /// bisection.
     fn largest_part(
         &self,
-        occupied: &Calendar,
+        occupied: &Calendar<'_>,
         draft: &BagDraft,
-        needs: Needs,
+        needs: &Needs,
         deadline: Time,
     ) -> IdSet {
         let mut shortest = draft.clone();

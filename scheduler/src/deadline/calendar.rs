@@ -5,47 +5,85 @@
 //! The paper's hosts are all alike, and each task goes to the slot that is free first. Here hosts
 //! differ, and each task goes to the slot that completes it first; among equals to the first slot.
 //! On equal hosts that is the same.
+//!
+//! A task that takes more than a slot has as many slots of one host as stand for its share of it
+//! (`Room::slots_of`), all from the same time on. So no host is promised more than it lends, but
+//! tasks that would just fit beside each other may be planned one after the other.
 
 use crate::prediction::predict::duration;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use common::host::Offers;
-use common::job::Needs;
+use common::host::Confinement;
+use common::needs::{Label, Needs, Offers};
+use common::platform::HostPlatform;
 use common::{HostId, Span, Time};
 
 use crate::state::owner_hours::HostLoan;
+use crate::state::room::Room;
 
 /// Slots, and the times at which they are free.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Calendar {
+pub(crate) struct Calendar<'a> {
     /// Groups of slots of one rate, on hosts with the same offers and loan.
-    lanes: Vec<SlotLane>,
-    by_kind: BTreeMap<(u64, u8, bool, Option<HostLoan>), usize>,
-    /// Each slot's host, and whether it is free now and nothing has been put there.
-    slots: Vec<(HostId, bool)>,
-    /// The number of those free slots.
+    lanes: Vec<SlotLane<'a>>,
+    by_kind: BTreeMap<LaneKind<'a>, usize>,
+    slots: Vec<Slot<'a>>,
+    /// The number of slots that are free now and on which nothing has been put.
     pub(crate) idle: usize,
+    /// The hosts for the tasks of more than a slot that were stacked last.
+    wide: Option<Box<WideHosts>>,
 }
 
 /// Equal slots of one host.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Slots {
+pub(crate) struct Slots<'a> {
     pub(crate) host: HostId,
-    pub(crate) offers: Offers,
+    pub(crate) offers: &'a Offers,
+    /// All that the host lends.
+    pub(crate) room: Room,
     /// The work per second, in seconds on a host of speed 1.
     pub(crate) rate: f64,
     /// The loan of the host, where known.
     pub(crate) lent: Option<HostLoan>,
 }
 
+/// The properties that are the same for all slots of a lane, as far as they decide who may use
+/// them. The countable ones are looked at host by host.
+type LaneKind<'a> = (
+    (u64, Option<HostLoan>),
+    (Confinement, bool, u32),
+    (Option<&'a HostPlatform>, &'a BTreeSet<Label>),
+);
+
 #[derive(Debug, Clone)]
-struct SlotLane {
+struct SlotLane<'a> {
     /// The work per second, in seconds on a host of speed 1.
     rate: f64,
-    offers: Offers,
+    offers: &'a Offers,
     lent: Option<HostLoan>,
+    /// The times at which slots are free. Entries that are not true of their slot any more count
+    /// for nothing.
     free: BinaryHeap<Reverse<(Time, u32)>>,
+}
+
+#[derive(Debug, Clone)]
+struct Slot<'a> {
+    host: HostId,
+    offers: &'a Offers,
+    room: Room,
+    lane: usize,
+    free: Time,
+    /// Whether it is free now, and nothing has been put there.
+    idle: bool,
+}
+
+/// The hosts on which tasks with some needs can run, for tasks that have more than one slot.
+#[derive(Debug, Clone)]
+struct WideHosts {
+    needs: Needs,
+    /// The slots of each host that are in the same lane, and the number of them that a task has.
+    groups: Vec<(Vec<u32>, usize)>,
 }
 
 /// The place and time at which a task is to run.
@@ -58,25 +96,25 @@ pub(crate) struct Booking {
     pub(crate) now: bool,
 }
 
-impl Calendar {
+impl<'a> Calendar<'a> {
     /// Adds a slot; `idle` is whether nothing runs there.
-    pub(crate) fn add(&mut self, slots: &Slots, free: Time, idle: bool) {
+    pub(crate) fn add(&mut self, slots: &Slots<'a>, free: Time, idle: bool) {
         let Slots {
             host,
             offers,
+            room,
             rate,
             lent,
         } = *slots;
 
         let kind = (
-            rate.to_bits(),
-            offers.confinement as u8,
-            offers.network,
-            lent,
+            (rate.to_bits(), lent),
+            (offers.confinement, offers.network, offers.task_disk_mib),
+            (offers.platform.as_ref(), &offers.labels),
         );
 
         let lanes = &mut self.lanes;
-        let at = *self.by_kind.entry(kind).or_insert_with(|| {
+        let lane = *self.by_kind.entry(kind).or_insert_with(|| {
             lanes.push(SlotLane {
                 rate,
                 offers,
@@ -85,76 +123,177 @@ impl Calendar {
             });
             lanes.len() - 1
         });
-        self.lanes[at]
+        self.lanes[lane]
             .free
             .push(Reverse((free, self.slots.len() as u32)));
-        self.slots.push((host, idle));
+        self.slots.push(Slot {
+            host,
+            offers,
+            room,
+            lane,
+            free,
+            idle,
+        });
         self.idle += usize::from(idle);
+        self.wide = None;
     }
 
     /// Puts a task of this work, in seconds on a host of speed 1, where it is done first; returns
     /// `None` if no host will do.
-    pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: Needs) -> Option<Booking> {
-        let mut best: Option<(Time, u32, usize, Time)> = None;
-        for (at, lane) in self
-            .lanes
-            .iter()
-            .enumerate()
-            .filter(|(_, lane)| needs.missing(lane.offers).is_none())
-        {
-            let Some(Reverse((free, slot))) = lane.free.peek().copied() else {
+    pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: &Needs) -> Option<Booking> {
+        if !needs.takes.is_plain() {
+            return self.stack_wide(work, start_cost, needs);
+        }
+
+        let mut best: Option<(Time, u32, Time)> = None;
+        for lane in &mut self.lanes {
+            if needs.missing(lane.offers).is_some() {
+                continue;
+            }
+            let Some((free, slot)) = lane.first(&self.slots) else {
                 continue;
             };
-            let takes = duration(work, start_cost, lane.rate);
-            let finish = free + takes;
-
-            // A task too long for every loan gains nothing by waiting for the next one.
-            let in_time = lane
-                .lent
-                .is_none_or(|lent| finish <= lent.until || takes > lent.longest);
-            if in_time && best.is_none_or(|(known, other, ..)| (finish, slot) < (known, other)) {
-                best = Some((finish, slot, at, free));
+            let finish = lane.finish(free, work, start_cost);
+            if let Some(finish) = finish
+                && best.is_none_or(|(known, other, ..)| (finish, slot) < (known, other))
+            {
+                best = Some((finish, slot, free));
             }
         }
 
-        let (finish, slot, at, start) = best?;
-        let free = &mut self.lanes[at].free;
-        free.pop();
-        free.push(Reverse((finish, slot)));
+        let (finish, slot, start) = best?;
+        Some(self.book(&[slot], start, finish))
+    }
 
-        let (host, idle) = &mut self.slots[slot as usize];
-        let now = std::mem::take(idle);
-        self.idle -= usize::from(now);
-        Some(Booking {
-            host: *host,
+    /// Puts a task that has several slots of one host where it is done first.
+    fn stack_wide(&mut self, work: Span, start_cost: Span, needs: &Needs) -> Option<Booking> {
+        let wide = self.wide.take().filter(|wide| wide.needs == *needs);
+        let wide = wide.unwrap_or_else(|| Box::new(self.wide_hosts(needs)));
+
+        let mut best: Option<(Time, Time, Vec<u32>)> = None;
+        for (slots, most) in &wide.groups {
+            let mut free: Vec<(Time, u32)> = slots
+                .iter()
+                .map(|slot| (self.slots[*slot as usize].free, *slot))
+                .collect();
+            free.sort_unstable();
+            free.truncate(*most);
+
+            let Some((start, _)) = free.last().copied() else {
+                continue;
+            };
+            let lane = &self.lanes[self.slots[free[0].1 as usize].lane];
+            let finish = lane.finish(start, work, start_cost);
+            if let Some(finish) = finish
+                && best.as_ref().is_none_or(|(known, ..)| finish < *known)
+            {
+                best = Some((
+                    finish,
+                    start,
+                    free.into_iter().map(|(_, slot)| slot).collect(),
+                ));
+            }
+        }
+
+        self.wide = Some(wide);
+        let (finish, start, slots) = best?;
+        Some(self.book(&slots, start, finish))
+    }
+
+    /// Returns the hosts on which a task with these needs has slots enough.
+    fn wide_hosts(&self, needs: &Needs) -> WideHosts {
+        let mut by_host: BTreeMap<(HostId, usize), Vec<u32>> = BTreeMap::new();
+        for (number, slot) in (0..).zip(&self.slots) {
+            let group = by_host.entry((slot.host, slot.lane)).or_default();
+            group.push(number);
+        }
+
+        let group = |slots: Vec<u32>| {
+            let first = self.slots.get(*slots.first()? as usize)?;
+            let most = first.room.slots_of(needs.takes)? as usize;
+            let suits = needs.missing(first.offers).is_none() && most <= slots.len();
+            suits.then_some((slots, most))
+        };
+        WideHosts {
+            needs: needs.clone(),
+            groups: by_host.into_values().filter_map(group).collect(),
+        }
+    }
+
+    fn book(&mut self, slots: &[u32], start: Time, finish: Time) -> Booking {
+        let mut now = true;
+        let mut host = HostId(0);
+        for number in slots {
+            let slot = &mut self.slots[*number as usize];
+            let idle = std::mem::take(&mut slot.idle);
+            self.idle -= usize::from(idle);
+            now &= idle;
+            host = slot.host;
+            slot.free = finish;
+            self.lanes[slot.lane].free.push(Reverse((finish, *number)));
+        }
+
+        Booking {
+            host,
             start,
             finish,
             now,
-        })
+        }
+    }
+}
+
+impl SlotLane<'_> {
+    /// Returns the slot that is free first, and when.
+    fn first(&mut self, slots: &[Slot<'_>]) -> Option<(Time, u32)> {
+        loop {
+            let Reverse((free, slot)) = self.free.peek().copied()?;
+            if slots[slot as usize].free == free {
+                return Some((free, slot));
+            }
+            self.free.pop();
+        }
+    }
+
+    /// Returns when a task that starts at this time is done; `None` where the host is not lent for
+    /// long enough.
+    fn finish(&self, start: Time, work: Span, start_cost: Span) -> Option<Time> {
+        let takes = duration(work, start_cost, self.rate);
+        let finish = start + takes;
+
+        // A task too long for every loan gains nothing by waiting for the next one.
+        let in_time = self
+            .lent
+            .is_none_or(|lent| finish <= lent.until || takes > lent.longest);
+        in_time.then_some(finish)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use common::needs::Demand;
     use proptest::prelude::*;
 
     use super::*;
 
-    const ANY: Needs = Needs {
-        confinement: None,
-        network: false,
-    };
+    fn any() -> Needs {
+        Needs::default()
+    }
 
-    fn alike(host: u32, rate: f64) -> Slots {
+    fn offering(offers: Offers) -> &'static Offers {
+        Box::leak(Box::new(offers))
+    }
+
+    fn alike(host: u32, rate: f64) -> Slots<'static> {
         Slots {
             host: HostId(host),
-            offers: Offers::default(),
+            offers: offering(Offers::default()),
+            room: Room::of(Demand::PLAIN),
             rate,
             lent: None,
         }
     }
 
-    fn calendar(free: &[(u64, f64)]) -> Calendar {
+    fn calendar(free: &[(u64, f64)]) -> Calendar<'static> {
         let mut calendar = Calendar::default();
         for (host, (free_s, rate)) in (1..).zip(free) {
             let free = Time(Span::from_secs(*free_s).0);
@@ -163,9 +302,9 @@ mod tests {
         calendar
     }
 
-    fn stack(calendar: &mut Calendar, work_s: u64) -> (u32, f64, f64) {
+    fn stack(calendar: &mut Calendar<'_>, work_s: u64) -> (u32, f64, f64) {
         let entry = calendar
-            .stack(Span::from_secs(work_s), Span::ZERO, ANY)
+            .stack(Span::from_secs(work_s), Span::ZERO, &any())
             .expect("there are hosts");
         (entry.host.0, entry.start.secs(), entry.finish.secs())
     }
@@ -205,7 +344,7 @@ mod tests {
         };
         calendar.add(
             &Slots {
-                offers,
+                offers: offering(offers),
                 ..alike(1, 1.0)
             },
             Time(0),
@@ -216,15 +355,15 @@ mod tests {
             calendar.stack(
                 Span(1),
                 Span::ZERO,
-                Needs {
+                &Needs {
                     network: true,
-                    ..ANY
+                    ..any()
                 }
             ),
             None
         );
 
-        assert!(calendar.stack(Span(1), Span::ZERO, ANY).is_some());
+        assert!(calendar.stack(Span(1), Span::ZERO, &any()).is_some());
     }
 
     #[test]
@@ -264,8 +403,62 @@ mod tests {
             true,
         );
 
-        assert_eq!(one.stack(Span::from_secs(31), Span::ZERO, ANY), None);
+        assert_eq!(one.stack(Span::from_secs(31), Span::ZERO, &any()), None);
         assert_eq!(stack(&mut one, 41), (1, 0.0, 41.0));
+    }
+
+    #[test]
+    fn a_task_of_several_slots_has_all_of_them_from_the_same_time_on() {
+        let at = |secs: u64| Time(Span::from_secs(secs).0);
+        let room = Room {
+            slots: 4,
+            cores: 4,
+            memory_mib: 1_000,
+            gpus: 0,
+        };
+        let host = |number| Slots {
+            room,
+            ..alike(number, 1.0)
+        };
+        let mut two = Calendar::default();
+        for free in [0, 0, 10, 20] {
+            two.add(&host(1), at(free), free == 0);
+        }
+        for free in [0, 30, 30, 30] {
+            two.add(&host(2), at(free), free == 0);
+        }
+
+        let needs = |cores, memory_mib| Needs {
+            takes: Demand {
+                cores,
+                memory_mib,
+                gpus: 0,
+            },
+            ..any()
+        };
+        let mut put = |needs: &Needs| {
+            let entry = two.stack(Span::from_secs(100), Span::ZERO, needs)?;
+            Some((entry.host.0, entry.start.secs(), entry.now))
+        };
+
+        assert_eq!(put(&needs(2, 0)), Some((1, 0.0, true)), "two of four");
+        assert_eq!(
+            put(&needs(3, 0)),
+            Some((2, 30.0, false)),
+            "all four, since no other would fit"
+        );
+        assert_eq!(
+            put(&any()),
+            Some((1, 10.0, false)),
+            "one slot of the other host"
+        );
+        assert_eq!(
+            put(&needs(1, 500)),
+            Some((1, 100.0, false)),
+            "half of the memory"
+        );
+        assert_eq!(put(&needs(5, 0)), None);
+        assert_eq!(put(&needs(1, 1_001)), None);
     }
 
     proptest! {
@@ -284,7 +477,7 @@ mod tests {
             }
 
             for work_s in works {
-                let entry = calendar.stack(Span::from_secs(work_s), Span::ZERO, ANY).expect("there are hosts");
+                let entry = calendar.stack(Span::from_secs(work_s), Span::ZERO, &any()).expect("there are hosts");
                 let done = |(free, rate): &(Time, f64)| *free + duration(Span::from_secs(work_s), Span::ZERO, *rate);
                 let first = (0..free.len()).min_by_key(|slot| (done(&free[*slot]), *slot)).expect("there are slots");
                 prop_assert_eq!(entry.host, HostId(first as u32));

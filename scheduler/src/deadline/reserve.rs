@@ -22,7 +22,7 @@ impl Scheduler {
     pub(crate) fn small_work(&self) -> f64 {
         self.foresight
             .small
-            .rate(self.hosts.index.usable_slots, self.now)
+            .rate(self.hosts.index.all.usable_slots, self.now)
     }
 
     /// Returns the mean work of tasks of a user and program, in seconds on a host of speed 1, where

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use common::attempt::{HeldAttempt, Phase};
+use common::needs::Demand;
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 
 use crate::policy::replication::CopyPurpose;
@@ -20,13 +21,13 @@ impl Host {
         load.phase == Phase::Running
             && !load.frozen
             && !load.stopping
-            && self.frozen < self.offers.frozen
+            && self.books.frozen() < self.offers.frozen
     }
 }
 
 impl Scheduler {
-    /// Freezes an attempt for another task if its host can (`Host::can_hold`); returns whether it
-    /// did.
+    /// Freezes an attempt for another task if its host can (`Host::can_hold`) and that makes room
+    /// enough: what it has in memory stays there. Returns whether it did.
     pub(crate) fn try_freeze(
         &mut self,
         id: HostId,
@@ -34,11 +35,17 @@ impl Scheduler {
         by: TaskId,
         fx: &mut Vec<Effect>,
     ) -> bool {
+        let takes = self
+            .jobs
+            .table
+            .get(&by.job)
+            .map_or(Demand::PLAIN, |job| job.demand);
         let host = self.hosts.table.get(&id);
         let held = host.is_some_and(|host| {
-            host.books
-                .get(&attempt)
-                .is_some_and(|load| host.can_hold(load))
+            host.books.get(&attempt).is_some_and(|load| {
+                let enough = takes.is_plain() || host.has_room_without(takes, &[load], true);
+                host.can_hold(load) && enough
+            })
         });
         if held {
             self.freeze(id, attempt, by, fx);
@@ -63,7 +70,7 @@ impl Scheduler {
         load.phase = Phase::Held;
         load.suspended_since = Some(now);
         load.made_room_for = Some(by);
-        host.hold(&attempt, true);
+        host.books.hold(&attempt, true);
         self.hosts.index.standing.remove(attempt);
         self.hosts.index.update(host, now);
 
@@ -155,10 +162,12 @@ impl Scheduler {
             let job = self.jobs.table.get(&attempt.task.job);
             job.is_some_and(|job| !job.only_disclosed(attempt.task.index))
         };
+        // What it has in memory is still counted: it needs a slot and its processors.
+        let fits = |load: &HostAttempt| host.has_room_without(load.takes, &[load], false);
         let frozen = host
             .books
             .iter()
-            .filter(|(_, load)| load.frozen && !load.stopping);
+            .filter(|(_, load)| load.frozen && !load.stopping && fits(load));
         let frozen = frozen.map(|(attempt, load)| (needed(attempt), load.ran, Reverse(*attempt)));
 
         frozen
@@ -172,7 +181,7 @@ impl Scheduler {
         let Some(host) = self.hosts.table.at_mut(&id) else {
             return;
         };
-        host.hold(&attempt, false);
+        host.books.hold(&attempt, false);
 
         if let Some(load) = host.books.at_mut(&attempt) {
             let stood = load
@@ -227,7 +236,7 @@ impl Scheduler {
                 }
                 // It is thawed when there is a slot for it.
                 (false, Phase::Held) => {
-                    host.hold(&held.attempt, true);
+                    host.books.hold(&held.attempt, true);
                     self.hosts.index.standing.remove(held.attempt);
                 }
                 _ => {}

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
-use common::job::Needs;
+use common::needs::Needs;
 use common::{AttemptId, HostId, JobId, Span, TaskId, Time};
 
 use crate::policy::ordering::{Batchactive, Disclosed, Rank, RequestedOrder};
@@ -30,7 +30,7 @@ const PATIENCE: u32 = 64;
 const LOOK: Span = Span::from_secs(1);
 
 /// The properties that decide whether a waiting task finds room.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, PartialEq)]
 struct PreemptorClass {
     disclosed: bool,
     overtakes: bool,
@@ -168,7 +168,7 @@ impl Scheduler {
             .get(&rank.job)
             .filter(|_| !rank.promised())?;
         let job = Some(job).filter(|job| job.gang.is_none())?;
-        let needs = job.rules.needs;
+        let needs = job.rules.needs.clone();
         let placement = job.policy.placement;
         let answer = job
             .speculation
@@ -243,7 +243,7 @@ impl Scheduler {
             if !goes_after(&found, claim, job, claimant) {
                 return None;
             }
-            if self.serves(claim, claimant, host) {
+            if self.serves(claim, claimant, host, &found) {
                 return Some(found);
             }
 
@@ -265,7 +265,7 @@ impl Scheduler {
             .all()
             .filter_map(|attempt| self.found(attempt));
         let fit = all.filter(|(job, host, found)| {
-            goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host)
+            goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host, found)
         });
 
         fit.map(|(.., found)| found)
@@ -318,7 +318,7 @@ impl Scheduler {
                     && best
                         .as_ref()
                         .is_none_or(|best| best.order() < found.order())
-                    && self.serves(claim, claimant, host)
+                    && self.serves(claim, claimant, host, &found)
                 {
                     best = Some(found);
                 }
@@ -328,21 +328,29 @@ impl Scheduler {
         best
     }
 
-    /// Whether a slot of this host would serve the claim: the job would use it, and the next task
-    /// is not kept from the host after a failure there.
-    fn serves(&self, claim: &Preemptor, claimant: &Job, host: &Host) -> bool {
+    /// Whether the room of this attempt would serve the claim: it is enough, the job would use it,
+    /// and the next task is not kept from the host after a failure there.
+    fn serves(
+        &self,
+        claim: &Preemptor,
+        claimant: &Job,
+        host: &Host,
+        found: &PreemptionCandidate,
+    ) -> bool {
         let kept_away = match claimant.speculation {
             Some(_) => claimant.shuns(claim.turn.index, host.id, &self.hosts),
             None => !claimant.has_work_for(host.id, &self.hosts),
         };
-        !kept_away && self.would_take(claimant, host)
+        let plain = claimant.demand.is_plain() && host.books.is_plain();
+        let enough = plain || makes_room(host, found, claimant);
+        !kept_away && enough && self.would_take(claimant, host)
     }
 
     /// Whether the job would use a slot of this host.
     fn would_take(&self, job: &Job, host: &Host) -> bool {
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         host.takes_work()
-            && job.rules.needs.missing(host.offers).is_none()
+            && host.suits(&job.rules.needs)
             && job.bar(host.id).is_none()
             && job
                 .policy
@@ -403,21 +411,17 @@ impl Scheduler {
     }
 
     /// Returns the attempt of an unrequested task on this host that is preempted for a task with a
-    /// promise: the one with the least to lose.
-    pub(crate) fn makes_room_on(&self, host: HostId) -> Option<PreemptionCandidate> {
+    /// promise, and is enough for it: the one with the least to lose.
+    pub(crate) fn makes_room_on(&self, host: HostId, by: &Job) -> Option<PreemptionCandidate> {
         if self.hosts.index.standing.is_bare() {
             return None;
         }
 
         let standing = |attempt: &AttemptId| self.hosts.index.standing.host(*attempt).is_some();
-        let held = self
-            .hosts
-            .table
-            .get(&host)?
-            .books
-            .attempts()
-            .filter(standing);
+        let host = self.hosts.table.get(&host)?;
+        let held = host.books.attempts().filter(standing);
         held.filter_map(|attempt| Some(self.found(attempt)?.2))
+            .filter(|found| by.demand.is_plain() || makes_room(host, found, by))
             .max_by_key(PreemptionCandidate::order)
     }
 
@@ -466,7 +470,7 @@ impl Scheduler {
             return false;
         };
         let kept = if gang.holdout.is_some() {
-            self.jobs.kept.clone()
+            self.kept_hosts()
         } else {
             Vec::new()
         };
@@ -556,9 +560,11 @@ impl Scheduler {
                 .is_none_or(|other| other.order() < found.order());
 
             // Where a host holds more attempts than slots, one preemption frees no slot.
-            let one_short =
-                host.in_slots() + host.reserved as usize <= host.usable_slots() as usize;
-            if better && one_short && self.starts_together(host.id) && self.would_take(job, host) {
+            if better
+                && makes_room(host, &found, job)
+                && self.starts_together(host.id)
+                && self.would_take(job, host)
+            {
                 others.insert(host.id, found);
             }
         }
@@ -573,6 +579,12 @@ impl Scheduler {
             self.jobs.lines.sync(job);
         }
     }
+}
+
+/// Whether the host has room for a task of the job once this attempt has ended.
+fn makes_room(host: &Host, found: &PreemptionCandidate, job: &Job) -> bool {
+    let load = host.books.get(&found.attempt);
+    load.is_some_and(|load| host.has_room_without(job.demand, &[load], false))
 }
 
 /// Whether the running task goes after the claim's. Among tasks of one kind, only one that keeps

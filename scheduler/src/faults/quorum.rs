@@ -152,14 +152,16 @@ impl Starter<'_> {
     pub(crate) fn place_for_quorum(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         self.prepare(job);
         for (index, class, _) in job.wishes.all() {
-            if class == CopyPurpose::Primary && !self.hosts.index.ready.is_empty() && self.quota > 0
+            if class == CopyPurpose::Primary
+                && !self.hosts.index.all.ready.is_empty()
+                && self.quota > 0
             {
                 self.place_wanted(job, index, fx);
             }
         }
 
         for index in job.requeued.clone().iter() {
-            if self.hosts.index.ready.is_empty() || self.quota == 0 {
+            if self.hosts.index.all.ready.is_empty() || self.quota == 0 {
                 return;
             }
 

@@ -63,7 +63,10 @@ impl Starter<'_> {
         }
 
         // An attempt that starts now is overdue no sooner than this.
-        let fastest = self.hosts.fastest().map_or(1.0, common::Speed::factor);
+        let fastest = self
+            .hosts
+            .fastest(job.pool)
+            .map_or(1.0, common::Speed::factor);
         let longest = job.longest_s();
         let ran_s = longest.map_or(f64::INFINITY, |longest_s| due_s(longest_s, fastest));
         let queued_s = if self.settings.benching {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use common::needs::Needs;
 use common::{JobId, Span, Speed, Time};
 
 use crate::forecast::starts::FAR_S;
@@ -159,12 +160,12 @@ impl Scheduler {
     fn job_pace(&self, job: &Job) -> Option<JobPace> {
         let known_s = job.task_work_s().or_else(|| self.work_by_progress_s(job));
         let work_s = known_s?.max(LEAST_WORK_S);
-        let speed = self.hosts.index.mean_speed().unwrap_or(1.0);
+        let speed = self.hosts.index.places(job.pool).mean_speed();
         let heartbeat = job.policy.reports().unwrap_or(self.settings.heartbeat);
         Some(JobPace {
             work_s,
             work: job.takes(work_s),
-            task_s: self.time_at(work_s, speed),
+            task_s: self.time_at(work_s, speed.unwrap_or(1.0)),
             notice_s: heartbeat.secs(),
         })
     }
@@ -208,11 +209,12 @@ impl Scheduler {
         // as well.
         let ahead = self.jobs.ahead_of(job.rank, now);
         let start_cost = self.settings.start_cost;
-        let start_s = start_cost.secs() * self.hosts.index.mean_speed().unwrap_or(1.0);
+        let speed = self.hosts.index.places(job.pool).mean_speed();
+        let start_s = start_cost.secs() * speed.unwrap_or(1.0);
         let tasks = waiting
             + (ahead.work_s(pace.work_s) + ahead.tasks as f64 * start_s) / (pace.work_s + start_s);
 
-        let mut slots = self.coming_slots(pace.work_s, now);
+        let mut slots = self.coming_slots(pace.work_s, &job.rules.needs, now);
         self.leave_out(job, &mut slots, now);
         let rule = match job.policy.placement {
             Placement::Lookahead => Filling::Soonest,
@@ -246,39 +248,46 @@ impl Scheduler {
         }
     }
 
-    /// Returns the slots that take tasks of this work, with the time at which each is free; where
-    /// no host takes work, those of hosts that will once their owners leave.
-    fn coming_slots(&self, work_s: f64, now: Time) -> Vec<ComingSlot> {
+    /// Returns the slots that take tasks of this work and these needs, with the time at which each
+    /// is free; where no host takes work, those of hosts that will once their owners leave.
+    fn coming_slots(&self, work_s: f64, needs: &Needs, now: Time) -> Vec<ComingSlot> {
         let start_cost = self.settings.start_cost;
         let mut works = BTreeMap::new();
         let mut slots = Vec::new();
 
-        for host in self.hosts.table.values().filter(|host| host.takes_work()) {
+        let hosts = self.hosts.table.values();
+        for host in hosts.filter(|host| host.takes_work() && host.suits(needs)) {
             let free = ComingSlot {
                 slot: self.predicted_slot(host, work_s, 0.0),
                 speed: host.speed,
                 host: Foresight::place(host, now),
             };
-            let busy = host.books.iter().map(|(attempt, load)| {
+            let busy_s = host.books.iter().map(|(attempt, load)| {
                 // A running attempt takes as long as others of its job, if that is known.
                 let job = attempt.task.job;
                 let work = *works
                     .entry(job)
                     .or_insert_with(|| self.work_of(job, work_s));
-                let free_s = self.foresight.expected_s(host, load, work, start_cost, now);
-                ComingSlot {
-                    slot: PredictedSlot {
-                        free_s,
-                        ..free.slot
-                    },
-                    ..free
-                }
+                self.foresight.expected_s(host, load, work, start_cost, now)
             });
-            slots.extend(busy.chain(std::iter::repeat_n(free, host.free_slots())));
+            let mut free_s: Vec<f64> = busy_s
+                .chain(std::iter::repeat_n(0.0, host.free_slots()))
+                .collect();
+            if !needs.takes.is_plain() {
+                free_s = host.shared_out(free_s, needs.takes);
+            }
+
+            slots.extend(free_s.into_iter().map(|free_s| ComingSlot {
+                slot: PredictedSlot {
+                    free_s,
+                    ..free.slot
+                },
+                ..free
+            }));
         }
 
         if slots.is_empty() {
-            slots = self.slots_to_come(work_s, now);
+            slots = self.slots_to_come(work_s, needs, now);
         }
         slots
     }
@@ -306,9 +315,9 @@ impl Scheduler {
     }
 
     /// Returns the time, in seconds from now, by which the hosts that take work could complete
-    /// `tasks` tasks; if none does, the hosts that will once their owners leave.
-    pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
-        let slots = self.coming_slots(work_s, now);
+    /// `tasks` tasks with these needs; if none does, the hosts that will once their owners leave.
+    pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, needs: &Needs, now: Time) -> f64 {
+        let slots = self.coming_slots(work_s, needs, now);
         let servers: Vec<_> = slots.iter().map(|coming| coming.slot).collect();
         completion_s(&servers, tasks, 0.0)
     }

@@ -5,7 +5,7 @@
 use std::cell::{LazyCell, OnceCell};
 use std::collections::BTreeMap;
 
-use common::job::Needs;
+use common::needs::Needs;
 use common::{JobId, Span, Time};
 
 use crate::forecast::finish::ComingSlot;
@@ -206,9 +206,14 @@ impl Scheduler {
                 .is_some_and(|job| job.promise.is_some())
         };
         let (promised, alone): (Vec<JobId>, Vec<JobId>) = others.into_iter().partition(promised);
-        let waits = self
-            .waits_alone(&alone, now)
-            .into_iter()
+        let mut alike = BTreeMap::<&Needs, Vec<JobId>>::new();
+        for job in alone.iter().filter_map(|id| self.jobs.table.get(id)) {
+            let same = alike.entry(&job.rules.needs).or_default();
+            same.push(job.rank.job);
+        }
+        let waits = alike
+            .iter()
+            .flat_map(|(needs, ids)| self.waits_alone(needs, ids, now))
             .chain(self.waits_together(&together, now));
 
         waits
@@ -230,7 +235,7 @@ impl Scheduler {
 
     /// Predicts the starts of these jobs of one host per task, in seconds, between the ends of
     /// their intervals.
-    fn waits_alone(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
+    fn waits_alone(&self, needs: &Needs, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
         let ranks = ids
             .iter()
             .filter_map(|id| Some(self.jobs.table.get(id)?.rank));
@@ -239,21 +244,30 @@ impl Scheduler {
             .collect();
         places.sort_by_key(|(rank, ahead)| (ahead.tasks, *rank));
 
-        let hosts = || self.hosts.table.values().filter(|host| counts(host));
+        let there = |host: &&Host| counts(host) && host.suits(needs);
+        let hosts = || self.hosts.table.values().filter(there);
         if places.is_empty() || hosts().next().is_none() {
             return Vec::new();
         }
 
         let laws = LifetimeLaws::of(self);
-        let stays = self.stays(now);
+        let stays = self.stays(needs, now);
         let mut free = 0;
         let mut busy = Vec::new();
 
         for host in hosts().filter(|host| host.owner.lets_run()) {
-            free += host.free_slots();
+            let room = host.room_for(needs.takes);
+            free += room;
+            // Of tasks that take more than a slot there are fewer at a time.
+            let taken = if needs.takes.is_plain() {
+                usize::MAX
+            } else {
+                (host.lent_room().holds(needs.takes) as usize).saturating_sub(room)
+            };
             let loads = host
                 .books
                 .iter()
+                .take(taken)
                 .map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
             busy.extend(loads);
         }
@@ -298,7 +312,14 @@ impl Scheduler {
                 } else {
                     [ahead.known_s; 3]
                 };
-                self.worked_off_s(ahead, work_s, ahead.tasks + 1 - line.slots, &mut way, now)
+                self.worked_off_s(
+                    ahead,
+                    work_s,
+                    ahead.tasks + 1 - line.slots,
+                    &mut way,
+                    needs,
+                    now,
+                )
             })
         };
 
@@ -317,6 +338,7 @@ impl Scheduler {
         work_s: [f64; 3],
         tasks: u64,
         way: &mut QueueAhead,
+        needs: &Needs,
         now: Time,
     ) -> Option<[f64; 3]> {
         let [least_s, work_s, most_s] = work_s.map(|work_s| work_s.max(1e-6));
@@ -326,7 +348,7 @@ impl Scheduler {
             let place = |tasks: u64| {
                 (
                     mean_s * tasks as f64,
-                    self.queue_s(mean_s, tasks, now).max(way.to.1),
+                    self.queue_s(mean_s, tasks, needs, now).max(way.to.1),
                 )
             };
             *way = QueueAhead {
@@ -352,7 +374,7 @@ impl Scheduler {
             usable: 1.0 / curves.stretch,
         };
 
-        self.with_machine(Needs::default(), &[], now, |machine| {
+        self.with_machine(&Needs::default(), &[], now, |machine| {
             let machine = machine.clone().leaving(&away);
             let edge = |part: f64| machine.quantile_s(wanted, part).filter(|s| *s < FAR_S);
             HostsWait {
@@ -388,13 +410,13 @@ impl Scheduler {
     }
 
     /// Returns the slots that will take such tasks once the owners leave who are present now.
-    pub(super) fn slots_to_come(&self, work_s: f64, now: Time) -> Vec<ComingSlot> {
+    pub(super) fn slots_to_come(&self, work_s: f64, needs: &Needs, now: Time) -> Vec<ComingSlot> {
         let curves = self.foresight.curves();
         let stay = OwnerStay(&curves.resumption);
         let mut stays_s = BTreeMap::new();
         let mut slots = Vec::new();
 
-        for host in self.kept_by_owners() {
+        for host in self.kept_by_owners().filter(|host| host.suits(needs)) {
             let age_s = now.since(host.owner_since).secs();
             // Owners that have been present for about as long share one median, which saves time.
             let free_s = *stays_s
@@ -422,7 +444,8 @@ impl Scheduler {
                 speed: host.speed,
                 host: left,
             };
-            slots.extend(std::iter::repeat_n(slot, host.slots as usize));
+            let most = host.whole_room().holds(needs.takes) as usize;
+            slots.extend(std::iter::repeat_n(slot, most));
         }
 
         slots
@@ -437,9 +460,13 @@ impl Scheduler {
     }
 
     /// Returns the owners that are present: the seconds since they came, and the slots they keep.
-    pub(crate) fn stays(&self, now: Time) -> Vec<(f64, usize)> {
+    pub(crate) fn stays(&self, needs: &Needs, now: Time) -> Vec<(f64, usize)> {
         self.kept_by_owners()
-            .map(|host| (now.since(host.owner_since).secs(), host.slots as usize))
+            .filter(|host| host.suits(needs))
+            .map(|host| {
+                let most = host.whole_room().holds(needs.takes) as usize;
+                (now.since(host.owner_since).secs(), most)
+            })
             .collect()
     }
 }

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use common::attempt::Phase;
+use common::needs::Demand;
 use common::view::JobState;
 use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
@@ -61,8 +62,8 @@ impl Scheduler {
 
     /// Releases the slots of `Jobs::kept`, reserved for waiting gangs, which are decided on anew.
     pub(crate) fn release_kept(&mut self) {
-        for host in std::mem::take(&mut self.jobs.kept) {
-            self.hosts.reserve(host, false, self.now);
+        for (host, takes) in std::mem::take(&mut self.jobs.kept) {
+            self.hosts.reserve(host, takes, false, self.now);
         }
     }
 
@@ -75,6 +76,7 @@ impl Scheduler {
         };
         let settled = job.settled();
         let width = job.counts().total as u32;
+        let takes = job.demand;
         let Some(gang) = job.gang.as_mut().filter(|gang| gang.stirred || settled) else {
             return;
         };
@@ -95,7 +97,7 @@ impl Scheduler {
                     .get(host)
                     .is_some_and(|host| stays(host, *kept));
             if stays != *kept {
-                self.hosts.reserve(*host, stays, self.now);
+                self.hosts.reserve(*host, takes, stays, self.now);
             }
             if stays {
                 gang.seats.insert(*host, true);
@@ -200,7 +202,8 @@ impl Scheduler {
         let filled = self
             .filled(job.rank)
             .into_iter()
-            .filter(|(_, id)| !ready.contains(id) && scene.does(*id));
+            .filter(|(_, id)| !ready.contains(id) && scene.does(*id))
+            .filter(|(_, id)| self.fits_for_fillers(*id, job));
         hosts.extend(filled);
 
         // A stable sort: among equals those first on which no attempt must be preempted.
@@ -220,18 +223,23 @@ impl Scheduler {
         let Some(gang) = job.gang.as_mut() else {
             return;
         };
+        let takes = job.demand;
         if gang.seats.insert(host, false) == Some(true) {
-            self.hosts.reserve(host, false, self.now);
+            self.hosts.reserve(host, takes, false, self.now);
         }
 
         gang.stirred = true;
-        if self
-            .hosts
-            .table
-            .get(&host)
-            .is_some_and(|host| host.free_slots() == 0)
-        {
-            self.oust(host, TaskId::new(id, index), fx);
+        let by = TaskId::new(id, index);
+        while !self.hosts.has_room(host, takes) && self.oust(host, by, fx) {
+            // Attempts that are told to stop leave their room to the rank.
+            let claim = self
+                .hosts
+                .table
+                .get(&host)
+                .and_then(|host| host.claim(takes));
+            if claim.is_some() {
+                break;
+            }
         }
 
         let (mut starter, jobs) = self.starter();
@@ -427,7 +435,7 @@ impl Scheduler {
             let zeta = self
                 .foresight
                 .small
-                .rate(self.hosts.index.usable_slots, self.now);
+                .rate(self.hosts.index.all.usable_slots, self.now);
             job.lessons = Lessons::of(self.foresight.experience.runs.of(&of), zeta);
         }
 
@@ -458,6 +466,7 @@ impl Scheduler {
         gang.holdout = Some(holdout);
         gang.passes_until.get_or_insert(until);
 
+        let takes = job.demand;
         let first = gang.pending.told(holdout.hosts, holdout.predicted_s, now_s);
         job.plan.review = Some(until);
         self.jobs.lines.sync(job);
@@ -466,21 +475,16 @@ impl Scheduler {
         }
 
         for id in free.iter().take(holdout.hosts as usize) {
-            if self
-                .hosts
-                .table
-                .get(id)
-                .is_some_and(|host| host.free_slots() > 0)
-            {
-                self.hosts.reserve(*id, true, self.now);
-                self.jobs.kept.push(*id);
+            if self.hosts.has_room(*id, takes) {
+                self.hosts.reserve(*id, takes, true, self.now);
+                self.jobs.kept.push((*id, takes));
             }
         }
     }
 
     /// Lets a job that is expected to end in time have the hosts reserved for gangs before it
     /// (backfill); returns these hosts.
-    pub(crate) fn let_pass(&mut self, id: JobId) -> Vec<HostId> {
+    pub(crate) fn let_pass(&mut self, id: JobId) -> Vec<(HostId, Demand)> {
         if self.jobs.kept.is_empty() {
             return Vec::new();
         }
@@ -504,7 +508,7 @@ impl Scheduler {
             return Vec::new();
         };
         let stretch = self.foresight.curves().stretch;
-        let in_time = |host: &&HostId| {
+        let in_time = |(host, _): &&(HostId, Demand)| {
             let task_s = |host| {
                 self.foresight
                     .task_s(host, work_s, 1.0, self.settings.start_cost)
@@ -515,25 +519,20 @@ impl Scheduler {
                 .get(host)
                 .is_some_and(|host| self.now.secs() + task_s(host) <= until.secs())
         };
-        let open: Vec<HostId> = self.jobs.kept.iter().filter(in_time).copied().collect();
-        for host in &open {
-            self.hosts.reserve(*host, false, self.now);
+        let open: Vec<(HostId, Demand)> = self.jobs.kept.iter().filter(in_time).copied().collect();
+        for (host, takes) in &open {
+            self.hosts.reserve(*host, *takes, false, self.now);
         }
 
         open
     }
 
     /// Reserves the hosts again that were not taken.
-    pub(crate) fn close_again(&mut self, open: Vec<HostId>) {
-        for id in open {
-            if self
-                .hosts
-                .table
-                .get(&id)
-                .is_some_and(|host| host.free_slots() > 0)
-            {
-                self.hosts.reserve(id, true, self.now);
-            } else if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == id) {
+    pub(crate) fn close_again(&mut self, open: Vec<(HostId, Demand)>) {
+        for (id, takes) in open {
+            if self.hosts.has_room(id, takes) {
+                self.hosts.reserve(id, takes, true, self.now);
+            } else if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == (id, takes)) {
                 self.jobs.kept.swap_remove(at);
             }
         }

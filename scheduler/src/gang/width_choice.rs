@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::job::Needs;
+use common::needs::Needs;
 use common::{HostId, JobId, Ranks, Span, Time};
 
 use crate::forecast::starts::{FAR_S, HELD, LifetimeLaws, age_s, counts};
@@ -126,13 +126,13 @@ impl Scheduler {
         let ranks = bag.ranks?;
         let policy = policy(&bag.rules.policy)?;
         let gang = Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator));
-        let needs = bag.rules.needs;
-        let free = self
-            .hosts
-            .index
-            .ready
-            .by_since()
-            .filter(|id| self.hosts.offer(*id, needs) && self.starts_together(*id));
+        let needs = &bag.rules.needs;
+        let ready = self.hosts.index.all.ready.by_since();
+        let free = ready.filter(|id| {
+            self.hosts.offer(*id, needs)
+                && self.hosts.has_room(*id, needs.takes)
+                && self.starts_together(*id)
+        });
         let free = free.count() as u32;
 
         let behind = 0;
@@ -144,6 +144,11 @@ impl Scheduler {
             again: None,
         };
         Some(self.with_machine(needs, &[], now, |machine| self.weigh(&view, machine, now)))
+    }
+
+    /// Returns the hosts of `Jobs::kept`.
+    pub(crate) fn kept_hosts(&self) -> Vec<HostId> {
+        self.jobs.kept.iter().map(|(host, _)| *host).collect()
     }
 
     /// Whether the host can start an attempt together with those of other hosts.
@@ -165,13 +170,13 @@ impl Scheduler {
         let offer = waits.then(|| {
             // Hosts may be reserved for this gang, so they count as free for it.
             let kept: Vec<HostId> = if gang.holdout.is_some() {
-                self.jobs.kept.clone()
+                self.kept_hosts()
             } else {
                 Vec::new()
             };
             let free = self.free_with(id, &kept);
             let view = self.view(job, gang, free as u32);
-            let offer = self.with_machine(job.rules.needs, &kept, now, |machine| {
+            let offer = self.with_machine(&job.rules.needs, &kept, now, |machine| {
                 self.weigh(&view, machine, now)
             });
 
@@ -215,38 +220,23 @@ impl Scheduler {
     pub(crate) fn waits_together(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
         let mut alike = BTreeMap::<_, Vec<JobId>>::new();
         for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
-            let needs = job.rules.needs;
+            let needs = &job.rules.needs;
             let holds = job.gang.as_ref().is_some_and(|gang| gang.holdout.is_some());
-            alike
-                .entry((needs.confinement, needs.network, holds))
-                .or_default()
-                .push(job.rank.job);
+            alike.entry((needs, holds)).or_default().push(job.rank.job);
         }
 
         let mut starts = Vec::new();
-        for ((confinement, network, holds), ids) in alike {
-            let kept = if holds {
-                self.jobs.kept.as_slice()
-            } else {
-                &[]
-            };
+        let all_kept = self.kept_hosts();
+        for ((needs, holds), ids) in alike {
+            let kept = if holds { all_kept.as_slice() } else { &[] };
 
-            self.with_machine(
-                Needs {
-                    confinement,
-                    network,
-                },
-                kept,
-                now,
-                |machine| {
-                    let waits = PredictedWaits::of(machine);
-                    starts.extend(
-                        ids.iter().filter_map(|id| {
-                            Some((*id, self.wait_together(*id, kept, &waits, now)?))
-                        }),
-                    );
-                },
-            );
+            self.with_machine(needs, kept, now, |machine| {
+                let waits = PredictedWaits::of(machine);
+                starts.extend(
+                    ids.iter()
+                        .filter_map(|id| Some((*id, self.wait_together(*id, kept, &waits, now)?))),
+                );
+            });
         }
 
         starts
@@ -323,7 +313,7 @@ impl Scheduler {
         }
 
         let looked = Some((free, view.behind, now));
-        let choice = self.with_machine(job.rules.needs, &[], now, |machine| {
+        let choice = self.with_machine(&job.rules.needs, &[], now, |machine| {
             self.choose(&view, &PredictedWaits::of(machine), now)
         });
         self.jobs.table.get_mut(&id)?.gang.as_mut()?.looked = looked;
@@ -335,7 +325,7 @@ impl Scheduler {
     pub(crate) fn width_with(&self, id: JobId, free: u32, also: &[HostId]) -> Option<WidthChoice> {
         let job = self.jobs.table.get(&id)?;
         let view = self.view(job, job.gang.as_ref()?, free);
-        self.with_machine(job.rules.needs, also, self.now, |machine| {
+        self.with_machine(&job.rules.needs, also, self.now, |machine| {
             self.choose(&view, &PredictedWaits::of(machine), self.now)
         })
     }
@@ -346,7 +336,7 @@ impl Scheduler {
         let span = |seconds: Option<f64>| {
             Span::from_secs_f64(seconds.unwrap_or(holdout.predicted_s).min(3.2e8))
         };
-        let (low, high) = self.with_machine(job.rules.needs, &[], self.now, |machine| {
+        let (low, high) = self.with_machine(&job.rules.needs, &[], self.now, |machine| {
             let edge = |part: f64| machine.quantile_s(holdout.hosts, part);
             (
                 span(edge((1.0 - HELD) / 2.0)),
@@ -369,6 +359,7 @@ impl Scheduler {
         let speed = self
             .hosts
             .index
+            .all
             .mean_speed()
             .filter(|speed| *speed > 0.0)
             .unwrap_or(1.0);
@@ -461,14 +452,14 @@ impl Scheduler {
     /// ones, and asks it.
     pub(crate) fn with_machine<T>(
         &self,
-        needs: Needs,
+        needs: &Needs,
         also: &[HostId],
         now: Time,
         ask: impl FnOnce(&MachineState<'_>) -> T,
     ) -> T {
         let laws = LifetimeLaws::of(self);
         let seats = self.seats();
-        let fits = |host: &&Host| needs.missing(host.offers).is_none() && host.offers.together;
+        let fits = |host: &&Host| host.suits(needs) && host.offers.together;
         let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();
         let mut free = 0;
         let mut gangs = BTreeMap::<JobId, u32>::new();
@@ -481,7 +472,10 @@ impl Scheduler {
             .filter(|host| counts(host) && host.owner.lets_run())
             .filter(fits)
         {
-            if host.free_slots() > 0 || also.contains(&host.id) || filled.contains(&host.id) {
+            if host.room_for(needs.takes) > 0
+                || also.contains(&host.id)
+                || filled.contains(&host.id)
+            {
                 free += 1;
             } else if let Some(gang) = seats.get(&host.id) {
                 *gangs.entry(*gang).or_default() += 1;
@@ -512,7 +506,7 @@ impl Scheduler {
                 .table
                 .get(&id)
                 .and_then(|job| job.gang.as_ref()?.formed);
-            let rate = self.hosts.index.mean_speed().unwrap_or(1.0);
+            let rate = self.hosts.index.all.mean_speed().unwrap_or(1.0);
             busy.push((
                 hosts,
                 (
@@ -525,7 +519,7 @@ impl Scheduler {
             ));
         }
 
-        let stays = self.stays(now);
+        let stays = self.stays(needs, now);
         let mut units: Vec<HostHolder<'_>> = busy
             .iter()
             .map(|(hosts, (age_s, law))| HostHolder {

@@ -135,7 +135,7 @@ impl Scheduler {
         }
 
         let small = self.foresight.small;
-        let slots = self.hosts.index.usable_slots;
+        let slots = self.hosts.index.all.usable_slots;
         job.learn(attempt, run, || small.rate(slots, self.now));
     }
 
@@ -162,7 +162,7 @@ impl Scheduler {
         }
 
         let small = self.foresight.small;
-        let slots = self.hosts.index.usable_slots;
+        let slots = self.hosts.index.all.usable_slots;
         job.learn(attempt, run, || small.rate(slots, self.now));
     }
 

@@ -8,6 +8,7 @@ use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::foresight::Foresight;
 use crate::state::host::{Host, HostAttempt, Hosts};
 use crate::state::job::{Job, Jobs};
+use crate::state::room::RoomClaim;
 use crate::state::scene::Scene;
 use crate::state::scheduler::Scheduler;
 use crate::state::settings::Settings;
@@ -24,13 +25,15 @@ impl Scheduler {
     /// Starts whatever can start now. `delivered` is the host that has just delivered a completion.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
         self.expect_anew(fx);
+        self.release_saved();
         self.tend_gangs(fx);
         let yielded = self.place_promised(true, fx);
         self.place_waiting(fx);
-        if yielded && !self.hosts.index.ready.is_empty() {
+        if yielded && !self.hosts.index.all.ready.is_empty() {
             self.place_promised(false, fx);
         }
         self.make_room(fx);
+        self.release_needless();
         self.fill_gaps(fx);
         self.place_copies(fx);
         if let Some(host) = delivered {
@@ -42,7 +45,7 @@ impl Scheduler {
     /// left to users with a smaller claim, as `sharing` allows.
     fn place_promised(&mut self, sharing: bool, fx: &mut Vec<Effect>) -> bool {
         self.clear_for_promised(fx);
-        let nowhere = self.hosts.index.ready.is_empty() && self.hosts.index.standing.is_bare();
+        let nowhere = self.hosts.index.all.ready.is_empty() && self.hosts.index.standing.is_bare();
         let first = self.jobs.lines.waiting.first();
         if nowhere || !first.is_some_and(|rank| rank.promised()) {
             return false;
@@ -62,12 +65,13 @@ impl Scheduler {
     /// Starts a task with a promise on the host that the calendar has for it, with a preemption if
     /// needed.
     fn start_promised(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) {
-        let full = |hosts: &Hosts| {
-            let host = hosts.table.get(&host);
-            host.is_none_or(|host| host.free_slots() == 0)
+        let Some(takes) = self.jobs.table.get(&id).map(|job| job.demand) else {
+            return;
         };
+        let full = |hosts: &Hosts| !hosts.has_room(host, takes);
         if full(&self.hosts) {
-            let Some(other) = self.makes_room_on(host) else {
+            let job = self.jobs.table.get(&id);
+            let Some(other) = job.and_then(|job| self.makes_room_on(host, job)) else {
                 return;
             };
             self.give_way(&other, TaskId::new(id, index), fx);
@@ -96,7 +100,7 @@ impl Scheduler {
 
         self.thaw(false, fx);
         let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
-        while (!self.hosts.index.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
+        while (!self.hosts.index.all.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
             && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.waiting, &asked)
         {
             if rank.disclosed() && !std::mem::replace(&mut thawed, true) {
@@ -104,9 +108,10 @@ impl Scheduler {
                 continue;
             }
 
-            passing += u32::from(self.hosts.index.ready.is_empty());
+            passing += u32::from(self.hosts.index.all.ready.is_empty());
             if !self.place_job(rank.job, fx) {
                 asked.pass(rank);
+                self.save_for(rank.job);
             }
         }
 
@@ -148,7 +153,7 @@ impl Scheduler {
     /// Starts copies on slots that no waiting task took.
     fn place_copies(&mut self, fx: &mut Vec<Effect>) {
         let mut asked = ShareWalk::default();
-        while !self.hosts.index.ready.is_empty()
+        while !self.hosts.index.all.ready.is_empty()
             && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.copying, &asked)
         {
             let (mut starter, jobs) = self.starter();
@@ -178,7 +183,7 @@ impl Scheduler {
         };
         let fit = job.pace.fit(self.settings.prefetch_window);
         let one_by_one = job.promise.is_some() || job.speculation.is_some() || job.gang.is_some();
-        if fit == 0 || one_by_one || !self.hosts.index.ready.is_empty() {
+        if fit == 0 || one_by_one || !self.hosts.index.all.ready.is_empty() {
             return;
         }
 
@@ -186,15 +191,17 @@ impl Scheduler {
             return;
         }
 
-        let needs = job.rules.needs;
+        let needs = &job.rules.needs;
         // A host where a rank waits for others must not be busy when these are ready.
-        let wanted =
-            |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
+        let wanted = |host: &Host| {
+            host.reserved.slots > 0 || self.jobs.fillers.values().any(|on| *on == host.id)
+        };
 
         let takes = |host: &Host| {
             host.takes_work()
                 && !wanted(host)
-                && needs.missing(host.offers).is_none()
+                && host.suits(needs)
+                && host.claim_ahead(needs.takes).is_some()
                 && !job.failed_last(host.id)
         };
         let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else {
@@ -216,7 +223,7 @@ impl Scheduler {
         let share = job
             .waiting()
             .saturating_mul(slots)
-            .div_ceil(self.hosts.index.usable_slots.max(1));
+            .div_ceil(self.hosts.index.all.usable_slots.max(1));
 
         let room = most
             .saturating_sub(host.in_slots() as u64)
@@ -226,6 +233,7 @@ impl Scheduler {
         let Some(job) = jobs.table.get_mut(&rank.job) else {
             return;
         };
+        starter.ahead = true;
         for _ in 0..room {
             let Some((index, why)) = job.pop_for(id, starter.hosts) else {
                 break;
@@ -286,6 +294,8 @@ pub(crate) struct Starter<'a> {
     pub(crate) most: Option<Span>,
     /// The number of the job's tasks that may start before another user's turn.
     pub(crate) quota: u64,
+    /// Whether attempts may start ahead of their slots.
+    pub(crate) ahead: bool,
 }
 
 impl Scheduler {
@@ -299,6 +309,7 @@ impl Scheduler {
             incarnation: self.incarnation,
             most: None,
             quota: u64::MAX,
+            ahead: false,
         };
         (starter, &mut self.jobs)
     }
@@ -523,7 +534,17 @@ impl Starter<'_> {
         live.fold(record.saved, f64::max)
     }
 
-    /// Puts a new attempt of a task on all books and emits its `Start`; returns its number.
+    fn claim(&self, job: &Job, id: HostId) -> Option<RoomClaim> {
+        let host = self.hosts.table.get(&id)?;
+        if self.ahead {
+            host.claim_ahead(job.demand)
+        } else {
+            host.claim(job.demand)
+        }
+    }
+
+    /// Puts a new attempt of a task on all books and emits its `Start`; returns its number. Without
+    /// room on the host the task waits on.
     pub(crate) fn begin(
         &mut self,
         job: &mut Job,
@@ -533,6 +554,12 @@ impl Starter<'_> {
         why: StartReason,
         fx: &mut Vec<Effect>,
     ) -> Option<u32> {
+        let claim = self.claim(job, id);
+        debug_assert!(claim.is_some(), "{id:?} has no room for {:?}", job.demand);
+        let Some(claim) = claim else {
+            job.put_back(index);
+            return None;
+        };
         let resumed = self.saved(job, index);
         if job.rules.quorum.compares() {
             self.ask(job, index, id);
@@ -545,7 +572,7 @@ impl Starter<'_> {
             resumed,
             ..HostAttempt::assigned(self.now, duplicate, host.beat)
         };
-        host.books.insert(attempt, load);
+        host.books.begin(&claim, attempt, load);
         self.hosts.index.update(host, self.now);
 
         job.stand(

@@ -61,7 +61,7 @@ impl Scheduler {
         self.hosts.count(id);
         self.hear(id, Some((status.owner, status.owner_for)));
         self.note_status(id, status);
-        self.reindex(id);
+        self.hosts.index_anew(id, self.now);
         self.watch(id);
         self.reconcile(id, held, true, fx);
 
@@ -233,14 +233,16 @@ impl Scheduler {
 
         job.requeued.remove(index);
         job.stir();
-        host.books.insert(
-            attempt,
-            HostAttempt::assigned(self.now, duplicate, host.beat),
-        );
+        let load = HostAttempt {
+            takes: job.demand,
+            ..HostAttempt::assigned(self.now, duplicate, host.beat)
+        };
+        host.books.find_there(attempt, load);
+        host.excused = true;
         job.refresh(index, max_copies);
         self.jobs.lines.sync(job);
         moved(&mut self.jobs, host, held, max_copies, fx);
-        host.hold(&attempt, held.phase == Phase::Held);
+        host.books.hold(&attempt, held.phase == Phase::Held);
 
         if let (Some(host), Some(job)) = (
             self.hosts.table.get(&id),
@@ -396,7 +398,7 @@ impl Scheduler {
             }
         }
 
-        if host.reserved > 0 {
+        if host.reserved.slots > 0 {
             self.jobs.stir_all();
         }
 

@@ -111,6 +111,7 @@ impl Scheduler {
 
     fn enter(&mut self, id: JobId, mut job: Job) {
         job.plan.entered = self.now;
+        job.pool = self.hosts.pool(&job.rules.needs, self.now);
         self.jobs.arrivals += 1;
         if job.promise.is_some() {
             self.jobs.slack = None;
@@ -216,9 +217,11 @@ impl Scheduler {
             let duplicate = !record.live.is_empty();
             let load = HostAttempt {
                 phase,
+                takes: job.demand,
                 ..HostAttempt::assigned(now, duplicate, host.beat)
             };
-            host.books.insert(attempt, load);
+            host.books.find_there(attempt, load);
+            host.excused = true;
 
             let hold_up = host.hold_up(phase);
             record.live.push(LiveCopy {
@@ -270,6 +273,7 @@ impl Scheduler {
         let live: BTreeSet<HostId> = copies.map(|copy| copy.host).collect();
         let held = !live.is_empty();
         let settled = job.settled();
+        let takes = job.demand;
         let Some(gang) = job.gang.as_mut().filter(|_| begun) else {
             return;
         };
@@ -284,7 +288,7 @@ impl Scheduler {
         {
             if gang.seats.insert(*id, true).is_none() {
                 self.hosts.entry(*id, self.now);
-                self.hosts.reserve(*id, true, self.now);
+                self.hosts.reserve(*id, takes, true, self.now);
                 self.watch(*id);
             }
         }
@@ -397,7 +401,8 @@ impl Scheduler {
     pub(crate) fn on_job_forgotten(&mut self, id: JobId) {
         if self.jobs.table.get(&id).is_some_and(Job::settled) {
             self.part_from(id);
-            self.jobs.table.remove(&id);
+            let job = self.jobs.table.remove(&id);
+            self.hosts.index.pools.leave(job.and_then(|job| job.pool));
         }
     }
 }

@@ -100,8 +100,10 @@ impl<'a> Starter<'a> {
         let Some(work_s) = job.task_work_s() else {
             return false;
         };
-        let arrivals = self.hosts.index.ready.arrivals;
-        let crowd = self.hosts.index.usable_slots > CROWD;
+        let places = self.hosts.index.places(job.pool);
+        let arrivals = places.ready.arrivals;
+        let usable_slots = places.usable_slots;
+        let crowd = usable_slots > CROWD;
 
         if job
             .plan
@@ -111,7 +113,7 @@ impl<'a> Starter<'a> {
             return true;
         }
 
-        let Some(mean_s) = self.mean_task_s(work_s) else {
+        let Some(mean_s) = self.mean_task_s(job, work_s) else {
             return false;
         };
         if job.plan.kind.is_none() {
@@ -134,7 +136,7 @@ impl<'a> Starter<'a> {
             .filter(|slot| slot.task_s <= end_s)
             .map(|slot| (slot.host, 0.0));
         let mut good: Vec<(HostId, f64)> = good.collect();
-        if !good.is_empty() && !job.rules.checkpoint && waiting <= self.hosts.index.usable_slots {
+        if !good.is_empty() && !job.rules.checkpoint && waiting <= usable_slots {
             good.extend(self.soon(job, work_s, end_s, SOON * mean_s));
         }
 
@@ -148,7 +150,11 @@ impl<'a> Starter<'a> {
         }
 
         // Tasks wait for the hosts that are free soon: only free ones start now.
+        // An attempt that should have ended by now still has its slot.
         for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
+            if !self.hosts.has_room(host, job.demand) {
+                continue;
+            }
             let Some((index, why)) = job.pop_for(host, self.hosts) else {
                 continue;
             };
@@ -184,24 +190,24 @@ impl<'a> Starter<'a> {
 
         let Some(mean_s) = job
             .task_work_s()
-            .and_then(|work_s| self.mean_task_s(work_s))
+            .and_then(|work_s| self.mean_task_s(job, work_s))
         else {
             return;
         };
         let unsettled = job.unsettled() as f64;
-        let slots = self.hosts.index.usable_slots.max(1) as f64;
+        let slots = self.hosts.index.places(job.pool).usable_slots.max(1) as f64;
         job.plan.kind = Some(JobKind::of(unsettled / slots, mean_s, job.rules.checkpoint));
     }
 
-    /// Returns a task's time on a mean host, in seconds.
-    fn mean_task_s(&self, work_s: f64) -> Option<f64> {
-        let speed = self.hosts.index.mean_speed()?;
+    /// Returns a task's time on a mean one of the hosts that suit it, in seconds.
+    fn mean_task_s(&self, job: &Job, work_s: f64) -> Option<f64> {
+        let speed = self.hosts.index.places(job.pool).mean_speed()?;
         Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.common().cpu))
     }
 
     /// Returns the free slots on hosts that offer what the job needs.
     fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<FreeSlot> {
-        let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
+        let mut slots = Vec::with_capacity(self.hosts.index.places(job.pool).ready.len() as usize);
         let scene = self.scene(job);
         let ready = scene
             .ready_by_since()
@@ -215,7 +221,7 @@ impl<'a> Starter<'a> {
                     host: host.id,
                     task_s,
                 },
-                host.free_slots(),
+                host.room_for(job.demand),
             ));
         }
 
@@ -299,8 +305,8 @@ impl<'a> Starter<'a> {
     /// Returns the time, in seconds from now, by which all hosts together could complete the job's
     /// waiting tasks. Cached for `TICK_S`: it stays where it is while tasks start as planned.
     fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[FreeSlot]) -> f64 {
-        let fleet_speed =
-            self.hosts.index.usable_slots as f64 * self.hosts.index.mean_speed().unwrap_or(0.0);
+        let places = self.hosts.index.places(job.pool);
+        let fleet_speed = places.usable_slots as f64 * places.mean_speed().unwrap_or(0.0);
 
         // The lower bound: no schedule ends before perfectly divisible work would.
         let least_s = job.waiting() as f64 * work_s / fleet_speed;
@@ -381,7 +387,7 @@ impl<'a> Starter<'a> {
         let (Some(work_s), Some(kind)) = (job.task_work_s(), job.plan.kind) else {
             return false;
         };
-        let Some(task_s) = self.mean_task_s(work_s) else {
+        let Some(task_s) = self.mean_task_s(job, work_s) else {
             return false;
         };
         if answer.copies_max <= 0.0 || self.now < job.plan.search {
@@ -400,7 +406,7 @@ impl<'a> Starter<'a> {
         job.plan.search = after((task_s / SEARCHES_PER_TASK).max(LEAST_TICK_S));
         job.plan.review = Some(after(tick_s(task_s)));
 
-        let slots = self.hosts.index.usable_slots;
+        let slots = self.hosts.index.places(job.pool).usable_slots;
         let at_once = (slots / PART_AT_ONCE).clamp(LEAST_AT_ONCE, MOST_AT_ONCE) as usize;
         let ready = self.candidates(job, work_s, task_s, at_once);
         let Some(best_s) = ready
@@ -419,7 +425,7 @@ impl<'a> Starter<'a> {
         let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);
         let undone = job.records.len() as u64 + job.fresh.len();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
-        let scale = USUAL_SLOTS / self.hosts.index.usable_slots as f64;
+        let scale = USUAL_SLOTS / slots as f64;
         let price = self.foresight.experience.prices.price(kind)
             * if endgame { ENDGAME_PRICE } else { 1.0 }
             * scale.min(1.0).powf(SCALE_POWER);
@@ -482,7 +488,7 @@ impl<'a> Starter<'a> {
     /// Ranks the idle hosts for copies, the best first. In a crowd, all of them are ranked only now
     /// and then; in between, the best ones of that time and those that came since.
     fn candidates(&self, job: &mut Job, work_s: f64, task_s: f64, most: usize) -> Vec<ReadyHost> {
-        let crowd = self.hosts.index.usable_slots > CROWD;
+        let crowd = self.hosts.index.places(job.pool).usable_slots > CROWD;
         let known = job.plan.candidates.take();
         if let Some(Candidates { at, until, best }) = known
             && crowd
@@ -491,13 +497,13 @@ impl<'a> Starter<'a> {
             let scene = self.scene(job);
             let still_ready = |id: &HostId| {
                 let host = self.hosts.table.get(id);
-                host.and_then(|host| host.ready)
+                host.and_then(|host| self.hosts.index.ready_since(job.pool, host))
                     .is_some_and(|since| since < at)
             };
             let still = best.iter().copied().filter(still_ready);
-            let still = still.chain(self.hosts.index.ready.since(at));
+            let still = still.chain(self.hosts.index.places(job.pool).ready.since(at));
             let still: Vec<_> = still
-                .filter(|id| scene.does(*id))
+                .filter(|id| scene.has_room(*id) && scene.does(*id))
                 .map(|id| (id, 0.0))
                 .collect();
             job.plan.candidates = Some(Candidates { at, until, best });

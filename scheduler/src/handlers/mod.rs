@@ -5,6 +5,7 @@
 //!   left, then short tasks are prefetched. `Starter` holds the references that starting an attempt
 //!   needs.
 //! - [`lookahead`]: how deskgrid's own policy starts attempts.
+//! - [`saving`]: how tasks that need more than a slot come to it.
 //!
 //! A handler changes the state first and then calls the features that take part: each has functions
 //! of its own for jobs submitted, and attempts placed, started or ended. It never fails and never
@@ -15,3 +16,4 @@ pub(crate) mod dispatch;
 pub(crate) mod hosts;
 pub(crate) mod jobs;
 pub(crate) mod lookahead;
+pub(crate) mod saving;

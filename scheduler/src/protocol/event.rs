@@ -2,8 +2,9 @@
 //! a decision.
 
 use common::attempt::{HeldAttempt, Outcome};
-use common::host::{Loan, Offers, OwnerState, Status};
+use common::host::{Loan, OwnerState, Status};
 use common::job::Rules;
+use common::needs::Offers;
 use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, Speed, Time};
 use serde::{Deserialize, Serialize};
 
@@ -68,12 +69,13 @@ pub enum Event {
         habit: Habit,
     },
     /// The resources of a host for jobs that need them; without this event it offers everything.
-    /// Comes before it joins.
+    /// Comes before it joins, and whenever they change. Nothing starts before the next event, which
+    /// may be a [`Event::Tick`].
     HostOffers {
         /// Its number.
         host: HostId,
         /// The resources.
-        offers: Offers,
+        offers: Box<Offers>,
     },
     /// The owner of a host, and the number of its results in a row that agreed with others'. Comes
     /// before it joins. Without this event each host is its own party and has no such results.

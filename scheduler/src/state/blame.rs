@@ -184,7 +184,7 @@ impl Job {
             };
             there
                 && !record.failed_on.iter().any(|(on, _)| *on == host.id)
-                && self.rules.needs.missing(host.offers).is_none()
+                && host.suits(&self.rules.needs)
                 && !matches!(self.bar(host.id), Some(Exclusion::Blamed(..)))
         })
     }

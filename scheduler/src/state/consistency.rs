@@ -8,6 +8,7 @@ use common::{AttemptId, HostId, JobId, TaskId};
 
 use crate::state::host::Host;
 use crate::state::job::{Job, TaskRecord};
+use crate::state::room::Room;
 use crate::state::scheduler::Scheduler;
 
 /// At most so many touched hosts are checked in a step, and so many attempts of each.
@@ -32,11 +33,13 @@ impl Scheduler {
 
     fn check_host(&self, host: &Host) {
         let id = host.id;
-        let ready = host.takes_work() && host.free_slots() > 0;
-        debug_assert_eq!(self.hosts.index.lists_ready(host), ready, "{id:?} is ready");
-        debug_assert!(
-            host.frozen as usize <= host.books.len(),
-            "frozen attempts of {id:?}"
+        debug_assert!(self.hosts.index.lists(host), "{id:?} is ready");
+        debug_assert!(!host.is_overcommitted(), "{id:?} is overcommitted");
+        let one_by_one = host.books.iter().map(|(_, load)| load.room());
+        debug_assert_eq!(
+            host.books.taken(),
+            one_by_one.fold(Room::default(), Room::plus),
+            "the room that attempts take of {id:?}"
         );
 
         for (attempt, load) in host.books.iter().take(CHECKED) {

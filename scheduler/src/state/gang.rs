@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::needs::Demand;
 use common::{AttemptId, HostId, JobId, Ranks, Time};
 
 use crate::policy::width::Holdout;
 use crate::prediction::malleable::{Malleable, Pending};
 use crate::state::host::Hosts;
 use crate::state::job::{Job, Jobs};
+use crate::state::room::Room;
 
 /// A gang: a job of several ranks that run at once.
 #[derive(Debug)]
@@ -129,15 +131,16 @@ impl Jobs {
 }
 
 impl Hosts {
-    /// Reserves a slot of the host, or releases one.
-    pub(crate) fn reserve(&mut self, id: HostId, on: bool, now: Time) {
+    /// Reserves the room for an attempt of this demand, or releases it.
+    pub(crate) fn reserve(&mut self, id: HostId, takes: Demand, on: bool, now: Time) {
         let Some(host) = self.table.at_mut(&id) else {
             return;
         };
+        let room = Room::of(takes);
         host.reserved = if on {
-            host.reserved.saturating_add(1)
+            host.reserved.plus(room)
         } else {
-            host.reserved.saturating_sub(1)
+            host.reserved.minus(room)
         };
         self.index.update(host, now);
     }

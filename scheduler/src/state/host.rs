@@ -1,15 +1,13 @@
 //! The books of the hosts: each one's state, its attempts and its free slots. Decisions live
 //! elsewhere.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 
 use common::attempt::Phase;
-use common::host::{Offers, OwnerState, YieldReason};
-use common::job::Needs;
+use common::host::{OwnerState, YieldReason};
+use common::needs::{Demand, Needs, Offers};
 use common::view::HostState;
-use common::{AttemptId, HostId, Span, Speed, TaskId, Time};
+use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::collections::dense::Dense;
 use crate::prediction::experience::{Habit, Temper, TrackRecord};
@@ -19,8 +17,9 @@ use crate::state::blame::Trouble;
 use crate::state::books::HostAttempts;
 use crate::state::fleet::Fleet;
 use crate::state::owner_hours::HostLoan;
+use crate::state::pool::{Place, Places, PoolId, Pools};
 use crate::state::preemptible::PreemptibleAttempts;
-use crate::state::ready::ReadyHosts;
+use crate::state::room::Room;
 use crate::state::silence::{Partings, Silence};
 
 /// A host. The fields that each event touches come first and lie together: with thousands of hosts,
@@ -32,7 +31,7 @@ pub(crate) struct Host {
     pub(crate) slots: u32,
     pub(crate) speed: Speed,
     /// The resources that it has for jobs whose `Needs` name them.
-    pub(crate) offers: Offers,
+    pub(crate) offers: Box<Offers>,
     pub(crate) owner: OwnerState,
     pub(crate) presence: Presence,
     pub(crate) liveness: Liveness,
@@ -45,8 +44,6 @@ pub(crate) struct Host {
     announced: Option<YieldReason>,
     /// The number of lists of `Held` attempts that it has sent.
     pub(crate) beat: u32,
-    /// Its slots as counted in `Index::usable_slots`, if any.
-    usable_slots: Option<NonZeroU32>,
     /// The time of its last message in this incarnation of the master.
     pub(crate) heard: Option<Time>,
     /// The start of its silence; pauses of the master move it on.
@@ -57,20 +54,21 @@ pub(crate) struct Host {
     pub(crate) parted: Option<Time>,
     /// Whether many other hosts were lost at that time.
     pub(crate) together: bool,
-    /// Its live attempts; `frozen` counts those of them that are frozen and take no slot.
+    /// Its live attempts.
     pub(crate) books: HostAttempts,
-    pub(crate) frozen: u32,
-    /// Slots reserved for gangs.
-    pub(crate) reserved: u32,
+    /// The room reserved for gangs.
+    pub(crate) reserved: Room,
+    /// Whether its room is saved up for a task that needs more than is free now.
+    pub(crate) saved: bool,
+    /// Whether it holds more than it lends, through no fault of the scheduler's: it was found to,
+    /// or lends less than before.
+    pub(crate) excused: bool,
     /// `delivered` counts the completions of live attempts that it delivered, `finished` its
     /// successes; both in this incarnation.
     pub(crate) delivered: u64,
     pub(crate) finished: u64,
-    /// The time at which it joined the ready hosts; `None` while it is not ready.
-    pub(crate) ready: Option<Time>,
-    /// Its speed as counted in `Index::usable_speed`, if it is; the ready hosts are indexed by it
-    /// too.
-    usable_speed: Speed,
+    /// Its place among all hosts.
+    place: Place,
     /// The time at which its silence is checked next.
     check: Option<Time>,
     /// The next check of its `backlog`, while it holds more attempts than slots.
@@ -154,6 +152,8 @@ pub(crate) struct HostAttempt {
     pub(crate) suspended: Span,
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
+    /// Its `Demand`, as counted in `HostAttempts`.
+    pub(crate) takes: Demand,
     pub(crate) duplicate: bool,
     /// Whether it is frozen and takes no slot; `made_room_for` is the task for which it was
     /// preempted, where known.
@@ -176,6 +176,7 @@ impl HostAttempt {
             suspended_since: None,
             suspended: Span::ZERO,
             resumed: 0.0,
+            takes: Demand::PLAIN,
             assigned: now,
             duplicate,
             frozen: false,
@@ -193,7 +194,7 @@ impl Host {
             id,
             slots: 0,
             speed: Speed::REFERENCE,
-            offers: Offers::default(),
+            offers: Box::default(),
             record: None,
             windows: None,
             lent: None,
@@ -220,14 +221,13 @@ impl Host {
             delivered: 0,
             beat: 0,
             books: HostAttempts::default(),
-            reserved: 0,
-            frozen: 0,
+            reserved: Room::default(),
+            saved: false,
+            excused: false,
             state: HostState::Suspect,
             announced: None,
             since: now,
-            ready: None,
-            usable_speed: Speed::REFERENCE,
-            usable_slots: None,
+            place: Place::NONE,
             party: id,
             valid: 0,
             trouble: None,
@@ -257,42 +257,9 @@ impl Host {
         self.liveness == Liveness::Alive && self.presence != Presence::Disconnected && !paused
     }
 
-    /// Returns the number of slots that its owner lets tasks use.
-    pub(crate) fn usable_slots(&self) -> u32 {
-        self.owner.slots(self.slots)
-    }
-
-    /// Its slots and speed as they are counted in [`Index`].
-    fn counted_usable(&self) -> Option<(u32, Speed)> {
-        self.usable_slots
-            .map(|slots| (slots.get(), self.usable_speed))
-    }
-
-    pub(crate) fn free_slots(&self) -> usize {
-        (self.usable_slots() as usize)
-            .saturating_sub(self.in_slots())
-            .saturating_sub(self.reserved as usize)
-    }
-
     /// Returns the number of live attempts that take a slot or wait for one.
     pub(crate) fn in_slots(&self) -> usize {
-        self.books.len().saturating_sub(self.frozen as usize)
-    }
-
-    /// Freezes a live attempt or thaws it, and keeps the count of frozen ones.
-    pub(crate) fn hold(&mut self, attempt: &AttemptId, frozen: bool) {
-        if let Some(load) = self
-            .books
-            .at_mut(attempt)
-            .filter(|load| load.frozen != frozen)
-        {
-            load.frozen = frozen;
-            self.frozen = if frozen {
-                self.frozen + 1
-            } else {
-                self.frozen.saturating_sub(1)
-            };
-        }
+        self.books.len() - self.books.frozen() as usize
     }
 
     /// Returns when the work that would be lost with a live attempt began, as far as known.
@@ -301,13 +268,6 @@ impl Host {
             Some(noted) if load.phase.executing() => noted - load.ran,
             _ => load.assigned + start_cost,
         }
-    }
-
-    /// Removes a live attempt from `books`.
-    fn remove(&mut self, attempt: &AttemptId) -> Option<HostAttempt> {
-        let load = self.books.remove(attempt)?;
-        self.frozen -= u32::from(load.frozen);
-        Some(load)
     }
 
     /// Whether the owner keeps an attempt in this phase from running.
@@ -399,7 +359,9 @@ pub(crate) struct Hosts {
 /// Indices over the hosts' states, kept up to date by [`Index::update`].
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    pub(crate) ready: ReadyHosts,
+    /// All hosts that take work, for tasks without needs; `pools` has those that suit others.
+    pub(crate) all: Places,
+    pub(crate) pools: Pools,
     /// Running attempts that may be preempted, see `PreemptibleAttempts`.
     pub(crate) standing: PreemptibleAttempts,
     /// Ready hosts that hold frozen attempts.
@@ -411,12 +373,8 @@ pub(crate) struct Index {
     pub(crate) backlogs: BTreeSet<(Time, HostId)>,
     /// The time at which each benched host may get its next task.
     pub(crate) benches: BTreeSet<(Time, HostId)>,
-    /// Slots of hosts that take work, busy ones included; `usable_speed` is the sum of their speeds
-    /// in millionths.
-    pub(crate) usable_slots: u64,
-    usable_speed: u128,
-    /// The number of hosts of each speed that take work. Filled when first asked for.
-    usable_speeds: OnceCell<BTreeMap<Speed, u32>>,
+    /// Hosts of `Host::saved`, each with the job for which it is.
+    pub(crate) saved: Vec<(HostId, JobId)>,
     /// Hosts with a loan in `Host::lent`.
     pub(crate) lent: BTreeSet<HostId>,
     /// All hosts whose speed is known.
@@ -429,54 +387,36 @@ impl Index {
     /// Updates the indices after the host changed, and notes it for [`Hosts::announce`].
     pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
-        let slots = NonZeroU32::new(host.usable_slots()).filter(|_| takes_work);
-        let usable = slots.map(|slots| (slots.get(), host.speed));
-
-        let before = host.counted_usable();
-        if usable.is_some() != before.is_some() && !self.standing.is_bare() {
+        if host.place.is_usable() != (takes_work && host.usable_slots() > 0)
+            && !self.standing.is_bare()
+        {
             host.books
                 .attempts()
                 .for_each(|attempt| self.standing.open(attempt, takes_work));
         }
-
-        if usable != before {
-            let millionths =
-                |(slots, speed): (u32, Speed)| u128::from(slots) * (speed.factor() * 1e6) as u128;
-            self.usable_slots -= before.map_or(0, |(slots, _)| u64::from(slots));
-            self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
-            self.usable_speed -= before.map_or(0, millionths);
-            self.usable_speed += usable.map_or(0, millionths);
-
-            if let Some(speeds) = self.usable_speeds.get_mut() {
-                recount(
-                    speeds,
-                    before.map(|(_, speed)| speed),
-                    usable.map(|(_, speed)| speed),
-                );
-            }
+        if host.excused {
+            host.excused = false;
+            host.excused = host.is_overcommitted();
         }
 
-        let ready = takes_work && host.free_slots() > 0;
-        if host.frozen > 0 && host.lets_go_on() && host.free_slots() > 0 {
+        let free = host.free_slots() > 0;
+        if host.books.frozen() > 0 && host.lets_go_on() && free {
             self.thawable.insert(host.id);
         } else if !self.thawable.is_empty() {
             self.thawable.remove(&host.id);
         }
 
-        if let Some(since) = host
-            .ready
-            .filter(|_| !ready || host.usable_speed != host.speed)
-        {
-            self.ready.remove(host.id, since, host.usable_speed);
-            host.ready = None;
-        }
-        host.usable_slots = slots;
-        host.usable_speed = host.speed;
-
-        if ready && host.ready.is_none() {
-            host.ready = Some(now);
-            self.ready.insert(host.id, now, host.speed);
-        }
+        let slots = host.most_at_once(Demand::PLAIN).filter(|_| takes_work);
+        let mut place = host.place;
+        self.all.shift(
+            host.id,
+            &mut place,
+            (slots, host.speed),
+            takes_work && free,
+            now,
+        );
+        host.place = place;
+        self.pools.update(host, now);
 
         if self.touched.last() != Some(&host.id) {
             self.touched.push(host.id);
@@ -488,10 +428,24 @@ impl Index {
         &self.touched
     }
 
-    /// Whether the host is among the ready hosts.
-    pub(crate) fn lists_ready(&self, host: &Host) -> bool {
-        host.ready
-            .is_some_and(|since| self.ready.holds(host.id, since))
+    /// Whether the host is listed where it should be, and nowhere else.
+    pub(crate) fn lists(&self, host: &Host) -> bool {
+        let ready = host.takes_work() && host.free_slots() > 0;
+        self.all.agrees(host.id, &host.place, ready) && self.pools.agree(host)
+    }
+
+    /// Returns the time since which the host is among the ready ones for tasks of this pool.
+    pub(crate) fn ready_since(&self, pool: Option<PoolId>, host: &Host) -> Option<Time> {
+        match pool.and_then(|id| self.pools.get(id)) {
+            Some(pool) => pool.ready_since(host.id),
+            None => host.place.ready_since(),
+        }
+    }
+
+    /// Returns the hosts for tasks of this pool; all hosts for those without one.
+    pub(crate) fn places(&self, pool: Option<PoolId>) -> &Places {
+        pool.and_then(|id| self.pools.get(id))
+            .map_or(&self.all, |pool| &pool.places)
     }
 
     /// Schedules the check of the host's silence for `at`, in place of the one planned before.
@@ -522,62 +476,78 @@ impl Index {
             self.backlogs.insert((at, host.id));
         }
     }
-
-    /// Returns the mean speed of the `usable_slots`.
-    pub(crate) fn mean_speed(&self) -> Option<f64> {
-        (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
-    }
-}
-
-/// Removes a host of speed `less` from the counts and adds one of speed `more`.
-fn recount(speeds: &mut BTreeMap<Speed, u32>, less: Option<Speed>, more: Option<Speed>) {
-    if let Some(speed) = less
-        && let Some(hosts) = speeds.get_mut(&speed)
-    {
-        *hosts -= 1;
-        if *hosts == 0 {
-            speeds.remove(&speed);
-        }
-    }
-    if let Some(speed) = more {
-        *speeds.entry(speed).or_default() += 1;
-    }
 }
 
 impl Hosts {
-    /// Returns the number of hosts of each speed that take work, busy or not.
-    fn speeds(&self) -> &BTreeMap<Speed, u32> {
-        self.index.usable_speeds.get_or_init(|| {
-            let mut speeds = BTreeMap::new();
-            let usable = self.table.values().filter_map(Host::counted_usable);
-            usable.for_each(|(_, speed)| recount(&mut speeds, None, Some(speed)));
-            speeds
-        })
+    /// Returns the number of hosts of each speed that take work, busy or not, among those for tasks
+    /// of this pool.
+    fn speeds(&self, pool: Option<PoolId>) -> &BTreeMap<Speed, u32> {
+        match pool.and_then(|id| self.index.pools.get(id)) {
+            Some(pool) => pool.speeds(),
+            None => self
+                .index
+                .all
+                .speeds(self.table.values().map(|host| &host.place)),
+        }
     }
 
     /// Whether the hosts that take work are all of one speed.
     pub(crate) fn alike(&self) -> bool {
-        self.speeds().len() <= 1
+        self.speeds(None).len() <= 1
     }
 
-    /// Speed of the fastest host that takes work, busy or not.
-    pub(crate) fn fastest(&self) -> Option<Speed> {
-        self.speeds().last_key_value().map(|(speed, _)| *speed)
+    /// Speed of the fastest host that takes work and suits jobs of this pool, busy or not.
+    pub(crate) fn fastest(&self, pool: Option<PoolId>) -> Option<Speed> {
+        self.speeds(pool).last_key_value().map(|(speed, _)| *speed)
     }
 
     /// Whether the host's `offers` meet these needs.
-    pub(crate) fn offer(&self, id: HostId, needs: Needs) -> bool {
+    pub(crate) fn offer(&self, id: HostId, needs: &Needs) -> bool {
         // Most jobs need nothing: not worth a search.
-        needs == Needs::default()
+        needs.is_plain()
             || self
                 .table
                 .get(&id)
-                .is_some_and(|host| needs.missing(host.offers).is_none())
+                .is_some_and(|host| needs.missing(&host.offers).is_none())
+    }
+
+    /// Whether the host has room for an attempt of this demand now.
+    pub(crate) fn has_room(&self, id: HostId, takes: Demand) -> bool {
+        self.table
+            .get(&id)
+            .is_some_and(|host| host.room_for(takes) > 0)
+    }
+
+    /// Sets the host's `offers`.
+    pub(crate) fn set_offers(&mut self, id: HostId, offers: Offers, now: Time) {
+        let host = self.entry(id, now);
+        *host.offers = offers;
+        self.index_anew(id, now);
+    }
+
+    /// Reindexes the host after its `lent_room` has changed.
+    pub(crate) fn index_anew(&mut self, id: HostId, now: Time) {
+        let Some(host) = self.table.at_mut(&id) else {
+            return;
+        };
+        host.excused = true;
+        self.index.update(host, now);
+        self.index.pools.qualify(host, now);
+    }
+
+    /// Returns the pool for a job that has come with these `Needs`.
+    pub(crate) fn pool(&mut self, needs: &Needs, now: Time) -> Option<PoolId> {
+        self.index.pools.enter(needs, self.table.values(), now)
     }
 
     /// The host, made if it is not there.
     pub(crate) fn entry(&mut self, id: HostId, now: Time) -> &mut Host {
-        self.table.entry(id, || Host::awaited(id, now))
+        let new = self.table.get(&id).is_none();
+        let host = self.table.entry(id, || Host::awaited(id, now));
+        if new {
+            self.index.pools.qualify(host, now);
+        }
+        host
     }
 
     /// Counts the host's speed and record in the `Fleet` after either became known.
@@ -632,7 +602,7 @@ impl Hosts {
         now: Time,
     ) -> Option<(HostAttempt, Speed)> {
         let host = self.table.at_mut(&id)?;
-        let load = host.remove(&attempt)?;
+        let load = host.books.remove(&attempt)?;
         self.index.standing.remove(attempt);
         host.delivered += 1;
         host.finished += u64::from(success);
@@ -665,7 +635,7 @@ impl Hosts {
         now: Time,
     ) -> Option<HostAttempt> {
         let host = self.table.at_mut(&id)?;
-        let load = host.remove(&attempt)?;
+        let load = host.books.remove(&attempt)?;
         self.index.standing.remove(attempt);
         self.index.update(host, now);
         Some(load)

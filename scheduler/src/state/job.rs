@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Outcome;
 use common::job::Rules;
+use common::needs::Demand;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
@@ -28,6 +29,7 @@ use crate::state::blame::Blame;
 use crate::state::foresight::WorkPerTask;
 use crate::state::gang::Gang;
 use crate::state::host::{Host, Hosts};
+use crate::state::pool::PoolId;
 use crate::state::promise::{Promise, Slack};
 use crate::state::question::OpenVotes;
 use crate::state::queue::QueueSums;
@@ -54,6 +56,12 @@ pub(crate) struct Job {
     pub(crate) rules: Rules,
     pub(crate) policy: Policy,
     pub(crate) rank: Rank,
+    /// The `Demand` of each attempt, as in `rules`.
+    pub(crate) demand: Demand,
+    /// The hosts that suit it, where it has needs and they are kept apart.
+    pub(crate) pool: Option<PoolId>,
+    /// The host whose room is saved up for its next task.
+    pub(crate) saves: Option<HostId>,
     total: u64,
     /// Waiting tasks that have had no attempt.
     pub(crate) fresh: IdSet,
@@ -282,9 +290,12 @@ impl Job {
     /// Creates a job of untried tasks.
     pub(crate) fn new(rules: Rules, policy: Policy, rank: Rank, tasks: IdSet) -> Self {
         Self {
+            demand: rules.needs.takes,
             rules,
             policy,
             rank,
+            pool: None,
+            saves: None,
             total: tasks.len(),
             fresh: tasks,
             requeued: IdSet::new(),
@@ -560,6 +571,20 @@ impl Job {
         self.records
             .get(&index)
             .is_some_and(|record| record.failures < self.rules.retries)
+    }
+
+    /// Lets a task wait again that was taken from the waiting ones and did not start.
+    pub(crate) fn put_back(&mut self, index: u32) {
+        let waits = |record: &&TaskRecord| record.live.is_empty() && !record.compares();
+        let tried = self.records.get(&index).filter(waits);
+        match tried.map(|record| record.attempts) {
+            None => {}
+            Some(0) => {
+                self.records.remove(&index);
+                self.fresh.insert(index);
+            }
+            Some(_) => drop(self.requeued.insert(index)),
+        }
     }
 
     /// Puts a live attempt on the task's record and counts it.
@@ -924,8 +949,8 @@ pub(crate) struct Jobs {
     pub(crate) speculators: BTreeMap<String, Speculator>,
     /// Gangs that are not settled.
     pub(crate) gangs: BTreeSet<JobId>,
-    /// Hosts with a slot reserved for a waiting gang, one entry for each slot.
-    pub(crate) kept: Vec<HostId>,
+    /// Hosts with room reserved for a rank of a waiting gang, one entry for each rank.
+    pub(crate) kept: Vec<(HostId, Demand)>,
     /// Attempts that backfill reserved slots, with their hosts; they are preempted when the slot is
     /// needed.
     pub(crate) fillers: BTreeMap<AttemptId, HostId>,

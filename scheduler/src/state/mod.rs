@@ -2,7 +2,8 @@
 //!
 //! - [`scheduler`] holds all of it and is the entry point: one `Event` in, its `Effect`s out.
 //! - [`job`] and [`host`] are the books of each; `books`, `queue`, `ready`, `fleet`, `shares`,
-//!   `preemptible` are indices over them, updated whenever an entry changes.
+//!   `preemptible`, `pool` are indices over them, updated whenever an entry changes; `room` counts
+//!   what a host has left.
 //! - `promise`, `gang`, `speculation`, `question`, `blame`, `owner_hours`, `terms`, `small_work`
 //!   hold the data of the features of similar names, with the functions of one job or one host.
 //!
@@ -19,11 +20,13 @@ pub(crate) mod gang;
 pub(crate) mod host;
 pub(crate) mod job;
 pub(crate) mod owner_hours;
+pub(crate) mod pool;
 pub(crate) mod preemptible;
 pub(crate) mod promise;
 pub(crate) mod question;
 pub(crate) mod queue;
 pub(crate) mod ready;
+pub(crate) mod room;
 pub(crate) mod scene;
 pub(crate) mod scheduler;
 pub(crate) mod settings;

@@ -1,11 +1,11 @@
 //! A job's view of the grid, on which placement policies decide.
 
-use common::job::Needs;
 use common::{HostId, Span, Speed, Time};
 
 use crate::policy::placement::{HostPast, PlacementView};
 use crate::state::host::{Host, Hosts};
 use crate::state::job::Job;
+use crate::state::pool::Places;
 use crate::state::settings::Settings;
 
 /// A job, the hosts and the settings, at one time.
@@ -17,19 +17,26 @@ pub(crate) struct Scene<'a> {
     pub(crate) job: &'a Job,
 }
 
-impl Scene<'_> {
-    /// The offers that hosts must have.
-    fn needs(&self) -> Needs {
-        self.job.rules.needs
+impl<'a> Scene<'a> {
+    /// The hosts that suit the job, as far as they are kept apart from others.
+    fn places(&self) -> &'a Places {
+        self.hosts.index.places(self.job.pool)
+    }
+
+    /// Whether a ready host of [`Self::places`] has room for one of the job's tasks.
+    pub(crate) fn has_room(&self, id: HostId) -> bool {
+        self.job.pool.is_some()
+            || self.job.demand.is_plain()
+            || self.hosts.has_room(id, self.job.demand)
     }
 
     /// Whether the host offers the job's needs, is not barred from the job, and is lent for long
-    /// enough.
+    /// enough; whether it has room now does not matter.
     pub(crate) fn does(&self, id: HostId) -> bool {
         let now = self.now;
         let start_cost = self.settings.start_cost;
         let lasts = |host: &Host| self.job.too_long_for(host, now, start_cost).is_none();
-        self.hosts.offer(id, self.needs())
+        self.hosts.offer(id, &self.job.rules.needs)
             && self.job.bar(id).is_none()
             && (self.hosts.index.lent.is_empty() || self.hosts.table.get(&id).is_none_or(lasts))
     }
@@ -84,11 +91,11 @@ impl PlacementView for Scene<'_> {
     }
 
     fn usable_slots(&self) -> u64 {
-        self.hosts.index.usable_slots
+        self.places().usable_slots
     }
 
     fn ready(&self) -> u64 {
-        self.hosts.index.ready.len()
+        self.places().ready.len()
     }
 
     fn mean_rate(&self) -> Option<f64> {
@@ -100,24 +107,24 @@ impl PlacementView for Scene<'_> {
     }
 
     fn fastest(&self) -> Option<Speed> {
-        self.hosts.fastest()
+        self.hosts.fastest(self.job.pool)
     }
 
     fn ready_by_since(&self) -> impl Iterator<Item = HostId> {
-        let ready = self.hosts.index.ready.by_since();
-        ready.filter(|id| self.does(*id))
+        let ready = self.places().ready.by_since();
+        ready.filter(|id| self.has_room(*id) && self.does(*id))
     }
 
     fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> {
-        let ready = self.hosts.index.ready.by_speed();
-        ready.filter(|(_, id)| self.does(*id))
+        let ready = self.places().ready.by_speed();
+        ready.filter(|(_, id)| self.has_room(*id) && self.does(*id))
     }
 
     fn past(&self, host: HostId) -> Option<HostPast> {
         let host = self.hosts.table.get(&host)?;
         Some(HostPast {
             speed: host.speed,
-            free_slots: host.free_slots(),
+            free_slots: host.room_for(self.job.demand),
             record: host.record,
             habit: host.habit,
         })

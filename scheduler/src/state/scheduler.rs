@@ -50,8 +50,14 @@ impl Scheduler {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.go_on_to(now);
         let job = foretold_anew(&event);
+        // A host that joins says first what it offers, and only then what it holds.
+        let more_comes = matches!(event, Event::HostOffers { .. });
         let delivered = self.apply(event, effects);
-        self.follow(delivered, job, effects);
+        if more_comes {
+            self.hosts.announce(self.now, effects);
+        } else {
+            self.follow(delivered, job, effects);
+        }
     }
 
     /// Handles events that are known at the same time: no attempt starts before all of them are
@@ -159,7 +165,7 @@ impl Scheduler {
                 record,
                 habit,
             } => self.on_host_known(host, speed, record, habit),
-            Event::HostOffers { host, offers } => self.hosts.entry(host, self.now).offers = offers,
+            Event::HostOffers { host, offers } => self.hosts.set_offers(host, *offers, self.now),
             Event::HostWindows { host, windows } => self.on_host_windows(host, *windows),
             Event::HostLent { host, loan } => self.on_host_lent(host, loan),
             Event::HostStanding { host, party, valid } => self.on_host_standing(host, party, valid),

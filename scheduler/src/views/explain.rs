@@ -1,9 +1,11 @@
 //! The reasons, in words, why tasks wait and hosts are passed over. The module only reads.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use common::job::Compare;
+use common::needs::Needs;
 use common::view::HostState;
 use common::{HostId, IdSet, JobId, Span, Time};
 
@@ -14,7 +16,11 @@ use crate::protocol::effect::CopyReason;
 use crate::state::host::{Host, Presence};
 use crate::state::job::{Job, LiveCopy, TaskRecord, waiting};
 use crate::state::owner_hours::TooLong;
+use crate::state::room::Room;
 use crate::state::scheduler::Scheduler;
+
+/// The most reasons that are told why no host qualifies.
+const REASONS: usize = 3;
 
 /// The reasons why a job does not go on faster.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -112,7 +118,7 @@ impl Scheduler {
         if !waiting.is_empty() {
             tasks.extend(self.why_behind(job).map(|why| (why, waiting.clone())));
             let why = self
-                .why_no_offer(job)
+                .why_nowhere(&job.rules.needs)
                 .or_else(|| self.why_too_few_owners(job))
                 .or_else(|| self.why_together(id, job, now));
             tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
@@ -282,17 +288,25 @@ impl Scheduler {
         (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
     }
 
-    /// Returns the job's need that no known host offers, in words; `None` if a host offers all.
-    fn why_no_offer(&self, job: &Job) -> Option<String> {
-        let mut missing = self
-            .hosts
-            .table
-            .values()
-            .map(|host| job.rules.needs.missing(host.offers));
-        let first = missing.next()??;
-        missing
-            .all(|why| why.is_some())
-            .then(|| format!("no host qualifies; the first one: {first}"))
+    /// Returns the reasons why no known host could ever run tasks with these needs, in words; `None`
+    /// if one could, or no host is known.
+    pub fn why_nowhere(&self, needs: &Needs) -> Option<String> {
+        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        for host in self.hosts.table.values() {
+            *reasons.entry(needs.missing(&host.offers)?).or_default() += 1;
+        }
+        let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(why, hosts)| (Reverse(*hosts), why.clone()));
+
+        let more = match reasons.len().saturating_sub(REASONS) {
+            0 => String::new(),
+            more => format!("; and {}", plural(more, "other reason")),
+        };
+        let shown = reasons.iter().take(REASONS);
+        let shown: Vec<String> = shown
+            .map(|(why, hosts)| format!("{}: {why}", plural(*hosts, "host")))
+            .collect();
+        (!shown.is_empty()).then(|| format!("no host qualifies; {}{more}", shown.join("; ")))
     }
 
     /// Returns the lack of owners, in words, where more results must agree than there are owners of
@@ -413,7 +427,7 @@ fn kind(host: &Host) -> &'static str {
 impl Scheduler {
     fn why_passed_over(&self, host: &Host, job: &Job, now: Time) -> String {
         let slots = plural(host.usable_slots() as usize, "slot");
-        if let Some(why) = job.rules.needs.missing(host.offers) {
+        if let Some(why) = job.rules.needs.missing(&host.offers) {
             return format!("passed over: {why}");
         }
         if host.lets_go_on()
@@ -422,9 +436,15 @@ impl Scheduler {
             return format!("passed over: {why}");
         }
 
+        if matches!(kind(host), "busy" | "ready")
+            && let Some(why) = host.why_no_room(job)
+        {
+            return format!("{}: {why}", kind(host));
+        }
+
         match (kind(host), host.reason()) {
-            ("busy", _) if host.reserved > 0 => {
-                let kept = plural(host.reserved as usize, "slot");
+            ("busy", _) if host.reserved.slots > 0 => {
+                let kept = plural(host.reserved.slots as usize, "slot");
                 format!(
                     "{slots}, {kept} held for jobs of several ranks, {} held",
                     plural(host.books.len(), "attempt")
@@ -470,6 +490,43 @@ impl Scheduler {
         Some(format!(
             "its owner's hours lend it for {left} only, and a task should take {takes}"
         ))
+    }
+}
+
+impl Host {
+    /// Returns which of a task's needs it has too little left for now, of a job that needs more than
+    /// a slot; `None` where it has enough or lacks slots only.
+    fn why_no_room(&self, job: &Job) -> Option<String> {
+        if job.demand.is_plain() && self.books.is_plain() {
+            return None;
+        }
+        if self.saved && job.saves != Some(self.id) {
+            return Some(
+                "its room is saved for a task that needs more of it and comes first".to_owned(),
+            );
+        }
+
+        let left = self.left_room();
+        let wanted = Room::of(job.demand);
+        let rows = [
+            ("processors", wanted.cores, left.cores, ""),
+            ("memory", wanted.memory_mib, left.memory_mib, " MiB"),
+            ("GPUs", wanted.gpus, left.gpus, ""),
+        ];
+        let short: Vec<String> = rows
+            .into_iter()
+            .filter(|(_, wanted, left, _)| wanted > left)
+            .map(|(what, wanted, left, unit)| {
+                format!("{wanted}{unit} of {what}, of which {left}{unit} are free")
+            })
+            .collect();
+
+        let saved = if self.saved {
+            "; no smaller task gets them"
+        } else {
+            ""
+        };
+        (!short.is_empty()).then(|| format!("a task needs {}{saved}", short.join(" and ")))
     }
 }
 

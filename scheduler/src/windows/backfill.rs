@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use common::needs::Demand;
 use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::policy::ordering::Rank;
@@ -38,7 +39,8 @@ const EARLY: f64 = 0.02;
 struct WindowSlot {
     host: HostId,
     until: Time,
-    kept_for: Option<JobId>,
+    /// The gang for which it is reserved, and what one of its ranks takes.
+    kept_for: Option<(JobId, Demand)>,
 }
 
 /// The task that makes the most of a gap.
@@ -83,16 +85,17 @@ impl Scheduler {
         });
         let first = holding.min();
         let kept = first.into_iter().flat_map(|(until, id)| {
-            self.jobs.kept.iter().map(move |host| WindowSlot {
+            self.jobs.kept.iter().map(move |(host, takes)| WindowSlot {
                 host: *host,
                 until,
-                kept_for: Some(id),
+                kept_for: Some((id, *takes)),
             })
         });
 
         let ready = self
             .hosts
             .index
+            .all
             .ready
             .by_since()
             .filter_map(|id| self.hosts.table.get(&id));
@@ -125,10 +128,15 @@ impl Scheduler {
         let asked = |job: &Job| {
             slot.kept_for.is_some() || job.too_long_for(host, now, start_cost).is_some()
         };
+        let fits = |job: &Job| match slot.kept_for {
+            None => host.room_for(job.demand) > 0,
+            Some((_, takes)) => host.has_room_beside(job.demand, takes),
+        };
         let does = |job: &&Job| {
             job.fills_gaps()
                 && asked(job)
-                && job.rules.needs.missing(host.offers).is_none()
+                && host.suits(&job.rules.needs)
+                && fits(job)
                 && job.bar(host.id).is_none()
         };
 
@@ -211,9 +219,14 @@ impl Scheduler {
             return;
         }
 
-        if kept_for.is_some() {
-            self.hosts.reserve(host, false, self.now);
-            if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == host) {
+        if let Some((_, takes)) = kept_for {
+            self.hosts.reserve(host, takes, false, self.now);
+            if let Some(at) = self
+                .jobs
+                .kept
+                .iter()
+                .position(|kept| *kept == (host, takes))
+            {
                 self.jobs.kept.swap_remove(at);
             }
         }
@@ -222,7 +235,7 @@ impl Scheduler {
         let why = StartReason::Gap(Gap {
             left,
             done,
-            kept_for,
+            kept_for: kept_for.map(|(gang, _)| gang),
         });
         let (mut starter, jobs) = self.starter();
         let Some(job) = jobs.table.get_mut(&filler.job) else {
@@ -302,26 +315,40 @@ impl Scheduler {
             .collect()
     }
 
-    /// Preempts the last in order of the attempts in gaps of this host for a task.
-    pub(crate) fn oust(&mut self, id: HostId, by: TaskId, fx: &mut Vec<Effect>) {
+    /// Whether the host would have room for a task of the job without the attempts in gaps of it.
+    pub(crate) fn fits_for_fillers(&self, id: HostId, job: &Job) -> bool {
+        let Some(host) = self.hosts.table.get(&id) else {
+            return false;
+        };
+        let fillers = self.jobs.fillers.iter().filter(|(_, on)| **on == id);
+        let loads: Vec<_> = fillers
+            .filter_map(|(attempt, _)| host.books.get(attempt))
+            .collect();
+        job.demand.is_plain() && host.books.is_plain()
+            || host.has_room_without(job.demand, &loads, false)
+    }
+
+    /// Preempts the last in order of the attempts in gaps of this host for a task. Returns whether
+    /// there was one.
+    pub(crate) fn oust(&mut self, id: HostId, by: TaskId, fx: &mut Vec<Effect>) -> bool {
         let rank = |attempt: &AttemptId| self.jobs.table.get(&attempt.task.job).map(|job| job.rank);
         let fillers = self.jobs.fillers.iter().filter(|(_, on)| **on == id);
         let Some(attempt) = fillers
             .map(|(attempt, _)| *attempt)
             .max_by_key(|attempt| (rank(attempt), *attempt))
         else {
-            return;
+            return false;
         };
         self.jobs.fillers.remove(&attempt);
         if self.try_freeze(id, attempt, by, fx) {
-            return;
+            return true;
         }
 
         let Some(host) = self.hosts.table.get(&id) else {
-            return;
+            return true;
         };
         let Some(load) = host.books.get(&attempt) else {
-            return;
+            return true;
         };
         let work_s = if load.phase.executing() {
             elapsed_s(host, load, self.settings.start_cost, self.now)
@@ -334,6 +361,7 @@ impl Scheduler {
         job.into_iter()
             .for_each(|job| job.outlived(attempt.task.index, work_s));
         self.preempt(id, attempt, by, kept, fx);
+        true
     }
 
     /// Preempts all attempts in gaps while a task with a promise waits.

@@ -1,8 +1,8 @@
 //! Why tasks wait, why hosts were passed over, and when a job will be done.
 
 use common::attempt::{Outcome, Phase};
-use common::host::{Confinement, Offers, OwnerState, YieldReason};
-use common::job::Needs;
+use common::host::{Confinement, OwnerState, YieldReason};
+use common::needs::{Needs, Offers};
 use common::{HostId, IdSet, JobId, Time};
 use scheduler::{Event, catalogue};
 
@@ -350,11 +350,11 @@ fn a_finish_is_predicted_from_progress_before_any_task_has_finished() {
 fn offers(w: &mut World, host: u32, confinement: Confinement, network: bool) {
     w.send(Event::HostOffers {
         host: HostId(host),
-        offers: Offers {
+        offers: Box::new(Offers {
             confinement,
             network,
             ..Offers::default()
-        },
+        }),
     });
 }
 
@@ -369,14 +369,13 @@ fn hosts_lacking_a_jobs_needs_are_passed_over_with_the_reason() {
     let needs = |confinement, network| Needs {
         confinement,
         network,
+        ..Needs::default()
     };
     let job = w
         .job(3)
         .needs(needs(Some(Confinement::Namespace), false))
         .submit();
-    assert!(
-        reasons(&w, job)[0].starts_with("no host qualifies; the first one: it confines at most")
-    );
+    assert!(reasons(&w, job)[0].starts_with("no host qualifies; 1 host: it confines at most"));
 
     let passed = passed_over(&w, job);
     assert_eq!(
@@ -421,6 +420,7 @@ fn no_policy_ever_starts_an_attempt_where_its_needs_are_not_met() {
         let needs = Needs {
             confinement: Some(Confinement::Namespace),
             network: false,
+            ..Needs::default()
         };
         let job = w.job(12).policy(row.name).needs(needs).submit();
         let mut done = 0;

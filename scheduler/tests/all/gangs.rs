@@ -272,13 +272,13 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
 fn attempts_frozen_by_a_gang_resume_after_its_last_rank() {
     let mut o = Office::new();
     for host in 1..=2 {
-        let offers = common::host::Offers {
+        let offers = common::needs::Offers {
             frozen: 1,
-            ..common::host::Offers::default()
+            ..common::needs::Offers::default()
         };
         o.send(Event::HostOffers {
             host: HostId(host),
-            offers,
+            offers: Box::new(offers),
         });
         o.joins(host);
     }

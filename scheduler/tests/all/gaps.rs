@@ -2,7 +2,8 @@
 //! and hosts that are kept for jobs of several ranks.
 
 use common::attempt::{Outcome, Phase};
-use common::host::{Loan, Offers};
+use common::host::Loan;
+use common::needs::Offers;
 use common::view::TaskState;
 use common::{AttemptId, HostId, JobId, Span};
 use scheduler::effect::{EndReason, Gap, Refused, StartReason};
@@ -362,7 +363,7 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
             };
             o.send(Event::HostOffers {
                 host: HostId(host),
-                offers,
+                offers: Box::new(offers),
             });
         });
 

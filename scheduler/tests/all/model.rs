@@ -5,7 +5,7 @@
 //! The invariants by name: *no task lost* (an open task waits or has a live attempt), *one visible
 //! result* (a task settles once), *one host's books* (an attempt is on the books of the one host
 //! that it was given to), *live effects* (only live attempts are stopped, ended or said to
-//! execute), *slots* (never exceeded but by prefetch), *fresh numbers* (no attempt number twice),
+//! execute), *slots* (never exceeded but by prefetch), *room* (no host is given more than it lends), *fresh numbers* (no attempt number twice),
 //! *charges* (retries and losses as the rules say), *sums* (counts add up), *no idling* (no slot is
 //! free while a task waits).
 
@@ -15,8 +15,9 @@ mod restart;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
-use common::host::{Offers, OwnerState, Status};
+use common::host::{OwnerState, Status};
 use common::job::Rules;
+use common::needs::{Capacity, Demand, Offers};
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
 use scheduler::effect::{CopyReason, EndReason, Settled, StartReason, Verdict};
@@ -38,6 +39,8 @@ pub(crate) struct Model {
     pub(crate) jobs: BTreeMap<JobId, ModelJob>,
     hosts: BTreeMap<HostId, ModelHost>,
     offers: BTreeMap<HostId, Offers>,
+    /// Whether the last event was offers of a host: nothing starts before the next one.
+    more_comes: bool,
     /// Hosts that are lent for a time: whether something starts there is a matter of that time.
     lent: BTreeSet<HostId>,
     /// Every attempt ever started.
@@ -219,6 +222,7 @@ impl Model {
             jobs,
             hosts,
             offers,
+            more_comes: false,
             lent,
             attempts,
             stopping,
@@ -236,6 +240,7 @@ impl Model {
         scheduler: &Scheduler,
     ) {
         self.consider(now, event, effects, scheduler);
+        self.more_comes = matches!(event, Event::HostOffers { .. });
         self.compare(scheduler);
     }
 
@@ -403,7 +408,9 @@ impl Model {
                     });
                 }
             }
-            Event::HostOffers { host, offers } => drop(self.offers.insert(*host, *offers)),
+            Event::HostOffers { host, offers } => {
+                self.offers.insert(*host, (**offers).clone());
+            }
             Event::HostLent { host, loan } => {
                 self.lent.remove(host);
                 self.lent.extend(loan.map(|_| *host));
@@ -671,6 +678,120 @@ impl Model {
             .count()
     }
 
+    fn takes_of(&self, attempt: AttemptId) -> Demand {
+        let job = self.jobs.get(&attempt.task.job);
+        job.map_or(Demand::PLAIN, |job| job.rules.needs.takes)
+    }
+
+    fn holds_odd(&self, host: HostId) -> bool {
+        let live = self.live_on(host);
+        live.iter()
+            .any(|attempt| !self.takes_of(*attempt).is_plain())
+    }
+
+    /// The processors, memory and graphics processors that the live attempts of a host take; frozen
+    /// ones take no processors.
+    fn taken(&self, host: HostId) -> (u64, u64, u64) {
+        let live = self.live_on(host);
+        let add = |(cores, memory, gpus): (u64, u64, u64), attempt: &AttemptId| {
+            let takes = self.takes_of(*attempt);
+            let frozen = self.attempts[attempt].frozen;
+            let there = if frozen { 0 } else { u64::from(takes.cores) };
+            (
+                cores + there,
+                memory + u64::from(takes.memory_mib),
+                gpus + u64::from(takes.gpus),
+            )
+        };
+        live.iter().fold((0, 0, 0), add)
+    }
+
+    /// Checks that the host suits an attempt that is about to be given to it, and has room for it.
+    fn check_room(&self, host: HostId, attempt: AttemptId) {
+        let offers = self.offers.get(&host).cloned().unwrap_or_default();
+        let needs = &self.jobs[&attempt.task.job].rules.needs;
+        assert_eq!(
+            needs.missing(&offers),
+            None,
+            "{attempt} is given to {host}, which does not do"
+        );
+
+        let takes = needs.takes;
+        let (cores, memory, gpus) = self.taken(host);
+        let over = |taken: u64, more: u32, most: u32| {
+            more > 0 && taken + u64::from(more) > u64::from(most)
+        };
+        let Capacity {
+            cores: most,
+            memory_mib,
+            gpus: all,
+        } = offers.capacity;
+        assert!(
+            !(over(memory, takes.memory_mib, memory_mib) || over(gpus, takes.gpus, all)),
+            "room: {attempt} takes {takes:?} of {host}, where {memory} MiB and {gpus} GPUs are taken"
+        );
+
+        // Plain tasks of a host without others may wait there for their slots.
+        let most = most.max(self.hosts[&host].slots as u32);
+        let counts = !takes.is_plain() || self.holds_odd(host);
+        assert!(
+            !(counts && over(cores, takes.cores, most)),
+            "room: {attempt} takes {takes:?} of {host}, where {cores} of {most} processors are taken"
+        );
+    }
+
+    /// Whether the host has room for a task of the job beside what it holds.
+    fn has_room(&self, host: HostId, job: &ModelJob) -> bool {
+        let takes = job.rules.needs.takes;
+        if takes.is_plain() && !self.holds_odd(host) {
+            return true;
+        }
+        // What was told to stop has its room until the host reports without it.
+        let books = self.on_books(host);
+        let stopping: Vec<_> = books
+            .iter()
+            .filter(|id| self.stopping.contains_key(id))
+            .collect();
+        let (cores, memory, gpus) = self.taken(host);
+        let there = &self.hosts[&host];
+        let offers = self.offers.get(&host).cloned().unwrap_or_default();
+        let all = u64::from(offers.capacity.cores).max(there.slots as u64);
+        let usable =
+            (all * there.usable() as u64 / there.slots.max(1) as u64).max(there.usable() as u64);
+        stopping.is_empty()
+            && cores + u64::from(takes.cores) <= usable
+            && memory + u64::from(takes.memory_mib) <= u64::from(offers.capacity.memory_mib)
+            && gpus + u64::from(takes.gpus) <= u64::from(offers.capacity.gpus)
+    }
+
+    /// Whether the host is in this state. One with free slots can be busy, where what it holds takes
+    /// more than slots, or its room is saved.
+    fn check_state(&self, host: HostId, state: HostState) {
+        let known = self.hosts[&host].state(self.in_slots(host));
+        let odd = |attempt: &AttemptId| !self.takes_of(*attempt).is_plain();
+        let full = state == HostState::Busy && known == HostState::Ready;
+        if full && (self.saves() || self.on_books(host).iter().any(odd)) {
+            return;
+        }
+        assert_eq!(state, known, "state of {host}");
+    }
+
+    /// Whether a job that needs more than slots has waiting tasks: room may be saved for it.
+    fn saves(&self) -> bool {
+        self.saves_beside(JobId(0))
+    }
+
+    /// Whether there is one beside this job.
+    fn saves_beside(&self, other: JobId) -> bool {
+        self.jobs
+            .iter()
+            .filter(|(id, _)| **id != other)
+            .any(|(id, job)| {
+                let waits = |index: &u32| self.task_state(*id, job, *index) == TaskState::Waiting;
+                !job.rules.needs.takes.is_plain() && job.all.iter().any(waits)
+            })
+    }
+
     /// The live attempts of a host, and those that it has not stopped yet.
     fn on_books(&self, host: HostId) -> Vec<AttemptId> {
         let mut books = self.live_on(host);
@@ -815,9 +936,8 @@ impl Model {
                 );
             }
             Effect::HostChanged { host, state, .. } => {
-                let live = self.in_slots(*host);
+                self.check_state(*host, *state);
                 let host = self.hosts.get_mut(host).expect("the host is there");
-                assert_eq!(host.state(live), *state);
                 host.announced = *state;
             }
             _ => panic!("no job of these worlds compares results or has ranks: {effect:?}"),
@@ -841,15 +961,9 @@ impl Model {
         let live = self.live_of(attempt.task);
         let silent = self.all_silent(&live);
         let held = self.in_slots(host);
-        let offers = self.offers.get(&host).copied().unwrap_or_default();
+        self.check_room(host, attempt);
         let job = self.jobs.get_mut(&job).expect("the job is there");
         let to = &self.hosts[&host];
-        assert_eq!(
-            job.rules.needs.missing(offers),
-            None,
-            "{attempt} is given to {host}, which does not do"
-        );
-
         assert!(
             to.takes_work(),
             "{attempt} is given to {host}, which takes no work"
@@ -1079,11 +1193,7 @@ impl Model {
                 self.on_books(*id),
                 "one host's books: {id}"
             );
-            assert_eq!(
-                status.state,
-                host.state(self.in_slots(*id)),
-                "state of {id}"
-            );
+            self.check_state(*id, status.state);
             assert_eq!(
                 status.state, host.announced,
                 "changes of {id} are announced"
@@ -1176,17 +1286,18 @@ impl Model {
             "sums"
         );
 
-        let offers = |host| self.offers.get(host).copied().unwrap_or_default();
-        let does = |host| job.rules.needs.missing(offers(host)).is_none();
-        let stays = |id| !self.lent.contains(&id);
+        let offers = |host| self.offers.get(host).cloned().unwrap_or_default();
+        let does = |host| job.rules.needs.missing(&offers(host)).is_none();
+        let alone = !self.saves_beside(id);
         let free = |id, host: &ModelHost| {
-            host.takes_work() && stays(id) && self.in_slots(id) < host.usable()
+            let there = host.takes_work() && !self.lent.contains(&id);
+            there && alone && self.in_slots(id) < host.usable() && self.has_room(id, job)
         };
 
         let idle = self
             .hosts
             .iter()
-            .find(|(id, host)| !self.bounded() && free(**id, host) && does(id));
+            .find(|(id, host)| !self.bounded() && !self.more_comes && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager =
                 eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.foreseen);

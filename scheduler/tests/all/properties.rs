@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
-use common::host::{Offers, OwnerState, YieldReason};
+use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
+use common::needs::{Capacity, Demand, Needs, Offers};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -167,10 +168,15 @@ impl Fleet {
 
         self.send(Event::HostOffers {
             host,
-            offers: Offers {
+            offers: Box::new(Offers {
                 frozen: host.0 % 3,
+                capacity: Capacity {
+                    cores: slots + host.0 % 2,
+                    memory_mib: 1_024 * (1 + host.0 % 3),
+                    gpus: host.0 % 2,
+                },
                 ..Offers::default()
-            },
+            }),
         });
 
         self.send(Event::HostJoined {
@@ -402,6 +408,10 @@ impl Fleet {
             policy: catalogue()[usize::from(a) % catalogue().len()]
                 .name
                 .to_owned(),
+            needs: Needs {
+                takes: takes(b),
+                ..Needs::default()
+            },
             ..Rules::default()
         };
 
@@ -549,6 +559,20 @@ impl Fleet {
             .filter(|job| !self.world.job_state(*job).settled())
             .collect();
         panic!("these jobs never settle: {unsettled:?}");
+    }
+}
+
+/// Returns the `Demand` of the tasks of a job: of four jobs one takes more than a slot.
+fn takes(b: u16) -> Demand {
+    let odd = Demand {
+        cores: 1 + u32::from(b / 4 % 3),
+        memory_mib: 512 * u32::from(b / 12 % 4),
+        gpus: u32::from((b / 48).is_multiple_of(4)),
+    };
+    if b.is_multiple_of(4) {
+        odd
+    } else {
+        Demand::PLAIN
     }
 }
 

@@ -2,8 +2,9 @@
 //! recorded, and checked against the model.
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
-use common::host::{Offers, OwnerState, YieldReason};
-use common::job::{Needs, Rules};
+use common::host::{OwnerState, YieldReason};
+use common::job::Rules;
+use common::needs::{Needs, Offers};
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
@@ -392,7 +393,7 @@ impl HostDraft<'_> {
         };
         self.world.send(Event::HostOffers {
             host: self.id,
-            offers,
+            offers: Box::new(offers),
         });
         self
     }

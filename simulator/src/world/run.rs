@@ -1,5 +1,6 @@
 //! The parameters of one run ([`Run`]).
 
+use common::needs::{Capacity, Needs, Offers};
 use common::{Ranks, Span};
 use scheduler::experience::TrackRecord;
 use scheduler::{Experience, Settings};
@@ -32,6 +33,11 @@ pub struct Run<'a> {
     pub frozen: u32,
     /// The number of slots of a host; each slot has the host's speed (default 1).
     pub slots: u32,
+    /// The `Capacity` of each host, in the trace's order: it has a slot for each processor then, and
+    /// `slots` counts for nothing (default none: everything).
+    pub sizes: Option<&'a [Capacity]>,
+    /// The `Needs` of the tasks of the first job (default none: nothing).
+    pub needs: Option<&'a Needs>,
     /// The cost of starting a task, beside its work (default 40 s; Kondo et al. 2004, section 3.1).
     pub start_cost: Span,
     /// The time between heartbeats of a host with a task (default 60 s; section 2.1).
@@ -75,6 +81,8 @@ impl<'a> Run<'a> {
             asks: &[],
             frozen: 0,
             slots: 1,
+            sizes: None,
+            needs: None,
             start_cost: Span::from_secs(40),
             heartbeat: Span::from_secs(60),
             horizon_s: None,
@@ -122,6 +130,22 @@ impl<'a> Run<'a> {
             ranks,
             user: "somebody",
         }
+    }
+
+    /// Returns the number of slots of the host at this place of the trace.
+    pub(super) fn slots_at(&self, place: usize) -> u32 {
+        let size = self.sizes.and_then(|sizes| sizes.get(place));
+        size.map_or(self.slots, |size| size.cores)
+    }
+
+    /// Returns the `Offers` of the host at this place of the trace, if they are not everything.
+    pub(super) fn offers_at(&self, place: usize) -> Option<Offers> {
+        let size = self.sizes.and_then(|sizes| sizes.get(place)).copied();
+        (self.frozen > 0 || size.is_some()).then(|| Offers {
+            frozen: self.frozen,
+            capacity: size.unwrap_or(Capacity::UNBOUNDED),
+            ..Offers::default()
+        })
     }
 
     /// Whether attempts may be frozen or be ranks that wait for each other. Hosts then report each

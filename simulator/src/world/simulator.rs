@@ -7,7 +7,6 @@
 //! when an attempt starts when it will be done and which heartbeats will have news.
 
 use common::attempt::{HeldAttempt, Outcome as Ending, Phase};
-use common::host::Offers;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -268,14 +267,10 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
                 habit,
             });
 
-            if self.run.frozen > 0 {
-                let offers = Offers {
-                    frozen: self.run.frozen,
-                    ..Offers::default()
-                };
+            if let Some(offers) = self.run.offers_at(place) {
                 self.step(Event::HostOffers {
                     host: HostId(number),
-                    offers,
+                    offers: Box::new(offers),
                 });
             }
         }
@@ -315,9 +310,13 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         self.open += 1;
 
         let number = JobId(self.sim.jobs.len() as u32);
+        let mut bag = job.bag();
+        if let Some(needs) = self.run.needs.filter(|_| number == JobId(1)) {
+            bag.rules.needs = needs.clone();
+        }
         self.step(Event::JobSubmitted {
             job: number,
-            bag: Box::new(job.bag()),
+            bag: Box::new(bag),
             tested: None,
         });
     }
@@ -624,7 +623,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         self.sim.hosts[place].told = (stretch.ready(), stretch.cpu);
         self.step(Event::HostJoined {
             host: self.id(place),
-            slots: self.run.slots,
+            slots: self.run.slots_at(place),
             speed: self.sim.hosts[place].speed,
             status: stretch.status(self.kernel.now),
             held: Vec::new(),

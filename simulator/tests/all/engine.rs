@@ -2,6 +2,9 @@
 //! whether a policy is good.
 
 use common::Span;
+use common::needs::{Capacity, Needs};
+use scheduler::policy::catalogue;
+use simulator::platform::sizes::OFFICE;
 use simulator::replay;
 use simulator::world::{AttemptFate, PreparedTrace, Run, RunOutcome, Simulator};
 
@@ -385,5 +388,68 @@ fn deskgrid_copies_a_task_that_is_stuck_on_a_loaded_or_suspended_host() {
         let makespan_s = outcome.makespan_s.expect("done");
         // Started anew elsewhere once that pays; alone, the loaded host would take 2,500 s.
         assert!(makespan_s < 2_200.0, "{makespan_s}");
+    }
+}
+
+fn needs(text: &str) -> Needs {
+    let mut needs = Needs::default();
+    needs.read(text).expect("needs");
+    needs
+}
+
+#[test]
+fn a_host_runs_as_many_tasks_at_a_time_as_its_processors_and_its_memory_hold() {
+    let world = PreparedTrace::new(&trace(&[(1_500.0, &[(0.0, 100_000.0, 1.0)])]));
+    let sizes = [Capacity {
+        cores: 4,
+        memory_mib: 8_192,
+        gpus: 0,
+    }];
+    // Eight tasks of 300 s and the start: all four at a time, three, two or one.
+    for (asked, rounds) in [
+        ("", 2.0),
+        ("mem=2560M", 3.0),
+        ("cpus=2", 4.0),
+        ("mem=5G", 8.0),
+    ] {
+        let needs = needs(asked);
+        let run = Run {
+            sizes: Some(&sizes),
+            needs: Some(&needs),
+            ..Run::new(0.0, 8, 300.0, "FCFS")
+        };
+        close(makespan(&world, &run), rounds * 340.0);
+    }
+}
+
+#[test]
+fn on_an_office_of_different_pcs_every_policy_finishes_what_some_of_them_can_run() {
+    let sizes = OFFICE.draw(7, 20);
+    let large = |size: &Capacity| size.cores >= 3 && size.memory_mib >= 6_144;
+    assert!(sizes.iter().any(large) && !sizes.iter().all(large));
+
+    let always = &[(0.0, 1e6, 1.0)][..];
+    let host = |n: i32| (1_500.0 + 100.0 * f64::from(n), always);
+    let hosts: Vec<_> = (0..20).map(host).collect();
+    let world = PreparedTrace::new(&trace(&hosts));
+    let needs = needs("cpus=3,mem=6G");
+    for row in catalogue() {
+        let run = Run {
+            sizes: Some(&sizes),
+            needs: Some(&needs),
+            story: true,
+            ..Run::new(0.0, 40, 600.0, row.name)
+        };
+        let outcome = self::run(&world, &run);
+        assert!(outcome.makespan_s.is_some(), "{}", row.name);
+        let fits = |host: usize| large(&sizes[host]);
+        assert!(
+            outcome
+                .story
+                .iter()
+                .all(|attempt| fits(attempt.host as usize)),
+            "{}",
+            row.name
+        );
     }
 }

@@ -276,10 +276,10 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
         clock_mhz: 1_500,
         cores: 1,
         memory_mib: 1_024,
-        os: "simulated".to_owned(),
         confinement: Confinement::Process,
         confinement_most: Confinement::Process,
         network: false,
+        ..HostFacts::unknown(String::new())
     };
 
     let holds = |attempt| HeldAttempt {
@@ -293,7 +293,7 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
 
     ToMaster::Hello {
         versions: Versions::ours(),
-        facts,
+        facts: Box::new(facts),
         status: OwnerState::Away.into(),
         held,
     }

@@ -3,6 +3,7 @@
 //! them more than once.
 
 use common::job::{CommandSpec, Rules, Work};
+use common::needs::{Demand, Needs};
 use common::token::{JoinToken, Role};
 use common::wire::enrol::WantedRole;
 use common::wire::{Refusal, RefusalCode};
@@ -226,6 +227,11 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
             .to_owned(),
         ..Rules::default()
     };
+    let needs = Needs {
+        takes: takes(&rules),
+        ..Needs::default()
+    };
+    let rules = Rules { needs, ..rules };
 
     let tasks = TaskSet {
         ids,
@@ -240,6 +246,19 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
         },
         kind == Kind::Disclosed,
     )
+}
+
+/// Returns the `Demand` of tasks under these rules: of four jobs one takes more than a slot, and no
+/// more than any worker lends.
+fn takes(rules: &Rules) -> Demand {
+    if rules.retries != 2 {
+        return Demand::PLAIN;
+    }
+    Demand {
+        cores: 2,
+        memory_mib: 1_500,
+        gpus: rules.max_losses % 2,
+    }
 }
 
 impl World {

@@ -8,6 +8,7 @@ use ::worker::engine::{
     Medium, Shelf, SpoolRequest, Spooled,
 };
 use common::host::{Confinement, HostFacts, Status, YieldReason};
+use common::needs::Capacity;
 use common::token::JoinToken;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, BlobRef, Span, Speed, Time};
@@ -126,10 +127,16 @@ impl Node {
             clock_mhz: 1_500,
             cores: 4,
             memory_mib: 4_096,
-            os: "simulated".to_owned(),
             confinement: Confinement::Process,
             confinement_most: Confinement::Process,
             network: true,
+            lends: Capacity {
+                cores: 4,
+                memory_mib: 4_096,
+                gpus: 1,
+            },
+            task_memory_mib: 4_096,
+            ..HostFacts::unknown(String::new())
         };
 
         let disk = format!("worker-{number}");
@@ -255,7 +262,8 @@ impl World {
             patience,
             shelf.ids().iter().copied(),
             laws,
-        );
+        )
+        .lending(node.facts.lends);
 
         let spooled = shelf.ids().len();
         node.process = Some(Process {

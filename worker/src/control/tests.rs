@@ -19,10 +19,10 @@ fn report() -> StatusReport {
         clock_mhz: 1,
         cores: 3,
         memory_mib: 1,
-        os: "test".to_owned(),
         confinement: Confinement::Process,
         confinement_most: Confinement::Process,
         network: true,
+        ..HostFacts::unknown(String::new())
     };
 
     let room = HostSize {

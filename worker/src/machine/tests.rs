@@ -33,6 +33,7 @@ fn command(index: u32, limit: Option<Span>) -> Assignment {
         checkpoint: None,
         confinement: None,
         network: false,
+        takes: Demand::PLAIN,
     };
 
     Assignment {
@@ -1103,5 +1104,86 @@ fn a_change_of_the_reason_is_reported_for_everything_that_is_suspended() {
     assert_eq!(actions[0], Action::Owner(owner));
     assert!(
         matches!(&actions[1..], [Action::Report(held)] if held[0].phase == Phase::Suspended(YieldReason::OnBattery))
+    );
+}
+
+/// A command that takes more than a slot.
+fn taking(index: u32, cores: u32, memory_mib: u32) -> Assignment {
+    let mut assignment = command(index, None);
+    if let Errand::Command(command) = &mut assignment.work {
+        command.takes = Demand {
+            cores,
+            memory_mib,
+            gpus: 0,
+        };
+    }
+    assignment
+}
+
+/// Returns the commands that a machine starts, freezes and thaws after an event.
+fn turns(machine: &mut Machine, at: u64, event: MachineEvent) -> Vec<Action> {
+    let mut actions = Vec::new();
+    machine.step(Time(at), event, &mut actions);
+    actions.retain(|action| {
+        matches!(
+            action,
+            Action::Start(_) | Action::Freeze(_) | Action::Thaw(_)
+        )
+    });
+    actions
+}
+
+#[test]
+fn commands_start_only_where_what_they_take_is_left() {
+    let mut machine = Machine::new(4, GRACE, None, []);
+    machine.lend(Capacity {
+        cores: 4,
+        memory_mib: 1_000,
+        gpus: 0,
+    });
+    let work = vec![
+        taking(1, 3, 600),
+        taking(2, 1, 500),
+        command(3, None),
+        command(4, None),
+    ];
+    turns(&mut machine, 1, MachineEvent::Assigned(work));
+    let staged: Vec<Action> = (1..=4)
+        .flat_map(|n| turns(&mut machine, 2, MachineEvent::Staged(id(n))))
+        .collect();
+    assert_eq!(
+        staged,
+        [Action::Start(id(1)), Action::Start(id(3))],
+        "the second lacks memory, the fourth a processor"
+    );
+
+    let ended = Box::new(AttemptEnding::bare(Outcome::Succeeded));
+    let next = turns(&mut machine, 3, MachineEvent::Ended(id(1), ended));
+    assert_eq!(next, [Action::Start(id(2)), Action::Start(id(4))]);
+}
+
+#[test]
+fn while_the_owner_shares_commands_have_the_same_part_of_the_processors_as_of_the_slots() {
+    let mut machine = Machine::new(4, GRACE, None, []);
+    machine.lend(Capacity {
+        cores: 8,
+        memory_mib: 1_000,
+        gpus: 0,
+    });
+    let work = vec![taking(1, 6, 0), command(2, None)];
+    turns(&mut machine, 1, MachineEvent::Assigned(work));
+    for n in 1..=2 {
+        turns(&mut machine, 2, MachineEvent::Staged(id(n)));
+    }
+
+    let shared = Decision::Yield(YieldReason::InUse, 2);
+    assert_eq!(
+        turns(&mut machine, 3, MachineEvent::Decided(shared)),
+        [Action::Freeze(id(1))],
+        "six of the four that are left"
+    );
+    assert_eq!(
+        turns(&mut machine, 4, MachineEvent::Decided(Decision::Run)),
+        [Action::Thaw(id(1))]
     );
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::attempt::{Completion, HeldAttempt, Phase};
 use common::host::{HostFacts, Status};
+use common::needs::Demand;
 use common::token::Role;
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Command, Errand, ToMaster, ToWorker};
@@ -120,7 +121,7 @@ impl Master {
             control,
             held,
             status,
-            facts,
+            facts: *facts,
         }
     }
 
@@ -306,6 +307,7 @@ pub(crate) fn sh(index: u32, script: &str) -> Assignment {
         checkpoint: None,
         confinement: None,
         network: false,
+        takes: Demand::PLAIN,
     };
 
     Assignment {

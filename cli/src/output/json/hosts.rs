@@ -26,7 +26,22 @@ impl Object for HostView {
         to.field("slots_usable", self.slots_usable);
         to.field("cores", facts.cores);
         to.field("memory_mib", facts.memory_mib);
-        to.field("os", &facts.os);
+        to.text(
+            "os",
+            format_args!("{} {}", facts.platform.os, facts.platform.arch),
+        );
+        to.field("platform", facts.platform.name());
+        to.field("libc", &facts.platform.libc);
+        to.field("cores_lent", facts.lends.cores);
+        to.field("memory_lent_mib", limit(facts.lends.memory_mib));
+        to.field("task_memory_mib", limit(facts.task_memory_mib));
+        to.field("task_disk_mib", limit(facts.task_disk_mib));
+        to.field("gpus", &facts.gpus);
+        to.field("gpus_lent", facts.lends.gpus);
+        to.field(
+            "labels",
+            facts.labels.union(&self.labels).collect::<Vec<_>>(),
+        );
         to.text("confinement", facts.confinement);
         to.text("confinement_most", facts.confinement_most);
         to.field("network", facts.network);
@@ -39,6 +54,11 @@ impl Object for HostView {
         to.some("belongs_to", self.belongs_to.as_ref());
         to.field("agreed", self.agreed);
     }
+}
+
+/// Returns a limit in MiB; `None` where there is none.
+fn limit(mib: u32) -> Option<u32> {
+    (mib != u32::MAX).then_some(mib)
 }
 
 /// A join token, without its secret.

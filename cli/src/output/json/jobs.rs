@@ -117,6 +117,8 @@ pub(crate) struct SubmitAnswer {
     pub(crate) width: Option<Box<WidthView>>,
     /// The predicted end.
     pub(crate) predicted: Option<Forecast>,
+    /// The reasons why no known host could ever run a task of it.
+    pub(crate) nowhere: Option<String>,
     /// The job after `--wait`.
     pub(crate) info: Option<JobView>,
 }
@@ -129,6 +131,7 @@ impl Object for SubmitAnswer {
         to.field("again", self.again);
         to.field("dry_run", self.dry_run);
         to.some("refused_because", self.refused_because.as_ref());
+        to.some("no_host_qualifies", self.nowhere.as_ref());
         self.promise.put(to);
         self.counter.put(to);
 

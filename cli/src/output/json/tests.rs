@@ -4,6 +4,8 @@
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::host::{Confinement, HostFacts};
+use common::needs::Capacity;
+use common::platform::HostPlatform;
 use common::token::Role;
 use common::view::{
     AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView, ExplainView,
@@ -253,10 +255,18 @@ fn bare_host() -> HostView {
         clock_mhz: 2_300,
         cores: 4,
         memory_mib: 8_192,
-        os: "linux x86_64".into(),
         confinement: Confinement::Process,
         confinement_most: Confinement::Landlock,
         network: true,
+        platform: HostPlatform::new("linux", "x86_64", "gnu 2.36"),
+        lends: Capacity {
+            cores: 4,
+            memory_mib: 6_144,
+            gpus: 0,
+        },
+        task_memory_mib: u32::MAX,
+        task_disk_mib: 16_384,
+        ..HostFacts::unknown(String::new())
     };
     HostView {
         id: HostId(1),
@@ -274,6 +284,7 @@ fn bare_host() -> HostView {
         lost: 0,
         belongs_to: None,
         agreed: 12,
+        labels: ["lab3".parse().unwrap()].into(),
     }
 }
 

@@ -111,7 +111,8 @@ fn every_flag_reaches_the_job() {
         job.rules.needs,
         Needs {
             confinement: Some(Confinement::Namespace),
-            network: true
+            network: true,
+            ..Needs::default()
         }
     );
 
@@ -422,7 +423,10 @@ fn inputs_are_chosen_for_each_task() {
 
     let job = plan.spec(|path| link::content::hash_file(path).unwrap());
     let input = &command(&job).inputs[0];
-    assert_eq!(input.blob(1), Some(link::content::hash_bytes(b"c d.dat")));
+    assert_eq!(
+        input.blob(1, "linux-x86_64"),
+        Some(link::content::hash_bytes(b"c d.dat"))
+    );
 
     let attempt = AttemptId {
         task: TaskId::new(JobId(1), 2),
@@ -433,6 +437,7 @@ fn inputs_are_chosen_for_each_task() {
         input.name.expand(&TemplateValues {
             attempt,
             host: "h",
+            platform: "p",
             item: "",
             width: None
         }),

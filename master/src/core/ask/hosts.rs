@@ -2,6 +2,7 @@
 
 use common::checkpoint::Saved;
 use common::content::BlobHash;
+use common::needs::Label;
 use common::wire::worker::ToMaster;
 use common::{AttemptId, HostId, Span};
 
@@ -58,6 +59,15 @@ pub enum HostAsk {
         /// The host's name, or `host-N`.
         name: String,
     },
+    /// Changes the labels of a host. Gives `Hosts`.
+    Label {
+        /// The host's name, or `host-N`.
+        host: String,
+        /// Labels that it gets.
+        add: Vec<Label>,
+        /// Labels that it has no more.
+        remove: Vec<Label>,
+    },
     /// Takes back attempts that hosts have not begun within this time. Gives `Done`.
     TakeBack(Span),
     /// Forgets old records of this host's availability. Gives `Done`.
@@ -97,6 +107,9 @@ impl Core {
                 self.change_host(name, |core, host| core.own(host, owner))?
             }
             HostAsk::Forget { by, name } => self.forget_host(&by, &name)?.into(),
+            HostAsk::Label { host, add, remove } => {
+                self.change_host(host, |core, host| core.label(host, add, &remove))?
+            }
             HostAsk::TakeBack(within) => self.take_back(within)?.into(),
             HostAsk::TrimAvailability(host) => self.trim_availability(host)?.into(),
         })

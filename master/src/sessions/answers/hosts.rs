@@ -2,6 +2,7 @@
 
 use common::Time;
 use common::host::MAX_HOST_NAME;
+use common::needs::{Label, MAX_LABELS};
 use common::view::{AvailabilityView, HostView};
 use common::wire::RefusalCode;
 use common::wire::client::Reply;
@@ -115,5 +116,32 @@ impl Asker {
         }
 
         self.hosts_of(HostAsk::Own(host, owner)).await
+    }
+
+    pub(in crate::sessions) async fn label(
+        &self,
+        host: String,
+        add: Vec<Label>,
+        remove: Vec<Label>,
+    ) -> Result<Vec<HostView>, NoAnswer> {
+        let too_many = || {
+            refuse(
+                RefusalCode::Invalid,
+                format!("a host has {MAX_LABELS} labels at most"),
+                "take some away first: deskgrid host label HOST --remove LABEL",
+            )
+        };
+        if add.len() > MAX_LABELS {
+            return Err(too_many());
+        }
+        let wanted = add.clone();
+        let ask = HostAsk::Label { host, add, remove };
+        let views = self.hosts_of(ask).await?;
+        let whole = |view: &HostView| wanted.iter().all(|label| view.labels.contains(label));
+        if views.iter().all(whole) {
+            Ok(views)
+        } else {
+            Err(too_many())
+        }
     }
 }

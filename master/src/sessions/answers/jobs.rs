@@ -108,6 +108,7 @@ impl Asker {
             promise,
             limits,
             width,
+            nowhere,
         } = submitted.map_err(NoAnswer::Refused)?;
 
         Ok(match promise {
@@ -121,6 +122,7 @@ impl Asker {
                     promise,
                     limits,
                     width,
+                    nowhere,
                 }
             }
             Err(counter) => Reply::NotPromised(counter),

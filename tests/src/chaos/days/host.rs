@@ -85,10 +85,10 @@ impl Host {
             clock_mhz: traced.clock_mhz as u32,
             cores: 1,
             memory_mib: 512,
-            os: "simulated".to_owned(),
             confinement: Confinement::Process,
             confinement_most: Confinement::Process,
             network: true,
+            ..HostFacts::unknown(String::new())
         };
         Self {
             turns: turns(traced),

@@ -406,16 +406,16 @@ async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
         clock_mhz: 3_000,
         cores: 4_096,
         memory_mib: 1 << 20,
-        os: "linux x86_64".into(),
         confinement: Confinement::Namespace,
         confinement_most: Confinement::Namespace,
         network: true,
+        ..HostFacts::unknown(String::new())
     };
 
     let status: Status = OwnerState::Away.into();
     let hello = ToMaster::Hello {
         versions: Versions::ours(),
-        facts,
+        facts: Box::new(facts),
         status,
         held: Vec::new(),
     };

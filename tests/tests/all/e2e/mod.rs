@@ -15,6 +15,7 @@ mod identity;
 mod jobs;
 mod kills;
 mod limits;
+mod needs;
 mod operations;
 mod owner;
 mod processes;

@@ -1,16 +1,20 @@
 //! One value of each message, every field different from its default.
 
+use std::collections::BTreeSet;
+
 use common::attempt::{HeldAttempt, OutputFile, Phase, Spent, Stream, StreamKind};
 use common::availability::AvailabilityInterval;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
 use common::event::{EventPage, EventView, Following, GridEvent, ResultView};
-use common::host::{Confinement, HostFacts, Loan, OwnerState, Status, YieldReason};
+use common::host::{Confinement, Gpu, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
-    Capture, CommandSpec, Compare, Input, InputSource, JobSpec, Needs, Quorum, Rules,
-    SubmitOptions, TaskSet, Tolerance, Work,
+    Capture, CommandSpec, Compare, Input, InputSource, JobSpec, Quorum, Rules, SubmitOptions,
+    TaskSet, Tolerance, Work,
 };
+use common::needs::{Builds, Capacity, Demand, Label, Needs};
+use common::platform::{HostPlatform, PlatformName};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
@@ -53,7 +57,7 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail,
 });
 variants!(REQUESTS, request_name: Request {
-    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
+    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
     Follow, Tail,
@@ -145,6 +149,22 @@ fn held() -> Vec<HeldAttempt> {
         .collect()
 }
 
+fn platform(name: &str) -> PlatformName {
+    name.parse().expect("a platform")
+}
+
+fn demand() -> Demand {
+    Demand {
+        cores: 4,
+        memory_mib: 4_096,
+        gpus: 1,
+    }
+}
+
+fn labels(words: &[&str]) -> BTreeSet<Label> {
+    words.iter().filter_map(|word| word.parse().ok()).collect()
+}
+
 fn facts() -> HostFacts {
     HostFacts {
         name: "office-12".into(),
@@ -153,10 +173,22 @@ fn facts() -> HostFacts {
         clock_mhz: 3_200,
         cores: 8,
         memory_mib: 16_000,
-        os: "linux x86_64".into(),
         confinement: Confinement::Process,
         confinement_most: Confinement::Landlock,
         network: true,
+        platform: HostPlatform::new("linux", "x86_64", "gnu 2.36"),
+        lends: Capacity {
+            cores: 8,
+            memory_mib: 14_400,
+            gpus: 1,
+        },
+        task_memory_mib: u32::MAX,
+        task_disk_mib: 16_384,
+        gpus: vec![Gpu {
+            name: "Tesla T4".into(),
+            memory_mib: 15_360,
+        }],
+        labels: labels(&["lab3"]),
     }
 }
 
@@ -303,7 +335,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
     vec![
         ToMaster::Hello {
             versions: versions(),
-            facts: facts(),
+            facts: Box::new(facts()),
             status: status(owner),
             held: held(),
         },
@@ -389,6 +421,7 @@ fn command() -> Command {
         }),
         confinement: Some(Confinement::Namespace),
         network: true,
+        takes: demand(),
     }
 }
 
@@ -463,6 +496,11 @@ fn spec() -> JobSpec {
             executable: false,
             source: InputSource::PerTask(vec![blob(8), blob(9)]),
         },
+        Input {
+            name: template("solver"),
+            executable: true,
+            source: InputSource::PerPlatform([(platform("linux-x86_64"), blob(4))].into()),
+        },
     ];
 
     command.outputs = vec![template("out.txt")];
@@ -483,6 +521,16 @@ fn spec() -> JobSpec {
         needs: Needs {
             confinement: Some(Confinement::Account),
             network: true,
+            os: Some("linux".into()),
+            arch: Some("x86_64".into()),
+            libc: Some("gnu".into()),
+            labels: labels(&["lab3", "fast"]),
+            disk_mib: 2_048,
+            takes: demand(),
+            builds: vec![Builds {
+                input: "solver".into(),
+                platforms: BTreeSet::from([platform("linux-x86_64")]),
+            }],
         },
         quorum: Quorum {
             size: 2,
@@ -640,6 +688,11 @@ pub(super) fn requests() -> Vec<Request> {
         Request::HostOwner {
             host: "office-12".into(),
             owner: Some("ann".into()),
+        },
+        Request::HostLabels {
+            host: "office-12".into(),
+            add: vec!["fast".parse().expect("a label")],
+            remove: vec!["slow".parse().expect("a label")],
         },
         Request::TokenCreate {
             role: Role::Client,
@@ -935,6 +988,7 @@ fn host_view(state: &HostState) -> HostView {
         lost: 2,
         belongs_to: Some("ann".into()),
         agreed: 12,
+        labels: labels(&["fast"]),
     }
 }
 
@@ -982,6 +1036,7 @@ pub(super) fn replies() -> Vec<Reply> {
             promise: Some(promise()),
             limits: Some(limits()),
             width: Some(Box::new(width())),
+            nowhere: Some("no host qualifies".into()),
         },
         Reply::Jobs(vec![job_view()]),
         Reply::Tasks(vec![task_view()]),

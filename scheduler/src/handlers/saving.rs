@@ -1,0 +1,90 @@
+//! Room saved up for tasks that need more of a host than one slot: without it, smaller tasks would
+//! take each processor as it gets free, and the larger ones would wait for ever.
+
+use common::{HostId, JobId};
+
+use crate::state::host::Host;
+use crate::state::job::Job;
+use crate::state::scheduler::Scheduler;
+
+/// The most hosts whose room is saved up at a time, and the most that are considered for a task.
+const MOST: usize = 16;
+const LOOKED_AT: usize = 64;
+
+impl Scheduler {
+    /// Releases all room that was saved up. The jobs that are asked next take it in their order.
+    pub(crate) fn release_saved(&mut self) {
+        for (host, _) in std::mem::take(&mut self.hosts.index.saved) {
+            self.save(host, false);
+        }
+    }
+
+    /// Releases the room of jobs of which no task waits any more.
+    pub(crate) fn release_needless(&mut self) {
+        let waits = |id: &JobId| self.jobs.table.get(id).is_some_and(|job| job.waiting() > 0);
+        let saved = std::mem::take(&mut self.hosts.index.saved);
+        let (kept, others) = saved.into_iter().partition(|(_, job)| waits(job));
+        self.hosts.index.saved = kept;
+        let others: Vec<(HostId, JobId)> = others;
+        for (host, _) in others {
+            self.save(host, false);
+        }
+    }
+
+    /// Saves the room of one host for the job's next task, if it needs more than any host has left.
+    /// Jobs that come after it in the queue get none of that room.
+    pub(crate) fn save_for(&mut self, id: JobId) {
+        let full = self.hosts.index.saved.len() >= MOST;
+        let Some(job) = self.jobs.table.get(&id).filter(|_| !full) else {
+            return;
+        };
+        let alone = job.gang.is_none() && job.promise.is_none() && !job.rank.disclosed();
+        if job.demand.is_plain() || job.waiting() == 0 || !alone {
+            return;
+        }
+
+        let host = self.to_save(job);
+        if let Some(host) = host {
+            self.save(host, true);
+            self.hosts.index.saved.push((host, id));
+        }
+        if let Some(job) = self.jobs.table.get_mut(&id) {
+            job.saves = host;
+        }
+    }
+
+    /// Returns the host to save for the job: the one of the last time as long as it will do, or
+    /// else the one with some room that lacks the least.
+    fn to_save(&self, job: &Job) -> Option<HostId> {
+        let scene = job.scene(self.now, &self.settings, &self.hosts);
+        let will_do = |host: &&Host| {
+            let speed = host.speed;
+            host.takes_work()
+                && !host.saved
+                && host.most_at_once(job.demand).is_some()
+                && host.room_for(job.demand) == 0
+                && scene.does(host.id)
+                && (job.policy.placement)
+                    .objection(&scene, &job.plan, speed)
+                    .is_none()
+        };
+        let known = |id: HostId| self.hosts.table.get(&id);
+        if let Some(host) = job.saves.and_then(known).filter(will_do) {
+            return Some(host.id);
+        }
+
+        let ready = self.hosts.index.all.ready.by_since().take(LOOKED_AT);
+        ready
+            .filter_map(known)
+            .filter(will_do)
+            .min_by_key(|host| (host.lacks(job.demand), host.id))
+            .map(|host| host.id)
+    }
+
+    fn save(&mut self, id: HostId, on: bool) {
+        if let Some(host) = self.hosts.table.at_mut(&id) {
+            host.saved = on;
+            self.hosts.index.update(host, self.now);
+        }
+    }
+}
