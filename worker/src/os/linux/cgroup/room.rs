@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The time that a group may take to freeze before its processes are killed all the same.
@@ -50,7 +51,9 @@ pub(super) struct OpenFreezer {
     seen: File,
     /// Kills everybody, where the kernel can.
     kill: Option<File>,
-    members: File,
+    /// The group itself. The list of its members is opened for each look: version 1 shows one and the
+    /// same opened file what it has shown it before.
+    dir: File,
 }
 
 /// A control group of either version.
@@ -114,7 +117,7 @@ impl ControlGroup {
             state: self.write(state)?,
             seen: self.read(seen)?,
             kill: kill.flatten(),
-            members: self.read("cgroup.procs")?,
+            dir: File::open(&self.dir)?,
         })
     }
 
@@ -154,7 +157,10 @@ impl OpenFreezer {
     }
 
     fn members(&self) -> Vec<Pid> {
-        listed(&read(&self.members).unwrap_or_default())
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let list = openat(&self.dir, "cgroup.procs", flags, Mode::empty());
+        let text = list.ok().and_then(|list| read(&File::from(list)).ok());
+        listed(&text.unwrap_or_default())
     }
 
     /// Kills every process in it, also if it is frozen.
