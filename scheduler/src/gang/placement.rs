@@ -150,7 +150,10 @@ impl Scheduler {
                 self.lack(id);
                 return false;
             };
-            self.seat(id, index, host, fx);
+            if !self.seat(id, index, host, fx) {
+                self.lack(id);
+                return false;
+            }
         }
 
         if let Some(gang) = self
@@ -181,7 +184,12 @@ impl Scheduler {
             .iter()
             .filter(|(_, kept)| **kept)
             .map(|(host, _)| *host);
-        let usable = |host: &HostId| self.hosts.table.get(host).is_some_and(Host::takes_work);
+        // The owner may have come back to a part of the host since.
+        let takes = job.demand;
+        let usable = |host: &HostId| {
+            let host = self.hosts.table.get(host);
+            host.is_some_and(|host| host.takes_work() && host.has_room_beside(takes, takes))
+        };
         let others = || {
             self.free_for(id)
                 .into_iter()
@@ -215,13 +223,13 @@ impl Scheduler {
             .collect()
     }
 
-    /// Starts the rank `index` on a host.
-    fn seat(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) {
+    /// Starts the rank `index` on a host. Returns whether it started.
+    fn seat(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) -> bool {
         let Some(job) = self.jobs.table.get_mut(&id) else {
-            return;
+            return false;
         };
         let Some(gang) = job.gang.as_mut() else {
-            return;
+            return false;
         };
         let takes = job.demand;
         if gang.seats.insert(host, false) == Some(true) {
@@ -244,12 +252,12 @@ impl Scheduler {
 
         let (mut starter, jobs) = self.starter();
         let Some(job) = jobs.table.get_mut(&id) else {
-            return;
+            return false;
         };
-        if let Some(why) = job.take_waiting(index) {
-            starter.start(job, index, host, why, fx);
-        }
+        let why = job.take_waiting(index);
+        let started = why.and_then(|why| starter.start(job, index, host, why, fx));
         jobs.lines.sync(job);
+        started.is_some()
     }
 
     /// Notes that a rank has no host, in `Gang::lacking`, and schedules a review for the case that
