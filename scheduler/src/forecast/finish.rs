@@ -134,7 +134,7 @@ impl Scheduler {
             .iter()
             .filter(|(index, record)| !record.live.is_empty() && !job.requeued.contains(*index));
         let laws = begun.map(|(_, record)| self.laws(record, pace.work, now));
-        let (lost, mut ends): (Vec<Laws>, Vec<Laws>) = laws.partition(|laws| laws.is_empty());
+        let (lost, mut ends): (Vec<Laws>, Vec<Laws>) = laws.partition(Laws::is_empty);
 
         // Begun tasks that cannot be predicted where they are count as waiting.
         let waiting = job.waiting() as f64 + lost.len() as f64;
