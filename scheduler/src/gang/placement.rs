@@ -250,6 +250,15 @@ impl Scheduler {
             }
         }
 
+        let claim = self
+            .hosts
+            .table
+            .get(&host)
+            .and_then(|host| host.claim(takes));
+        if claim.is_none() {
+            return false;
+        }
+
         let (mut starter, jobs) = self.starter();
         let Some(job) = jobs.table.get_mut(&id) else {
             return false;

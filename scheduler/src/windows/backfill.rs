@@ -324,8 +324,7 @@ impl Scheduler {
         let loads: Vec<_> = fillers
             .filter_map(|(attempt, _)| host.books.get(attempt))
             .collect();
-        job.demand.is_plain() && host.books.is_plain()
-            || host.has_room_without(job.demand, &loads, false)
+        host.has_room_without(job.demand, &loads, false)
     }
 
     /// Preempts the last in order of the attempts in gaps of this host for a task. Returns whether
