@@ -701,6 +701,7 @@ impl Shell {
         let Some((uplink, _)) = &self.uplink else {
             return;
         };
+
         let connection = uplink.connection().clone();
         let live = self.attempts.get(&attempt).map(|of| of.live.stream(stream));
         tokio::spawn(async move {

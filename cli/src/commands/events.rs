@@ -62,6 +62,7 @@ async fn follow(
 ) -> Result<(), Interrupted> {
     let mut replies = client.stream(&Request::Follow(following.clone())).await?;
     let mut names = Names::new();
+
     while let Some(reply) = replies.next().await? {
         match reply {
             Reply::Events(EventPage {

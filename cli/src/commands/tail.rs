@@ -188,6 +188,7 @@ impl Tail<'_> {
         let this = Selector::Ids(IdSet::from_range(self.task.index, self.task.index));
         let outputs = session.outputs(self.task.job, this).await?;
         note_removed(session, &outputs).await?;
+
         for output in &outputs {
             let (bytes, _) = written(session, output, self.stream).await?;
             let printed = match (self.at, &self.shown) {

@@ -35,6 +35,7 @@ impl Needs {
         let (key, value) = part
             .split_once('=')
             .ok_or_else(|| BadNeeds::NoPair(part.escape_debug().to_string()))?;
+
         match key.trim() {
             "os" => word(&mut self.os, "os", value, SYSTEMS),
             "arch" => word(&mut self.arch, "arch", value, PROCESSORS),

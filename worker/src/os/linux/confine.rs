@@ -39,6 +39,7 @@ const TO_READ: [&str; 3] = ["/etc", "/proc", "/sys"];
 pub(super) fn cage(launch: &Launch, filters: &Filters, dir: &Path) -> Result<Cage, String> {
     let confines = &launch.confines;
     let account = confines.account;
+
     match confines.level {
         Confinement::Process => as_account(account, &confines.readable, dir, Cage::default()),
         Confinement::Landlock => {

@@ -140,6 +140,7 @@ impl Inits {
         let (number, room) = self.rooms.take().unzip();
         let pipe = prepared.as_ref().map(|_| io::pipe()).transpose();
         let forked = pipe.and_then(|pipe| Ok((pipe, sys::fork()?)));
+
         match forked {
             Ok((pipe, Fork::Parent(pid))) => {
                 let (successor, says) = pipe.unzip();
