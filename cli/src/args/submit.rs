@@ -44,10 +44,11 @@ Examples:
   One run on as many hosts at once as should end it soonest; submit nothing yet:
     deskgrid submit --width auto --work 6h --parallelism 12:0.5 --dry-run \\
       -- ./solve --part %{RANK} --of %{WIDTH}
-  The same program for two platforms, 4 GiB of memory for each task:
-    deskgrid submit --array 1-100 --input linux-x86_64=./solve:solve \
-      --input windows-x86_64=solve.exe:solve.exe --needs mem=4G \
-      -- ./solve %{TASK_ID}
+  Tasks that need two processors and 4 GiB of memory each:
+    deskgrid submit --array 1-100 --needs cpus=2,mem=4G --input ./sim -- ./sim
+  The same program for two platforms:
+    deskgrid submit --array 1-100 --input linux-x86_64=./solve:solve \\
+      --input windows-x86_64=solve.exe:solve.exe -- ./solve %{TASK_ID}
   A job from a job file (docs/job-files.md), with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 

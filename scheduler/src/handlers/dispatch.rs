@@ -368,7 +368,11 @@ impl Starter<'_> {
                 );
             } else if job.waiting() > 0 {
                 let host = match &mut order {
-                    Some(order) => order.find(|host| job.has_work_for(*host, self.hosts)),
+                    // A copy may have taken the slot since the order was made.
+                    Some(order) => order.find(|host| {
+                        self.hosts.has_room(*host, job.demand)
+                            && job.has_work_for(*host, self.hosts)
+                    }),
                     None => placement
                         .propose(&scene, &job.plan, |host| job.has_work_for(host, self.hosts)),
                 };

@@ -5,6 +5,7 @@ use common::{HostId, JobId};
 
 use crate::state::host::Host;
 use crate::state::job::Job;
+use crate::state::room::Room;
 use crate::state::scheduler::Scheduler;
 
 /// The most hosts whose room is saved up at a time, and the most that are considered for a task.
@@ -15,7 +16,7 @@ impl Scheduler {
     /// Releases all room that was saved up. The jobs that are asked next take it in their order.
     pub(crate) fn release_saved(&mut self) {
         for (host, _) in std::mem::take(&mut self.hosts.index.saved) {
-            self.save(host, false);
+            self.save(host, Room::default());
         }
     }
 
@@ -27,12 +28,13 @@ impl Scheduler {
         self.hosts.index.saved = kept;
         let others: Vec<(HostId, JobId)> = others;
         for (host, _) in others {
-            self.save(host, false);
+            self.save(host, Room::default());
         }
     }
 
     /// Saves the room of one host for the job's next task, if it needs more than any host has left.
-    /// Jobs that come after it in the queue get none of that room.
+    /// Jobs that come after it in the queue get nothing of what is lacking there; tasks that take
+    /// only other things than that go on.
     pub(crate) fn save_for(&mut self, id: JobId) {
         let full = self.hosts.index.saved.len() >= MOST;
         let Some(job) = self.jobs.table.get(&id).filter(|_| !full) else {
@@ -44,8 +46,11 @@ impl Scheduler {
         }
 
         let host = self.to_save(job);
+        let demand = job.demand;
         if let Some(host) = host {
-            self.save(host, true);
+            let there = self.hosts.table.get(&host);
+            let lack = there.map_or_else(Room::default, |host| host.lack(demand));
+            self.save(host, lack);
             self.hosts.index.saved.push((host, id));
         }
         if let Some(job) = self.jobs.table.get_mut(&id) {
@@ -60,7 +65,7 @@ impl Scheduler {
         let will_do = |host: &&Host| {
             let speed = host.speed;
             host.takes_work()
-                && !host.saved
+                && host.saved == Room::default()
                 && host.most_at_once(job.demand).is_some()
                 && host.room_for(job.demand) == 0
                 && scene.does(host.id)
@@ -81,9 +86,9 @@ impl Scheduler {
             .map(|host| host.id)
     }
 
-    fn save(&mut self, id: HostId, on: bool) {
+    fn save(&mut self, id: HostId, lack: Room) {
         if let Some(host) = self.hosts.table.at_mut(&id) {
-            host.saved = on;
+            host.saved = lack;
             self.hosts.index.update(host, self.now);
         }
     }

@@ -58,8 +58,9 @@ pub(crate) struct Host {
     pub(crate) books: HostAttempts,
     /// The room reserved for gangs.
     pub(crate) reserved: Room,
-    /// Whether its room is saved up for a task that needs more than is free now.
-    pub(crate) saved: bool,
+    /// The room that it lacks for a task for which what gets free there is saved up; none of it goes
+    /// to other tasks.
+    pub(crate) saved: Room,
     /// Whether it holds more than it lends, through no fault of the scheduler's: it was found to,
     /// or lends less than before.
     pub(crate) excused: bool,
@@ -222,7 +223,7 @@ impl Host {
             beat: 0,
             books: HostAttempts::default(),
             reserved: Room::default(),
-            saved: false,
+            saved: Room::default(),
             excused: false,
             state: HostState::Suspect,
             announced: None,

@@ -74,6 +74,15 @@ impl Room {
         (most > 0).then(|| self.slots.div_ceil(most))
     }
 
+    /// Whether a task of this demand would take some of what is lacking, if this is room that a
+    /// waiting task lacks. Slots count with processors: each task takes both.
+    pub(crate) fn bars(self, takes: Demand) -> bool {
+        self.slots > 0
+            || self.cores > 0
+            || self.memory_mib > 0 && takes.memory_mib > 0
+            || self.gpus > 0 && takes.gpus > 0
+    }
+
     /// Whether nothing in it counts but `slots`: each of them has a processor.
     pub(crate) fn is_plain(self) -> bool {
         self.cores == self.slots && self.memory_mib == 0 && self.gpus == 0
@@ -146,18 +155,9 @@ impl Host {
             .minus(self.reserved)
     }
 
-    /// Returns the `left_room`, and nothing where it is `saved`.
-    fn free_room(&self) -> Room {
-        if self.saved {
-            Room::default()
-        } else {
-            self.left_room()
-        }
-    }
-
     /// Returns the number of further tasks of `Demand::PLAIN` that it has room for.
     pub(crate) fn free_slots(&self) -> usize {
-        if self.saved {
+        if self.saved.bars(Demand::PLAIN) {
             return 0;
         }
         let slots = (self.usable_slots() as usize)
@@ -175,7 +175,10 @@ impl Host {
         if takes.is_plain() && self.books.is_plain() && self.reserved.is_plain() {
             return self.free_slots();
         }
-        self.free_room().holds(takes) as usize
+        if self.saved.bars(takes) {
+            return 0;
+        }
+        self.left_room().holds(takes) as usize
     }
 
     /// Returns the number of attempts of this demand that it has room for while it runs nothing
@@ -231,16 +234,20 @@ impl Host {
     /// Whether an attempt of this demand would find room if the reservation for another were
     /// released.
     pub(crate) fn has_room_beside(&self, takes: Demand, reserved: Demand) -> bool {
-        let free = self.free_room().plus(Room::of(reserved));
-        free.holds(takes) > 0
+        let free = self.left_room().plus(Room::of(reserved));
+        !self.saved.bars(takes) && free.holds(takes) > 0
+    }
+
+    /// Returns the room that it lacks for an attempt of this demand.
+    pub(crate) fn lack(&self, takes: Demand) -> Room {
+        Room::of(takes).minus(self.left_room())
     }
 
     /// Returns how much it lacks for an attempt of this demand, in parts of a thousand of that,
     /// summed over what is counted.
     pub(crate) fn lacks(&self, takes: Demand) -> u64 {
-        let free = self.left_room();
         let wanted = Room::of(takes);
-        let lack = wanted.minus(free);
+        let lack = self.lack(takes);
         let part = |lack: u64, of: u64| lack * 1_000 / of.max(1);
         part(lack.slots, wanted.slots)
             + part(lack.cores, wanted.cores)

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::{Speed, Time};
+
 use crate::policy::replication::{CopyPurpose, Urgency};
 use crate::protocol::effect::CopyReason;
+use crate::state::job::{Job, TaskRecord};
 
 /// Wishes for copies, at most one for each task.
 #[derive(Debug, Default)]
@@ -78,5 +81,67 @@ impl Wishes {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.by_task.is_empty()
+    }
+}
+
+impl Job {
+    /// Gives each running attempt a timeout, if the policy has timeouts.
+    pub(crate) fn time_out_live(&mut self, now: Time) {
+        for (index, record) in self.records.iter() {
+            for copy in &record.live {
+                let timeout = self
+                    .policy
+                    .replication
+                    .timeout(now, &self.plan, !copy.primary);
+                self.timeouts
+                    .extend(timeout.map(|at| (at, index, copy.attempt.number)));
+            }
+        }
+    }
+
+    /// Adds a wish for a copy of each task that has only one live attempt.
+    pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
+        let single = |record: &TaskRecord| {
+            record
+                .live
+                .first()
+                .filter(|_| record.live.len() == 1)
+                .map(|copy| copy.attempt.number)
+        };
+        let singles: Vec<_> = self
+            .records
+            .iter()
+            .filter_map(|(index, record)| Some((index, single(record)?)))
+            .collect();
+
+        for (index, number) in singles {
+            self.want_copy(
+                index,
+                number,
+                CopyPurpose::Duplicate,
+                CopyReason::Spare,
+                max_copies,
+            );
+        }
+    }
+
+    /// Adds a wish for a copy of a task, unless it has `max_copies` already.
+    pub(crate) fn want_copy(
+        &mut self,
+        index: u32,
+        of: u32,
+        class: CopyPurpose,
+        why: CopyReason,
+        max_copies: u32,
+    ) {
+        let Some(record) = self.records.get(&index) else {
+            return;
+        };
+        let waits = record.live.is_empty() || self.requeued.contains(index);
+        if (record.live.len() as u64) < u64::from(max_copies) && !waits {
+            let speed = record.primary_speed.unwrap_or(Speed::REFERENCE);
+            self.wishes
+                .add(index, Urgency { class, speed }, Wish { of, why });
+        }
     }
 }

@@ -500,7 +500,7 @@ impl Host {
         if job.demand.is_plain() && self.books.is_plain() {
             return None;
         }
-        if self.saved && job.saves != Some(self.id) {
+        if self.saved.bars(job.demand) && job.saves != Some(self.id) {
             return Some(
                 "its room is saved for a task that needs more of it and comes first".to_owned(),
             );
@@ -521,7 +521,7 @@ impl Host {
             })
             .collect();
 
-        let saved = if self.saved {
+        let saved = if job.saves == Some(self.id) {
             "; no smaller task gets them"
         } else {
             ""

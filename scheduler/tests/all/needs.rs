@@ -123,6 +123,29 @@ fn a_task_that_needs_several_processors_is_not_starved_by_smaller_ones() {
 }
 
 #[test]
+fn a_task_that_waits_for_memory_leaves_the_processors_to_others() {
+    let mut w = World::new();
+    let host = joins(&mut w, 1, 4, pc(4, 8_192, 0));
+    let large = w.job(3).needs(needs("mem=4G")).submit();
+    assert_eq!(w.books(host).len(), 2, "the third one waits for memory");
+    let small = w.job(1).submit();
+    assert_eq!(w.books(host).len(), 3, "it takes none");
+    let rival = w.job(1).needs(needs("mem=100M")).submit();
+
+    let first = *w
+        .books(host)
+        .iter()
+        .find(|a| a.task.job == large)
+        .expect("it runs");
+    w.succeeds(host, first);
+    assert_eq!(w.job_state(rival), JobState::Waiting, "it comes behind");
+    w.work_off();
+    for job in [large, small, rival] {
+        assert_eq!(w.job_state(job), JobState::Finished);
+    }
+}
+
+#[test]
 fn room_is_not_saved_where_the_task_never_fits_nor_longer_than_it_waits() {
     let mut w = World::new();
     let host = joins(&mut w, 1, 2, pc(2, 8_192, 0));
