@@ -27,6 +27,8 @@ const LEAST_WORK_S: f64 = 1e-6;
 /// EXCL-PRED-TO before anything is learned.
 const ROUGH: f64 = 0.18;
 const ROUGH_UNCOPIED: f64 = 0.28;
+/// The time, in seconds, that starts and reports take beside everything else.
+const LATENCY_S: f64 = 0.2;
 /// The least time of a task on a slot, in seconds.
 const LEAST_TASK_S: f64 = 1e-6;
 
@@ -103,7 +105,7 @@ impl Scheduler {
         let pace = self.job_pace(job)?;
         let law = self.finish_law(job, &pace, now)?;
         let finish_s = law.quantile_s(0.5);
-        let rough = Self::rough(job);
+        let rough = Self::rough(job) + LATENCY_S / finish_s;
         let end_s = |part: f64| {
             let off = (law.quantile_s(part) / finish_s).ln();
             finish_s * off.hypot(rough).copysign(part - 0.5).exp()
