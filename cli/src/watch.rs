@@ -97,7 +97,7 @@ impl<'a> WayBack<'a> {
 pub(crate) enum Interrupted {
     /// The connection; see `LinkError::passing`.
     Link(LinkError),
-    /// What was to be done with an answer failed.
+    /// The action on an answer failed.
     Here(Failure),
 }
 

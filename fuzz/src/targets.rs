@@ -128,7 +128,7 @@ pub fn path(bytes: &[u8]) {
     );
 }
 
-/// What a task wrote as its progress.
+/// The bytes that a task wrote as its progress.
 pub fn progress(bytes: &[u8]) {
     let Some(ProgressReport { part, words }) = ProgressReport::read(bytes) else {
         return;

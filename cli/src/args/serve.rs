@@ -77,7 +77,7 @@ commands with the same --dir on this machine may do everything at once.")]
         after_help = "Examples:\n  deskgrid master rotate-ca\n  deskgrid master rotate-ca --overlap 90d"
     )]
     RotateCa {
-        /// How long the present CA stays trusted: longer than any machine stays switched off
+        /// Time for which the present CA stays trusted: longer than any machine stays switched off
         #[arg(long, value_name = "DUR", default_value = "45d")]
         overlap: Dur,
     },

@@ -163,12 +163,12 @@ impl Scheduler {
         let known_s = job.task_work_s().or_else(|| self.work_by_progress_s(job));
         let work_s = known_s?.max(LEAST_WORK_S);
         let speed = self.hosts.index.places(job.pool).mean_speed();
-        let heartbeat = job.policy.reports().unwrap_or(self.settings.heartbeat);
+        let start_cost = self.settings.start_cost;
         Some(JobPace {
             work_s,
             work: job.takes(work_s),
-            task_s: self.time_at(work_s, speed.unwrap_or(1.0)),
-            notice_s: heartbeat.secs(),
+            task_s: (self.foresight).usual_task_s(work_s, speed.unwrap_or(1.0), start_cost),
+            notice_s: self.settings.reports(&job.policy).secs(),
         })
     }
 
@@ -327,32 +327,31 @@ impl Scheduler {
     /// Returns the time, in seconds from now, by which a copy of a late task could be done; infinite
     /// where the policy makes none. The last waiting tasks should start in `queue_s`.
     fn copies_in_s(&self, job: &Job, pace: &JobPace, queue_s: f64, now: Time) -> f64 {
-        let scene = job.scene(now, &self.settings, &self.hosts);
-        let ready = scene.ready_by_since();
-        let speeds = ready.filter_map(|host| Some(self.hosts.table.get(&host)?.speed));
-        let copy_s = speeds.max().map_or(pace.task_s, |fastest| {
-            self.time_at(pace.work_s, fastest.factor())
-        });
-
         let replication = job.policy.replication;
         match replication {
-            Replication::Gain(gain) if gain.copies_max > 0.0 => queue_s + pace.notice_s + copy_s,
+            Replication::Gain(gain) if gain.copies_max > 0.0 => {
+                queue_s + pace.notice_s + self.copy_s(job, pace, now)
+            }
             Replication::Dup(_) if replication.overlap() == Some(Replicated::Running) => {
-                queue_s + copy_s
+                queue_s + self.copy_s(job, pace, now)
             }
-            Replication::Timeout(_) => {
-                let timeout = job
-                    .plan
-                    .forecast
-                    .map(|forecast| forecast.finish.since(now).secs());
-                timeout.unwrap_or(f64::INFINITY) + copy_s
-            }
+            Replication::Timeout(_) => job.plan.forecast.map_or(f64::INFINITY, |forecast| {
+                forecast.finish.since(now).secs() + self.copy_s(job, pace, now)
+            }),
             _ => f64::INFINITY,
         }
     }
 
-    /// Returns the time of a task at this speed, in seconds, with the usual processor share.
-    fn time_at(&self, work_s: f64, speed: f64) -> f64 {
-        self.settings.start_cost.secs() + work_s / (speed * self.foresight.common().cpu)
+    /// Returns the time of a copy on the fastest ready host, in seconds; where none is ready, on a
+    /// mean one.
+    fn copy_s(&self, job: &Job, pace: &JobPace, now: Time) -> f64 {
+        let scene = job.scene(now, &self.settings, &self.hosts);
+        let ready = scene.ready_by_since();
+        let speeds = ready.filter_map(|host| Some(self.hosts.table.get(&host)?.speed));
+        let start_cost = self.settings.start_cost;
+        speeds.max().map_or(pace.task_s, |fastest| {
+            let speed = fastest.factor();
+            self.foresight.usual_task_s(pace.work_s, speed, start_cost)
+        })
     }
 }

@@ -202,7 +202,8 @@ impl<'a> Starter<'a> {
     /// Returns a task's time on a mean one of the hosts that suit it, in seconds.
     fn mean_task_s(&self, job: &Job, work_s: f64) -> Option<f64> {
         let speed = self.hosts.index.places(job.pool).mean_speed()?;
-        Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.common().cpu))
+        let start_cost = self.settings.start_cost;
+        Some(self.foresight.usual_task_s(work_s, speed, start_cost))
     }
 
     /// Returns the free slots on hosts that offer what the job needs.
@@ -563,11 +564,7 @@ impl<'a> Starter<'a> {
                 task_s,
                 start_s: self.settings.start_cost.secs(),
                 best_s,
-                notice_s: job
-                    .policy
-                    .reports()
-                    .unwrap_or(self.settings.heartbeat)
-                    .secs(),
+                notice_s: self.settings.reports(&job.policy).secs(),
                 keeps: job.rules.checkpoint,
             },
         );

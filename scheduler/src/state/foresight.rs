@@ -236,6 +236,11 @@ impl Foresight {
         start_cost.secs() + part * work_s / (host.speed.factor() * self.share(host))
     }
 
+    /// Returns the seconds that a task takes at this speed, with the usual processor share.
+    pub(crate) fn usual_task_s(&self, work_s: f64, speed: f64, start_cost: Span) -> f64 {
+        start_cost.secs() + work_s / (speed * self.common().cpu)
+    }
+
     /// Returns the part of its task that an attempt has done by `now`, as far as known from its
     /// host's reports.
     pub(crate) fn done(
@@ -286,7 +291,7 @@ impl Foresight {
         let Some(work_s) = job.task_work_s().filter(|_| job.rules.checkpoint) else {
             return 0.0;
         };
-        let ago = job.policy.reports().unwrap_or(settings.heartbeat);
+        let ago = settings.reports(&job.policy);
         let reported = Time(now.0.saturating_sub(ago.0));
 
         self.done(host, load, work_s, settings.start_cost, reported)

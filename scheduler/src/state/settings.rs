@@ -3,6 +3,7 @@
 use common::Span;
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Policy;
 use crate::policy::policing::Policing;
 use crate::state::shares::Sharing;
 
@@ -53,6 +54,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Returns the interval at which hosts report attempts of jobs under this policy: the policy's
+    /// own, or that of heartbeats.
+    pub(crate) fn reports(&self, policy: &Policy) -> Span {
+        policy.reports().unwrap_or(self.heartbeat)
+    }
+
     /// Returns the interval between checks of a backlog: ten windows, since one window is the time
     /// that the backlog is expected to take.
     pub(crate) fn backlog_look(&self) -> Span {

@@ -1,4 +1,4 @@
-//! What tasks need of a host beside a slot: processors, memory and graphics processors that are
+//! The needs of tasks beside a slot: processors, memory and graphics processors that are
 //! counted, platforms and labels. What is not here: confinement and network (`explaining`).
 
 use common::attempt::Phase;

@@ -1,4 +1,4 @@
-//! What hosts lend beside their clock rates: processors and memory ([`SizeLaw`]).
+//! The sizes of hosts beside their clock rates: processors and memory ([`SizeLaw`]).
 
 use common::needs::Capacity;
 

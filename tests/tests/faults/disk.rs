@@ -33,7 +33,7 @@ pub(crate) struct DiskKind {
     options: &'static str,
 }
 
-/// What is not synced is to be lost: the journal writes nothing by itself for as long as any test
+/// Content that is not synced is to be lost: the journal writes nothing by itself for as long as any test
 /// runs.
 const EXT4: DiskKind = DiskKind {
     maker: ("mkfs.ext4", "e2fsprogs"),

@@ -30,7 +30,7 @@ const DROP_PIPE: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct StreamCapture {
     pipe: Option<Output>,
-    /// What is seen of it while the command runs.
+    /// The part of it that is seen while the command runs.
     live: Arc<LiveStream>,
     path: PathBuf,
     limit: u64,

@@ -21,7 +21,7 @@ const LOOK: &str = "ls -A /tmp /dev/shm /dev/pts; ls -A .. | wc -l; stat -c '%a 
                     ulimit -a; ulimit -aH; cat /proc/1/limits; nice; ionice -p $$; ionice -p 1; \
                     cut -d' ' -f 18,19,40,41 /proc/1/stat; grep Cpus_allowed: /proc/1/status; cat /proc/net/unix | wc -l; \
                     cat /proc/sysvipc/* | wc -l; set -- /proc/[0-9]*; echo $#; cat /proc/self/cgroup; hostname";
-/// What a task can change of that which it shares with the next one, if it may. The first word says
+/// The changes that a task can make to that which it shares with the next one, if it may. The first word says
 /// whether it may for certain; capabilities of the init may stand before it.
 const CHANGES: [(bool, &str); 10] = [
     (true, "echo x > /tmp/trace"),

@@ -1,4 +1,4 @@
-//! What tasks need of a host, end to end: what hosts say they are, who runs what, what a task is
+//! The needs of tasks, end to end: what hosts say they are, who runs what, what a task is
 //! given, and what is said where nothing fits.
 
 use std::os::unix::fs::PermissionsExt;

@@ -66,7 +66,7 @@ pub(super) struct Birth<'a> {
     pub step: Option<WayOut<'a>>,
 }
 
-/// What a process born among the namespaces of an init leaves of them.
+/// The way out of an init's namespaces for a process that is born among them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WayOut<'a> {
     /// The users that it has from then on, if they are not the init's.

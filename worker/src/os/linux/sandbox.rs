@@ -57,7 +57,7 @@ pub(super) struct Sandbox {
     /// The directories from which attempts take what is their own, below their covers.
     sources: Vec<(PathBuf, OwnedFd)>,
     covers: Vec<Cover>,
-    /// What tasks can write to beside their own directory, as it was before the first of them;
+    /// The places that tasks can write to beside their own directory, as it was before the first of them;
     /// `None` if that cannot be told.
     kept: Option<Vec<Kept>>,
     /// The list of sockets in the network that is the init's own, if it has one. A socket that was

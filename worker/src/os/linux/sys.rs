@@ -199,7 +199,7 @@ pub(super) fn fork_sibling() -> io::Result<Fork> {
     }
 }
 
-/// What another process of the same account can change of this one, with no more than its number.
+/// The properties that another process of the same account can change of this one, with no more than its number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     limits: Vec<Option<[u64; 2]>>,
