@@ -5,9 +5,9 @@
 //! `session` carries the messages, `attempt` runs the attempts, and `owner` decides when tasks may
 //! run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::HeldAttempt;
+use common::attempt::{HeldAttempt, Phase};
 use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
 use common::needs::Capacity;
@@ -88,6 +88,9 @@ pub struct Engine {
     saved: BTreeMap<AttemptId, (u32, Saving)>,
     /// Spooled completions still to be read and sent over this connection.
     backlog: Vec<AttemptId>,
+    /// The completions that the last greeting listed. No word of the master drops another one: it
+    /// was said while the attempt still ran, as far as the master knew.
+    greeted: BTreeSet<AttemptId>,
     connected: bool,
     actions: Vec<Action>,
 }
@@ -113,6 +116,7 @@ impl Engine {
             laws,
             saved,
             backlog,
+            greeted: BTreeSet::new(),
             connected: false,
             actions,
         }
@@ -152,12 +156,16 @@ impl Engine {
     }
 
     /// Returns the first message of a connection, [`ToMaster::Hello`].
-    pub fn hello(&self, now: Time, facts: HostFacts, status: Status) -> ToMaster {
+    pub fn hello(&mut self, now: Time, facts: HostFacts, status: Status) -> ToMaster {
+        let held = self.held(now);
+        let ended = held.iter().filter(|held| held.phase == Phase::Ended);
+        self.greeted = ended.map(|held| held.attempt).collect();
+
         ToMaster::Hello {
             versions: Versions::ours(),
             facts: Box::new(facts),
             status,
-            held: self.held(now),
+            held,
         }
     }
 
@@ -219,15 +227,10 @@ impl Engine {
     fn on_message(&mut self, now: Time, message: ToWorker, out: &mut Vec<EngineOutput>) {
         let event = match message {
             ToWorker::Welcome { abandon, .. } => {
-                self.backlog = self
-                    .machine
-                    .ended()
-                    .iter()
-                    .copied()
-                    .filter(|id| !abandon.contains(id))
-                    .collect();
+                self.abandon(now, abandon, out);
+                self.backlog = self.machine.ended().iter().copied().collect();
                 self.read_backlog(out);
-                MachineEvent::Abandon(abandon)
+                return;
             }
             ToWorker::Assign(work) => MachineEvent::Assigned(work),
             ToWorker::AssignTogether(work) => MachineEvent::AssignedTogether(work),
@@ -258,7 +261,7 @@ impl Engine {
                 MachineEvent::Hold(attempts, frozen)
             }
             ToWorker::Acknowledged(attempts) => MachineEvent::Acknowledged(attempts),
-            ToWorker::Beat { abandon } => MachineEvent::Abandon(abandon),
+            ToWorker::Beat { abandon } => return self.abandon(now, abandon, out),
             ToWorker::Goodbye
             | ToWorker::Kept { .. }
             | ToWorker::SendEvery(_)
@@ -267,6 +270,14 @@ impl Engine {
         };
 
         self.happen(now, event, out);
+    }
+
+    /// Drops what the master does not need. A result that came about since it was said so is
+    /// delivered all the same: it counts, and is acknowledged.
+    fn abandon(&mut self, now: Time, mut attempts: Vec<AttemptId>, out: &mut Vec<EngineOutput>) {
+        let ended = self.machine.ended();
+        attempts.retain(|id| self.greeted.contains(id) || !ended.contains(id));
+        self.happen(now, MachineEvent::Abandon(attempts), out);
     }
 
     /// Requests the next spooled completions.
@@ -343,5 +354,123 @@ impl Engine {
             );
         }
         out.push(EngineOutput::Keep(completion));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::needs::Demand;
+    use common::wire::worker::{Assignment, Command, Errand};
+    use common::{HostId, Incarnation, JobId, Outcome, TaskId};
+
+    const ATTEMPT: AttemptId = AttemptId {
+        task: TaskId {
+            job: JobId(3),
+            index: 8,
+        },
+        number: 1,
+        incarnation: Incarnation(7),
+    };
+
+    fn welcome(abandon: &[AttemptId]) -> EngineInput {
+        EngineInput::Said(ToWorker::Welcome {
+            version: common::wire::WIRE_VERSION,
+            host: HostId(1),
+            name: "pc".to_owned(),
+            incarnation: Incarnation(8),
+            heartbeat: Span::from_secs(60),
+            abandon: abandon.to_vec(),
+        })
+    }
+
+    /// An engine whose attempt was given, or runs.
+    fn engine(runs: bool) -> Engine {
+        let mut engine = Engine::new(1, Span::from_secs(5), None, [], CrashRules::KEPT);
+        let command = Command {
+            argv: vec!["true".to_owned()],
+            env: vec![],
+            inputs: vec![],
+            outputs: vec![],
+            stdin: None,
+            keep_stdout: true,
+            keep_stderr: true,
+            checkpoint: None,
+            confinement: None,
+            network: false,
+            takes: Demand::PLAIN,
+        };
+        let given = ToWorker::Assign(vec![Assignment {
+            attempt: ATTEMPT,
+            limit: None,
+            report_every: None,
+            work: Errand::Command(Box::new(command)),
+        }]);
+
+        forgets(&mut engine, EngineInput::Said(given));
+        if runs {
+            happens(&mut engine, MachineEvent::Staged(ATTEMPT));
+        }
+        engine
+    }
+
+    fn ends(engine: &mut Engine) {
+        happens(engine, MachineEvent::Exited(ATTEMPT));
+        let ending = Box::new(AttemptEnding::bare(Outcome::Succeeded));
+        happens(engine, MachineEvent::Ended(ATTEMPT, ending));
+    }
+
+    fn happens(engine: &mut Engine, event: MachineEvent) {
+        assert!(!forgets(engine, EngineInput::Happened(event)));
+    }
+
+    /// Whether the engine drops the attempt's completion.
+    fn forgets(engine: &mut Engine, input: EngineInput) -> bool {
+        let mut out = Vec::new();
+        engine.step(Time(3), input, &mut out);
+        out.iter()
+            .any(|output| matches!(output, EngineOutput::Forget(ids) if *ids == [ATTEMPT]))
+    }
+
+    fn greets(engine: &mut Engine) -> Phase {
+        let facts = crate::facts::measure("pc", 1);
+        let status = common::host::OwnerState::Away.into();
+        match engine.hello(Time(2), facts, status) {
+            ToMaster::Hello { held, .. } => held[0].phase,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_completion_that_the_greeting_listed_is_dropped_when_it_is_of_no_use() {
+        let mut engine = engine(true);
+        ends(&mut engine);
+        assert_eq!(greets(&mut engine), Phase::Ended);
+        assert!(forgets(&mut engine, welcome(&[ATTEMPT])));
+        assert_eq!(engine.ended().count(), 0);
+    }
+
+    #[test]
+    fn a_completion_since_the_greeting_is_delivered_whatever_the_master_says_of_its_attempt() {
+        let beat = EngineInput::Said(ToWorker::Beat {
+            abandon: vec![ATTEMPT],
+        });
+        for answer in [welcome(&[ATTEMPT]), beat] {
+            let mut engine = engine(true);
+            assert_eq!(greets(&mut engine), Phase::Running);
+            ends(&mut engine);
+            assert!(!forgets(&mut engine, answer));
+            assert_eq!(engine.ended().collect::<Vec<_>>(), [ATTEMPT]);
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_has_not_ended_is_dropped_when_it_is_of_no_use() {
+        for runs in [false, true] {
+            let mut engine = engine(runs);
+            greets(&mut engine);
+            forgets(&mut engine, welcome(&[ATTEMPT]));
+            assert!(engine.held(Time(4)).is_empty(), "runs: {runs}");
+        }
     }
 }

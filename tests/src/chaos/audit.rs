@@ -59,7 +59,9 @@ pub(super) struct Audit {
     pub(super) liars: BTreeSet<usize>,
     /// Successes that lie in each worker's spool, or have.
     spooled: BTreeSet<(usize, AttemptId)>,
-    /// Successes that have just been acknowledged, or declined: their tasks are settled.
+    /// Completions that each worker was told are durable at the master.
+    acknowledged: BTreeSet<(usize, AttemptId)>,
+    /// Successes that have just been acknowledged, or dropped: their tasks are settled.
     fresh: BTreeSet<AttemptId>,
     /// What ranks wait for.
     barrier: Barrier,
@@ -99,18 +101,22 @@ impl Audit {
                 self.barrier.on_acknowledged(worker, attempts);
                 Ok(())
             }
-            ToWorker::Welcome { abandon, .. } | ToWorker::Beat { abandon } => {
-                // What somebody wanted to be tried again, he did not want as it was.
-                let open = |id: &AttemptId| {
-                    !self.promised.retried.contains(&id.task.job) && self.counts(worker, *id)
-                };
-                let done = |id: &&AttemptId| self.spooled.contains(&(worker, **id)) && open(id);
-                let done: Vec<AttemptId> = abandon.iter().filter(done).copied().collect();
-                self.fresh.extend(done);
-                Ok(())
-            }
             _ => Ok(()),
         }
+    }
+
+    /// A worker drops completions. Where no acknowledgement came for a success, its task is settled
+    /// in another way.
+    pub(super) fn on_dropped(&mut self, worker: usize, attempts: &[AttemptId]) {
+        let lost = attempts.iter().filter(|id| {
+            let done = self.spooled.contains(&(worker, **id));
+            // What somebody wanted to be tried again, he did not want as it was.
+            let wanted = !self.promised.retried.contains(&id.task.job);
+            let acknowledged = self.acknowledged.contains(&(worker, **id));
+            done && wanted && !acknowledged && self.counts(worker, **id)
+        });
+        let lost: Vec<AttemptId> = lost.copied().collect();
+        self.fresh.extend(lost);
     }
 
     /// Whether the present store gave the attempt to this worker, and the worker is honest.
@@ -275,6 +281,11 @@ impl Audit {
         if let ToWorker::Begin(attempts) = message {
             self.barrier.on_told(worker, attempts);
         }
+        if let ToWorker::Acknowledged(attempts) = message {
+            self.acknowledged
+                .extend(attempts.iter().map(|attempt| (worker, *attempt)));
+        }
+
         let gone = match message {
             ToWorker::Acknowledged(attempts) | ToWorker::Beat { abandon: attempts } => attempts,
             ToWorker::Welcome { abandon, .. } => abandon,

@@ -520,6 +520,7 @@ impl World {
                 EngineOutput::Keep(completion) => finished.push(completion),
                 EngineOutput::Deliver(deliveries) => self.deliver(w, deliveries),
                 EngineOutput::Forget(attempts) => {
+                    self.audit.on_dropped(w, &attempts);
                     self.keep(w, &mut finished);
                     self.ask_spool(w, SpoolRequest::Forget(attempts));
                 }

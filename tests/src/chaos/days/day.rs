@@ -390,9 +390,9 @@ impl<'a> Day<'a> {
             EngineInput::Happened(MachineEvent::Decided(decision)),
         );
 
-        let host = &self.hosts[place];
+        let host = &mut self.hosts[place];
         let status = host.status(self.now);
-        if let Some(on) = &host.on {
+        if let Some(on) = &mut host.on {
             let hello = on.engine.hello(self.now, host.facts.clone(), status);
             self.send(place, hello);
         }
