@@ -373,14 +373,19 @@ impl Foresight {
         );
         match own_left_s(load, full_s, now) {
             Some(own_s) => left_s.max(own_s),
-            None => left_s.max(beyond_s(host, load, work.longest_s / rate, now)),
+            None => left_s.max(beyond_s(host, load, work.longest_s / rate, started, now)),
         }
     }
 }
 
 /// Returns the seconds that an attempt has run beyond `longest_s`, the longest run seen, on its
-/// host: it is expected to run for at least as long again.
-fn beyond_s(host: &Host, load: &HostAttempt, longest_s: f64, now: Time) -> f64 {
+/// host: it is expected to run for at least as long again. One of which its host has said nothing
+/// counts as running since `started`, when it should have begun.
+fn beyond_s(host: &Host, load: &HostAttempt, longest_s: f64, started: Time, now: Time) -> f64 {
+    if load.noted.is_none() && !host.holds_still(load.phase) {
+        return age_s(started, now) - longest_s;
+    }
+
     let running = load.phase.executing() && !host.holds_still(load.phase);
     let since_s = load
         .noted

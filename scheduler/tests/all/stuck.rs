@@ -422,6 +422,33 @@ fn an_attempt_that_fetches_inputs_is_not_taken_for_idle() {
 }
 
 #[test]
+fn an_attempt_of_which_its_host_says_nothing_is_copied_once_others_idle() {
+    let mut w = World::new();
+    for host in 1..=3 {
+        w.host(host).joins();
+    }
+    let job = w.job(9).estimate(s(1)).submit();
+
+    // The third host gets its first task, and nothing is heard of it again.
+    for step in 1..=100 {
+        w.pass(millis(100));
+        if step % 10 == 0 {
+            for host in [HostId(1), HostId(2)] {
+                if let Some(attempt) = w.books(host).first().copied() {
+                    w.ends(host, attempt, Outcome::Succeeded, s(1));
+                }
+            }
+        }
+        w.send(Event::Tick);
+        if w.job_state(job).settled() {
+            break;
+        }
+    }
+    assert_eq!(w.job_state(job), JobState::Finished);
+    assert!(w.now <= Time(0) + s(7), "at {:?}", w.now);
+}
+
+#[test]
 fn short_tasks_of_a_host_that_delivers_nothing_are_copied_soon() {
     for estimated in [false, true] {
         let mut w = World::new();
