@@ -272,6 +272,7 @@ mod tests {
                 .map(|(n, why)| (format!("h{n}"), (*why).to_owned()))
                 .collect(),
             duplicates: Vec::new(),
+            share: None,
         }
     }
 

@@ -47,7 +47,7 @@ mod promise;
 mod starts;
 mod width;
 
-pub use account::{AccountView, SpeculationView, SpreadView};
+pub use account::{AccountView, ShareView, SpeculationView, SpreadView};
 pub use promise::{EstimatesView, LimitsView, PromiseState, PromiseStatus};
 pub use starts::{StartView, WaitView};
 pub use width::{AccuracyView, ForetoldView, ScalingView, WayView, WidthView};
@@ -459,6 +459,8 @@ pub struct ExplainView {
     pub hosts: Vec<(String, String)>,
     /// The live attempts that are copies of other live ones.
     pub duplicates: Vec<DuplicateView>,
+    /// The share of the job's user; `None` once the job is settled.
+    pub share: Option<ShareView>,
 }
 
 /// A live copy of a live attempt.

@@ -60,6 +60,6 @@ pub use protocol::event::Event;
 pub use protocol::{effect, event, record};
 pub use state::scheduler::Scheduler;
 pub use state::settings::Settings;
-pub use state::shares::Sharing;
+pub use state::shares::{Sharing, UserShare};
 pub use views::explain::{Doubt, Explanation, HeldUp};
 pub use views::status::{HostStatus, LiveAttempt};

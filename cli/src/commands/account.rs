@@ -53,6 +53,7 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
         accounts.iter().for_each(|account| rows.add(spent(account)));
 
         let spent = rows.text("nothing was spent yet\n");
+        let shares = shares(&accounts, context.out.color());
         let headings = [
             "USER",
             "PROGRAM",
@@ -67,7 +68,7 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
         known.into_iter().for_each(|view| rows.add(row(view)));
 
         let table = rows.text("no task with an estimate has been measured yet\n");
-        format!("{spent}\n{table}{}", unestimated(unknown.len()))
+        format!("{spent}\n{shares}\n{table}{}", unestimated(unknown.len()))
     };
 
     let document = AccountAnswer(&accounts, &estimates);
@@ -77,6 +78,39 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
     session.close().await;
 
     Ok(Exit::Well)
+}
+
+/// The table of users' shares of the grid.
+fn shares(accounts: &[AccountView], color: bool) -> String {
+    let headings = [
+        "USER",
+        "SLOTS NOW",
+        "LATELY",
+        "OF ALL",
+        "DUE",
+        "WEIGHT",
+        "AT MOST",
+    ];
+    let mut rows = Rows::new(&headings, color);
+    for account in accounts {
+        let Some(share) = &account.share else {
+            continue;
+        };
+        rows.add([
+            account.user.clone(),
+            share.slots.to_string(),
+            format!("{:.1}", share.average),
+            format!("{:.0} %", 100.0 * share.part),
+            format!("{:.0} %", 100.0 * share.due),
+            share.weight.to_string(),
+            share
+                .most_running
+                .map(|n| n.to_string())
+                .unwrap_or_default(),
+        ]);
+    }
+
+    rows.text("nobody has had a slot lately\n")
 }
 
 /// Says below the table how many programs are not in it; empty if none.
@@ -169,7 +203,7 @@ mod tests {
     use crate::output::document;
     use crate::output::json::tests::golden;
     use common::JobId;
-    use common::view::QualityView;
+    use common::view::{QualityView, ShareView};
 
     #[test]
     fn the_json_of_accounts_is_as_it_was() {
@@ -187,6 +221,14 @@ mod tests {
             scaled_by_waited_for: None,
             response_s: None,
             slowdown: None,
+            share: Some(ShareView {
+                slots: 3,
+                average: 1.5,
+                part: 0.75,
+                due: 0.5,
+                weight: 1.0,
+                most_running: None,
+            }),
         };
         let spread = SpreadView {
             mean: 1.5,
@@ -200,6 +242,7 @@ mod tests {
             scaled_by_waited_for: Some(2.0),
             response_s: Some(spread),
             slowdown: Some(spread),
+            share: None,
             ..bare.clone()
         };
         let accounts = [full, bare];

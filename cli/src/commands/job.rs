@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{ExplainView, Forecast, JobState, JobView, LimitsView, PromiseState, StartView};
+use common::view::{
+    ExplainView, Forecast, JobState, JobView, LimitsView, PromiseState, ShareView, StartView,
+};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Time};
 use link::client::unexpected;
@@ -730,6 +732,19 @@ async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<()
     )
 }
 
+/// The share of a job's user, in a line of its own.
+fn of_share(share: &ShareView) -> String {
+    format!(
+        "\nits user: slots now {}, on average lately {:.1}, {:.0} % of what all users had; due to \
+         weight {}: {:.0} %\n",
+        share.slots,
+        share.average,
+        100.0 * share.part,
+        share.weight,
+        100.0 * share.due,
+    )
+}
+
 fn explained(view: &ExplainView, color: bool) -> String {
     let mut out = format!(
         "job {} ({}) {}{}",
@@ -767,6 +782,7 @@ fn explained(view: &ExplainView, color: bool) -> String {
         .filter(|(_, why)| why == "benched" || why.starts_with("benched: "));
     out += &host::of_benched(benched.map(|(host, _)| host.as_str()));
 
+    out += &view.share.as_ref().map_or_else(String::new, of_share);
     if !view.duplicates.is_empty() {
         let mut copies = Rows::new(&["COPY", "ON", "STARTED BECAUSE"], color);
         for copy in &view.duplicates {

@@ -62,6 +62,27 @@ pub struct AccountView {
     pub response_s: Option<SpreadView>,
     /// The spread of the same times as multiples of the tasks' run times.
     pub slowdown: Option<SpreadView>,
+    /// The user's share of the grid; `None` for a single job.
+    pub share: Option<ShareView>,
+}
+
+/// A user's part of the grid, now and lately. A running task takes a slot, or as many as the
+/// processors that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ShareView {
+    /// The number of slots that the user's tasks take now.
+    pub slots: u64,
+    /// The recent average of that number.
+    pub average: f64,
+    /// The part of the recent averages of all users, from 0 to 1.
+    pub part: f64,
+    /// The part that is due to the user beside those who have tasks now, by weight: over 0, and at
+    /// most 1.
+    pub due: f64,
+    /// The user's weight.
+    pub weight: f64,
+    /// The most tasks of the user that may run at a time; `None`: any number.
+    pub most_running: Option<u32>,
 }
 
 /// The spread of a set of values.

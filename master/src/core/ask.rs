@@ -7,9 +7,13 @@ mod jobs;
 mod peers;
 mod upkeep;
 
+use std::collections::BTreeMap;
+
 use common::identity::IdentityView;
 use common::token::JoinToken;
-use common::view::{EstimatesView, ExplainView, HostState, HostView, JobView, TokenView, WaitView};
+use common::view::{
+    EstimatesView, ExplainView, HostState, HostView, JobView, ShareView, TokenView, WaitView,
+};
 use common::wire::Refusal;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -95,6 +99,8 @@ replies! {
     Tailed(Option<(AttemptId, String)>),
     /// The quality of estimates.
     Estimates(Vec<EstimatesView>),
+    /// Shares of users, by name.
+    UserShares(BTreeMap<String, ShareView>),
     /// Hosts; the error is a name that none has.
     Hosts(Result<Vec<HostView>, String>),
     /// The outcome of forgetting a host.

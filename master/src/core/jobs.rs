@@ -12,15 +12,15 @@ use common::job::{CommandSpec, Rules};
 use common::units::Bytes;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
-    TaskCounts, TaskState, WidthView,
+    ShareView, TaskCounts, TaskState, WidthView,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{
     AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, SubmitOptions, Time,
 };
-use scheduler::Event;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
+use scheduler::{Event, UserShare};
 
 use super::Core;
 use super::ask::Submitting;
@@ -733,6 +733,7 @@ impl Core {
         let predicted = self.forecast(job);
         let starts = self.starts(job);
         let width = self.width(job);
+        let share = self.shares().remove(&view.user);
         let view = JobView {
             predicted,
             starts,
@@ -768,7 +769,25 @@ impl Core {
                 .map(|(id, reason)| (name(id), reason))
                 .collect(),
             duplicates: Vec::new(),
+            share,
         })
+    }
+
+    /// The share of each user who has had tasks lately.
+    pub(super) fn shares(&self) -> BTreeMap<String, ShareView> {
+        let view = |share: UserShare| {
+            let view = ShareView {
+                slots: share.slots,
+                average: share.average,
+                part: share.part,
+                due: share.due,
+                weight: share.weight,
+                most_running: share.most,
+            };
+            (share.user, view)
+        };
+        let shares = self.scheduler.user_shares(self.now).into_iter();
+        shares.map(view).collect()
     }
 
     /// Stores the job's view with this state.

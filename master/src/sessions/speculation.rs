@@ -1,7 +1,9 @@
 //! Answers to requests about disclosed jobs and about accounts.
 
+use std::collections::BTreeMap;
+
 use common::selector::Selector;
-use common::view::{AccountView, SpreadView};
+use common::view::{AccountView, ShareView, SpreadView};
 use common::wire::RefusalCode;
 use common::wire::client::Reply;
 use common::{IdSet, JobId};
@@ -57,13 +59,28 @@ impl Asker {
         jobs: bool,
     ) -> Result<Vec<AccountView>, NoAnswer> {
         let user = self.account_of(user);
+        let mut shares: BTreeMap<String, ShareView> = self.core(JobAsk::UserShares).await?;
+        if let Some(user) = &user {
+            shares.retain(|name, _| name == user);
+        }
         let accounts = self
             .read(move |reader| reader.accounts(user.as_deref(), jobs))
             .await?;
-        Ok(accounts
-            .into_iter()
-            .map(|(user, job, spent)| view(user, job, &spent))
-            .collect())
+
+        let mut views = Vec::new();
+        for (user, job, (account, kept_bytes)) in accounts {
+            let share = job.is_none().then(|| shares.remove(&user)).flatten();
+            views.push(view(user, job, &account, kept_bytes, share));
+        }
+        // Those whose first tasks run have spent nothing yet.
+        let account = Account::default();
+        views.extend(
+            shares
+                .into_iter()
+                .map(|(user, share)| view(user, None, &account, 0, Some(share))),
+        );
+
+        Ok(views)
     }
 }
 
@@ -90,7 +107,13 @@ fn all_cancelled(job: JobId, tasks: &IdSet) -> NoAnswer {
     )
 }
 
-fn view(user: String, job: Option<JobId>, (account, kept_bytes): &(Account, u64)) -> AccountView {
+fn view(
+    user: String,
+    job: Option<JobId>,
+    account: &Account,
+    kept_bytes: u64,
+    share: Option<ShareView>,
+) -> AccountView {
     AccountView {
         user,
         job,
@@ -100,11 +123,12 @@ fn view(user: String, job: Option<JobId>, (account, kept_bytes): &(Account, u64)
         used_s: account.used_s,
         billed_s: account.billed_s,
         free_s: account.free_s(),
-        kept_bytes: *kept_bytes,
+        kept_bytes,
         scaled_if_all_billed: account.scaled_if_all_billed(),
         scaled_by_waited_for: account.scaled_by_waited_for(),
         response_s: spread(&account.response),
         slowdown: spread(&account.slowdown),
+        share,
     }
 }
 

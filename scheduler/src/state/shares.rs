@@ -2,10 +2,11 @@
 //! running tasks counted, goes first. The order of one user's jobs, by priority, lives in
 //! `crate::policy::ordering`.
 //!
-//! Recent use is a user's average number of slots, weighted so that what lies one half-life back
-//! counts half (as the user priority of HTCondor does). With `r` running tasks the average `a`
-//! after `t` is `r + (a - r) 2^(-t / half-life)`. A user's claim is `(a + r) / weight`: the running
-//! tasks count at once, so that slots that become free at the same time are divided, too.
+//! A running task takes a slot, or as many as the processors that it needs. Recent use is a user's
+//! average number of slots, weighted so that what lies one half-life back counts half (as the user
+//! priority of HTCondor does). With `r` slots taken the average `a` after `t` is
+//! `r + (a - r) 2^(-t / half-life)`. A user's claim is `(a + r) / weight`: the slots taken now
+//! count at once, so that those that become free at the same time are divided, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -20,7 +21,7 @@ use crate::state::queue::after;
 /// The rules by which slots are divided among users.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sharing {
-    /// The time after which past use counts half.
+    /// The time after which past use counts half (default a week).
     pub half_life: Span,
     /// Weights by user name; a user of weight 2 gets twice the slots of others. 1 without an entry.
     pub weights: BTreeMap<String, f64>,
@@ -32,7 +33,7 @@ pub struct Sharing {
 
 impl Default for Sharing {
     fn default() -> Self {
-        let half_life = Span::from_secs(3_600);
+        let half_life = Span::from_secs(7 * 86_400);
         Self {
             half_life,
             weights: BTreeMap::new(),
@@ -48,21 +49,24 @@ impl Default for Sharing {
 pub(crate) struct Shares {
     sharing: Option<Sharing>,
     numbers: BTreeMap<String, u32>,
-    users: Vec<UserShare>,
+    users: Vec<UserUse>,
     /// The time of the event that is being handled.
     pub(crate) now: Time,
 }
 
 /// A user's recent use.
 #[derive(Debug)]
-struct UserShare {
+struct UserUse {
     name: String,
     weight: f64,
     most: Option<u32>,
     /// The average number of slots as of `at`.
     average: f64,
     at: Time,
+    /// The number of running tasks.
     running: u64,
+    /// The number of slots that these take.
+    slots: u64,
 }
 
 /// A user's recent use, as returned by [`Shares::of`].
@@ -72,12 +76,34 @@ pub(crate) struct RecentUse {
     pub(crate) average: f64,
     /// The number of running tasks.
     pub(crate) running: u64,
+    /// The number of slots that these take.
+    pub(crate) slots: u64,
     /// The user's weight in [`Sharing`].
     pub(crate) weight: f64,
     /// The most tasks that may run at a time.
     pub(crate) most: Option<u32>,
-    /// The claim `(average + running) / weight`; the smallest goes first.
+    /// The claim `(average + slots) / weight`; the smallest goes first.
     pub(crate) claim: f64,
+}
+
+/// A user's part of the grid, now and lately.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserShare {
+    /// The user.
+    pub user: String,
+    /// The number of slots that the user's tasks take now.
+    pub slots: u64,
+    /// The recent average of that number.
+    pub average: f64,
+    /// The part of the recent averages of all users, from 0 to 1; 0 where nobody used anything.
+    pub part: f64,
+    /// The part that is due to the user beside those who have tasks now, by weight: over 0, and at
+    /// most 1.
+    pub due: f64,
+    /// The user's weight in [`Sharing`].
+    pub weight: f64,
+    /// The most tasks of the user that may run at a time.
+    pub most: Option<u32>,
 }
 
 impl Shares {
@@ -116,13 +142,14 @@ impl Shares {
             .get(name)
             .copied()
             .or(sharing.most_running_each);
-        let user = UserShare {
+        let user = UserUse {
             name: name.to_owned(),
             weight,
             most,
             average: 0.0,
             at: self.now,
             running: 0,
+            slots: 0,
         };
 
         self.numbers.insert(name.to_owned(), number);
@@ -130,8 +157,8 @@ impl Shares {
         number
     }
 
-    /// Notes that `running` tasks of a user's job run, in place of `before`.
-    pub(crate) fn note(&mut self, number: u32, before: u64, running: u64) {
+    /// Notes that `running` tasks of a user's job run, in place of `before`, each on so many slots.
+    pub(crate) fn note(&mut self, number: u32, before: u64, running: u64, slots: u32) {
         let half_life = self.half_life();
         let now = self.now;
         let Some(user) = self.users.get_mut(number as usize) else {
@@ -140,16 +167,19 @@ impl Shares {
         user.average = user.average_at(now, half_life);
         user.at = user.at.max(now);
         user.running = (user.running + running).saturating_sub(before);
+        let slots = u64::from(slots);
+        user.slots = (user.slots + running * slots).saturating_sub(before * slots);
     }
 
     /// Returns a user's recent use.
     pub(crate) fn of(&self, number: u32) -> Option<RecentUse> {
         let user = self.users.get(number as usize)?;
         let average = user.average_at(self.now, self.half_life());
-        let claim = (average + user.running as f64) / user.weight;
+        let claim = (average + user.slots as f64) / user.weight;
         Some(RecentUse {
             average,
             running: user.running,
+            slots: user.slots,
             weight: user.weight,
             most: user.most,
             claim,
@@ -194,13 +224,13 @@ impl Shares {
 }
 
 /// Averages below this are not kept over a restart.
-const LEAST_KEPT: f64 = 0.001;
+const LEAST_KEPT: f64 = 1e-6;
 
-impl UserShare {
+impl UserUse {
     fn average_at(&self, now: Time, half_life: Span) -> f64 {
-        let running = self.running as f64;
+        let slots = self.slots as f64;
         let half_lives = now.since(self.at).secs() / half_life.secs().max(1e-3);
-        running + (self.average - running) * (-half_lives).exp2()
+        slots + (self.average - slots) * (-half_lives).exp2()
     }
 }
 
@@ -326,12 +356,54 @@ impl Lines {
         let running = job.running();
         let before = std::mem::replace(&mut job.shared, running);
         if before != running {
-            self.shares.note(job.user, before, running);
+            self.shares
+                .note(job.user, before, running, job.demand.cores.max(1));
         }
     }
 }
 
 impl Jobs {
+    /// Returns each user's part of the grid as of `now`, in the order of names; empty where slots
+    /// are not divided.
+    pub(crate) fn user_shares(&self, now: Time) -> Vec<UserShare> {
+        let shares = &self.lines.shares;
+        let averages: Vec<f64> = shares
+            .users
+            .iter()
+            .map(|user| user.average_at(now.max(user.at), shares.half_life()))
+            .collect();
+        let total: f64 = averages.iter().sum();
+
+        let waiting: BTreeSet<u32> = firsts(&self.lines.waiting, (false, false, 0))
+            .map(Rank::user)
+            .collect();
+        let busy = |number: u32, user: &UserUse| user.slots > 0 || waiting.contains(&number);
+        let weights = (0..).zip(&shares.users);
+        let busy_weight: f64 = weights
+            .filter(|(number, user)| busy(*number, user))
+            .map(|(_, user)| user.weight)
+            .sum();
+
+        let share = |(number, (user, average)): (u32, (&UserUse, &f64))| {
+            let own = if busy(number, user) { 0.0 } else { user.weight };
+            UserShare {
+                user: user.name.clone(),
+                slots: user.slots,
+                average: *average,
+                part: if total > 0.0 { average / total } else { 0.0 },
+                due: user.weight / (busy_weight + own),
+                weight: user.weight,
+                most: user.most,
+            }
+        };
+        let mut all: Vec<UserShare> = (0..)
+            .zip(shares.users.iter().zip(&averages))
+            .map(share)
+            .collect();
+        all.sort_by(|one, other| one.user.cmp(&other.user));
+        all
+    }
+
     /// Returns the reason why other users' jobs go before this one, in words; `None` if they do
     /// not.
     pub(crate) fn why_behind_users(&self, job: &Job) -> Option<String> {
@@ -367,9 +439,9 @@ impl Jobs {
             format!("; their weight is {}, yours {}", first.weight, mine.weight)
         };
         Some(format!(
-            "{users} first: they have fewer slots, now and lately ({} running and {:.1} on average, you {} and \
+            "{users} first: they have fewer slots, now and lately ({} now and {:.1} on average, you {} and \
              {:.1}{weights})",
-            first.running, first.average, mine.running, mine.average
+            first.slots, first.average, mine.slots, mine.average
         ))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use common::needs::{Demand, Needs};
 use common::{HostId, JobId};
 use scheduler::{Settings, Sharing};
 
@@ -275,4 +276,65 @@ fn a_deadline_that_left_time_goes_first_once_it_does_not() {
             w.ends(host, attempt, common::attempt::Outcome::Succeeded, s(30));
         }
     }
+}
+
+#[test]
+fn a_task_counts_as_the_processors_that_it_takes() {
+    let mut w = sharing(|_| {});
+    let wide = Needs {
+        takes: Demand {
+            cores: 4,
+            ..Demand::PLAIN
+        },
+        ..Needs::default()
+    };
+    let ann = w.job(100).user("ann").needs(wide).submit();
+    let ben = w.job(100).user("ben").submit();
+    w.host(1).slots(8).joins();
+
+    assert_eq!((running(&w)[&ann], running(&w)[&ben]), (2, 6));
+    let shares = w.scheduler.user_shares(w.now);
+    let slots: Vec<_> = shares
+        .iter()
+        .map(|share| (share.user.as_str(), share.slots))
+        .collect();
+    assert_eq!(slots, [("ann", 8), ("ben", 6)]);
+}
+
+#[test]
+fn shares_tell_what_users_had_and_what_is_due_to_them() {
+    let mut w = sharing(|sharing| {
+        sharing.half_life = s(20);
+        sharing.weights.insert("ann".to_owned(), 3.0);
+        sharing.most_running.insert("cleo".to_owned(), 2);
+    });
+    w.host(1).slots(4).joins();
+    let early = w.job(2).user("cleo").submit();
+    w.pass(s(100));
+    w.send(scheduler::Event::JobCancelled {
+        job: early,
+        tasks: None,
+    });
+    w.job(100).user("ann").submit();
+    w.job(100).user("ben").submit();
+
+    let now = w.now + s(20);
+    let [ann, ben, cleo] = w
+        .scheduler
+        .user_shares(now)
+        .try_into()
+        .expect("three users");
+    assert_eq!(
+        (ann.user.as_str(), ann.slots, ben.slots, cleo.slots),
+        ("ann", 4, 0, 0)
+    );
+    assert_eq!((ann.due, ben.due), (0.75, 0.25));
+    assert_eq!((cleo.due, cleo.most), (1.0 / 5.0, Some(2)));
+    // Half of ann's four slots after a half-life, and half of the two that cleo had.
+    let near =
+        |found: f64, want: f64| assert!((found - want).abs() < 0.05, "{found} and not {want}");
+    near(ann.average, 2.0);
+    near(ben.average, 0.0);
+    near(cleo.average, 1.0);
+    near(ann.part, 2.0 / 3.0);
 }

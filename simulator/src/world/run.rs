@@ -3,7 +3,7 @@
 use common::needs::{Capacity, Needs, Offers};
 use common::{Ranks, Span};
 use scheduler::experience::TrackRecord;
-use scheduler::{Experience, Settings};
+use scheduler::{Experience, Settings, Sharing};
 
 use super::ask::{RunJob, UserRequest};
 use crate::kernel::without_heartbeats;
@@ -38,6 +38,9 @@ pub struct Run<'a> {
     pub sizes: Option<&'a [Capacity]>,
     /// The `Needs` of the tasks of the first job (default none: nothing).
     pub needs: Option<&'a Needs>,
+    /// The rules by which slots are divided among the users of the jobs (default none: all jobs count
+    /// as one user's). The first job is somebody's.
+    pub sharing: Option<&'a Sharing>,
     /// The cost of starting a task, beside its work (default 40 s; Kondo et al. 2004, section 3.1).
     pub start_cost: Span,
     /// The time between heartbeats of a host with a task (default 60 s; section 2.1).
@@ -83,6 +86,7 @@ impl<'a> Run<'a> {
             slots: 1,
             sizes: None,
             needs: None,
+            sharing: None,
             start_cost: Span::from_secs(40),
             heartbeat: Span::from_secs(60),
             horizon_s: None,
@@ -105,6 +109,7 @@ impl<'a> Run<'a> {
             start_cost: self.start_cost,
             heartbeat: self.heartbeat,
             stops_when_reported: true,
+            sharing: self.sharing.cloned(),
             ..without_heartbeats()
         }
     }

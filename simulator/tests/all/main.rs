@@ -15,6 +15,7 @@ mod model;
 mod observer;
 mod oracle;
 mod platform;
+mod sharing;
 mod simgrid;
 mod stats;
 mod still;

@@ -1,9 +1,9 @@
 //! The JSON of users' accounts.
 
-use common::view::AccountView;
+use common::view::{AccountView, ShareView};
 use serde::ser::SerializeMap;
 
-use super::{Fields, Object};
+use super::{Fields, Json, Object};
 
 impl Object for AccountView {
     fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
@@ -20,5 +20,18 @@ impl Object for AccountView {
         to.field("scaled_by_waited_for", self.scaled_by_waited_for);
         to.field("visible_response_s", self.response_s);
         to.field("visible_slowdown", self.slowdown);
+        to.some("share", self.share.as_ref().map(Json));
+    }
+}
+
+/// A user's part of the grid; `due` is what users of their weights are due.
+impl Object for ShareView {
+    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
+        to.field("slots", self.slots);
+        to.field("average_slots", self.average);
+        to.field("part", self.part);
+        to.field("due", self.due);
+        to.field("weight", self.weight);
+        to.field("most_running", self.most_running);
     }
 }

@@ -229,6 +229,7 @@ impl Object for ExplainView {
         to.field("waiting", all(&pairs(&self.waiting, ["reason", "tasks"])));
         to.field("hosts", all(&pairs(&self.hosts, ["host", "reason"])));
         to.field("duplicates", all(&self.duplicates));
+        to.some("share", self.share.as_ref().map(Json));
     }
 }
 

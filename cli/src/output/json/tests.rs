@@ -10,8 +10,8 @@ use common::token::Role;
 use common::view::{
     AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView, ExplainView,
     Forecast, HostState, HostView, JobState, JobView, LimitsView, PromiseState, PromiseStatus,
-    PromiseView, QualityView, ScalingView, SpeculationView, StartView, TaskCounts, TaskState,
-    TaskView, TokenView, WayView, WidthView,
+    PromiseView, QualityView, ScalingView, ShareView, SpeculationView, StartView, TaskCounts,
+    TaskState, TaskView, TokenView, WayView, WidthView,
 };
 use common::{AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
@@ -321,6 +321,14 @@ fn explained() -> ExplainView {
             host: "desk-2".into(),
             why: "a duplicate".into(),
         }],
+        share: Some(ShareView {
+            slots: 3,
+            average: 1.5,
+            part: 0.75,
+            due: 0.5,
+            weight: 2.0,
+            most_running: Some(10),
+        }),
     }
 }
 

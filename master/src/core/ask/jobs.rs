@@ -106,6 +106,8 @@ pub enum JobAsk {
     Tail(TailAsk),
     /// The quality of estimates, of all users or of one. Gives `Estimates`.
     Estimates(Option<String>),
+    /// The share of each user who has had tasks lately. Gives `UserShares`.
+    UserShares,
 }
 
 impl From<JobAsk> for Ask {
@@ -145,6 +147,7 @@ impl Core {
             JobAsk::Undecided(job, most) => self.undecided(job, most).into(),
             JobAsk::Tail(ask) => self.tail(ask).into(),
             JobAsk::Estimates(user) => self.estimates(user.as_deref()).into(),
+            JobAsk::UserShares => self.shares().into(),
         })
     }
 }

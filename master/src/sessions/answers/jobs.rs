@@ -585,12 +585,14 @@ impl Asker {
         let waiting = Vec::new();
         let hosts = Vec::new();
         let duplicates = Vec::new();
+        let share = None;
 
         Ok(Reply::Explained(Box::new(ExplainView {
             job,
             waiting,
             hosts,
             duplicates,
+            share,
         })))
     }
 }

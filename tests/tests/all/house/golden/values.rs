@@ -21,8 +21,8 @@ use common::view::{
     AccountView, AccuracyView, AttemptState, AttemptView, AvailabilityView, Belief, CounterView,
     DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView, HostState,
     HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus, PromiseView,
-    QualityView, ScalingView, SpeculationView, SpreadView, StartView, TaskCounts, TaskState,
-    TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
+    QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView, TaskCounts,
+    TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
@@ -948,6 +948,18 @@ fn account_view() -> AccountView {
         scaled_by_waited_for: Some(1.5),
         response_s: Some(spread),
         slowdown: Some(spread),
+        share: Some(share_view()),
+    }
+}
+
+fn share_view() -> ShareView {
+    ShareView {
+        slots: 3,
+        average: 1.5,
+        part: 0.75,
+        due: 0.5,
+        weight: 2.0,
+        most_running: Some(100),
     }
 }
 
@@ -1047,6 +1059,7 @@ pub(super) fn replies() -> Vec<Reply> {
             waiting,
             hosts,
             duplicates: vec![copy],
+            share: Some(share_view()),
         })),
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view(), "grid.example.org:7411".into()),
