@@ -16,6 +16,13 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
     let (identity, _) = identity(&dir.join("identity"), context, &args.enrol, Who::Worker)
         .await
         .map_err(as_worker)?;
+    if !args.dedicated {
+        tracing::info!(
+            why = "deskgrid worker status --why",
+            at_once = "deskgrid worker start --dedicated",
+            "tasks run while nobody uses this host"
+        );
+    }
     let works = worker::run(dir, config, identity, shutdown(args.tied)).await;
     works.map_err(|error| as_worker(error.into()))?;
     Ok(Exit::Well)

@@ -180,7 +180,7 @@ fn a_key_press_freezes_at_once_and_three_minutes_without_another_thaw() {
     let says = desk.says();
     assert_eq!(
         says,
-        "in-use: keyboard, mouse or a session was used 12.0s ago (x11); tasks resume after 3m00s without input"
+        "in-use: keyboard, mouse or a session was used 12.0s ago (x11); tasks resume after 3m00s without input, in 2m48s at the earliest"
     );
     assert_eq!(
         desk.sleep(1_000.0),

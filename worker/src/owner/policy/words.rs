@@ -141,8 +141,9 @@ impl OwnerPolicy {
             .map(|sensor| sensor.name.as_str())
             .collect();
         let watch = self.rules.first_watch.span();
+        let left = whole_seconds((self.started + watch).since(self.now));
         match names.as_slice() {
-            [] => format!("this host is watched for {watch} before tasks may run"),
+            [] => format!("this host is watched for {watch} before tasks may run; {left} are left"),
             names => format!("not every sensor has looked yet ({})", names.join(", ")),
         }
     }
@@ -154,18 +155,16 @@ impl OwnerPolicy {
 
         let wanted = self.input.wanted(self.now);
         let idle = self.input.idle(self.now).unwrap_or(Span::ZERO);
-        let ago = Span::from_secs(idle.0 / 1_000_000);
+        let ago = whole_seconds(idle);
+        let left = whole_seconds(Span(wanted.0.saturating_sub(idle.0)));
+        let until = format!("tasks resume after {wanted} without input, in {left} at the earliest");
 
         match self.newest_input().filter(|(seen, _)| *seen <= idle) {
             Some((_, sensor)) => {
                 let name = &sensor.name;
-                format!(
-                    "keyboard, mouse or a session was used {ago} ago ({name}); tasks resume after {wanted} without input"
-                )
+                format!("keyboard, mouse or a session was used {ago} ago ({name}); {until}")
             }
-            None => format!(
-                "this host counts as used until {ago} ago; tasks resume after {wanted} without input"
-            ),
+            None => format!("this host counts as used until {ago} ago; {until}"),
         }
     }
 
@@ -190,6 +189,11 @@ impl OwnerPolicy {
             "other programs use {load} {whole} ({sensor}); tasks resume when that has been below {free} for {after}"
         )
     }
+}
+
+/// Rounds a span down to seconds: it is told once, and goes on.
+fn whole_seconds(span: Span) -> Span {
+    Span::from_secs(span.0 / 1_000_000)
 }
 
 fn per_cent(part: f64) -> String {
