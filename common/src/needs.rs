@@ -84,6 +84,19 @@ impl Demand {
         gpus: 0,
     };
 
+    /// Returns the number of attempts with this demand that fit into `size` at a time.
+    pub fn times_in(&self, size: &Capacity) -> u32 {
+        let parts = [
+            (self.cores, size.cores),
+            (self.memory_mib, size.memory_mib),
+            (self.gpus, size.gpus),
+        ];
+        let fits = parts
+            .iter()
+            .filter_map(|(each, all)| all.checked_div(*each));
+        fits.min().unwrap_or(u32::MAX)
+    }
+
     /// Whether it is [`Demand::PLAIN`].
     pub fn is_plain(&self) -> bool {
         *self == Self::PLAIN

@@ -50,6 +50,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 220)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub hosts: u32,
+    /// Let each task take these processors and this memory (cpus=4,mem=4G) of hosts that have 2 to
+    /// 16 processors and 4 to 64 GiB, and as many slots as processors [default: one slot a host]
+    #[arg(long, value_name = "KEY=VALUE,..")]
+    pub needs: Option<String>,
     /// Let tasks keep their state, and go on elsewhere from the state at the last heartbeat
     #[arg(long)]
     pub checkpoint: bool,
@@ -68,5 +72,6 @@ Examples:
   deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS --size 5m,15m --runs 9
   deskgrid simulate --trace DIR --start 14400,21600 --output json
   deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.5 --checkpoint
+  deskgrid simulate --platform homogeneous --policy OPTIMAL,deskgrid --needs cpus=2,mem=6G
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are \
 compared with the least that is possible on the same trace; MAKESPAN is the middle one of the runs.";

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::thread::available_parallelism;
 
+use common::needs::Needs;
 use scheduler::policy::Width;
 use serde::Serialize;
 use simulator::experiment::rows::{Named, rows_csv, summary_csv};
@@ -11,6 +12,7 @@ use simulator::experiment::{
     Contender, Day, DaySource, FIRST_DAY, Generated, GridError, JobSize, KONDO_JOBS, Knowledge,
     PolicyGrid, Recorded, RunRow, STARTS_S, Site, Summary, TRAINING_DAYS, summarize,
 };
+use simulator::platform::sizes::OFFICE;
 use simulator::trace::Trace;
 
 use super::Context;
@@ -97,6 +99,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         jobs: jobs(args)?,
         contenders,
         days: days(args, end_s)?,
+        needs: args.needs.as_deref().map(needs).transpose()?,
         foretell: false,
         seed: args.seed,
         threads: threads(args.threads),
@@ -364,6 +367,26 @@ fn clocks(path: &Path) -> Result<Vec<f64>, Failure> {
         .because(why)
     };
     simulator::trace::read_clocks_mhz(path).map_err(bad)
+}
+
+/// Reads the needs of tasks that simulated hosts can meet.
+fn needs(text: &str) -> Result<Needs, Failure> {
+    let hint = "simulated hosts have up to 16 processors and 64 GiB: --needs cpus=4,mem=4G";
+    let mut needs = Needs::default();
+    if let Err(why) = needs.read(text) {
+        return Err(Failure::usage(why.to_string(), hint));
+    }
+
+    let counted = Needs {
+        takes: needs.takes,
+        ..Needs::default()
+    };
+    if needs != counted || !OFFICE.can_hold(&needs.takes) {
+        let what = format!("no simulated host meets `{text}`");
+        return Err(Failure::usage(what, hint));
+    }
+
+    Ok(needs)
 }
 
 fn jobs(args: &SimulateArgs) -> Result<Vec<JobSize>, Failure> {

@@ -240,6 +240,7 @@ fn compare(
         jobs: study.jobs.clone(),
         contenders: contenders.to_vec(),
         days: Day::spread(study.seed, FIRST_DAY, runs, study.per_day),
+        needs: None,
         foretell: true,
         seed: study.seed,
         threads: study.threads,

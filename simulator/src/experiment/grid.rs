@@ -3,6 +3,7 @@
 //! same on any number of threads.
 
 use common::Span;
+use common::needs::{Capacity, Needs};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use scheduler::experience::TrackRecord;
@@ -11,6 +12,7 @@ use scheduler::predict::makespan;
 use super::history::{Knowledge, track_records};
 use super::threads::in_parallel;
 use crate::oracle::Oracle;
+use crate::platform::sizes::OFFICE;
 use crate::trace::Trace;
 use crate::world::{MakespanPrediction, PreparedTrace, Run, RunError, Simulator};
 
@@ -114,6 +116,9 @@ pub struct PolicyGrid<'a> {
     pub contenders: Vec<Contender>,
     /// The days with the starts of jobs.
     pub days: Vec<Day>,
+    /// The needs of each task, on hosts of [`OFFICE`] sizes with as many slots as processors;
+    /// `None`: hosts with one slot, and tasks that need nothing else.
+    pub needs: Option<Needs>,
     /// Whether rows contain the scheduler's predictions ([`RunRow::foretold`]).
     pub foretell: bool,
     /// The seed of everything random.
@@ -246,6 +251,10 @@ impl PolicyGrid<'_> {
             .transpose()?;
         let records = eve.map(|eve| track_records(&PreparedTrace::new(&eve)));
         let world = PreparedTrace::new(&trace);
+        let sizes = (self.needs.as_ref()).map(|_| OFFICE.draw(self.seed, trace.hosts.len()));
+        let places = self.places(trace, sizes.as_deref());
+        let slots = sizes.as_ref().map(|_| PreparedTrace::new(&places));
+        let slots = slots.as_ref().unwrap_or(&world);
 
         let rate = records.as_deref().and_then(mean_rate);
         let watches: Vec<bool> = self
@@ -257,9 +266,9 @@ impl PolicyGrid<'_> {
 
         for (number, start_s) in portion.day.starts_s.iter().copied().enumerate() {
             for (job, size) in self.jobs.iter().enumerate() {
-                let optimal_s = Oracle::new(&trace, start_s, size.work_s, START_COST_S, 1)
+                let optimal_s = Oracle::new(&places, start_s, size.work_s, START_COST_S, 1)
                     .makespan_s(size.tasks);
-                let predicted_s = rate.and_then(|rate| predicted(&world, start_s, *size, rate));
+                let predicted_s = rate.and_then(|rate| predicted(slots, start_s, *size, rate));
                 for (contender, who) in self.contenders.iter().enumerate() {
                     let shuffle = self.seed ^ (u64::from(day) << 32 | number as u64);
                     let run = Run {
@@ -269,6 +278,8 @@ impl PolicyGrid<'_> {
                         foretell: self.foretell,
                         experience: site.knowledge.map(|known| known.of(who)),
                         records: records.as_deref(),
+                        sizes: sizes.as_deref(),
+                        needs: self.needs.as_ref(),
                         ..Run::new(start_s, size.tasks, size.work_s, &who.policy)
                     };
 
@@ -294,6 +305,20 @@ impl PolicyGrid<'_> {
         }
 
         Ok(rows)
+    }
+
+    /// Returns the trace with each host as often as tasks fit on it at a time.
+    fn places(&self, trace: Trace, sizes: Option<&[Capacity]>) -> Trace {
+        let (Some(sizes), Some(needs)) = (sizes, &self.needs) else {
+            return trace;
+        };
+
+        let fit = |size: &Capacity| needs.takes.times_in(size) as usize;
+        let hosts = trace.hosts.into_iter().zip(sizes);
+        let hosts = hosts
+            .flat_map(|(host, size)| std::iter::repeat_n(host, fit(size)))
+            .collect();
+        Trace { hosts, ..trace }
     }
 
     fn trace(&self, site: &Site<'_>, day: u32) -> Result<Trace, GridError> {

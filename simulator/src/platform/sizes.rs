@@ -1,6 +1,6 @@
 //! The sizes of hosts beside their clock rates: processors and memory ([`SizeLaw`]).
 
-use common::needs::Capacity;
+use common::needs::{Capacity, Demand};
 
 use crate::availability::stream::RandomStream;
 
@@ -33,6 +33,15 @@ impl SizeLaw {
         (0..hosts).map(|_| self.one(stream.unit())).collect()
     }
 
+    /// Whether one of the kinds of host can hold an attempt with this demand.
+    pub fn can_hold(&self, takes: &Demand) -> bool {
+        let size = |&(_, cores, gib): &(f64, u32, u32)| capacity(cores, gib);
+        self.kinds
+            .iter()
+            .map(size)
+            .any(|size| takes.times_in(&size) > 0)
+    }
+
     fn one(&self, share: f64) -> Capacity {
         let mut left = share;
         let kind = self.kinds.iter().find(|(part, ..)| {
@@ -40,11 +49,15 @@ impl SizeLaw {
             left < 0.0
         });
         let (_, cores, gib) = kind.or(self.kinds.last()).copied().unwrap_or((1.0, 1, 1));
-        Capacity {
-            cores,
-            memory_mib: gib * 1024,
-            gpus: 0,
-        }
+        capacity(cores, gib)
+    }
+}
+
+fn capacity(cores: u32, gib: u32) -> Capacity {
+    Capacity {
+        cores,
+        memory_mib: gib * 1024,
+        gpus: 0,
     }
 }
 

@@ -361,3 +361,43 @@ fn a_bad_log_is_refused_before_anything_is_reproduced() {
         .expect_code(2);
     assert!(policy.stderr.contains("learns limits"), "{}", policy.stderr);
 }
+
+#[test]
+fn tasks_that_need_more_than_a_slot_are_simulated_on_hosts_of_several_sizes() {
+    let mut grid = Grid::start();
+    grid.kill_master();
+    let asked = |needs| {
+        let hosts = ["simulate", "--platform", "homogeneous", "--hosts", "20"];
+        let job = ["--tasks", "40", "--runs", "2", "--policy", "FCFS,deskgrid"];
+        let asked = [&hosts[..], &job[..], &["--needs", needs][..]].concat();
+        grid.json(asked)
+    };
+    let makespans = |told: &Value| -> Vec<f64> {
+        let rows = told["rows"].as_array().expect("rows");
+        let sound = rows.iter().all(|row| row["ratio"].as_f64() >= Some(1.0));
+        assert!(sound, "none is shorter than the least possible: {told}");
+        let of = |row: &Value| row["makespan_s"].as_f64().expect("done");
+        rows.iter().map(of).collect()
+    };
+    let (small, large) = (asked("cpus=1"), asked("cpus=4,mem=6G"));
+    let pairs = makespans(&small).into_iter().zip(makespans(&large));
+    assert!(pairs.clone().all(|(small_s, large_s)| small_s < large_s));
+
+    for (needs, says) in [
+        ("os=windows", "no simulated host meets `os=windows`"),
+        ("mem=65G", "no simulated host meets `mem=65G`"),
+        ("mem=much", "mem"),
+    ] {
+        let job = [
+            "simulate",
+            "--platform",
+            "lab",
+            "--policy",
+            "FCFS",
+            "--needs",
+            needs,
+        ];
+        let told = grid.deskgrid(job).expect_code(2).stderr;
+        assert!(told.contains(says), "{told}");
+    }
+}
