@@ -72,6 +72,6 @@ Examples:
   deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS --size 5m,15m --runs 9
   deskgrid simulate --trace DIR --start 14400,21600 --output json
   deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.5 --checkpoint
-  deskgrid simulate --platform homogeneous --policy OPTIMAL,deskgrid --needs cpus=2,mem=6G
+  deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS --needs cpus=2,mem=6G
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are \
 compared with the least that is possible on the same trace; MAKESPAN is the middle one of the runs.";
