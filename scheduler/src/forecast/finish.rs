@@ -11,8 +11,9 @@ use crate::forecast::starts::FAR_S;
 use crate::policy::placement::{Placement, PlacementView};
 use crate::policy::replication::{Replicated, Replication};
 use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
-use crate::prediction::finish_law::{FinishLaw, Laws, PendingEnd};
+use crate::prediction::finish_law::{AttemptEnd, FinishLaw, Laws, PendingEnd};
 use crate::prediction::predict::{Filling, PredictedSlot, Prediction, completion_s, last_tasks};
+use crate::prediction::spread::{TaskTime, WorkLaw};
 use crate::state::foresight::{Foresight, WorkPerTask, own_full_s};
 use crate::state::host::Host;
 use crate::state::job::{Job, TaskRecord};
@@ -29,6 +30,8 @@ const ROUGH: f64 = 0.18;
 const ROUGH_UNCOPIED: f64 = 0.28;
 /// The time, in seconds, that starts and reports take beside everything else.
 const LATENCY_S: f64 = 0.2;
+/// The most running attempts whose work so far is looked at for the spread of all.
+const CENSORED: usize = 256;
 /// The least time of a task on a slot, in seconds.
 const LEAST_TASK_S: f64 = 1e-6;
 
@@ -44,6 +47,8 @@ pub(super) struct ComingSlot {
 struct JobPace {
     work_s: f64,
     work: WorkPerTask,
+    /// The spread of the tasks' work, where any has finished.
+    spread: Option<WorkLaw>,
     /// A task's time on a mean host, the start included.
     task_s: f64,
     /// The time for which the loss of a host goes unnoticed.
@@ -106,6 +111,7 @@ impl Scheduler {
         let law = self.finish_law(job, &pace, now)?;
         let finish_s = law.quantile_s(0.5);
         let rough = Self::rough(job) + LATENCY_S / finish_s;
+        let rough = rough.hypot(pace.spread.map_or(0.0, |law| law.doubt()));
         let end_s = |part: f64| {
             let off = (law.quantile_s(part) / finish_s).ln();
             finish_s * off.hypot(rough).copysign(part - 0.5).exp()
@@ -135,7 +141,7 @@ impl Scheduler {
             .records
             .iter()
             .filter(|(index, record)| !record.live.is_empty() && !job.requeued.contains(*index));
-        let laws = begun.map(|(_, record)| self.laws(record, pace.work, now));
+        let laws = begun.map(|(_, record)| self.laws(record, pace, now));
         let (lost, mut ends): (Vec<Laws>, Vec<Laws>) = laws.partition(Laws::is_empty);
 
         // Begun tasks that cannot be predicted where they are count as waiting.
@@ -155,21 +161,41 @@ impl Scheduler {
             again_s,
             copy_s,
             copied: copy_s.is_finite() && job.policy.replication.gain().is_some(),
+            sigma: pace.spread.map(|spread| spread.sigma),
         });
         FinishLaw::new(ends.collect(), self.foresight.curves())
     }
 
     fn job_pace(&self, job: &Job) -> Option<JobPace> {
-        let known_s = job.task_work_s().or_else(|| self.work_by_progress_s(job));
+        let spread = self.spread(job);
+        let measured_s = spread
+            .filter(|_| job.rules.estimate.is_none())
+            .map(|law| law.mean_s());
+        let known_s = measured_s
+            .or_else(|| job.task_work_s())
+            .or_else(|| self.work_by_progress_s(job));
         let work_s = known_s?.max(LEAST_WORK_S);
         let speed = self.hosts.index.places(job.pool).mean_speed();
         let start_cost = self.settings.start_cost;
         Some(JobPace {
             work_s,
             work: job.takes(work_s),
+            spread,
             task_s: (self.foresight).usual_task_s(work_s, speed.unwrap_or(1.0), start_cost),
             notice_s: self.settings.reports(&job.policy).secs(),
         })
+    }
+
+    /// Returns the law of the work of a job's tasks: of those that are done, and of what some of the
+    /// others have done so far.
+    fn spread(&self, job: &Job) -> Option<WorkLaw> {
+        let live = job.records.values().flat_map(|record| &record.live);
+        let works = live.take(CENSORED).filter_map(|copy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            Some(load.ran.secs() * host.speed.factor())
+        });
+        job.pace.law(&works.collect::<Vec<_>>())
     }
 
     /// Returns the mean work of a job's tasks by the progress that running ones report, in seconds
@@ -188,12 +214,23 @@ impl Scheduler {
 
     /// Returns the laws of a task's attempts; none of those on hosts that are silent, or paused by
     /// their owners.
-    fn laws(&self, record: &TaskRecord, work: WorkPerTask, now: Time) -> Laws {
+    fn laws(&self, record: &TaskRecord, pace: &JobPace, now: Time) -> Laws {
         let laws = record.live.iter().filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt).filter(|_| host.foreseen())?;
             let start_cost = self.settings.start_cost;
-            Some(self.foresight.law(host, load, work, start_cost, now))
+            let law = self.foresight.law(host, load, pace.work, start_cost, now);
+            let known = own_full_s(load).is_some();
+            let time = pace.spread.filter(|_| !known).map(|_| {
+                let (ran_s, whole_s) =
+                    (self.foresight).ran_s(host, load, pace.work_s, start_cost, now);
+                TaskTime {
+                    start_s: 0.0,
+                    ran_s,
+                    whole_s,
+                }
+            });
+            Some(AttemptEnd { law, time })
         });
         laws.collect()
     }
@@ -206,7 +243,7 @@ impl Scheduler {
         pace: &JobPace,
         waiting: f64,
         now: Time,
-    ) -> Option<Vec<(f64, CompletionLaw)>> {
+    ) -> Option<Vec<(f64, AttemptEnd)>> {
         // Jobs of unknown work are taken to be like the one asked about. Each task takes its start
         // as well.
         let ahead = self.jobs.ahead_of(job.rank, now);
@@ -230,7 +267,12 @@ impl Scheduler {
         let law = |(at, start_s): (usize, f64)| {
             let task_s = servers[at].task_s / curves.stretch;
             let law = CompletionLaw::starting_in(start_s, task_s, slots[at].host, curves);
-            (start_s, law)
+            let time = pace.spread.map(|_| TaskTime {
+                start_s,
+                ran_s: 0.0,
+                whole_s: task_s,
+            });
+            (start_s, AttemptEnd { law, time })
         };
         Some(last.into_iter().map(law).collect())
     }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::experience::Curves;
+use crate::prediction::spread::{TaskTime, unended};
 
 /// The end of one task. Times are in seconds from now.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,29 +19,58 @@ pub(crate) struct PendingEnd {
     pub(crate) copy_s: f64,
     /// Whether the policy copies a task when its attempt is suspended.
     pub(crate) copied: bool,
+    /// The spread of the tasks' work, if they differ: the standard deviation of its logarithm.
+    pub(crate) sigma: Option<f64>,
 }
 
 /// The laws of one task's attempts, mostly one.
-pub(crate) type Laws = SmallVec<[CompletionLaw; 1]>;
+pub(crate) type Laws = SmallVec<[AttemptEnd; 1]>;
+
+/// The end of one attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AttemptEnd {
+    /// The law of its completion if its task takes its mean time.
+    pub(crate) law: CompletionLaw,
+    /// The time that the task takes; `None` where that is known.
+    pub(crate) time: Option<TaskTime>,
+}
 
 impl PendingEnd {
     /// Returns the time at which the first attempt is done if nothing interferes.
     fn end_s(&self) -> f64 {
-        let ends_s = self.laws.iter().map(|law| law.end_s);
+        let ends_s = self.laws.iter().map(|end| end.law.end_s);
         ends_s.fold(f64::INFINITY, f64::min)
     }
 
     /// Returns the probability that the task is not done at `at_s`.
     fn undone(&self, at_s: f64, curves: &Curves) -> f64 {
-        let of =
-            |law: &CompletionLaw| law.undone_with_restarts(at_s, self.again_s, self.copied, curves);
-        let own: f64 = self.laws.iter().map(of).product();
-        if at_s < self.copy_s {
-            return own;
-        }
-        // A copy may be held up as well, and is copied again then.
-        let late_s = at_s - self.copy_s;
-        own * COPY_LATE * (-late_s / self.again_s.max(1e-3)).exp()
+        let of = |end: &AttemptEnd, at_s: f64| {
+            (end.law).undone_with_restarts(at_s, self.again_s, self.copied, curves)
+        };
+        let copied = at_s >= self.copy_s;
+        let uncopied = if copied {
+            // A copy may be held up as well, and is copied again then.
+            let late_s = at_s - self.copy_s;
+            COPY_LATE * (-late_s / self.again_s.max(1e-3)).exp()
+        } else {
+            1.0
+        };
+
+        let times = || self.laws.iter().filter_map(|end| end.time);
+        let Some((sigma, _)) = self.sigma.zip(times().next()) else {
+            let own: f64 = self.laws.iter().map(|end| of(end, at_s)).product();
+            return own * uncopied;
+        };
+
+        // The task is as long on each host: the attempt that is farthest decides, and a copy helps
+        // only against what holds it up.
+        let begun = times().map(|time| time.done()).fold(0.0, f64::max);
+        let ratios = times().map(|time| time.ratio(at_s));
+        let unended = unended(begun, ratios.fold(0.0, f64::max), sigma);
+
+        let ended = |end: &AttemptEnd| of(end, at_s.max(end.law.end_s));
+        let held_up: f64 = self.laws.iter().map(ended).product();
+        unended + (1.0 - unended) * held_up * uncopied
     }
 }
 
@@ -145,10 +175,17 @@ mod tests {
             temper: Temper::COMMON,
         };
         PendingEnd {
-            laws: Laws::from_elem(CompletionLaw::of(end_s, host, curves), 1),
+            laws: Laws::from_elem(
+                AttemptEnd {
+                    law: CompletionLaw::of(end_s, host, curves),
+                    time: None,
+                },
+                1,
+            ),
             again_s: 50.0,
             copy_s,
             copied: false,
+            sigma: None,
         }
     }
 

@@ -22,6 +22,7 @@ pub(crate) mod prices;
 pub mod reservation;
 pub mod runs;
 pub(crate) mod silence;
+pub(crate) mod spread;
 pub(crate) mod start_cost;
 pub(crate) mod survival;
 pub(crate) mod widths;

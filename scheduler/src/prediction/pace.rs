@@ -2,6 +2,8 @@
 
 use common::{Span, Speed};
 
+use crate::prediction::spread::{LogSums, WorkLaw};
+
 /// The time that handling any task costs a slot beside its run time. It also keeps a run time of
 /// zero from meaning no limit.
 const OVERHEAD_S: f64 = 50e-6;
@@ -22,6 +24,8 @@ pub(crate) struct Pace {
     successes: u64,
     /// The largest of them.
     longest_s: f64,
+    /// The sums of which their spread is known.
+    logs: LogSums,
 }
 
 impl Pace {
@@ -35,6 +39,7 @@ impl Pace {
             self.work_s += sample * speed.factor();
             self.successes += 1;
             self.longest_s = self.longest_s.max(sample * speed.factor());
+            self.logs.add(sample * speed.factor());
         }
     }
 
@@ -48,6 +53,12 @@ impl Pace {
     /// Returns the largest work of a task so far, in seconds on a host of speed 1.
     pub(crate) fn longest_work_s(&self) -> Option<f64> {
         (self.successes > 0).then_some(self.longest_s)
+    }
+
+    /// Returns the law of the work of a task, in seconds on a host of speed 1, where running ones
+    /// have done this much so far; `None` before the first success.
+    pub(crate) fn law(&self, running_s: &[f64]) -> Option<WorkLaw> {
+        WorkLaw::fit(&self.logs, running_s)
     }
 
     /// Returns the mean work of a task, in seconds on a host of speed 1.

@@ -260,6 +260,21 @@ impl Foresight {
         )
     }
 
+    /// Returns the seconds that an attempt has run on its host, those before its checkpoint
+    /// included, and those that its whole task takes there.
+    pub(crate) fn ran_s(
+        &self,
+        host: &Host,
+        load: &HostAttempt,
+        work_s: f64,
+        start_cost: Span,
+        now: Time,
+    ) -> (f64, f64) {
+        let whole_s = work_s / (host.speed.factor() * self.share(host));
+        let done_s = self.done(host, load, work_s, start_cost, now) * whole_s;
+        (done_s.max(load.ran.secs()), whole_s)
+    }
+
     /// The same as `done` for a host that does the part `rate` of the task in a second.
     fn done_at(rate: f64, host: &Host, load: &HostAttempt, start_cost: Span, now: Time) -> f64 {
         let (since, done) = match (load.noted, load.progress) {

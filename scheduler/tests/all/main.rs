@@ -31,6 +31,7 @@ mod reservation;
 mod retries;
 mod shares;
 mod speculation;
+mod spread;
 mod starts;
 mod stuck;
 mod together;
