@@ -1,0 +1,104 @@
+//! The order between jobs: a job can wait until others have ended.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::JobId;
+
+/// The most jobs that one job can wait for.
+pub const MAX_AFTER: usize = 1_000;
+
+/// A job that has to end before another one starts, and the way in which it has to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct After {
+    /// The job that goes first.
+    pub job: JobId,
+    /// The way in which it has to end.
+    pub how: Ending,
+}
+
+/// The way in which a job has to end before one that waits for it starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Ending {
+    /// Every task of it succeeded. If one did not, the job that waits is cancelled.
+    #[default]
+    Ok,
+    /// Every task of it is settled, in whatever way.
+    Any,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Ending::Ok => "ok",
+            Ending::Any => "any",
+        })
+    }
+}
+
+impl FromStr for Ending {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "ok" => Ok(Ending::Ok),
+            "any" => Ok(Ending::Any),
+            other => Err(format!(
+                "`{}` is no way in which a job ends: write `ok` (all its tasks succeeded) or `any`",
+                other.escape_debug()
+            )),
+        }
+    }
+}
+
+impl fmt::Display for After {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.job, self.how)
+    }
+}
+
+impl FromStr for After {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (job, how) = match text.split_once(':') {
+            Some((job, how)) => (job, how.parse()?),
+            None => (text, Ending::default()),
+        };
+        let job = job.parse().map_err(|why| format!("{why}"))?;
+        Ok(Self { job, how })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_goes_first_reads_as_documented() {
+        let after = |job, how| {
+            Ok(After {
+                job: JobId(job),
+                how,
+            })
+        };
+        assert_eq!("7".parse(), after(7, Ending::Ok));
+        assert_eq!("7:ok".parse(), after(7, Ending::Ok));
+        assert_eq!("7:any".parse(), after(7, Ending::Any));
+
+        for wrong in [
+            "",
+            "x",
+            "7:",
+            "7:maybe",
+            ":ok",
+            "-1",
+            "7:ok:any",
+            "4294967296",
+        ] {
+            assert!(wrong.parse::<After>().is_err(), "{wrong}");
+        }
+        let shown = "7:a\u{1b}[2J".parse::<After>().unwrap_err();
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+    }
+}
