@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::JobId;
+use crate::view::JobState;
 
 /// The most jobs that one job can wait for.
 pub const MAX_AFTER: usize = 1_000;
@@ -27,6 +28,16 @@ pub enum Ending {
     Ok,
     /// Every task of it is settled, in whatever way.
     Any,
+}
+
+impl Ending {
+    /// Whether a settled job in this state has ended in this way.
+    pub fn is_met_by(self, state: JobState) -> bool {
+        match self {
+            Ending::Ok => state == JobState::Finished,
+            Ending::Any => true,
+        }
+    }
 }
 
 impl fmt::Display for Ending {
@@ -73,6 +84,14 @@ impl FromStr for After {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_job_whose_tasks_all_succeeded_has_ended_well() {
+        for state in JobState::ALL.iter().filter(|state| state.settled()) {
+            assert!(Ending::Any.is_met_by(*state));
+            assert_eq!(Ending::Ok.is_met_by(*state), *state == JobState::Finished);
+        }
+    }
 
     #[test]
     fn a_job_that_goes_first_reads_as_documented() {

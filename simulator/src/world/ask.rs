@@ -123,6 +123,8 @@ impl RunJob<'_> {
             terms,
             disclosed: self.disclosed,
             ranks: self.ranks,
+            after: Vec::new(),
+            open: false,
             ..Bag::new(tasks, rules)
         }
     }
