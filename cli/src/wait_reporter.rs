@@ -11,7 +11,7 @@ use common::{IdSet, JobId};
 use link::{Client, LinkError};
 use tokio::time::Instant;
 
-use crate::commands::nothing_left;
+use crate::commands::{nothing_is_left, nothing_left};
 use crate::output::table::printable;
 
 /// Time before the first look: a job that was submitted just now may be about to start.
@@ -158,7 +158,7 @@ fn without_numbers(text: &str) -> String {
 /// reasons for which its tasks wait.
 fn why(view: &ExplainView) -> String {
     let job = &view.job;
-    if job.open && job.tasks.settled() == job.tasks.total {
+    if nothing_is_left(job) {
         return nothing_left(job);
     }
     let held = job.after.iter().any(|after| after.left.is_some());

@@ -51,7 +51,7 @@ pub(super) fn after_in_words(job: &JobView) -> Option<String> {
     let one = |after: &AfterView| {
         let state = match after.left {
             Some(left) => format!("{} left", counted(left)),
-            None => "not waited for".to_owned(),
+            None => "no longer waited for".to_owned(),
         };
         format!("job {} ({}): {state}", after.job, after.how)
     };
@@ -87,9 +87,14 @@ pub(super) fn scope_in_words(job: &JobView) -> String {
     waits + open
 }
 
+/// Whether a job is open, without a task that is not settled.
+pub(crate) fn nothing_is_left(job: &JobView) -> bool {
+    job.open && left(job) == 0
+}
+
 /// Describes that no task of a job waits.
 pub(crate) fn nothing_left(job: &JobView) -> String {
-    match job.open && left(job) == 0 {
+    match nothing_is_left(job) {
         true => format!(
             "job {0} is open, and none of its tasks is left: it waits for more, or for deskgrid job close {0}",
             job.job

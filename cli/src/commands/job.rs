@@ -11,7 +11,8 @@ use common::{IdSet, JobId, Time};
 use link::client::unexpected;
 
 use super::group::{
-    after_in_words, close, labels_in_words, nothing_left, open_in_words, scope_in_words,
+    after_in_words, close, labels_in_words, nothing_is_left, nothing_left, open_in_words,
+    scope_in_words,
 };
 use super::{Context, cat, failures, fetch, host, interrupted, joblog, judge};
 use crate::args::OutputMode;
@@ -723,6 +724,7 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
                     forecast_in_words(forecast, now)
                 )
             }
+            (None, None) if nothing_is_left(&view) => nothing_left(&view),
             (None, None) => no_prediction(&why),
         };
         head + &end + "\n"

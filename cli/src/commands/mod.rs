@@ -38,7 +38,7 @@ mod worker;
 use clap::CommandFactory;
 use tokio::runtime::{Builder, Runtime};
 
-pub(crate) use group::nothing_left;
+pub(crate) use group::{nothing_is_left, nothing_left};
 pub use simulate::{failed, threads, write};
 pub(crate) use submit::new_request;
 

@@ -40,12 +40,16 @@ pub struct AddReply {
 }
 
 /// The refusal of a job that is to start after one that has not ended as it had to.
-fn in_vain(after: After, state: JobState) -> Refusal {
+fn in_vain(after: After, state: JobState, other: &str) -> Refusal {
     let job = after.job;
-    let what = format!(
-        "job {job} is {state}, so a job that is to start once it has succeeded never would"
-    );
-    let hint = format!("retry it first (deskgrid job retry {job}), or say --after {job}:any");
+    let has = match state {
+        JobState::Cancelled => "was cancelled",
+        JobState::Refused => "was refused",
+        _ => "has failed",
+    };
+    let what =
+        format!("job {job} {has}, so a job that is to start once it has succeeded never would");
+    let hint = format!("retry it first (deskgrid job retry {job}), or {other} --after {job}:any");
     Refusal::new(RefusalCode::Conflict, what, hint)
 }
 
@@ -93,7 +97,7 @@ impl Core {
                 }
             };
             if state.settled() && !after.how.is_met_by(state) {
-                return Ok(Err(in_vain(after, state)));
+                return Ok(Err(in_vain(after, state, "say")));
             }
             stored.push(StoredAfter {
                 after,
@@ -125,7 +129,8 @@ impl Core {
             let ended = state.is_none_or(JobState::settled);
             match state.filter(|_| ended && !started) {
                 Some(state) if !stored.after.how.is_met_by(state) => {
-                    return Ok(Some(in_vain(stored.after, state)));
+                    let other = "submit this one again with";
+                    return Ok(Some(in_vain(stored.after, state, other)));
                 }
                 _ => stored.met = ended || started,
             }
