@@ -1,6 +1,7 @@
 //! Words about what a job has to do with others: its labels, the jobs that it waits for, and whether
-//! it is open; and `deskgrid job close`.
+//! it is open; and `deskgrid job close` and `share`.
 
+use common::JobId;
 use common::selector::Selector;
 use common::view::{AfterView, JobView};
 use common::wire::client::Request;
@@ -27,6 +28,28 @@ pub(super) async fn close(
     };
     context.out.show(&List("jobs", &closed), text, || {
         closed.iter().map(|(job, _)| job.to_string()).collect()
+    })
+}
+
+/// Lets another user look at jobs, or ends that.
+pub(super) async fn share(
+    context: &Context,
+    session: &Session,
+    jobs: Selector,
+    user: String,
+    end: bool,
+) -> Result<(), Failure> {
+    let request = Request::Share {
+        jobs,
+        user,
+        on: !end,
+    };
+    let shared = session.changed(&request).await?;
+    let word = if end { "not shared" } else { "shared" };
+    let line = |(job, _): &(JobId, u64)| format!("job {job}: {word}\n");
+    let text = || shared.iter().map(line).collect();
+    context.out.show(&List("jobs", &shared), text, || {
+        shared.iter().map(|(job, _)| job.to_string()).collect()
     })
 }
 

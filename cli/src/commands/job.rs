@@ -12,7 +12,7 @@ use link::client::unexpected;
 
 use super::group::{
     after_in_words, close, labels_in_words, nothing_is_left, nothing_left, open_in_words,
-    scope_in_words,
+    scope_in_words, share,
 };
 use super::{Context, cat, failures, fetch, host, interrupted, joblog, judge};
 use crate::args::OutputMode;
@@ -108,23 +108,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         JobCommand::Explain { job } => explain(context, &session, job).await?,
         JobCommand::Predict { job } => predict(context, &session, job).await?,
         JobCommand::Share { jobs, with, end } => {
-            let request = Request::Share {
-                jobs: jobs.selection().selector,
-                user: with,
-                on: !end,
-            };
-            let shared = session.changed(&request).await?;
-            let text = || {
-                shared
-                    .iter()
-                    .map(|(job, _)| {
-                        format!("job {job}: {}\n", if end { "not shared" } else { "shared" })
-                    })
-                    .collect()
-            };
-            context.out.show(&List("jobs", &shared), text, || {
-                shared.iter().map(|(job, _)| job.to_string()).collect()
-            })?;
+            share(context, &session, jobs.selection().selector, with, end).await?;
         }
         JobCommand::Forget { jobs } => {
             forget(context, &session, jobs.selection().selector).await?;

@@ -9,6 +9,7 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::event::GridEvent;
 use common::job::{CommandSpec, Rules};
+use common::needs::Label;
 use common::units::Bytes;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
@@ -259,20 +260,9 @@ impl Core {
         if let Some(known) = self.store.job_of_request(request)? {
             return self.repeated((request, user, body_hash), &spec, &known);
         }
-        if let Some(refusal) = self.used_to_add(request)? {
+        if let Some(refusal) = self.unfit(request, &spec, &asked, disclosed)? {
             return Ok(Err(refusal));
         }
-        if let Some(refusal) = self.room.as_ref().and_then(|room| room.refuse_new(0)) {
-            return Ok(Err(refusal));
-        }
-        if let Some(refusal) = self.missing_content(&spec) {
-            return Ok(Err(refusal));
-        }
-        let undisclosable = super::speculation::undisclosable(&spec, &asked);
-        if let Some(refusal) = undisclosable.filter(|_| disclosed) {
-            return Ok(Err(refusal));
-        }
-
         let after = match self.ordered(&asked.after, &hidden)? {
             Ok(after) => after,
             Err(refusal) => return Ok(Err(refusal)),
@@ -288,8 +278,14 @@ impl Core {
             return Ok(Err(past(asked.deadline.map(|date| self.now.since(date)))));
         }
 
-        let kind = (disclosed, asked.open);
-        let bag = bag(&spec, asked.estimates, user, self.now, kind, &after);
+        let bag = bag(
+            &spec,
+            asked.estimates,
+            user,
+            self.now,
+            (disclosed, asked.open),
+            &after,
+        );
         let (promise, tested) = match self.test(&bag) {
             Err(refusal) => return Ok(Err(refusal)),
             Ok(Err(counter)) => (Err(counter), None),
@@ -317,43 +313,8 @@ impl Core {
             return Ok(Err(refusal));
         }
 
-        let estimates = &bag.terms.estimates[..];
-        let now = self.now;
-        let job = self.store.add_job(&NewJob {
-            request,
-            body_hash,
-            user,
-            spec: &spec,
-            estimates,
-            now,
-        })?;
-
-        self.content_needed(user, &spec)?;
-        if disclosed {
-            self.store.disclose(job, self.now)?;
-        }
-        self.store.order_job(job, &asked.labels, &after)?;
-        self.store.set_open(job, asked.open)?;
-
-        let entry = UnsettledJob {
-            view: JobView {
-                labels: asked.labels,
-                after: super::order::after_views(&after),
-                open: asked.open,
-                ..untried(job, &spec, user, self.now)
-            },
-            spec: Arc::new(spec),
-            disclosed,
-            bytes: body.len() as u64,
-            promised: None,
-            foretold: false,
-        };
-        self.enter(job, entry);
-        self.note_event(GridEvent::JobSubmitted {
-            job,
-            user: user.to_owned(),
-            tasks: bag.tasks.len(),
-        });
+        let key = (request, body_hash, body.len() as u64);
+        let job = self.keep(key, spec, &bag, &after, asked.labels)?;
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
@@ -369,6 +330,70 @@ impl Core {
             width: self.width(job).or(submitted.width),
             ..submitted
         }))
+    }
+
+    /// Stores a submission of `bytes` as a new job, and keeps it in memory.
+    fn keep(
+        &mut self,
+        (request, body_hash, bytes): (RequestId, [u8; 32], u64),
+        spec: JobSpec,
+        bag: &Bag,
+        after: &[StoredAfter],
+        labels: BTreeSet<Label>,
+    ) -> Result<JobId, StoreError> {
+        let user = bag.terms.estimator.user.as_str();
+        let job = self.store.add_job(&NewJob {
+            request,
+            body_hash,
+            user,
+            spec: &spec,
+            estimates: &bag.terms.estimates,
+            now: self.now,
+        })?;
+        self.content_needed(user, &spec)?;
+        if bag.disclosed {
+            self.store.disclose(job, self.now)?;
+        }
+        self.store.order_job(job, &labels, after, bag.open)?;
+
+        let view = JobView {
+            labels,
+            after: super::order::after_views(after),
+            open: bag.open,
+            ..untried(job, &spec, user, self.now)
+        };
+        let entry = UnsettledJob {
+            view,
+            spec: Arc::new(spec),
+            disclosed: bag.disclosed,
+            bytes,
+            promised: None,
+            foretold: false,
+        };
+        self.enter(job, entry);
+        self.note_event(GridEvent::JobSubmitted {
+            job,
+            user: user.to_owned(),
+            tasks: bag.tasks.len(),
+        });
+        Ok(job)
+    }
+
+    /// The refusal of a submission that cannot be taken whatever its deadline.
+    fn unfit(
+        &self,
+        request: RequestId,
+        spec: &JobSpec,
+        asked: &SubmitOptions,
+        disclosed: bool,
+    ) -> Result<Option<Refusal>, StoreError> {
+        if let Some(refusal) = self.used_to_add(request)? {
+            return Ok(Some(refusal));
+        }
+        let full = self.room.as_ref().and_then(|room| room.refuse_new(0));
+        let refusal = full.or_else(|| self.missing_content(spec));
+        let undisclosable = || super::speculation::undisclosable(spec, asked);
+        Ok(refusal.or_else(|| undisclosable().filter(|_| disclosed)))
     }
 
     /// The answer to a repeated request that made the same job before.

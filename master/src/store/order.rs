@@ -100,12 +100,13 @@ pub(super) fn grown(db: &Connection, job: JobId, spec: &mut JobSpec) -> Result<u
 }
 
 impl Writer {
-    /// Stores a new job's labels, and the jobs before it.
+    /// Stores a new job's labels, the jobs before it, and whether it is open.
     pub(crate) fn order_job(
         &mut self,
         job: JobId,
         labels: &BTreeSet<Label>,
         after: &[StoredAfter],
+        open: bool,
     ) -> Result<(), StoreError> {
         for label in labels {
             self.change(
@@ -119,7 +120,11 @@ impl Writer {
                 params![job.0, after.job.0, after.how.to_string(), met],
             )?;
         }
-        Ok(())
+        if open {
+            self.set_open(job, true)
+        } else {
+            Ok(())
+        }
     }
 
     /// Stores whether a job is open.

@@ -709,25 +709,6 @@ impl Model {
         assert_eq!(state, known, "state of {host}");
     }
 
-    /// Whether a job that needs more than slots has waiting tasks: room may be saved for it.
-    fn saves(&self) -> bool {
-        self.saves_beside(JobId(0))
-    }
-
-    /// Whether there is one beside this job.
-    fn saves_beside(&self, other: JobId) -> bool {
-        self.jobs
-            .iter()
-            .filter(|(id, _)| **id != other)
-            .any(|(id, job)| {
-                let waits = |index: &u32| {
-                    let state = self.task_state(*id, job, *index);
-                    matches!(state, TaskState::Waiting | TaskState::Disclosed)
-                };
-                !job.rules.needs.takes.is_plain() && job.all.iter().any(waits)
-            })
-    }
-
     /// The live attempts of a host, and those that it has not stopped yet.
     fn on_books(&self, host: HostId) -> Vec<AttemptId> {
         let mut books = self.live_on(host);
@@ -1235,13 +1216,9 @@ impl Model {
             .iter()
             .find(|(id, host)| !self.bounded() && !self.more_comes && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
-            let eager =
-                eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.foreseen);
-            let waits = if eager && job.after.is_empty() {
-                waiting
-            } else {
-                0
-            };
+            let known = job.rules.policy == "deskgrid" && job.foreseen;
+            let eager = eager(&job.rules.policy) && !known && job.after.is_empty();
+            let waits = if eager { waiting } else { 0 };
             assert_eq!(
                 waits, 0,
                 "no idling: tasks of job {id} wait while {host} has a free slot"
