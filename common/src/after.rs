@@ -17,12 +17,12 @@ pub struct After {
     /// The job that goes first.
     pub job: JobId,
     /// The way in which it has to end.
-    pub how: Ending,
+    pub how: EndCondition,
 }
 
 /// The way in which a job has to end before one that waits for it starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Ending {
+pub enum EndCondition {
     /// Every task of it succeeded. If one did not, the job that waits is cancelled.
     #[default]
     Ok,
@@ -30,31 +30,31 @@ pub enum Ending {
     Any,
 }
 
-impl Ending {
+impl EndCondition {
     /// Whether a settled job in this state has ended in this way.
     pub fn is_met_by(self, state: JobState) -> bool {
         match self {
-            Ending::Ok => state == JobState::Finished,
-            Ending::Any => true,
+            EndCondition::Ok => state == JobState::Finished,
+            EndCondition::Any => true,
         }
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for EndCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Ending::Ok => "ok",
-            Ending::Any => "any",
+            EndCondition::Ok => "ok",
+            EndCondition::Any => "any",
         })
     }
 }
 
-impl FromStr for Ending {
+impl FromStr for EndCondition {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "ok" => Ok(Ending::Ok),
-            "any" => Ok(Ending::Any),
+            "ok" => Ok(EndCondition::Ok),
+            "any" => Ok(EndCondition::Any),
             other => Err(format!(
                 "`{}` is no way in which a job ends: write `ok` (all its tasks succeeded) or `any`",
                 other.escape_debug()
@@ -74,7 +74,7 @@ impl FromStr for After {
     fn from_str(text: &str) -> Result<Self, String> {
         let (job, how) = match text.split_once(':') {
             Some((job, how)) => (job, how.parse()?),
-            None => (text, Ending::default()),
+            None => (text, EndCondition::default()),
         };
         let job = job.parse().map_err(|why| format!("{why}"))?;
         Ok(Self { job, how })
@@ -88,8 +88,11 @@ mod tests {
     #[test]
     fn only_a_job_whose_tasks_all_succeeded_has_ended_well() {
         for state in JobState::ALL.iter().filter(|state| state.settled()) {
-            assert!(Ending::Any.is_met_by(*state));
-            assert_eq!(Ending::Ok.is_met_by(*state), *state == JobState::Finished);
+            assert!(EndCondition::Any.is_met_by(*state));
+            assert_eq!(
+                EndCondition::Ok.is_met_by(*state),
+                *state == JobState::Finished
+            );
         }
     }
 
@@ -101,9 +104,9 @@ mod tests {
                 how,
             })
         };
-        assert_eq!("7".parse(), after(7, Ending::Ok));
-        assert_eq!("7:ok".parse(), after(7, Ending::Ok));
-        assert_eq!("7:any".parse(), after(7, Ending::Any));
+        assert_eq!("7".parse(), after(7, EndCondition::Ok));
+        assert_eq!("7:ok".parse(), after(7, EndCondition::Ok));
+        assert_eq!("7:any".parse(), after(7, EndCondition::Any));
 
         for wrong in [
             "",

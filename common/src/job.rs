@@ -115,6 +115,7 @@ impl SubmitOptions {
             let own = |input: &Input| matches!(input.source, InputSource::PerTask(_));
             command.inputs.iter().any(own)
         };
+
         [
             (job.rules.deadline.is_some(), "a deadline"),
             (job.work.ranks().is_some(), "several ranks"),
@@ -899,7 +900,7 @@ mod tests {
             after: ids
                 .map(|id| After {
                     job: JobId(id),
-                    how: crate::Ending::Ok,
+                    how: crate::EndCondition::Ok,
                 })
                 .collect(),
             ..SubmitOptions::default()

@@ -32,7 +32,7 @@ pub mod view;
 pub mod wire;
 
 pub use additions::NewTasks;
-pub use after::{After, Ending};
+pub use after::{After, EndCondition};
 pub use attempt::{Completion, Outcome};
 pub use content::{BlobRef, Content};
 pub use ids::{AttemptId, HostId, Incarnation, JobId, RequestId, TaskId};

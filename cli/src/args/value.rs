@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use common::needs::Label;
 use common::selector::Selector;
-use common::{Ending, IdSet, JobId, Span, Time};
+use common::{EndCondition, IdSet, JobId, Span, Time};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -158,7 +158,7 @@ pub(crate) struct AfterArg {
     /// The job that goes first.
     pub job: OneJob,
     /// The way in which it has to end.
-    pub how: Ending,
+    pub how: EndCondition,
 }
 
 impl FromStr for AfterArg {
@@ -166,7 +166,7 @@ impl FromStr for AfterArg {
     fn from_str(s: &str) -> Result<Self, String> {
         let (job, how) = match s.trim().split_once(':') {
             Some((job, how)) => (job, how.parse()?),
-            None => (s.trim(), Ending::default()),
+            None => (s.trim(), EndCondition::default()),
         };
         let job = job.parse()?;
         Ok(AfterArg { job, how })
@@ -485,8 +485,8 @@ mod tests {
     #[test]
     fn a_job_that_goes_first_may_be_the_last_one() {
         let after = |job, how| Ok(AfterArg { job, how });
-        assert_eq!("7".parse(), after(OneJob::Id(JobId(7)), Ending::Ok));
-        assert_eq!("last:any".parse(), after(OneJob::Last, Ending::Any));
+        assert_eq!("7".parse(), after(OneJob::Id(JobId(7)), EndCondition::Ok));
+        assert_eq!("last:any".parse(), after(OneJob::Last, EndCondition::Any));
         assert!(
             "last:soon"
                 .parse::<AfterArg>()

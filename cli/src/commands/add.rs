@@ -72,6 +72,7 @@ async fn add(
         tasks,
         dry_run,
     };
+
     match session.one(&request).await? {
         Reply::Added {
             job,

@@ -26,6 +26,7 @@ pub(super) async fn close(
             .map(|(job, left)| format!("job {job}: closed, {} left\n", counted(*left)))
             .collect(),
     };
+
     context.out.show(&List("jobs", &closed), text, || {
         closed.iter().map(|(job, _)| job.to_string()).collect()
     })
@@ -48,6 +49,7 @@ pub(super) async fn share(
     let word = if end { "not shared" } else { "shared" };
     let line = |(job, _): &(JobId, u64)| format!("job {job}: {word}\n");
     let text = || shared.iter().map(line).collect();
+
     context.out.show(&List("jobs", &shared), text, || {
         shared.iter().map(|(job, _)| job.to_string()).collect()
     })
@@ -94,6 +96,7 @@ pub(super) fn scope_in_words(job: &JobView) -> String {
         .filter(|after| after.left.is_some())
         .map(|after| after.job.to_string())
         .collect();
+
     let waits = match &before[..] {
         [] => String::new(),
         [one] => format!("; that includes job {one}, which it waits for"),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::after::Ending;
+use crate::after::EndCondition;
 use crate::ids::JobId;
 
 /// A job that has to end before another one starts.
@@ -11,7 +11,7 @@ pub struct AfterView {
     /// The job that goes first.
     pub job: JobId,
     /// The way in which it has to end.
-    pub how: Ending,
+    pub how: EndCondition,
     /// The number of its tasks that are not settled; `None` once it has ended. An open job can have
     /// none left and not have ended.
     pub left: Option<u64>,

@@ -370,6 +370,7 @@ impl Core {
         self.write_job(job, state, Some(self.now))?;
         self.store.set_open(job, false)?;
         self.store.job_ended(job)?;
+
         if self
             .jobs
             .get(&job)

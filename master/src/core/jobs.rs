@@ -390,6 +390,7 @@ impl Core {
         if let Some(refusal) = self.used_to_add(request)? {
             return Ok(Some(refusal));
         }
+
         let full = self.room.as_ref().and_then(|room| room.refuse_new(0));
         let refusal = full.or_else(|| self.missing_content(spec));
         let undisclosable = || super::speculation::undisclosable(spec, asked);

@@ -96,6 +96,7 @@ impl Core {
                     return Ok(Err(Refusal::new(RefusalCode::NotFound, what, hint)));
                 }
             };
+
             if state.settled() && !after.how.is_met_by(state) {
                 return Ok(Err(in_vain(after, state, "say")));
             }
@@ -230,6 +231,7 @@ impl Core {
         let Some(known) = self.store.addition_of_request(request)? else {
             return Ok(None);
         };
+
         let job = known.job;
         Ok(Some(if known.user != user {
             Err(used(request, "by somebody else"))

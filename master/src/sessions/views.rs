@@ -153,6 +153,7 @@ impl Listing {
             .next()
             .map(|(_, row)| row)
             .filter(|row| row.first <= index);
+
         match (settled, &self.live) {
             (Some(row), _) => (row.state, Some(row.why.clone())),
             (None, Some(live)) => {

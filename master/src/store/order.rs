@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use common::needs::Label;
 use common::view::AfterView;
-use common::{After, Ending, IdSet, JobId, JobSpec, RequestId, TaskSet, Time};
+use common::{After, EndCondition, IdSet, JobId, JobSpec, RequestId, TaskSet, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::writer::Writer;
@@ -114,6 +114,7 @@ impl Writer {
                 params![label.as_str(), job.0],
             )?;
         }
+
         for StoredAfter { after, met } in after {
             self.change(
                 "INSERT INTO job_after (job, before, how, met) VALUES (?, ?, ?, ?)",
@@ -174,6 +175,7 @@ impl Writer {
         let found = (self.db())
             .query_row(sql, [request.0.as_bytes()], read)
             .optional()?;
+
         let known = |(job, body_hash, user, tasks): (_, _, _, Vec<u8>)| {
             let tasks: TaskSet = from_postcard(&tasks)?;
             Ok(KnownAddition {
@@ -202,6 +204,7 @@ impl Writer {
                 micros(new.now)
             ],
         )?;
+
         let count = i64::try_from(new.tasks.ids.len()).unwrap_or(i64::MAX);
         self.change(
             "UPDATE job SET total = total + ? WHERE id = ?",
@@ -222,6 +225,7 @@ impl Reader {
     ) -> Result<IdSet, StoreError> {
         let sql = "SELECT job.id FROM job_label JOIN job ON job.id = job_label.job WHERE label = ?1 AND (?2 IS NULL OR
                    user = ?2 OR (?3 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2)))";
+
         self.with(|db| {
             let mut found: Option<IdSet> = None;
             for label in labels {
@@ -241,6 +245,7 @@ impl Reader {
         self.with(|db| {
             let mut query = db.prepare_cached("SELECT label FROM job_label WHERE job = ?")?;
             let mut found = IdSet::new();
+
             for job in jobs.iter() {
                 let rows = query.query_map([job], |row| row.get::<_, String>(0))?;
                 let there = rows.collect::<Result<BTreeSet<_>, _>>()?;
@@ -255,7 +260,7 @@ impl Reader {
 
 /// Checks that the text names a way in which a job ends.
 pub(super) fn ending(text: &str) -> Result<(), StoreError> {
-    text.parse::<Ending>()
+    text.parse::<EndCondition>()
         .map(drop)
         .map_err(StoreError::Content)
 }

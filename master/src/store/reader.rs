@@ -123,6 +123,7 @@ impl Reader {
                 .prepare_cached(sql)?
                 .query_row([job.0], |row| row.get(0))
                 .optional()?;
+
             let grown = |bytes: Vec<u8>| {
                 let mut spec = from_postcard(&bytes)?;
                 order::grown(db, job, &mut spec)?;

@@ -125,6 +125,7 @@ impl Scheduler {
             self.jobs.slack = None;
         }
         self.meet(id, &mut job);
+
         self.jobs.await_others(id, &job);
         if job.gang.is_some() && !job.settled() && !job.is_held() {
             self.jobs.gangs.insert(id);
@@ -322,6 +323,7 @@ impl Scheduler {
                 .is_some_and(|job| job.gang.is_some())
         };
         let tasks = tasks.filter(|_| !is_gang(&id));
+
         if tasks.is_none() {
             self.on_rest_cancelled(id);
         }

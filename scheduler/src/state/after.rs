@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::{After, Ending, IdSet, JobId};
+use common::{After, EndCondition, IdSet, JobId};
 
 use crate::protocol::effect::Refused;
 use crate::protocol::event::Bag;
@@ -16,7 +16,7 @@ pub(crate) struct Waits {
     /// The tasks that may not start yet; none unless there are `jobs`.
     pub(crate) tasks: IdSet,
     /// The jobs that have not ended, each with the way in which it has to.
-    pub(crate) jobs: BTreeMap<JobId, Ending>,
+    pub(crate) jobs: BTreeMap<JobId, EndCondition>,
 }
 
 /// A job that another one waits for.
@@ -37,7 +37,7 @@ impl Job {
     }
 
     /// Holds back its tasks that have had no attempt until these jobs have ended.
-    pub(crate) fn wait_for(&mut self, jobs: BTreeMap<JobId, Ending>) {
+    pub(crate) fn wait_for(&mut self, jobs: BTreeMap<JobId, EndCondition>) {
         self.after.jobs = jobs;
         if self.is_held() {
             self.after.tasks.union_with(&self.fresh);
@@ -90,9 +90,10 @@ impl Jobs {
         id: JobId,
         after: &[After],
         awaited: bool,
-    ) -> (BTreeMap<JobId, Ending>, Option<JobId>) {
+    ) -> (BTreeMap<JobId, EndCondition>, Option<JobId>) {
         let mut waits = BTreeMap::new();
         let mut missed = None;
+
         for After { job, how } in after.iter().filter(|after| after.job != id) {
             match self.table.get(job) {
                 Some(before) if before.settled() => {
@@ -127,7 +128,7 @@ impl Jobs {
 
 impl Job {
     /// Whether the job, which is settled, has ended in this way.
-    fn ended(&self, how: Ending) -> bool {
+    fn ended(&self, how: EndCondition) -> bool {
         how.is_met_by(self.state())
     }
 }

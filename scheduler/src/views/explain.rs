@@ -175,6 +175,7 @@ impl Scheduler {
             (false, 1) => format!("of which {left} is left"),
             (false, _) => format!("of which {left} are left"),
         };
+
         Some(match others.count() {
             0 => format!("waits for job {job}, {state}"),
             more => format!(

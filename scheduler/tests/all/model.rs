@@ -23,7 +23,7 @@ use common::host::{OwnerState, Status};
 use common::job::Rules;
 use common::needs::{Capacity, Demand, Offers};
 use common::view::{HostState, JobState, TaskState};
-use common::{AttemptId, Ending, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
+use common::{AttemptId, EndCondition, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
 use scheduler::effect::{CopyReason, EndReason, Settled, StartReason, Verdict};
 use scheduler::event::{Bag, RestoredProgress, Terms, Tried};
 use scheduler::policy::Ordering;
@@ -54,7 +54,7 @@ pub(crate) struct Model {
     /// Jobs that the restarted scheduler has not been told of yet.
     to_restore: BTreeMap<JobId, ModelJob>,
     /// What the job just submitted waits for, and one of these that it waits for in vain.
-    submitted: Option<(JobId, BTreeMap<JobId, Ending>, Option<JobId>)>,
+    submitted: Option<(JobId, BTreeMap<JobId, EndCondition>, Option<JobId>)>,
     /// Jobs that are to be cancelled, each with the job that did not succeed.
     missed: BTreeSet<(JobId, JobId)>,
     now: Time,
@@ -83,7 +83,7 @@ pub(crate) struct ModelJob {
     disclosed: bool,
     unrequested: BTreeSet<u32>,
     /// The jobs that have to end before.
-    after: BTreeMap<JobId, Ending>,
+    after: BTreeMap<JobId, EndCondition>,
     /// Whether it is open.
     takes_more: bool,
 }

@@ -2,14 +2,14 @@
 
 use common::host::OwnerState;
 use common::view::{JobState, TaskState};
-use common::{After, Ending, IdSet, JobId, Ranks, Time};
+use common::{After, EndCondition, IdSet, JobId, Ranks, Time};
 use scheduler::effect::{CancelReason, Refused};
 use scheduler::event::Bag;
 use scheduler::{Effect, Event};
 
 use crate::world::{World, job_settled, s, starts};
 
-fn after(job: JobId, how: Ending) -> After {
+fn after(job: JobId, how: EndCondition) -> After {
     After { job, how }
 }
 
@@ -42,7 +42,7 @@ fn failed(w: &mut World) -> JobId {
 fn a_job_starts_once_the_one_before_it_has_succeeded() {
     let mut w = World::new();
     let first = w.job(2).submit();
-    let second = w.job(1).after(after(first, Ending::Ok)).submit();
+    let second = w.job(1).after(after(first, EndCondition::Ok)).submit();
     let host = w.host(1).slots(3).joins();
     let running = w.books(host);
     assert!(running.iter().all(|attempt| attempt.task.job == first));
@@ -67,9 +67,9 @@ fn a_job_starts_once_the_one_before_it_has_succeeded() {
 fn a_failure_cancels_all_that_come_after_it_but_those_that_do_not_mind() {
     let mut w = World::new();
     let first = w.job(1).submit();
-    let second = w.job(1).after(after(first, Ending::Ok)).submit();
-    let third = w.job(3).after(after(second, Ending::Ok)).submit();
-    let anyway = w.job(1).after(after(third, Ending::Any)).submit();
+    let second = w.job(1).after(after(first, EndCondition::Ok)).submit();
+    let third = w.job(3).after(after(second, EndCondition::Ok)).submit();
+    let anyway = w.job(1).after(after(third, EndCondition::Any)).submit();
     let host = w.host(1).joins();
     let attempt = w.attempt_on(host);
 
@@ -92,11 +92,11 @@ fn a_failure_cancels_all_that_come_after_it_but_those_that_do_not_mind() {
 fn a_job_after_one_that_has_ended_starts_or_is_cancelled_at_once() {
     let mut w = World::new();
     let before = failed(&mut w);
-    let (job, effects) = w.job(2).after(after(before, Ending::Ok)).asks();
+    let (job, effects) = w.job(2).after(after(before, EndCondition::Ok)).asks();
     assert_eq!(cancelled(&effects), [(job, CancelReason::After(before))]);
-    let (job, effects) = w.job(1).after(after(before, Ending::Any)).asks();
+    let (job, effects) = w.job(1).after(after(before, EndCondition::Any)).asks();
     assert_eq!(starts(&effects)[0].1.task.job, job);
-    let (job, effects) = w.job(1).after(after(JobId(999), Ending::Ok)).asks();
+    let (job, effects) = w.job(1).after(after(JobId(999), EndCondition::Ok)).asks();
     assert_eq!(
         effects,
         [Effect::JobAdmitted { job }],
@@ -108,7 +108,7 @@ fn a_job_after_one_that_has_ended_starts_or_is_cancelled_at_once() {
 fn what_a_job_waits_for_outlives_a_restart_in_whatever_order_jobs_come_back() {
     let mut w = World::new();
     let first = w.job(1).submit();
-    let second = w.job(1).after(after(first, Ending::Ok)).submit();
+    let second = w.job(1).after(after(first, EndCondition::Ok)).submit();
     w.restart();
     let host = w.host(1).slots(2).joins();
     assert_eq!(w.attempt_on(host).task.job, first);
@@ -125,7 +125,7 @@ fn what_a_job_waits_for_outlives_a_restart_in_whatever_order_jobs_come_back() {
         progress: Box::default(),
     };
     let mut w = World::new();
-    w.send(restored(8, bag(vec![after(JobId(7), Ending::Ok)])));
+    w.send(restored(8, bag(vec![after(JobId(7), EndCondition::Ok)])));
     w.send(restored(7, bag(Vec::new())));
     let host = w.host(1).slots(2).joins();
     assert_eq!(w.attempt_on(host).task.job, JobId(7), "8 waits for it");
@@ -138,8 +138,8 @@ fn a_job_that_waits_for_several_waits_for_the_last() {
     let second = w.job(1).submit();
     let last = w
         .job(1)
-        .after(after(first, Ending::Ok))
-        .after(after(second, Ending::Any))
+        .after(after(first, EndCondition::Ok))
+        .after(after(second, EndCondition::Any))
         .submit();
     let words = w.scheduler.why_held(last).unwrap();
     assert_eq!(
@@ -166,7 +166,7 @@ fn a_gang_holds_no_host_while_it_waits_for_a_job() {
     let gang = JobId(50);
     let bag = Bag {
         ranks: Some(ranks),
-        after: vec![after(first, Ending::Ok)],
+        after: vec![after(first, EndCondition::Ok)],
         ..Bag::new(Ranks::tasks(2), rules)
     };
     let mut effects = Vec::new();
@@ -219,7 +219,7 @@ fn a_deadline_is_not_promised_to_a_job_that_waits_for_another() {
     let first = w.job(1).submit();
     let promise = |w: &mut World| {
         let draft = w.job(1).policy("PROMISE").estimate(s(60)).deadline(86_400);
-        draft.after(after(first, Ending::Ok)).asks()
+        draft.after(after(first, EndCondition::Ok)).asks()
     };
     let (job, effects) = promise(&mut w);
     let why = Refused::Waits(first);
@@ -237,18 +237,18 @@ fn a_waiting_job_is_predicted_to_end_after_those_before_it_have_ended() {
     let second = w
         .job(1)
         .estimate(s(600))
-        .after(after(first, Ending::Ok))
+        .after(after(first, EndCondition::Ok))
         .submit();
     let third = w
         .job(1)
         .estimate(s(600))
-        .after(after(second, Ending::Any))
+        .after(after(second, EndCondition::Any))
         .submit();
     let open = w.job(1).estimate(s(600)).open().submit();
     let behind = w
         .job(1)
         .estimate(s(600))
-        .after(after(open, Ending::Any))
+        .after(after(open, EndCondition::Any))
         .submit();
     w.host(1).joins();
 
@@ -331,7 +331,11 @@ fn too_many_failures_close_an_open_job() {
 fn tasks_added_to_a_job_that_waits_for_another_wait_too() {
     let mut w = World::new();
     let first = w.job(1).submit();
-    let second = w.job(1).after(after(first, Ending::Ok)).open().submit();
+    let second = w
+        .job(1)
+        .after(after(first, EndCondition::Ok))
+        .open()
+        .submit();
     w.send(added(second, 5, 6));
     let host = w.host(1).slots(4).joins();
     assert_eq!(w.attempt_on(host).task.job, first);
@@ -362,7 +366,7 @@ fn an_open_job_is_open_after_a_restart() {
 fn an_open_job_without_a_task_left_tells_those_that_wait_what_to_do() {
     let mut w = World::new();
     let open = w.job(1).open().submit();
-    let behind = w.job(1).after(after(open, Ending::Ok)).submit();
+    let behind = w.job(1).after(after(open, EndCondition::Ok)).submit();
     w.host(1).joins();
     let words = w.scheduler.why_held(behind).unwrap();
     assert_eq!(
@@ -384,7 +388,7 @@ fn a_long_chain_of_jobs_is_cancelled_without_end_of_the_stack() {
     let first = w.job(1).submit();
     let mut before = first;
     for _ in 0..300 {
-        before = w.job(1).after(after(before, Ending::Ok)).submit();
+        before = w.job(1).after(after(before, EndCondition::Ok)).submit();
     }
     let effects = w.send(Event::JobCancelled {
         job: first,

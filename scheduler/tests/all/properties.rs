@@ -7,7 +7,9 @@ use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
 use common::needs::{Capacity, Demand, Needs, Offers};
-use common::{After, AttemptId, Ending, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId};
+use common::{
+    After, AttemptId, EndCondition, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId,
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use scheduler::effect::{EndReason, Verdict};
@@ -420,9 +422,9 @@ impl Fleet {
         let before = |n: u16| After {
             job: self.any_job(n),
             how: if n.is_multiple_of(3) {
-                Ending::Any
+                EndCondition::Any
             } else {
-                Ending::Ok
+                EndCondition::Ok
             },
         };
         let after = [a / 3, b / 5].map(before);

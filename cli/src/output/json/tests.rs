@@ -14,7 +14,7 @@ use common::view::{
     TaskState, TaskView, TokenView, WayView, WidthView,
 };
 use common::{
-    AttemptId, BlobRef, Ending, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time,
+    AttemptId, BlobRef, EndCondition, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time,
 };
 
 use super::*;
@@ -135,12 +135,12 @@ fn job() -> JobView {
         after: vec![
             AfterView {
                 job: JobId(5),
-                how: Ending::Ok,
+                how: EndCondition::Ok,
                 left: Some(12),
             },
             AfterView {
                 job: JobId(6),
-                how: Ending::Any,
+                how: EndCondition::Any,
                 left: None,
             },
         ],

@@ -2,7 +2,7 @@
 //! jobs that its own comes after have ended, and none after one that did not succeed as it had to)
 //! and *open* (no open job is settled).
 
-use common::{Ending, JobId, TaskId};
+use common::{EndCondition, JobId, TaskId};
 use scheduler::effect::CancelReason;
 use scheduler::{Effect, Event};
 
@@ -81,7 +81,7 @@ impl Model {
                     let how = waiting.after.remove(job);
                     if how.is_some_and(|how| !how.is_met_by(*state)) && !waiting.all_closed() {
                         self.missed.insert((*id, *job));
-                        assert_eq!(how, Some(Ending::Ok));
+                        assert_eq!(how, Some(EndCondition::Ok));
                     }
                 }
             }

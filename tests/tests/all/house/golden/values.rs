@@ -32,8 +32,8 @@ use common::wire::worker::{
 };
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{
-    After, AttemptId, Completion, Ending, HostId, IdSet, Incarnation, JobId, NewTasks, Outcome,
-    Ranks, RequestId, Span, Speed, TaskId, Time,
+    After, AttemptId, Completion, EndCondition, HostId, IdSet, Incarnation, JobId, NewTasks,
+    Outcome, Ranks, RequestId, Span, Speed, TaskId, Time,
 };
 
 /// Names each variant by a match that a new variant breaks, and counts them.
@@ -560,11 +560,11 @@ fn asked() -> SubmitOptions {
         after: vec![
             After {
                 job: JobId(5),
-                how: Ending::Ok,
+                how: EndCondition::Ok,
             },
             After {
                 job: JobId(6),
-                how: Ending::Any,
+                how: EndCondition::Any,
             },
         ],
         open: true,
@@ -829,7 +829,7 @@ fn job_view() -> JobView {
         labels: labels(&["paper", "sweep7"]),
         after: vec![AfterView {
             job: JobId(5),
-            how: Ending::Any,
+            how: EndCondition::Any,
             left: Some(12),
         }],
         open: true,
