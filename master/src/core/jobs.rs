@@ -379,24 +379,6 @@ impl Core {
         Ok(job)
     }
 
-    /// The refusal of a submission that cannot be taken whatever its deadline.
-    fn unfit(
-        &self,
-        request: RequestId,
-        spec: &JobSpec,
-        asked: &SubmitOptions,
-        disclosed: bool,
-    ) -> Result<Option<Refusal>, StoreError> {
-        if let Some(refusal) = self.used_to_add(request)? {
-            return Ok(Some(refusal));
-        }
-
-        let full = self.room.as_ref().and_then(|room| room.refuse_new(0));
-        let refusal = full.or_else(|| self.missing_content(spec));
-        let undisclosable = || super::speculation::undisclosable(spec, asked);
-        Ok(refusal.or_else(|| undisclosable().filter(|_| disclosed)))
-    }
-
     /// The answer to a repeated request that made the same job before.
     fn repeated(
         &self,
@@ -502,7 +484,7 @@ impl Core {
     }
 
     /// The refusal of a spec that names an input whose content is missing.
-    fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
+    pub(super) fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
         let command = spec.work.command()?;
         let BlobRef { hash, .. } = command.blobs().find(|blob| !self.blobs.has(blob))?;
         Some(content_is_missing(&hash))

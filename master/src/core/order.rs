@@ -7,7 +7,7 @@ use common::event::{GridEvent, in_parts};
 use common::units::Bytes;
 use common::view::{AfterView, JobState};
 use common::wire::{Refusal, RefusalCode};
-use common::{After, IdSet, JobId, NewTasks, RequestId, TaskSet};
+use common::{After, IdSet, JobId, JobSpec, NewTasks, RequestId, SubmitOptions, TaskSet};
 use scheduler::Event;
 
 use super::Core;
@@ -79,6 +79,24 @@ pub(super) fn after_views(after: &[StoredAfter]) -> Vec<AfterView> {
 }
 
 impl Core {
+    /// The refusal of a submission that cannot be taken whatever its deadline.
+    pub(super) fn unfit(
+        &self,
+        request: RequestId,
+        spec: &JobSpec,
+        asked: &SubmitOptions,
+        disclosed: bool,
+    ) -> Result<Option<Refusal>, StoreError> {
+        if let Some(refusal) = self.used_to_add(request)? {
+            return Ok(Some(refusal));
+        }
+
+        let full = self.room.as_ref().and_then(|room| room.refuse_new(0));
+        let refusal = full.or_else(|| self.missing_content(spec));
+        let undisclosable = || super::speculation::undisclosable(spec, asked);
+        Ok(refusal.or_else(|| undisclosable().filter(|_| disclosed)))
+    }
+
     /// Looks up the jobs that a submission is to come after; those `hidden` from its user count as
     /// not there.
     pub(super) fn ordered(
@@ -250,7 +268,7 @@ impl Core {
     }
 
     /// The refusal of a submission whose request id was used to add tasks.
-    pub(super) fn used_to_add(&self, request: RequestId) -> Result<Option<Refusal>, StoreError> {
+    fn used_to_add(&self, request: RequestId) -> Result<Option<Refusal>, StoreError> {
         let known = self.store.addition_of_request(request)?;
         Ok(known.map(|known| used(request, &format!("to add tasks to job {}", known.job))))
     }

@@ -10,8 +10,8 @@ use common::token::Role;
 use common::view::{
     AfterView, AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView,
     ExplainView, Forecast, HostState, HostView, JobState, JobView, LimitsView, PromiseState,
-    PromiseStatus, PromiseView, QualityView, ScalingView, ShareView, SpeculationView, StartView, TaskCounts,
-    TaskState, TaskView, TokenView, WayView, WidthView,
+    PromiseStatus, PromiseView, QualityView, ScalingView, ShareView, SpeculationView, StartView,
+    TaskCounts, TaskState, TaskView, TokenView, WayView, WidthView,
 };
 use common::{
     AttemptId, BlobRef, EndCondition, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time,

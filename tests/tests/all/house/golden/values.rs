@@ -21,8 +21,8 @@ use common::view::{
     AccountView, AccuracyView, AfterView, AttemptState, AttemptView, AvailabilityView, Belief,
     CounterView, DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView,
     HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus,
-    PromiseView, QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView, TaskCounts,
-    TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
+    PromiseView, QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView,
+    TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
