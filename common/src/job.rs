@@ -81,7 +81,7 @@ impl SubmitOptions {
             return Err(BadJob::TwoDeadlines);
         }
         if self.labels.len() > MAX_LABELS {
-            return Err(BadNeeds::TooManyLabels(self.labels.len()).into());
+            return Err(BadJob::TooManyLabels(self.labels.len()));
         }
         if self.after.len() > MAX_AFTER {
             return Err(BadJob::AfterTooMany(self.after.len()));
@@ -440,6 +440,9 @@ pub enum BadJob {
     /// The estimate at this position of the list, from 1, is zero.
     #[error("estimate {0} is no time at all: a task takes longer than that")]
     NoTime(usize),
+    /// The job has more than [`MAX_LABELS`] labels.
+    #[error("{0} labels are too many: {MAX_LABELS} at most")]
+    TooManyLabels(usize),
     /// The job waits for more than [`MAX_AFTER`] others.
     #[error("the job is to wait for {0} others; the most is {MAX_AFTER}")]
     AfterTooMany(usize),

@@ -628,6 +628,12 @@ pub(super) fn requests() -> Vec<Request> {
         disclosed: false,
         dry_run,
     };
+    let add = |tasks, dry_run| Request::AddTasks {
+        id,
+        job,
+        tasks,
+        dry_run,
+    };
     vec![
         Request::Hello(versions()),
         submit(spec().into(), false),
@@ -675,30 +681,13 @@ pub(super) fn requests() -> Vec<Request> {
             results: true,
             wait: true,
         }),
-        Request::AddTasks {
-            id,
-            job,
-            tasks: Addition::Inline(NewTasks::Items(vec!["c".into(), "d".into()])),
-            dry_run: true,
-        },
-        Request::AddTasks {
-            id,
-            job,
-            tasks: Addition::Inline(NewTasks::Ids(ids())),
-            dry_run: false,
-        },
-        Request::AddTasks {
-            id,
-            job,
-            tasks: Addition::Inline(NewTasks::Next),
-            dry_run: false,
-        },
-        Request::AddTasks {
-            id,
-            job,
-            tasks: Addition::Blob(blob(3)),
-            dry_run: false,
-        },
+        add(
+            Addition::Inline(NewTasks::Items(vec!["c".into(), "d".into()])),
+            true,
+        ),
+        add(Addition::Inline(NewTasks::Ids(ids())), false),
+        add(Addition::Inline(NewTasks::Next), false),
+        add(Addition::Blob(blob(3)), false),
         Request::Close {
             jobs: Selector::Labelled(labels(&["paper", "sweep7"])),
         },
