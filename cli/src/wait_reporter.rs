@@ -11,6 +11,7 @@ use common::{IdSet, JobId};
 use link::{Client, LinkError};
 use tokio::time::Instant;
 
+use crate::commands::{nothing_is_left, nothing_left};
 use crate::output::table::printable;
 
 /// Time before the first look: a job that was submitted just now may be about to start.
@@ -156,6 +157,14 @@ fn without_numbers(text: &str) -> String {
 /// Says why nothing of the job runs: the states of its hosts if none would take a task, else the
 /// reasons for which its tasks wait.
 fn why(view: &ExplainView) -> String {
+    let job = &view.job;
+    if nothing_is_left(job) {
+        return nothing_left(job);
+    }
+    let held = job.after.iter().any(|after| after.left.is_some());
+    if let (true, Some((why, _))) = (held, view.waiting.first()) {
+        return format!("job {} {}", job.job, printable(why));
+    }
     if view.hosts.is_empty() {
         return "no host takes work: none is connected".to_owned();
     }
@@ -260,6 +269,9 @@ mod tests {
             starts: None,
             width: None,
             progress: None,
+            labels: std::collections::BTreeSet::new(),
+            after: Vec::new(),
+            open: false,
         };
         let hosts = hosts.iter().enumerate();
         ExplainView {

@@ -116,6 +116,18 @@ pub enum GridEvent {
         /// The tasks, as in `TasksCancelled`.
         tasks: IdSet,
     },
+    /// Tasks were added to an open job (`TaskState::Waiting`).
+    TasksAdded {
+        /// The job.
+        job: JobId,
+        /// The tasks, as in `TasksCancelled`.
+        tasks: IdSet,
+    },
+    /// An open job was closed: it is settled once its tasks are.
+    JobClosed {
+        /// The job.
+        job: JobId,
+    },
     /// The state of a host changed. Whether its slots are taken is not told.
     HostChanged {
         /// The host.
@@ -147,6 +159,8 @@ impl GridEvent {
             GridEvent::TaskFailed { .. } => "task-failed",
             GridEvent::TasksCancelled { .. } => "tasks-cancelled",
             GridEvent::TasksReopened { .. } => "tasks-reopened",
+            GridEvent::TasksAdded { .. } => "tasks-added",
+            GridEvent::JobClosed { .. } => "job-closed",
             GridEvent::HostChanged { .. } => "host-changed",
             GridEvent::Restored => "restored",
         }
@@ -160,7 +174,9 @@ impl GridEvent {
             | GridEvent::JobSettled { job, .. }
             | GridEvent::JobForgotten { job, .. }
             | GridEvent::TasksCancelled { job, .. }
-            | GridEvent::TasksReopened { job, .. } => Some(*job),
+            | GridEvent::TasksReopened { job, .. }
+            | GridEvent::TasksAdded { job, .. }
+            | GridEvent::JobClosed { job } => Some(*job),
             GridEvent::TaskFailed { task, .. } => Some(task.job),
             GridEvent::HostChanged { .. } | GridEvent::Restored => None,
             _ => self.attempt().map(|attempt| attempt.task.job),

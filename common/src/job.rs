@@ -1,14 +1,16 @@
 //! The parts of a submission: a bag of tasks, the work that each one does, and the rules it runs
 //! under.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::after::{After, MAX_AFTER};
 use crate::checkpoint::SHORTEST_INTERVAL;
 use crate::content::BlobRef;
+use crate::ids::JobId;
 use crate::idset::IdSet;
-use crate::needs::{BadNeeds, Builds, Needs};
+use crate::needs::{BadNeeds, Builds, Label, MAX_LABELS, Needs};
 use crate::path::PortablePath;
 use crate::platform::PlatformName;
 use crate::ranks::{BadRanks, Ranks};
@@ -56,6 +58,12 @@ pub struct SubmitOptions {
     /// An estimate for each task, in the order of the indices, as run times on a host of speed 1.
     /// Where this is empty, [`Rules::estimate`] holds for every task.
     pub estimates: Vec<Span>,
+    /// Words by which the user finds the job again.
+    pub labels: BTreeSet<Label>,
+    /// The jobs that have to end before any task of it starts.
+    pub after: Vec<After>,
+    /// Whether tasks can be added to it later, until it is closed.
+    pub open: bool,
 }
 
 impl SubmitOptions {
@@ -72,6 +80,19 @@ impl SubmitOptions {
         if self.deadline.is_some() && job.rules.deadline != Some(Span::ZERO) {
             return Err(BadJob::TwoDeadlines);
         }
+        if self.labels.len() > MAX_LABELS {
+            return Err(BadJob::TooManyLabels(self.labels.len()));
+        }
+        if self.after.len() > MAX_AFTER {
+            return Err(BadJob::AfterTooMany(self.after.len()));
+        }
+        let mut named = BTreeSet::new();
+        if let Some(twice) = self.after.iter().find(|after| !named.insert(after.job)) {
+            return Err(BadJob::AfterTwice(twice.job));
+        }
+        if let Some(other) = self.fixed_part(job).filter(|_| self.open) {
+            return Err(BadJob::OpenWith(other));
+        }
         if self.estimates.is_empty() {
             return Ok(());
         }
@@ -86,6 +107,26 @@ impl SubmitOptions {
             .position(|estimate| *estimate == Span::ZERO);
 
         nothing.map_or(Ok(()), |at| Err(BadJob::NoTime(at + 1)))
+    }
+
+    /// Returns the part of the job that tasks added later could not have, in words.
+    fn fixed_part(&self, job: &JobSpec) -> Option<&'static str> {
+        let each_its_own = |command: &CommandSpec| {
+            let own = |input: &Input| matches!(input.source, InputSource::PerTask(_));
+            command.inputs.iter().any(own)
+        };
+
+        [
+            (job.rules.deadline.is_some(), "a deadline"),
+            (job.work.ranks().is_some(), "several ranks"),
+            (!self.estimates.is_empty(), "an estimate for each task"),
+            (
+                job.work.command().is_some_and(each_its_own),
+                "an input file for each task",
+            ),
+        ]
+        .into_iter()
+        .find_map(|(given, what)| given.then_some(what))
     }
 }
 
@@ -399,6 +440,18 @@ pub enum BadJob {
     /// The estimate at this position of the list, from 1, is zero.
     #[error("estimate {0} is no time at all: a task takes longer than that")]
     NoTime(usize),
+    /// The job has more than [`MAX_LABELS`] labels.
+    #[error("{0} labels are too many: {MAX_LABELS} at most")]
+    TooManyLabels(usize),
+    /// The job waits for more than [`MAX_AFTER`] others.
+    #[error("the job is to wait for {0} others; the most is {MAX_AFTER}")]
+    AfterTooMany(usize),
+    /// The job names another one twice.
+    #[error("the job is to wait for job {0} twice: name it once")]
+    AfterTwice(JobId),
+    /// The job is open and has something that tasks added later could not have.
+    #[error("an open job cannot have {0}: tasks that are added later share all that it has")]
+    OpenWith(&'static str),
     /// The ranks make no sense.
     #[error(transparent)]
     Ranks(#[from] BadRanks),
@@ -714,6 +767,7 @@ mod tests {
         let asked = |estimates: &[Span]| SubmitOptions {
             deadline: None,
             estimates: estimates.to_vec(),
+            ..SubmitOptions::default()
         };
 
         assert!(
@@ -732,6 +786,7 @@ mod tests {
         let date = SubmitOptions {
             deadline: Some(Time(9)),
             estimates: Vec::new(),
+            ..SubmitOptions::default()
         };
         assert_eq!(date.check(&job), Err(BadJob::TwoDeadlines));
 
@@ -830,6 +885,69 @@ mod tests {
                 "{refused}"
             );
         }
+    }
+
+    #[test]
+    fn too_many_labels_and_jobs_to_wait_for_are_refused() {
+        let job = job(Work::Noop);
+        let label = |n: usize| format!("l{n}").parse::<Label>().unwrap();
+        let labelled = |count: usize| SubmitOptions {
+            labels: (0..count).map(label).collect(),
+            ..SubmitOptions::default()
+        };
+        assert_eq!(labelled(MAX_LABELS).check(&job), Ok(()));
+        let refused = labelled(MAX_LABELS + 1).check(&job).unwrap_err();
+        assert!(refused.to_string().contains("32 at most"), "{refused}");
+
+        let after = |ids: &mut dyn Iterator<Item = u32>| SubmitOptions {
+            after: ids
+                .map(|id| After {
+                    job: JobId(id),
+                    how: crate::EndCondition::Ok,
+                })
+                .collect(),
+            ..SubmitOptions::default()
+        };
+        let many = MAX_AFTER as u32;
+        assert_eq!(after(&mut (1..=many)).check(&job), Ok(()));
+        assert_eq!(
+            after(&mut (0..=many)).check(&job),
+            Err(BadJob::AfterTooMany(MAX_AFTER + 1))
+        );
+        assert_eq!(
+            after(&mut [7, 8, 7].into_iter()).check(&job),
+            Err(BadJob::AfterTwice(JobId(7)))
+        );
+    }
+
+    #[test]
+    fn an_open_job_has_nothing_that_later_tasks_could_not_have() {
+        let open = SubmitOptions {
+            open: true,
+            ..SubmitOptions::default()
+        };
+        assert_eq!(open.check(&job(Work::Noop)), Ok(()));
+
+        let mut due = job(Work::Noop);
+        due.rules.deadline = Some(Span::from_secs(9));
+        assert_eq!(open.check(&due), Err(BadJob::OpenWith("a deadline")));
+
+        let estimated = SubmitOptions {
+            estimates: vec![Span::from_secs(1); job(Work::Noop).tasks.ids.len() as usize],
+            ..open.clone()
+        };
+        let why = BadJob::OpenWith("an estimate for each task");
+        assert_eq!(estimated.check(&job(Work::Noop)), Err(why));
+
+        let mut command = command();
+        command.inputs.push(Input {
+            name: "in".parse().unwrap(),
+            executable: false,
+            source: InputSource::PerTask(Vec::new()),
+        });
+        let own_files = job(Work::Command(command));
+        let why = BadJob::OpenWith("an input file for each task");
+        assert_eq!(open.check(&own_files), Err(why));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! There is no input or output, async, clock or randomness here: every value is made from
 //! arguments.
 
+pub mod additions;
+pub mod after;
 pub mod attempt;
 pub mod availability;
 pub mod checkpoint;
@@ -29,6 +31,8 @@ pub mod units;
 pub mod view;
 pub mod wire;
 
+pub use additions::NewTasks;
+pub use after::{After, EndCondition};
 pub use attempt::{Completion, Outcome};
 pub use content::{BlobRef, Content};
 pub use ids::{AttemptId, HostId, Incarnation, JobId, RequestId, TaskId};

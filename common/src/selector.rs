@@ -1,11 +1,13 @@
 //! Selectors: texts that name several jobs or tasks at once, `7`, `1-10:2`, `1,3,5-8`, `all`,
 //! `last`.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::idset::IdSet;
+use crate::needs::Label;
 
 /// The most indices that one selector or array may name.
 pub const MAX_IDS: u64 = 10_000_000;
@@ -22,10 +24,13 @@ pub enum Selector {
     Last,
     /// Exactly these numbers.
     Ids(IdSet),
+    /// The jobs that have all of these labels. No task has one.
+    Labelled(BTreeSet<Label>),
 }
 
 impl Selector {
-    /// Returns those of `existing` that the selector names.
+    /// Returns those of `existing` that the selector names by number; by label it names none, since
+    /// numbers do not say which labels a job has.
     pub fn pick(&self, existing: &IdSet) -> IdSet {
         match self {
             Selector::All => existing.clone(),
@@ -36,6 +41,7 @@ impl Selector {
                 .into_iter()
                 .collect(),
             Selector::Ids(ids) => existing.intersection(ids),
+            Selector::Labelled(_) => IdSet::new(),
         }
     }
 }

@@ -43,11 +43,13 @@ macro_rules! states {
 }
 
 mod account;
+mod after;
 mod promise;
 mod starts;
 mod width;
 
 pub use account::{AccountView, ShareView, SpeculationView, SpreadView};
+pub use after::AfterView;
 pub use promise::{EstimatesView, LimitsView, PromiseState, PromiseStatus};
 pub use starts::{StartView, WaitView};
 pub use width::{AccuracyView, ForetoldView, ScalingView, WayView, WidthView};
@@ -238,6 +240,12 @@ pub struct JobView {
     /// The part of an unsettled job that is done, between 0 and 1, if a running task reports
     /// progress. Lists hold it only for jobs with a forecast.
     pub progress: Option<f64>,
+    /// The words that its user gave it.
+    pub labels: BTreeSet<Label>,
+    /// The jobs that it waits for, or has waited for.
+    pub after: Vec<AfterView>,
+    /// Whether tasks can be added to it: it is not settled before it is closed.
+    pub open: bool,
 }
 
 /// A forecast of an end.

@@ -58,6 +58,7 @@ pub use prediction::{estimates, experience, malleable, predict, reservation, run
 pub use protocol::effect::Effect;
 pub use protocol::event::Event;
 pub use protocol::{effect, event, record};
+pub use state::after::Predecessor;
 pub use state::scheduler::Scheduler;
 pub use state::settings::Settings;
 pub use state::shares::{Sharing, UserShare};

@@ -188,6 +188,8 @@ fn bag(asked: &SubmittedBag) -> Bag {
         terms,
         disclosed: false,
         ranks: None,
+        after: Vec::new(),
+        open: false,
     }
 }
 

@@ -405,6 +405,8 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
             terms,
             disclosed: true,
             ranks: None,
+            after: Vec::new(),
+            open: false,
         };
 
         let job = self.job(user, number);

@@ -1,6 +1,7 @@
 //! Defines the flags of `deskgrid events`.
 
 use clap::Args;
+use common::needs::Label;
 
 use super::value::JobSelection;
 
@@ -8,6 +9,7 @@ use super::value::JobSelection;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   deskgrid events --job last
+  deskgrid events --label sweep7
   deskgrid events --past                           all that is kept
   deskgrid --output json events --after 4711       goes on behind that one
   deskgrid --output json events --job 7 --results  with what tasks printed
@@ -21,6 +23,10 @@ pub(crate) struct EventsArgs {
     /// Only events of these jobs and of their tasks: 7, 1-10, 1,3,5-8, all, last
     #[arg(long, value_name = "JOBS")]
     pub job: Option<JobSelection>,
+    /// Only events of jobs with this label, also of those that are submitted later (given several
+    /// times: with all of these labels) [repeatable]
+    #[arg(long, value_name = "LABEL", conflicts_with = "job")]
+    pub label: Vec<Label>,
     /// Only events of this host and of tasks there [repeatable]
     #[arg(long, value_name = "HOST")]
     pub host: Vec<String>,

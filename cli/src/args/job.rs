@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use common::needs::Label;
 use common::selector::Selector;
 use common::view::{JobState, TaskState};
 
-use super::value::{Dur, JobSelection, OneJob, OneTask};
+use super::value::{Dur, JobsArg, OneJob, OneTask};
 
 /// The verbs of `deskgrid job`.
 #[derive(Debug, Subcommand)]
@@ -17,6 +18,7 @@ Examples:
   deskgrid job list
   deskgrid job list --all --last 20
   deskgrid job list --all --state failed
+  deskgrid job list --label sweep7
   deskgrid job list --joblog 7 > joblog.tsv     its attempts, as GNU parallel")]
     List {
         /// List settled jobs too
@@ -28,8 +30,12 @@ Examples:
         /// List only the N jobs submitted last, of those that would be listed
         #[arg(long, value_name = "N")]
         last: Option<usize>,
+        /// List only the jobs with this label (given several times: with all of these labels)
+        /// [repeatable]
+        #[arg(long, value_name = "LABEL")]
+        label: Vec<Label>,
         /// Print the attempts of one job as tab-separated values
-        #[arg(long, value_name = "JOB", conflicts_with_all = ["all", "state", "last"])]
+        #[arg(long, value_name = "JOB", conflicts_with_all = ["all", "state", "last", "label"])]
         joblog: Option<OneJob>,
     },
     /// Print everything about jobs
@@ -37,8 +43,9 @@ Examples:
         after_help = "Examples:\n  deskgrid job info 7\n  deskgrid --output json job info last"
     )]
     Info {
-        /// The jobs: 7, 1-10, 1,3,5-8, all, last
-        jobs: JobSelection,
+        /// The jobs.
+        #[command(flatten)]
+        jobs: JobsArg,
     },
     /// Wait until every task of some jobs is settled: exit code 0 all finished, 3 some failed, 4
     /// timed out
@@ -46,7 +53,9 @@ Examples:
 Examples:
   deskgrid job wait 7
   deskgrid job wait last --timeout 2h && deskgrid job fetch last --into results
-It outlives a restart of the master: it connects again by itself.")]
+  deskgrid job wait --label sweep7
+A job that is open (submit --open) ends only after deskgrid job close. It outlives a restart of the master: it connects again \
+by itself.")]
     Wait(WaitArgs),
     /// Wait like job wait, and show progress with the expected time of finish
     #[command(after_help = "Example:\n  deskgrid job progress last")]
@@ -91,16 +100,27 @@ already is kept if it is the same; if it differs, nothing is written unless you 
 Examples:
   deskgrid job cancel 7
   deskgrid job cancel 7 --tasks 50-100
+  deskgrid job cancel --label sweep7
   deskgrid job cancel 7 --unrequested     what nobody has requested")]
     Cancel {
-        /// The jobs: 7, 1-10, 1,3,5-8, all, last
-        jobs: JobSelection,
+        /// The jobs.
+        #[command(flatten)]
+        jobs: JobsArg,
         /// Cancel only these tasks
         #[arg(long, value_name = "TASKS")]
         tasks: Option<Selector>,
         /// Cancel only disclosed tasks that nobody requested, running ones included
         #[arg(long, conflicts_with = "tasks")]
         unrequested: bool,
+    },
+    /// Close open jobs (submit --open): they take no more tasks, and end once theirs have
+    #[command(
+        after_help = "Examples:\n  deskgrid job close 7\n  deskgrid job close --label sweep7"
+    )]
+    Close {
+        /// The jobs.
+        #[command(flatten)]
+        jobs: JobsArg,
     },
     /// Retry failed (and cancelled) tasks
     #[command(
@@ -155,8 +175,9 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
         after_help = "Examples:\n  deskgrid job share 7 --with bob\n  deskgrid job share 7 --with bob --end"
     )]
     Share {
-        /// The jobs: 7, 1-10, 1,3,5-8, all, last
-        jobs: JobSelection,
+        /// The jobs.
+        #[command(flatten)]
+        jobs: JobsArg,
         /// The other user's name, as `deskgrid login` answered there
         #[arg(long, value_name = "NAME")]
         with: String,
@@ -167,16 +188,18 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
     /// Remove settled jobs with their results from the master
     #[command(after_help = "Examples:\n  deskgrid job forget 7\n  deskgrid job forget 1-20")]
     Forget {
-        /// The jobs: 7, 1-10, 1,3,5-8, all, last
-        jobs: JobSelection,
+        /// The jobs.
+        #[command(flatten)]
+        jobs: JobsArg,
     },
 }
 
 /// The jobs to wait for, and the timeout.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs {
-    /// The jobs: 7, 1-10, 1,3,5-8, all, last
-    pub jobs: JobSelection,
+    /// The jobs.
+    #[command(flatten)]
+    pub jobs: JobsArg,
     /// Give up after this long (exit code 4) [default: never]
     #[arg(long, value_name = "DUR")]
     pub timeout: Option<Dur>,

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use common::RequestId;
 use common::host::Confinement;
+use common::needs::Label;
 use serde::Deserialize;
 
 use super::value::{
-    Agree, Array, Deadline, Dur, EnvPair, EstimatesArg, Limit, Parallelism, WidthArg,
+    AfterArg, Agree, Array, Deadline, Dur, EnvPair, EstimatesArg, Limit, OneJob, Parallelism,
+    WidthArg,
 };
 
 /// The examples below the help of `deskgrid submit`.
@@ -49,6 +51,13 @@ Examples:
   The same program for two platforms:
     deskgrid submit --array 1-100 --input linux-x86_64=./solve:solve \\
       --input windows-x86_64=solve.exe:solve.exe -- ./solve %{TASK_ID}
+  A job that starts once the last one has succeeded; find both by their label:
+    deskgrid submit --label sweep7 --array 1-100 -- ./sim %{TASK_ID}
+    deskgrid submit --label sweep7 --after last -- ./summarise
+    deskgrid job wait --label sweep7
+  A job to which tasks are added as they come up:
+    deskgrid submit --open --each-line first.txt -- convert %{ITEM}
+    deskgrid submit --into last --each-line more.txt && deskgrid job close last
   A job from a job file (docs/job-files.md), with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -61,6 +70,10 @@ pub(crate) struct SubmitArgs {
     /// Read options from a TOML file with the same names as these flags; flags override it
     #[arg(long, value_name = "F.toml")]
     pub job_file: Option<PathBuf>,
+    /// Add tasks to this open job (see --open) instead: they do its work, by its rules; only --array,
+    /// --each-line or --from-json say what they are, else it is one more task
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["job_file", "wait", "progress"])]
+    pub into: Option<OneJob>,
     /// Submit under this id: submitting it again gives the same job instead of a second one
     #[arg(long, value_name = "UUID")]
     pub request_id: Option<RequestId>,
@@ -82,6 +95,17 @@ pub(crate) struct JobArgs {
     /// Name of the job [default: the program's name]
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
+    /// Give the job a label, by which it is found again: job list --label, and so on [repeatable]
+    #[arg(long, value_name = "LABEL")]
+    pub label: Vec<Label>,
+    /// Start only after this job has ended: JOB or JOB:ok once all its tasks succeeded (if not, this
+    /// job is cancelled), JOB:any in whatever way it ends [repeatable]
+    #[arg(long, value_name = "JOB[:ok|any]")]
+    pub after: Vec<AfterArg>,
+    /// Keep the job open, so that tasks can be added with --into until deskgrid job close
+    #[arg(long, help_heading = "Tasks")]
+    #[arg(conflicts_with_all = ["deadline", "disclose", "width", "estimates"])]
+    pub open: bool,
     /// Run one task for each index, such as 1-100 or 1-99:2
     #[arg(long, value_name = "IDS", group = "bag", help_heading = "Tasks")]
     pub array: Option<Array>,
@@ -235,6 +259,9 @@ impl JobArgs {
         let noop = self.noop || (file.noop && self.command.is_empty());
         JobArgs {
             name: self.name.or(file.name),
+            label: list(self.label, file.label),
+            after: list(self.after, file.after),
+            open: self.open || file.open,
             array: self.array.or(bag.array),
             each_line: self.each_line.or(bag.each_line),
             from_json: self.from_json.or(bag.from_json),

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::Args;
+use common::needs::Label;
 use common::selector::Selector;
-use common::{IdSet, JobId, Span, Time};
+use common::{EndCondition, IdSet, JobId, Span, Time};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -121,6 +123,54 @@ pub(crate) struct JobSelection {
     pub selector: Selector,
     /// Whether a single number or `last` was given.
     pub one: bool,
+}
+
+/// The jobs that a command is about: by number, or by label.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub(crate) struct JobsArg {
+    /// The jobs: 7, 1-10, 1,3,5-8, all, last
+    #[arg(required_unless_present = "label", conflicts_with = "label")]
+    jobs: Option<JobSelection>,
+    /// Instead: the jobs with this label (given several times: with all of these labels) [repeatable]
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<Label>,
+}
+
+impl JobsArg {
+    /// Returns the jobs.
+    pub(crate) fn selection(self) -> JobSelection {
+        self.jobs.unwrap_or(JobSelection {
+            selector: labelled(self.label),
+            one: false,
+        })
+    }
+}
+
+/// Returns the selector of the jobs with all of these labels.
+pub(crate) fn labelled(labels: Vec<Label>) -> Selector {
+    Selector::Labelled(labels.into_iter().collect())
+}
+
+/// A job that has to end before another one starts: `7`, `7:ok`, `7:any` or `last:any`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct AfterArg {
+    /// The job that goes first.
+    pub job: OneJob,
+    /// The way in which it has to end.
+    pub how: EndCondition,
+}
+
+impl FromStr for AfterArg {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let (job, how) = match s.trim().split_once(':') {
+            Some((job, how)) => (job, how.parse()?),
+            None => (s.trim(), EndCondition::default()),
+        };
+        let job = job.parse()?;
+        Ok(AfterArg { job, how })
+    }
 }
 
 /// A point in time: one of the calendar, or a duration ago.
@@ -393,7 +443,16 @@ macro_rules! from_text {
         }
     )+};
 }
-from_text!(Agree, Dur, Limit, Array, EnvPair, WidthArg, Parallelism);
+from_text!(
+    AfterArg,
+    Agree,
+    Dur,
+    Limit,
+    Array,
+    EnvPair,
+    WidthArg,
+    Parallelism
+);
 
 impl fmt::Display for OneJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -421,6 +480,20 @@ mod tests {
             !"7-7".parse::<JobSelection>().unwrap().one
                 && !"all".parse::<JobSelection>().unwrap().one
         );
+    }
+
+    #[test]
+    fn a_job_that_goes_first_may_be_the_last_one() {
+        let after = |job, how| Ok(AfterArg { job, how });
+        assert_eq!("7".parse(), after(OneJob::Id(JobId(7)), EndCondition::Ok));
+        assert_eq!("last:any".parse(), after(OneJob::Last, EndCondition::Any));
+        assert!(
+            "last:soon"
+                .parse::<AfterArg>()
+                .unwrap_err()
+                .contains("`ok`")
+        );
+        assert!("x:ok".parse::<AfterArg>().unwrap_err().contains("`last`"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use link::client::unexpected;
 use super::Context;
 use crate::args::OutputMode;
 use crate::args::events::EventsArgs;
+use crate::args::value::labelled;
 use crate::failure::{Exit, Failure};
 use crate::output::json::{EventLine, Json, LostEvents};
 use crate::output::when::iso;
@@ -27,7 +28,10 @@ type Names = BTreeMap<HostId, String>;
 pub(super) async fn run(context: &Context, args: EventsArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     let mut following = Following {
-        jobs: args.job.map(|jobs| jobs.selector),
+        jobs: match args.job {
+            Some(jobs) => Some(jobs.selector),
+            None => (!args.label.is_empty()).then(|| labelled(args.label)),
+        },
         hosts: args.host,
         after: args.after.or(args.past.then_some(0)),
         results: args.results,
@@ -155,6 +159,8 @@ fn words(event: &GridEvent, host: Option<String>) -> String {
         GridEvent::TasksReopened { job, tasks } => {
             format!("tasks {tasks} of job {job} wait again")
         }
+        GridEvent::TasksAdded { job, tasks } => format!("tasks {tasks} added to job {job}"),
+        GridEvent::JobClosed { job } => format!("job {job} closed"),
         GridEvent::HostChanged { state, .. } => format!("host {host} {state}"),
         GridEvent::Restored => "the master was started on a copy of its store".to_owned(),
     }

@@ -10,10 +10,14 @@ use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Time};
 use link::client::unexpected;
 
+use super::group::{
+    after_in_words, close, labels_in_words, nothing_is_left, nothing_left, open_in_words,
+    scope_in_words, share,
+};
 use super::{Context, cat, failures, fetch, host, interrupted, joblog, judge};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
-use crate::args::value::{JobSelection, OneJob};
+use crate::args::value::{JobSelection, OneJob, labelled};
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts, printable};
@@ -36,9 +40,16 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             all,
             state,
             last,
+            label,
             joblog: None,
-        } => list(context, &session, all, state, last).await?,
-        JobCommand::Info { jobs } => info(context, &session, jobs).await?,
+        } => {
+            let jobs = match label.is_empty() {
+                true => Selector::All,
+                false => labelled(label),
+            };
+            list(context, &session, jobs, (all, state), last).await?;
+        }
+        JobCommand::Info { jobs } => info(context, &session, jobs.selection()).await?,
         JobCommand::Cat(args) => cat::run(context, &session, args).await?,
         JobCommand::Fetch {
             job,
@@ -61,20 +72,21 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             unrequested: true,
             ..
         } => {
-            drop_unrequested(context, &session, jobs.selector).await?;
+            drop_unrequested(context, &session, jobs.selection().selector).await?;
         }
         JobCommand::Cancel { jobs, tasks, .. } => {
             change(
                 context,
                 &session,
                 Request::Cancel {
-                    jobs: jobs.selector,
+                    jobs: jobs.selection().selector,
                     tasks,
                 },
                 "cancelled",
             )
             .await?;
         }
+        JobCommand::Close { jobs } => close(context, &session, jobs.selection().selector).await?,
         JobCommand::Retry {
             job,
             failed,
@@ -96,25 +108,11 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         JobCommand::Explain { job } => explain(context, &session, job).await?,
         JobCommand::Predict { job } => predict(context, &session, job).await?,
         JobCommand::Share { jobs, with, end } => {
-            let request = Request::Share {
-                jobs: jobs.selector,
-                user: with,
-                on: !end,
-            };
-            let shared = session.changed(&request).await?;
-            let text = || {
-                shared
-                    .iter()
-                    .map(|(job, _)| {
-                        format!("job {job}: {}\n", if end { "not shared" } else { "shared" })
-                    })
-                    .collect()
-            };
-            context.out.show(&List("jobs", &shared), text, || {
-                shared.iter().map(|(job, _)| job.to_string()).collect()
-            })?;
+            share(context, &session, jobs.selection().selector, with, end).await?;
         }
-        JobCommand::Forget { jobs } => forget(context, &session, jobs.selector).await?,
+        JobCommand::Forget { jobs } => {
+            forget(context, &session, jobs.selection().selector).await?;
+        }
     }
 
     session.close().await;
@@ -124,8 +122,8 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
 async fn list(
     context: &Context,
     session: &Session,
-    all: bool,
-    mut states: Vec<JobState>,
+    jobs: Selector,
+    (all, mut states): (bool, Vec<JobState>),
     last: Option<usize>,
 ) -> Result<(), Failure> {
     let everything = all || !states.is_empty();
@@ -137,7 +135,7 @@ async fn list(
             .collect();
     }
 
-    let mut jobs = session.jobs(Selector::All, states).await?;
+    let mut jobs = session.jobs(jobs, states).await?;
     if let Some(last) = last {
         jobs.sort_by_key(|job| job.job);
         jobs.drain(..jobs.len().saturating_sub(last));
@@ -170,6 +168,12 @@ fn activity(state: JobState) -> u8 {
     }
 }
 
+/// Returns the job's state, and whether it is open.
+fn state(job: &JobView) -> String {
+    let open = if job.open { ", open" } else { "" };
+    format!("{}{open}", job.state)
+}
+
 fn row(job: &JobView) -> [String; 8] {
     let now = when::now();
     let finish = job
@@ -180,7 +184,7 @@ fn row(job: &JobView) -> [String; 8] {
     [
         job.job.to_string(),
         job.name.clone(),
-        job.state.to_string(),
+        state(job),
         format!("{}/{}", job.tasks.finished, job.tasks.total),
         job.tasks.failed.to_string(),
         job.tasks.running.to_string(),
@@ -214,6 +218,12 @@ async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Resul
 async fn found(session: &Session, jobs: &JobSelection) -> Result<Vec<JobView>, Failure> {
     let found = session.jobs(jobs.selector.clone(), Vec::new()).await?;
     match &jobs.selector {
+        Selector::Labelled(labels) if found.is_empty() => {
+            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+            let what = format!("there is no job with the label {}", labels.join(" and "));
+            let hint = "deskgrid job list --all shows the jobs that there are";
+            Err(Failure::new(Exit::Error, "not-found", what, hint))
+        }
         Selector::Ids(ids) if found.is_empty() => {
             let hint = "deskgrid job list --all shows the jobs that there are";
             Err(Failure::new(
@@ -325,7 +335,7 @@ fn describe(job: &JobView) -> String {
 
     facts(&[
         ("job", Some(format!("{}  {}", job.job, job.name))),
-        ("state", Some(job.state.to_string())),
+        ("state", Some(state(job))),
         ("why", job.reason.clone()),
         ("user", Some(job.user.clone())),
         (
@@ -336,6 +346,9 @@ fn describe(job: &JobView) -> String {
             "tasks",
             Some(format!("{}: {}", tasks.total, counts.join(", "))),
         ),
+        ("open", open_in_words(job)),
+        ("after", after_in_words(job)),
+        ("labels", labels_in_words(job)),
         (
             "attempts",
             Some(format!(
@@ -391,19 +404,20 @@ async fn wait(
     args: WaitArgs,
     progress: bool,
 ) -> Result<Exit, Failure> {
+    let selection = args.jobs.selection();
     let timeout = args.timeout.map(|timeout| timeout.0);
     // A job that does not exist would never be settled.
-    let found = found(&session, &args.jobs).await?;
+    let found = found(&session, &selection).await?;
     let unsettled = found.iter().filter(|job| !job.state.settled());
     let unsettled: IdSet = unsettled.map(|job| job.job.0).collect();
 
     // A job that failed long ago counts where it is named.
-    let jobs = match &args.jobs.selector {
+    let jobs = match &selection.selector {
         Selector::All => Selector::Ids(unsettled.clone()),
         named => named.clone(),
     };
-    if args.jobs.selector == Selector::All && unsettled.is_empty() {
-        show(context, &args.jobs, &[], || {
+    if selection.selector == Selector::All && unsettled.is_empty() {
+        show(context, &selection, &[], || {
             "no unfinished jobs\n".to_owned()
         })?;
         return Ok(Exit::Well);
@@ -411,7 +425,7 @@ async fn wait(
     let awaited = AwaitedJobs { jobs, unsettled };
 
     let ended = wait_for(context, session, awaited, timeout, progress).await?;
-    show(context, &args.jobs, &ended.jobs, || outcome(&ended))?;
+    show(context, &selection, &ended.jobs, || outcome(&ended))?;
 
     Ok(ended.exit())
 }
@@ -491,6 +505,9 @@ pub(super) fn outcome(ended: &Ended) -> String {
             }
         }
 
+        if job.open {
+            line += &format!("; it is open: deskgrid job close {}", job.job);
+        }
         if let Some(finished) = job.finished {
             line += &format!(", in {}", finished.since(job.submitted));
         }
@@ -542,7 +559,7 @@ async fn drop_unrequested(
     session: &Session,
     jobs: Selector,
 ) -> Result<(), Failure> {
-    let all = jobs == Selector::All;
+    let all = matches!(jobs, Selector::All | Selector::Labelled(_));
     let changed = session
         .changed(&Request::CancelUnrequested { jobs })
         .await?;
@@ -685,8 +702,13 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
         let end = match (&view.finished, &view.predicted) {
             (Some(finished), _) => format!("it ended {}", when::relative(*finished, now)),
             (None, Some(forecast)) => {
-                format!("it should be done {}", forecast_in_words(forecast, now))
+                let scope = scope_in_words(&view);
+                format!(
+                    "it should be done {}{scope}",
+                    forecast_in_words(forecast, now)
+                )
             }
+            (None, None) if nothing_is_left(&view) => nothing_left(&view),
             (None, None) => no_prediction(&why),
         };
         head + &end + "\n"
@@ -773,7 +795,7 @@ fn explained(view: &ExplainView, color: bool) -> String {
         hosts.add([host.clone(), reason.clone()]);
     }
 
-    out += &waiting.text("no task waits\n");
+    out += &waiting.text(&format!("{}\n", nothing_left(&view.job)));
     out += "\n";
     out += &hosts.text("there are no hosts: deskgrid worker start --help\n");
     let benched = view

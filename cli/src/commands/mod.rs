@@ -1,12 +1,14 @@
 //! Executes the commands of `deskgrid`, one module for each.
 
 mod account;
+mod add;
 mod cat;
 mod config;
 mod doctor;
 mod events;
 mod failures;
 mod fetch;
+mod group;
 mod host;
 mod identity;
 mod job;
@@ -36,6 +38,7 @@ mod worker;
 use clap::CommandFactory;
 use tokio::runtime::{Builder, Runtime};
 
+pub(crate) use group::{nothing_is_left, nothing_left};
 pub use simulate::{failed, threads, write};
 pub(crate) use submit::new_request;
 

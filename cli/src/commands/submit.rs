@@ -2,13 +2,13 @@
 
 use common::view::{CounterView, PromiseView, QualityView};
 use common::wire::client::Reply;
-use common::{IdSet, JobId, RequestId};
+use common::{After, IdSet, JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
 use super::job::{AwaitedJobs, counted, limits_in_words, wait_for};
 use super::width::width_in_words;
-use crate::args::value::OneJob;
+use crate::args::value::{AfterArg, OneJob};
 use crate::args::{OutputMode, SubmitArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, SubmitAnswer};
@@ -19,16 +19,20 @@ use crate::submit::{SubmitPlan, no_limits, plan, read_job_file};
 
 /// Plans the job, uploads its files, submits it and, if asked, waits for it.
 pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
+    if let Some(into) = args.into {
+        return super::add::run(context, &args, into).await;
+    }
     let job = match &args.job_file {
         Some(path) => args.job.clone().over(read_job_file(path)?),
         None => args.job.clone(),
     };
-    let plan = plan(&job)?;
+    let mut plan = plan(&job)?;
     plan.notes
         .iter()
         .for_each(|text| note(&format!("note: {text}")));
 
     let session = Session::open(&context.state).await?;
+    plan.start_after(after(&session, &job.after).await?)?;
     let id = args.request_id.unwrap_or_else(new_request);
     let name = plan.name().to_owned();
     let tasks = plan.tasks();
@@ -81,6 +85,16 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             }
         },
     }
+}
+
+/// Looks up the jobs that have to end before.
+async fn after(session: &Session, named: &[AfterArg]) -> Result<Vec<After>, Failure> {
+    let mut after = Vec::new();
+    for AfterArg { job, how } in named.iter().copied() {
+        let job = session.job_id(job).await?;
+        after.push(After { job, how });
+    }
+    Ok(after)
 }
 
 /// Shows a job that was submitted.

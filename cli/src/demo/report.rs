@@ -385,6 +385,9 @@ mod tests {
             starts: None,
             width: None,
             progress: None,
+            labels: std::collections::BTreeSet::new(),
+            after: Vec::new(),
+            open: false,
         };
 
         DemoReport {

@@ -17,7 +17,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 pub(crate) use events::{EventLine, LostEvents};
 pub(crate) use hosts::NewTokenAnswer;
-pub(crate) use jobs::{JobInfo, PredictionAnswer, Retried, SubmitAnswer};
+pub(crate) use jobs::{AddAnswer, JobInfo, PredictionAnswer, Retried, SubmitAnswer};
 
 /// Something that names its fields in JSON.
 pub(crate) trait Object {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use common::additions::BadAddition;
 use common::job::{BadJob, PROMISING_POLICY};
 use common::path::BadPath;
 use common::platform::PlatformName;
@@ -18,6 +19,12 @@ pub(crate) enum BuildError {
     /// No command and no `--noop`.
     #[error("there is nothing to run")]
     NoCommand,
+    /// Something of a job's beside the new tasks of `--into`.
+    #[error("tasks that are added to a job do its own work, by its own rules")]
+    NotItsOwnWork,
+    /// New tasks of `--into` that make no sense.
+    #[error(transparent)]
+    Addition(#[from] BadAddition),
     /// A list or a job file cannot be read.
     #[error("cannot read {what} {path}", path = path.display())]
     Read {
@@ -273,6 +280,10 @@ impl BuildError {
                 let names = scheduler::policy::names(|row| row.width != Width::Rigid);
                 format!("{names} do: deskgrid policy list")
             },
+            BuildError::NotItsOwnWork => {
+                "leave the command and all but --array, --each-line or --from-json out; other work is a job of its own".to_owned()
+            }
+            BuildError::Addition(_) => String::new(),
             BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
             BuildError::WidthWith(_) | BuildError::DiscloseWith(_) => "leave one of them out".to_owned(),
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),

@@ -13,7 +13,7 @@ pub(crate) mod send;
 
 pub(crate) use error::BuildError;
 pub(crate) use jobfile::read as read_job_file;
-pub(crate) use plan::{SubmitPlan, no_limits, plan};
+pub(crate) use plan::{SubmitPlan, new_tasks, no_limits, plan};
 pub(crate) use policy::{known as known_policy, nearest};
 
 /// Checks whether `bytes` are a job file.

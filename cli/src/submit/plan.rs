@@ -11,7 +11,7 @@ use common::needs::Needs;
 use common::path::PortablePath;
 use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
-use common::{IdSet, Ranks, Span, SubmitOptions, TaskSet, Time};
+use common::{After, IdSet, NewTasks, Ranks, Span, SubmitOptions, TaskSet, Time};
 
 use super::inputs::{PlannedInput, plan_inputs};
 use super::{BuildError, items, policy};
@@ -37,6 +37,7 @@ pub(crate) struct SubmitPlan {
 /// The first error that is found.
 pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     disclosable(args)?;
+    openable(args)?;
     let (tasks, said) = tasks(args)?;
     let inputs = if args.noop {
         Vec::new()
@@ -64,6 +65,10 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     let asked = SubmitOptions {
         deadline: date(args),
         estimates: estimates(args, said)?,
+        labels: args.label.iter().cloned().collect(),
+        // Which jobs these are is looked up once the master is there.
+        after: Vec::new(),
+        open: args.open,
     };
     let plan = SubmitPlan {
         notes: notes(args, &inputs),
@@ -118,6 +123,15 @@ impl SubmitPlan {
         spec
     }
 
+    /// Sets the jobs that have to end before it starts.
+    ///
+    /// # Errors
+    /// If they are too many, or one is named twice.
+    pub(crate) fn start_after(&mut self, after: Vec<After>) -> Result<(), BuildError> {
+        self.asked.after = after;
+        Ok(self.asked.check(&self.spec)?)
+    }
+
     /// Returns the date of a deadline and the estimates of single tasks, sent beside the spec.
     pub(crate) fn asked(&self) -> &SubmitOptions {
         &self.asked
@@ -138,6 +152,7 @@ impl SubmitPlan {
 /// line, but not the job file.
 fn disclosable(args: &JobArgs) -> Result<(), BuildError> {
     let others = [
+        (!args.after.is_empty(), "jobs that it waits for"),
         (args.deadline.is_some(), "a deadline"),
         (args.quorum.is_some(), "a quorum"),
     ];
@@ -148,6 +163,51 @@ fn disclosable(args: &JobArgs) -> Result<(), BuildError> {
         Some((_, other)) => Err(BuildError::DiscloseWith(other)),
         None => Ok(()),
     }
+}
+
+/// Checks the same of a job with `open`.
+fn openable(args: &JobArgs) -> Result<(), BuildError> {
+    let others = [
+        (args.deadline.is_some(), "a deadline"),
+        (args.width.is_some(), "several ranks"),
+        (args.disclose, "disclosed tasks"),
+        (args.estimates.is_some(), "an estimate for each task"),
+    ];
+    match others.into_iter().find(|(given, _)| args.open && *given) {
+        Some((_, other)) => Err(BadJob::OpenWith(other).into()),
+        None => Ok(()),
+    }
+}
+
+/// Returns the tasks that are to be added to an open job.
+///
+/// # Errors
+/// If the options say more than that.
+pub(crate) fn new_tasks(args: &JobArgs) -> Result<NewTasks, BuildError> {
+    let rest = JobArgs {
+        array: None,
+        each_line: None,
+        from_json: None,
+        ..args.clone()
+    };
+    if rest != JobArgs::default() {
+        return Err(BuildError::NotItsOwnWork);
+    }
+    if (&args.array, &args.each_line, &args.from_json) == (&None, &None, &None) {
+        return Ok(NewTasks::Next);
+    }
+
+    let (tasks, said) = tasks(args)?;
+    if said.iter().any(Option::is_some) {
+        return Err(BadJob::OpenWith("an estimate for each task").into());
+    }
+    let new = if tasks.items.is_empty() {
+        NewTasks::Ids(tasks.ids)
+    } else {
+        NewTasks::Items(tasks.items)
+    };
+    new.check()?;
+    Ok(new)
 }
 
 /// Returns the range of widths and the scaling of a job of several ranks, or `None` of any other

@@ -81,7 +81,10 @@ async fn submission(
 }
 
 /// Uploads `what` as a blob if it is too long for a request.
-async fn content<T: Serialize>(client: &Client, what: &T) -> Result<Option<BlobRef>, Failure> {
+pub(crate) async fn content<T: Serialize>(
+    client: &Client,
+    what: &T,
+) -> Result<Option<BlobRef>, Failure> {
     let bytes = postcard::to_stdvec(what).map_err(|e| {
         Failure::new(Exit::Error, "internal", "the job cannot be encoded", "").because(e)
     })?;

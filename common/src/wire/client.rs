@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stream::TailPart;
 use super::{Refusal, Versions};
+use crate::additions::NewTasks;
 use crate::attempt::StreamKind;
 use crate::content::BlobRef;
 use crate::event::{EventPage, Following};
@@ -265,6 +266,23 @@ pub enum Request {
         /// The place in the output at which to begin.
         from: TailFrom,
     },
+    /// Adds tasks to an open job. Answered by [`Reply::Added`].
+    AddTasks {
+        /// The client's id for this addition, the same in repeats.
+        id: RequestId,
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        tasks: Addition,
+        /// Whether only to report what would happen.
+        dry_run: bool,
+    },
+    /// Closes open jobs: no task can be added any more. Answered by [`Reply::Changed`], with the
+    /// number of tasks that are left.
+    Close {
+        /// The jobs.
+        jobs: Selector,
+    },
 }
 
 /// The place at which a [`Request::Tail`] begins.
@@ -310,6 +328,16 @@ impl From<JobSpec> for Submission {
     fn from(spec: JobSpec) -> Self {
         Self::Inline(Box::new(spec), SubmitOptions::default())
     }
+}
+
+/// New tasks of an open job: in the request itself where they are few, else as content that was put
+/// before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Addition {
+    /// The tasks, in the request.
+    Inline(NewTasks),
+    /// A reference to content that is a [`NewTasks`] as postcard.
+    Blob(BlobRef),
 }
 
 /// A reply of the master.
@@ -395,6 +423,19 @@ pub enum Reply {
     },
     /// News of the task of a [`Request::Tail`]; more may follow.
     Tail(TailNews),
+    /// The tasks are in the job, durably (or, of a dry run, would be).
+    Added {
+        /// The job.
+        job: JobId,
+        /// The lowest and the highest number of the new tasks.
+        range: (u32, u32),
+        /// The count of the new tasks.
+        tasks: u64,
+        /// The count of all tasks of the job.
+        total: u64,
+        /// Whether this request id had been seen before.
+        again: bool,
+    },
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

@@ -343,8 +343,13 @@ impl Core {
     ) -> Result<(), StoreError> {
         self.changed.0 = true;
         tracing::info!(%job, tasks = tasks.len(), %why, "cancelled");
-        if let (CancelReason::TooManyFailures(_), Some(job)) = (why, self.jobs.get_mut(&job)) {
-            job.view.reason = Some(format!("the rest was cancelled: {why}"));
+        let reason = match why {
+            CancelReason::TooManyFailures(_) => Some(format!("the rest was cancelled: {why}")),
+            CancelReason::After(_) => Some(why.to_string()),
+            CancelReason::Asked | CancelReason::Unrequested => None,
+        };
+        if let (Some(reason), Some(job)) = (reason, self.jobs.get_mut(&job)) {
+            job.view.reason = Some(reason);
         }
         if self.saves(job) {
             self.store.drop_checkpoints(job, tasks)?;
@@ -363,6 +368,9 @@ impl Core {
         self.note_event(GridEvent::JobSettled { job, state });
         metrics::counter!("deskgrid_jobs_settled_total", "state" => state.to_string()).increment(1);
         self.write_job(job, state, Some(self.now))?;
+        self.store.set_open(job, false)?;
+        self.store.job_ended(job)?;
+
         if self
             .jobs
             .get(&job)

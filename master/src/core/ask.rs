@@ -19,7 +19,9 @@ use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
-use super::{ContentNeed, Core, Forgetting, Judged, LiveJob, RequestOutcome, SubmitReply};
+use super::{
+    AddReply, ContentNeed, Core, Forgetting, Judged, LiveJob, RequestOutcome, SubmitReply,
+};
 use crate::store::{PeerStatus, Redeemed, StoreError};
 
 pub use hosts::HostAsk;
@@ -83,6 +85,12 @@ replies! {
     Ids(IdSet),
     /// The outcome of a submission.
     Submitted(Box<Result<SubmitReply, Refusal>>),
+    /// The outcome of an addition to an open job.
+    Added(Result<AddReply, Refusal>),
+    /// The number of tasks that are left of a job that was closed; `None` if it is not open.
+    Closed(Option<u64>),
+    /// The number of tasks that are tried again, or why none is.
+    Retried(Result<u64, Refusal>),
     /// Tasks were requested.
     Requested(RequestOutcome),
     /// Each job with 1 if sharing it changed, else 0; `None` if there is no such user.

@@ -1,6 +1,6 @@
 //! Jobs that are not settled, in memory, and the answers to clients' requests about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,6 +9,7 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::event::GridEvent;
 use common::job::{CommandSpec, Rules};
+use common::needs::Label;
 use common::units::Bytes;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
@@ -24,7 +25,7 @@ use scheduler::{Event, UserShare};
 
 use super::Core;
 use super::ask::Submitting;
-use crate::store::{NewJob, Promised, RequestKey, StoreError};
+use crate::store::{NewJob, Promised, RequestKey, StoreError, StoredAfter};
 
 /// A job that is not settled.
 pub(super) struct UnsettledJob {
@@ -34,7 +35,7 @@ pub(super) struct UnsettledJob {
     /// Whether it was submitted as disclosed.
     pub(super) disclosed: bool,
     /// Bytes of its spec.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// The promise made for its deadline, if any.
     pub(super) promised: Option<Promised>,
     /// Whether the store may hold a prediction of its start.
@@ -69,6 +70,8 @@ pub struct LiveJob {
     pub states: Vec<(TaskState, IdSet)>,
     /// Live attempts.
     pub attempts: BTreeMap<AttemptId, RunningAttempt>,
+    /// The jobs that its waiting tasks wait for, in words.
+    pub held: Option<String>,
 }
 
 /// A live attempt.
@@ -142,7 +145,14 @@ fn estimator(spec: &JobSpec, user: &str) -> Estimator {
 }
 
 /// The `Bag` that the scheduler keeps of a job.
-fn bag(spec: &JobSpec, estimates: Vec<Span>, user: &str, submitted: Time, disclosed: bool) -> Bag {
+fn bag(
+    spec: &JobSpec,
+    estimates: Vec<Span>,
+    user: &str,
+    submitted: Time,
+    (disclosed, open): (bool, bool),
+    after: &[StoredAfter],
+) -> Bag {
     let estimator = estimator(spec, user);
     let deadline = spec.rules.deadline.map(|deadline| submitted + deadline);
     let terms = Terms {
@@ -162,6 +172,8 @@ fn bag(spec: &JobSpec, estimates: Vec<Span>, user: &str, submitted: Time, disclo
         terms,
         disclosed,
         ranks,
+        after: super::order::unmet(after),
+        open,
     }
 }
 
@@ -188,6 +200,9 @@ fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
         starts: None,
         width: None,
         progress: None,
+        labels: BTreeSet::new(),
+        after: Vec::new(),
+        open: false,
     }
 }
 
@@ -234,6 +249,7 @@ impl Core {
             user,
             mut spec,
             asked,
+            hidden,
             disclosed,
             dry_run,
         } = submitting;
@@ -244,15 +260,13 @@ impl Core {
         if let Some(known) = self.store.job_of_request(request)? {
             return self.repeated((request, user, body_hash), &spec, &known);
         }
-        if let Some(refusal) = self.room.as_ref().and_then(|room| room.refuse_new(0)) {
+        if let Some(refusal) = self.unfit(request, &spec, &asked, disclosed)? {
             return Ok(Err(refusal));
         }
-        if let Some(refusal) = self.missing_content(&spec) {
-            return Ok(Err(refusal));
-        }
-        if let Some(refusal) = super::speculation::undisclosable(&spec).filter(|_| disclosed) {
-            return Ok(Err(refusal));
-        }
+        let after = match self.ordered(&asked.after, &hidden)? {
+            Ok(after) => after,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
 
         // A date stays that date, however long the files took to arrive and whatever the client's
         // clock says.
@@ -264,7 +278,14 @@ impl Core {
             return Ok(Err(past(asked.deadline.map(|date| self.now.since(date)))));
         }
 
-        let bag = bag(&spec, asked.estimates, user, self.now, disclosed);
+        let bag = bag(
+            &spec,
+            asked.estimates,
+            user,
+            self.now,
+            (disclosed, asked.open),
+            &after,
+        );
         let (promise, tested) = match self.test(&bag) {
             Err(refusal) => return Ok(Err(refusal)),
             Ok(Err(counter)) => (Err(counter), None),
@@ -292,36 +313,8 @@ impl Core {
             return Ok(Err(refusal));
         }
 
-        let estimates = &bag.terms.estimates[..];
-        let now = self.now;
-        let job = self.store.add_job(&NewJob {
-            request,
-            body_hash,
-            user,
-            spec: &spec,
-            estimates,
-            now,
-        })?;
-
-        self.content_needed(user, &spec)?;
-        if disclosed {
-            self.store.disclose(job, self.now)?;
-        }
-
-        let entry = UnsettledJob {
-            view: untried(job, &spec, user, self.now),
-            spec: Arc::new(spec),
-            disclosed,
-            bytes: body.len() as u64,
-            promised: None,
-            foretold: false,
-        };
-        self.enter(job, entry);
-        self.note_event(GridEvent::JobSubmitted {
-            job,
-            user: user.to_owned(),
-            tasks: bag.tasks.len(),
-        });
+        let key = (request, body_hash, body.len() as u64);
+        let job = self.keep(key, spec, &bag, &after, asked.labels)?;
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
@@ -337,6 +330,53 @@ impl Core {
             width: self.width(job).or(submitted.width),
             ..submitted
         }))
+    }
+
+    /// Stores a submission of `bytes` as a new job, and keeps it in memory.
+    fn keep(
+        &mut self,
+        (request, body_hash, bytes): (RequestId, [u8; 32], u64),
+        spec: JobSpec,
+        bag: &Bag,
+        after: &[StoredAfter],
+        labels: BTreeSet<Label>,
+    ) -> Result<JobId, StoreError> {
+        let user = bag.terms.estimator.user.as_str();
+        let job = self.store.add_job(&NewJob {
+            request,
+            body_hash,
+            user,
+            spec: &spec,
+            estimates: &bag.terms.estimates,
+            now: self.now,
+        })?;
+        self.content_needed(user, &spec)?;
+        if bag.disclosed {
+            self.store.disclose(job, self.now)?;
+        }
+        self.store.order_job(job, &labels, after, bag.open)?;
+
+        let view = JobView {
+            labels,
+            after: super::order::after_views(after),
+            open: bag.open,
+            ..untried(job, &spec, user, self.now)
+        };
+        let entry = UnsettledJob {
+            view,
+            spec: Arc::new(spec),
+            disclosed: bag.disclosed,
+            bytes,
+            promised: None,
+            foretold: false,
+        };
+        self.enter(job, entry);
+        self.note_event(GridEvent::JobSubmitted {
+            job,
+            user: user.to_owned(),
+            tasks: bag.tasks.len(),
+        });
+        Ok(job)
     }
 
     /// The answer to a repeated request that made the same job before.
@@ -444,7 +484,7 @@ impl Core {
     }
 
     /// The refusal of a spec that names an input whose content is missing.
-    fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
+    pub(super) fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
         let command = spec.work.command()?;
         let BlobRef { hash, .. } = command.blobs().find(|blob| !self.blobs.has(blob))?;
         Some(content_is_missing(&hash))
@@ -484,7 +524,8 @@ impl Core {
             restored.estimates,
             &view.user,
             view.submitted,
-            disclosed,
+            (disclosed, view.open),
+            &restored.after,
         );
 
         if restored
@@ -545,12 +586,12 @@ impl Core {
         job: JobId,
         tasks: &IdSet,
         only_failed: bool,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Result<u64, Refusal>, StoreError> {
         // A single rank is of no use without the others.
         let tried_again =
             |restored: &crate::store::RestoredJob| restored.spec.work.ranks().is_none();
-        let Some(restored) = self.store.restore_job(job)?.filter(tried_again) else {
-            return Ok(0);
+        let Some(mut restored) = self.store.restore_job(job)?.filter(tried_again) else {
+            return Ok(Ok(0));
         };
         let mut again = restored.progress.failed.clone();
         if !only_failed {
@@ -559,9 +600,12 @@ impl Core {
 
         let again = again.intersection(tasks);
         if again.is_empty() {
-            return Ok(0);
+            return Ok(Ok(0));
         }
         if !self.jobs.contains_key(&job) {
+            if let Some(refusal) = self.order_again(&mut restored)? {
+                return Ok(Err(refusal));
+            }
             self.bring_back(restored)?;
         }
 
@@ -571,7 +615,7 @@ impl Core {
 
         let state = self.scheduler.job_state(job).unwrap_or(JobState::Waiting);
         self.write_job(job, state, None)?;
-        Ok(count)
+        Ok(Ok(count))
     }
 
     /// Removes a settled job with its results; false if the job is not settled.
@@ -685,7 +729,10 @@ impl Core {
         }
 
         let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
+        let mut after = job.view.after.clone();
+        self.say_left(id, &mut after);
         Some(JobView {
+            after,
             state: self.scheduler.job_state(id).unwrap_or(JobState::Waiting),
             tasks,
             attempts,
@@ -721,7 +768,11 @@ impl Core {
             })
             .collect();
 
-        Some(LiveJob { states, attempts })
+        Some(LiveJob {
+            states,
+            attempts,
+            held: self.scheduler.why_held(job),
+        })
     }
 
     /// Explains why the job's tasks wait, and why each host takes none of them. `duplicates` is
@@ -821,7 +872,7 @@ impl Core {
         let open = self
             .jobs
             .get(&id)
-            .is_some_and(|job| job.view.predicted_makespan.is_none());
+            .is_some_and(|job| job.view.predicted_makespan.is_none() && !job.view.open);
         if !open {
             return;
         }

@@ -17,6 +17,7 @@ mod hosts;
 mod jobs;
 mod kept;
 mod mail;
+mod order;
 mod overdue;
 mod peers;
 mod progress;
@@ -60,6 +61,7 @@ pub(crate) use hear::{content_is_here, greeted};
 pub(crate) use hosts::{Connected, Forgetting, SessionId};
 pub(crate) use jobs::{LiveJob, SubmitReply, content_is_missing};
 pub(crate) use mail::{HostMail, Outbox};
+pub(crate) use order::{AddReply, Adding};
 pub(crate) use peers::Judged;
 pub(crate) use speculation::RequestOutcome;
 

@@ -96,6 +96,10 @@ impl Core {
                     hint,
                 )
             }
+            Refused::Waits(before) => {
+                let hint = format!("submit it once that has ended: deskgrid job wait {before}");
+                return Refusal::new(RefusalCode::NotAdmitted, why, hint);
+            }
             Refused::NoPromises(_) => (
                 RefusalCode::Invalid,
                 why,

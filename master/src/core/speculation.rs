@@ -3,14 +3,19 @@
 
 use common::job::SPECULATIVE_POLICY;
 use common::wire::{Refusal, RefusalCode};
-use common::{IdSet, JobId, JobSpec};
+use common::{IdSet, JobId, JobSpec, SubmitOptions};
 use scheduler::Event;
 
 use super::Core;
 use crate::store::StoreError;
 
 /// Returns the refusal of a job that cannot be disclosed, if so.
-pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
+pub(super) fn undisclosable(spec: &JobSpec, asked: &SubmitOptions) -> Option<Refusal> {
+    if !asked.after.is_empty() || asked.open {
+        let what = "disclosed tasks wait for their requests: their job can neither wait for others nor stay open";
+        let hint = "submit it without --disclose, or without --after and --open";
+        return Some(Refusal::new(RefusalCode::Invalid, what, hint));
+    }
     let what = match scheduler::policy::policy(&spec.rules.policy) {
         Some(policy) if !policy.tells_disclosed() => {
             format!(

@@ -5,7 +5,7 @@ mod hosts;
 mod jobs;
 mod peers;
 
-pub(super) use jobs::{JobListing, chosen};
+pub(super) use jobs::{JobListing, chosen, few_labels};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

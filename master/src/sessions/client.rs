@@ -164,6 +164,13 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::Outputs { job, tasks } => {
             send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?;
         }
+        Request::AddTasks {
+            id,
+            job,
+            tasks,
+            dry_run,
+        } => push(tx, &asker.add_tasks(id, job, tasks, dry_run).await?)?,
+        Request::Close { jobs } => push(tx, &asker.close(&jobs).await?)?,
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
         Request::Retry {
             job,

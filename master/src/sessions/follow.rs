@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::content::BlobHash;
 use common::event::{EventPage, EventView, Following, GridEvent, MAX_RESULT, ResultView};
+use common::needs::Label;
 use common::selector::Selector;
 use common::view::OutputView;
 use common::wire::client::Reply;
@@ -15,7 +16,7 @@ use common::{Content, HostId, IdSet, JobId, TaskId};
 use tokio::sync::watch;
 
 use super::answer::Response;
-use super::answers::{Asker, NoAnswer, refuse};
+use super::answers::{Asker, NoAnswer, few_labels, refuse};
 use crate::core::Stopped;
 use crate::core::ask::{HostAsk, HostNames};
 use crate::store::EventRow;
@@ -36,8 +37,10 @@ const QUIET: u64 = 10_000;
 /// A follower with what it asks for (`Following`) and how far it is.
 struct Follower<'a> {
     asker: &'a Asker,
-    /// The jobs that it asks for; `None`: any.
+    /// The jobs that it asks for; `None`: any. Of `labels`, those that were seen with them.
     jobs: Option<IdSet>,
+    /// The labels that the jobs it asks for have; none where it names jobs otherwise.
+    labels: BTreeSet<Label>,
     /// The hosts that it asks for; `None`: any.
     hosts: Option<BTreeSet<HostId>>,
     results: bool,
@@ -92,7 +95,14 @@ impl<'a> Follower<'a> {
     async fn new(asker: &'a Asker, following: &Following, newest: u64) -> Result<Self, NoAnswer> {
         let jobs = match &following.jobs {
             None | Some(Selector::All) => None,
+            // Jobs that are submitted later count too.
+            Some(Selector::Labelled(_)) => Some(IdSet::new()),
             Some(named) => Some(asker.pick(named).await?),
+        };
+        following.jobs.as_ref().map_or(Ok(()), few_labels)?;
+        let labels = match &following.jobs {
+            Some(Selector::Labelled(labels)) => labels.clone(),
+            _ => BTreeSet::new(),
         };
         let hosts = if following.hosts.is_empty() {
             None
@@ -111,6 +121,7 @@ impl<'a> Follower<'a> {
         Ok(Self {
             asker,
             jobs,
+            labels,
             hosts,
             results: following.results,
             after,
@@ -133,6 +144,7 @@ impl<'a> Follower<'a> {
             if rows.is_empty() {
                 break;
             }
+            self.look_at_labels(&rows).await?;
             let visible = self.visible(&rows).await?;
             for row in rows {
                 self.row(row, visible.as_ref(), tx).await?;
@@ -142,6 +154,23 @@ impl<'a> Follower<'a> {
             }
         }
 
+        Ok(())
+    }
+
+    /// Notes which jobs of these events have the labels that are asked for.
+    async fn look_at_labels(&mut self, rows: &[EventRow]) -> Result<(), NoAnswer> {
+        let Some(jobs) = self.jobs.as_mut().filter(|_| !self.labels.is_empty()) else {
+            return Ok(());
+        };
+        let events = rows.iter().flat_map(|row| &row.events);
+        let mut new: IdSet = events.filter_map(GridEvent::job).map(|job| job.0).collect();
+        new.subtract(jobs);
+
+        let labels = self.labels.clone();
+        let labelled = self
+            .asker
+            .read(move |reader| reader.labelled_of(&new, &labels));
+        jobs.union_with(&labelled.await?);
         Ok(())
     }
 

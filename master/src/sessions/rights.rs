@@ -46,6 +46,8 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         | Request::Forget { .. }
         | Request::Judge { .. }
         | Request::Share { .. }
+        | Request::AddTasks { .. }
+        | Request::Close { .. }
         | Request::RequestTasks { .. }
         | Request::CancelUnrequested { .. } => Right::Change,
         Request::Drain { .. } => Right::Administer("draining a host"),

@@ -153,11 +153,14 @@ impl Listing {
             .next()
             .map(|(_, row)| row)
             .filter(|row| row.first <= index);
+
         match (settled, &self.live) {
             (Some(row), _) => (row.state, Some(row.why.clone())),
             (None, Some(live)) => {
                 let there = live.states.iter().find(|(_, tasks)| tasks.contains(index));
-                (there.map_or(TaskState::Finished, |(state, _)| *state), None)
+                let state = there.map_or(TaskState::Finished, |(state, _)| *state);
+                let held = live.held.clone().filter(|_| state == TaskState::Waiting);
+                (state, held)
             }
             (None, None) => (TaskState::Finished, None),
         }

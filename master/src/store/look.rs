@@ -18,7 +18,7 @@ const SHOWN: usize = 20;
 
 /// SQL queries that must return no row, each with the fault that a row stands for. A row has one
 /// number, that of the job or host.
-const REFERENCES: [(&str, &str); 11] = [
+const REFERENCES: [(&str, &str); 13] = [
     ("SELECT DISTINCT job FROM attempt WHERE job NOT IN (SELECT id FROM job)", "attempts of a job that is not there"),
     (
         "SELECT DISTINCT job FROM settled WHERE job NOT IN (SELECT id FROM job)",
@@ -45,6 +45,13 @@ const REFERENCES: [(&str, &str); 11] = [
         "SELECT DISTINCT k.job FROM kept k JOIN request r ON r.job = k.job AND k.task BETWEEN r.first AND r.last",
         "requested output that could be removed, of the job",
     ),
+    (
+        "SELECT DISTINCT job FROM job_label WHERE job NOT IN (SELECT id FROM job)
+         UNION SELECT DISTINCT job FROM job_after WHERE job NOT IN (SELECT id FROM job)
+         UNION SELECT DISTINCT job FROM addition WHERE job NOT IN (SELECT id FROM job)",
+        "labels, order or added tasks of a job that is not there",
+    ),
+    ("SELECT id FROM job WHERE open AND ended IS NOT NULL", "open for more tasks, though it has ended, is the job"),
     (
         "SELECT DISTINCT host FROM attempt WHERE host NOT IN (SELECT id FROM host)",
         "attempts on a host that is not there",
@@ -217,10 +224,13 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
             .ok();
         match from_postcard::<JobSpec>(&bytes) {
             Err(error) => fault(format!("what was submitted cannot be read: {error}")),
-            Ok(spec) if spec.tasks.ids.len() as i64 != total => {
-                fault("it has another number of tasks".to_owned());
-            }
-            Ok(_) => {}
+            Ok(mut spec) => match super::order::grown(db, common::JobId(id), &mut spec) {
+                Err(error) => fault(format!("what was added to it cannot be read: {error}")),
+                Ok(_) if spec.tasks.ids.len() as i64 != total => {
+                    fault("it has another number of tasks".to_owned());
+                }
+                Ok(_) => {}
+            },
         }
 
         let said = row

@@ -2,6 +2,7 @@
 //! leaves a file that SQLite finds sound. `look` checks how rows of several tables fit together,
 //! and the values that it reads itself.
 
+use common::TaskSet;
 use common::attempt::Spent;
 use common::checkpoint::Saved;
 use common::event::GridEvent;
@@ -12,7 +13,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde::Deserialize;
 
-use super::{Attendance, Promised, StoreError, from_postcard, results, word};
+use super::{Attendance, Promised, StoreError, from_postcard, order, results, word};
 
 /// The number of faults after which the check of a table stops.
 const SHOWN: usize = 20;
@@ -121,6 +122,29 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
             ("promise", Value(value::<Promised>)),
             ("disclosed", Count),
             ("estimates", Blob),
+            ("open", Flag),
+        ],
+    ),
+    ("job_label", &[("job", Id), ("label", Word(label_of))]),
+    (
+        "job_after",
+        &[
+            ("job", Id),
+            ("before", Id),
+            ("how", Word(order::ending)),
+            ("met", Flag),
+        ],
+    ),
+    (
+        "addition",
+        &[
+            ("job", Id),
+            ("number", Id),
+            ("request", Bytes(16)),
+            ("body_hash", Bytes(32)),
+            ("user", Text),
+            ("tasks", Value(value::<TaskSet>)),
+            ("at", Count),
         ],
     ),
     (

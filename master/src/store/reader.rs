@@ -9,7 +9,7 @@ use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, Tas
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
 
-use super::{AttemptResult, StoreError, connect, from_postcard, time, word};
+use super::{AttemptResult, StoreError, connect, from_postcard, order, time, word};
 
 /// A handle to read the store from any thread. A clone shares the pool of idle connections.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ pub(crate) struct AttemptRow {
 }
 
 const JOB_COLUMNS: &str = "id, name, user, state, policy, priority, total, finished, failed, cancelled, attempts, \
-    duplicates, submitted, started, ended, predicted_makespan, reason, promise";
+    duplicates, submitted, started, ended, predicted_makespan, reason, promise, ";
 
 impl Reader {
     /// Makes a reader of the store in `dir`. It connects at the first query.
@@ -115,7 +115,7 @@ impl Reader {
         self.with(|db| job_view(db, job))
     }
 
-    /// The job's spec, as submitted.
+    /// The job's spec, as submitted, with the tasks added since.
     pub(crate) fn spec(&self, job: JobId) -> Result<Option<JobSpec>, StoreError> {
         self.with(|db| {
             let sql = "SELECT spec FROM job WHERE id = ?";
@@ -123,7 +123,13 @@ impl Reader {
                 .prepare_cached(sql)?
                 .query_row([job.0], |row| row.get(0))
                 .optional()?;
-            let spec = spec.map(|bytes| from_postcard(&bytes)).transpose();
+
+            let grown = |bytes: Vec<u8>| {
+                let mut spec = from_postcard(&bytes)?;
+                order::grown(db, job, &mut spec)?;
+                Ok(spec)
+            };
+            let spec = spec.map(grown).transpose();
             spec.map_err(|error: StoreError| {
                 error.of(|| format!("what was submitted as job {job}"))
             })
@@ -284,7 +290,7 @@ pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow
     Ok(all)
 }
 
-fn ids(db: &Connection, sql: &str, params: impl Params) -> Result<IdSet, StoreError> {
+pub(super) fn ids(db: &Connection, sql: &str, params: impl Params) -> Result<IdSet, StoreError> {
     let mut query = db.prepare_cached(sql)?;
     let ids = query.query_map(params, |row| row.get::<_, u32>(0))?;
     Ok(ids.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
@@ -297,7 +303,10 @@ pub(super) fn finished_tasks(db: &Connection, job: JobId) -> Result<IdSet, Store
 }
 
 pub(super) fn job_view(db: &Connection, job: JobId) -> Result<Option<JobView>, StoreError> {
-    let sql = format!("SELECT {JOB_COLUMNS} FROM job WHERE id = ?");
+    let sql = format!(
+        "SELECT {JOB_COLUMNS}{} FROM job WHERE id = ?",
+        order::COLUMNS
+    );
     let mut query = db.prepare_cached(&sql)?;
     let mut rows = query.query([job.0])?;
     rows.next()?.map(read_job).transpose()
@@ -338,5 +347,8 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         starts: None,
         width: None,
         progress: None,
+        labels: order::labels_of(row.get(18)?),
+        after: order::after_of(row.get(19)?)?,
+        open: row.get(20)?,
     })
 }

@@ -11,16 +11,18 @@ use rusqlite::Connection;
 use scheduler::event::{RestoredProgress, Tried};
 
 use super::writer::Writer;
-use super::{Promised, StoreError, from_postcard, reader, time};
+use super::{Promised, StoreError, StoredAfter, from_postcard, reader, time};
 
 /// A job with its progress, as the store has it.
 pub(crate) struct RestoredJob {
     /// The job as clients see it, as of its last update.
     pub(crate) view: JobView,
-    /// The spec, as submitted.
+    /// The spec, as submitted, with the tasks added since.
     pub(crate) spec: JobSpec,
     /// The user's run time estimates in the order of the task indices; empty without estimates.
     pub(crate) estimates: Vec<Span>,
+    /// The jobs that have to end before it.
+    pub(crate) after: Vec<StoredAfter>,
     /// The size of `spec` and `estimates` as stored, in bytes.
     pub(crate) bytes: u64,
     /// The state of its tasks and attempts.
@@ -125,6 +127,7 @@ impl Writer {
             view,
             spec,
             estimates,
+            after: self.after(job)?,
             bytes,
             progress,
             promised: self.promise(job)?,

@@ -23,7 +23,11 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 /// - `job`: `spec` is postcard of `common::JobSpec`; `promise` is postcard of `store::Promised`,
 ///   NULL where nothing was promised; `disclosed` is the time at which it was disclosed, NULL where
 ///   all tasks were needed from the beginning; `estimates` has postcard of spans in the order of
-///   the task indices, NULL without an estimate for each task.
+///   the task indices, NULL without an estimate for each task; `open` is 1 while tasks can be added.
+/// - `job_label` has the labels of jobs. `job_after` has a row for each job (`before`) that has to end
+///   before another one starts: `how` it has to, and whether it has (`met`). `addition` has what was
+///   added to jobs, each time as postcard of `common::TaskSet`; `job.spec` is without it, `job.total`
+///   with it.
 /// - `settled` has failed and cancelled tasks as ranges. A task is finished if it has a finished
 ///   attempt, else open.
 /// - `attempt`: `result` is postcard of `store::AttemptResult`; `charged` says whether a failure
@@ -71,9 +75,18 @@ CREATE TABLE job (
     state TEXT NOT NULL, reason TEXT, submitted INTEGER NOT NULL, started INTEGER, ended INTEGER,
     predicted_makespan INTEGER, attempts INTEGER NOT NULL DEFAULT 0, duplicates INTEGER NOT NULL DEFAULT 0,
     finished INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0, cancelled INTEGER NOT NULL DEFAULT 0,
-    promise BLOB, disclosed INTEGER, estimates BLOB);
+    promise BLOB, disclosed INTEGER, estimates BLOB, open INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX job_by_state ON job (state);
 CREATE INDEX job_by_user ON job (user);
+CREATE TABLE job_label (label TEXT NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (label, job)) WITHOUT ROWID;
+CREATE INDEX job_label_by_job ON job_label (job);
+CREATE TABLE job_after (
+    job INTEGER NOT NULL, before INTEGER NOT NULL, how TEXT NOT NULL, met INTEGER NOT NULL,
+    PRIMARY KEY (job, before)) WITHOUT ROWID;
+CREATE INDEX job_after_by_before ON job_after (before);
+CREATE TABLE addition (
+    job INTEGER NOT NULL, number INTEGER NOT NULL, request BLOB NOT NULL UNIQUE, body_hash BLOB NOT NULL,
+    user TEXT NOT NULL, tasks BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (job, number)) WITHOUT ROWID;
 CREATE TABLE settled (
     job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL,
     PRIMARY KEY (job, first)) WITHOUT ROWID;

@@ -393,7 +393,8 @@ impl Writer {
             "share",
             "request",
         ];
-        for table in tables.into_iter().chain(["kept", "kept_blob"]) {
+        let more = ["kept", "kept_blob", "job_label", "job_after", "addition"];
+        for table in tables.into_iter().chain(more) {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
 
@@ -632,7 +633,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The job as the store has it, with its spec and the size of the stored spec in bytes.
+    /// The job as the store has it, with its spec and what was added to it since, and the size of
+    /// these in bytes.
     pub(crate) fn job(&self, job: JobId) -> Result<Option<(JobView, JobSpec, u64)>, StoreError> {
         let Some(view) = super::reader::job_view(&self.db, job)? else {
             return Ok(None);
@@ -642,7 +644,9 @@ impl Writer {
                 .query_row("SELECT spec FROM job WHERE id = ?", [job.0], |row| {
                     row.get(0)
                 })?;
-        Ok(Some((view, from_postcard(&spec)?, spec.len() as u64)))
+        let mut grown = from_postcard(&spec)?;
+        let added = super::order::grown(&self.db, job, &mut grown)?;
+        Ok(Some((view, grown, spec.len() as u64 + added)))
     }
 
     /// Stores the facts that a host's worker reports.

@@ -495,6 +495,8 @@ fn kind(request: &Request) -> Kind {
         | Request::Judge { .. }
         | Request::Share { .. }
         | Request::RequestTasks { .. }
+        | Request::AddTasks { .. }
+        | Request::Close { .. }
         | Request::CancelUnrequested { .. } => Kind::Changes,
         Request::Hello(_)
         | Request::Submit { .. }
@@ -565,6 +567,13 @@ fn about(job: JobId) -> Vec<Request> {
             tasks: Selector::All,
         },
         Request::CancelUnrequested { jobs: one(job) },
+        Request::AddTasks {
+            id: common::RequestId(uuid::Uuid::from_u128(9)),
+            job,
+            tasks: common::wire::client::Addition::Inline(common::NewTasks::Next),
+            dry_run: false,
+        },
+        Request::Close { jobs: one(job) },
         Request::Retry {
             job,
             tasks: Selector::All,

@@ -156,3 +156,42 @@ async fn a_follower_that_comes_too_late_is_told_from_where_to_go_on() {
         "{refused}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_label_are_told_of_jobs_that_are_submitted_later_and_of_no_others() {
+    let master = Master::start().await;
+    let admin = master.admin().await;
+    let label: common::needs::Label = "late".parse().unwrap();
+    let following = Following {
+        jobs: Some(Selector::Labelled([label.clone()].into())),
+        after: Some(0),
+        wait: true,
+        ..Following::default()
+    };
+    let mut replies = within(admin.stream(&Request::Follow(following)))
+        .await
+        .unwrap();
+    let first = within(replies.next()).await.unwrap().unwrap();
+    assert!(views(&[first]).is_empty(), "nothing has happened");
+
+    submit(&admin, 1, &noops(1)).await.unwrap();
+    let asked = common::SubmitOptions {
+        labels: [label].into(),
+        ..common::SubmitOptions::default()
+    };
+    let labelled = Request::Submit {
+        id: RequestId(uuid::Uuid::from_u128(2)),
+        spec: common::wire::client::Submission::Inline(Box::new(noops(1)), asked),
+        disclosed: false,
+        dry_run: false,
+    };
+    within(admin.ask(&labelled)).await.unwrap();
+
+    let mut told = Vec::new();
+    while told.is_empty() {
+        let reply = within(replies.next()).await.unwrap().unwrap();
+        told = views(&[reply]);
+    }
+    let jobs: Vec<Option<JobId>> = told.iter().map(|view| view.event.job()).collect();
+    assert_eq!(jobs, [Some(JobId(2))]);
+}

@@ -82,6 +82,9 @@ pub struct ScenarioJob {
     /// The user who submits it.
     #[serde(default)]
     pub user: String,
+    /// The jobs that have to end before it starts, by number.
+    #[serde(default)]
+    pub after: Vec<u32>,
 }
 
 fn one() -> u32 {
@@ -145,6 +148,11 @@ impl OnGrid {
         }
 
         self.jobs.iter().try_for_each(|job| job.check(&time))?;
+        for (number, job) in (1..).zip(&self.jobs) {
+            if job.after.iter().any(|before| !(1..number).contains(before)) {
+                return Err("a job can only start after earlier ones".to_owned());
+            }
+        }
         let tasks = self
             .jobs
             .iter()
@@ -320,6 +328,7 @@ impl ScenarioJob {
             disclosed: self.disclosed,
             ranks,
             user: &self.user,
+            after: &self.after,
         }
     }
 }

@@ -107,6 +107,8 @@ impl Scheduler {
         let policy = policy(&bag.rules.policy)
             .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
         policy.admission.admit(policy.name, bag)?;
+        // No job has this number.
+        self.jobs.can_promise(JobId(0), bag)?;
 
         let at = now.max(self.now);
         let (offer, victims) = self.decide(bag, &policy, at);

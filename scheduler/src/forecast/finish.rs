@@ -17,6 +17,7 @@ use crate::prediction::spread::{TaskTime, WorkLaw};
 use crate::state::foresight::{Foresight, WorkPerTask, own_full_s};
 use crate::state::host::Host;
 use crate::state::job::{Job, TaskRecord};
+use crate::state::queue::Ahead;
 use crate::state::scheduler::Scheduler;
 
 /// The least work that a task counts for, in seconds on a host of speed 1; it bounds the ratio of
@@ -32,6 +33,8 @@ const ROUGH_UNCOPIED: f64 = 0.28;
 const LATENCY_S: f64 = 0.2;
 /// The most running attempts whose work so far is looked at for the spread of all.
 const CENSORED: usize = 256;
+/// The most jobs that are predicted for one that waits for them.
+const LONGEST_ORDER: u32 = 32;
 /// The least time of a task on a slot, in seconds.
 const LEAST_TASK_S: f64 = 1e-6;
 
@@ -76,11 +79,10 @@ impl Scheduler {
     /// Predicts the job's completion once at each `JobStage`, so that the predictions can be
     /// compared with the outcome.
     pub(crate) fn note_prediction(&mut self, id: JobId) {
-        let Some(job) = self
-            .jobs
-            .table
-            .get(&id)
-            .filter(|job| job.plan.kind.is_some() && !job.settled())
+        let Some(job) =
+            self.jobs.table.get(&id).filter(|job| {
+                job.plan.kind.is_some() && !job.settled() && !job.open && !job.is_held()
+            })
         else {
             return;
         };
@@ -100,6 +102,44 @@ impl Scheduler {
     /// Predicts the completion without regard to earlier errors.
     fn uncorrected(&self, id: JobId, now: Time) -> Option<Prediction> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
+        if job.is_held() {
+            return self.finish_after(job, now, &mut { LONGEST_ORDER });
+        }
+        self.finish_alone(job, now)
+    }
+
+    /// Predicts the completion of a job that waits for others: their last completion, and then its
+    /// own as if it came now and no other job waited. `None` where one of them has no prediction, is
+    /// open, or they are more than `budget`.
+    fn finish_after(&self, job: &Job, now: Time, budget: &mut u32) -> Option<Prediction> {
+        let own = self.finish_alone(job, now)?;
+        let mut start = Prediction::roughly(now, now);
+        for id in job.after.jobs.keys() {
+            *budget = budget.checked_sub(1)?;
+            let before = self.jobs.table.get(id).filter(|before| !before.open)?;
+            let ends = if before.is_held() {
+                self.finish_after(before, now, budget)?
+            } else {
+                self.finish_alone(before, now)?
+            };
+            start.finish = start.finish.max(ends.finish);
+            start.low = start.low.max(ends.low);
+            start.high = start.high.max(ends.high);
+        }
+
+        Some(Prediction {
+            finish: start.finish + own.finish.since(now),
+            low: start.low + own.low.since(now),
+            high: start.high + own.high.since(now),
+        })
+    }
+
+    /// Predicts the completion of a job without those that it waits for.
+    fn finish_alone(&self, job: &Job, now: Time) -> Option<Prediction> {
+        let id = job.rank.job;
+        if job.unsettled() == 0 {
+            return None;
+        }
         if job.promise.is_some() {
             return Some(Prediction::roughly(now, self.promised_finish(id, now)?));
         }
@@ -145,7 +185,7 @@ impl Scheduler {
         let (lost, mut ends): (Vec<Laws>, Vec<Laws>) = laws.partition(Laws::is_empty);
 
         // Begun tasks that cannot be predicted where they are count as waiting.
-        let waiting = job.waiting() as f64 + lost.len() as f64;
+        let waiting = (job.waiting() + job.after.tasks.len()) as f64 + lost.len() as f64;
         let mut queue_s = 0.0;
         if waiting > 0.0 {
             for (start_s, law) in self.last_round(job, pace, waiting, now)? {
@@ -246,7 +286,11 @@ impl Scheduler {
     ) -> Option<Vec<(f64, AttemptEnd)>> {
         // Jobs of unknown work are taken to be like the one asked about. Each task takes its start
         // as well.
-        let ahead = self.jobs.ahead_of(job.rank, now);
+        let ahead = if job.is_held() {
+            Ahead::default()
+        } else {
+            self.jobs.ahead_of(job.rank, now)
+        };
         let start_cost = self.settings.start_cost;
         let speed = self.hosts.index.places(job.pool).mean_speed();
         let start_s = start_cost.secs() * speed.unwrap_or(1.0);

@@ -188,7 +188,7 @@ impl Scheduler {
             self.jobs
                 .table
                 .get(id)
-                .is_some_and(|job| job.attempts == 0 && !job.settled())
+                .is_some_and(|job| job.attempts == 0 && !job.settled() && !job.is_held())
         };
 
         let (together, others): (Vec<JobId>, Vec<JobId>) =

@@ -458,7 +458,7 @@ impl Scheduler {
         }
     }
 
-    /// Cancels these unsettled tasks, or all of them if `tasks` is `None`.
+    /// Cancels these unsettled tasks, or all of them if `tasks` is `None`: that closes an open job.
     pub(crate) fn cancel(
         &mut self,
         id: JobId,
@@ -469,9 +469,12 @@ impl Scheduler {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
-        let mut cancelled =
-            tasks.map_or_else(|| job.fresh.clone(), |tasks| job.fresh.intersection(tasks));
+        let closes = tasks.is_none() && std::mem::take(&mut job.open);
+        let mut cancelled = job.fresh.clone();
+        cancelled.union_with(&job.after.tasks);
+        cancelled = tasks.map_or_else(|| cancelled.clone(), |tasks| cancelled.intersection(tasks));
         job.fresh.subtract(&cancelled);
+        job.after.tasks.subtract(&cancelled);
 
         let wanted = |index: &u32| tasks.is_none_or(|tasks| tasks.contains(*index));
         let tried: IdSet = job.records.keys().filter(wanted).collect();
@@ -493,6 +496,9 @@ impl Scheduler {
 
         cancelled.union_with(&tried);
         if cancelled.is_empty() {
+            if closes {
+                settle_job(id, job, fx);
+            }
             return;
         }
 
@@ -536,7 +542,8 @@ fn stop(host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) 
     fx.push(Effect::Ended { host, attempt, why });
 }
 
-fn settle_job(id: JobId, job: &mut Job, fx: &mut Vec<Effect>) {
+/// Settles the job, if its tasks are and it is not open.
+pub(crate) fn settle_job(id: JobId, job: &mut Job, fx: &mut Vec<Effect>) {
     if job.settled() {
         job.finished.compact();
         fx.push(Effect::JobSettled {

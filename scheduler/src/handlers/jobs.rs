@@ -34,6 +34,7 @@ impl Scheduler {
             policy(&bag.rules.policy)
                 .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))
                 .and_then(|policy| policy.admission.admit(policy.name, &bag).map(|()| policy))
+                .and_then(|policy| self.jobs.can_promise(id, &bag).map(|()| policy))
         };
         let policy = match refusal {
             Err(why) => return fx.push(Effect::JobRefused { job: id, why }),
@@ -51,15 +52,20 @@ impl Scheduler {
             Err(why) => fx.push(Effect::JobRefused { job: id, why }),
             Ok(offer) => {
                 let promise = offer.zip(bag.terms.deadline);
-                let job = self.draw_up(
+                let (waits, missed) = self.jobs.unended(id, &bag.after, false);
+                let mut job = self.draw_up(
                     id,
                     bag,
                     policy,
                     promise.map(|(offer, deadline)| (offer.finish, deadline)),
                 );
+                job.wait_for(waits);
                 self.enter(id, job);
                 fx.push(Effect::JobAdmitted { job: id });
                 fx.extend(offer.map(|offer| Effect::Promised { job: id, offer }));
+                if let Some(before) = missed {
+                    self.miss(id, before, fx);
+                }
             }
         }
 
@@ -96,6 +102,7 @@ impl Scheduler {
             finish,
         });
         let ids = bag.tasks.clone();
+        let open = bag.open;
 
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
         job.stack = stack;
@@ -103,6 +110,7 @@ impl Scheduler {
         job.user = user;
         job.lessons = lessons;
         job.usual_s = usual_s;
+        job.open = open;
         job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
         job.gang = gang;
 
@@ -117,7 +125,9 @@ impl Scheduler {
             self.jobs.slack = None;
         }
         self.meet(id, &mut job);
-        if job.gang.is_some() && !job.settled() {
+
+        self.jobs.await_others(id, &job);
+        if job.gang.is_some() && !job.settled() && !job.is_held() {
             self.jobs.gangs.insert(id);
         }
         self.jobs.lines.sync(&mut job);
@@ -138,6 +148,7 @@ impl Scheduler {
         }
 
         let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
+        let (waits, missed) = self.jobs.unended(id, &bag.after, true);
         let deadline = bag
             .terms
             .deadline
@@ -172,7 +183,11 @@ impl Scheduler {
         }
 
         self.restore_gang(&mut job, &progress.done_on);
+        job.wait_for(waits);
         self.enter(id, job);
+        if let Some(before) = missed {
+            self.miss(id, before, fx);
+        }
     }
 
     fn restore_task(&mut self, id: JobId, job: &mut Job, tried: &Tried) {
@@ -301,7 +316,14 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) {
         // A rank is of no use without the others: the whole gang is cancelled.
-        let tasks = tasks.filter(|_| !self.jobs.gangs.contains(&id));
+        let is_gang = |id| {
+            self.jobs
+                .table
+                .get(id)
+                .is_some_and(|job| job.gang.is_some())
+        };
+        let tasks = tasks.filter(|_| !is_gang(&id));
+
         if tasks.is_none() {
             self.on_rest_cancelled(id);
         }
@@ -327,19 +349,11 @@ impl Scheduler {
             return;
         }
 
-        let mut untried = reopened.clone();
-        let tried: Vec<(u32, u32)> = job.numbers.iter().map(|(a, b)| (*a, *b)).collect();
-        for (index, number) in tried {
-            if untried.remove(index) {
-                job.numbers.remove(&index);
-                job.records
-                    .insert(index, TaskRecord::reborn(number, failed.contains(index)));
-                job.requeued.insert(index);
-            }
+        if job.is_held() {
+            job.after.tasks.union_with(&reopened);
+        } else {
+            job.requeue_or_renew(&reopened, &failed);
         }
-
-        job.fresh.union_with(&untried);
-        job.stack.rewind();
         job.line_up_again(&reopened, self.jobs.arrivals);
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
@@ -402,6 +416,9 @@ impl Scheduler {
         if self.jobs.table.get(&id).is_some_and(Job::settled) {
             self.part_from(id);
             let job = self.jobs.table.remove(&id);
+            if let Some(job) = &job {
+                self.jobs.stop_waiting(id, job);
+            }
             self.hosts.index.pools.leave(job.and_then(|job| job.pool));
         }
     }

@@ -1,6 +1,7 @@
 //! The handlers of events, and the starts and ends of attempts.
 //!
 //! - [`jobs`], [`hosts`], [`attempts`]: one handler for each event, called by `Scheduler::step`.
+//! - [`after`]: jobs that wait for others, and jobs that stay open.
 //! - [`dispatch`]: after each event, waiting tasks get hosts, then copies get the slots that are
 //!   left, then short tasks are prefetched. `Starter` holds the references that starting an attempt
 //!   needs.
@@ -11,6 +12,7 @@
 //! of its own for jobs submitted, and attempts placed, started or ended. It never fails and never
 //! waits.
 
+pub(crate) mod after;
 pub(crate) mod attempts;
 pub(crate) mod dispatch;
 pub(crate) mod hosts;

@@ -218,6 +218,8 @@ pub enum Refused {
     NoEstimate,
     /// It has a deadline, and no suitable host takes work now.
     NoHost,
+    /// It has a deadline and waits for this job, which has not ended.
+    Waits(JobId),
     /// It cannot be expected to be done by its deadline.
     TooLate {
         /// The predicted completion time: the earliest deadline that could be promised now.
@@ -367,6 +369,8 @@ pub enum CancelReason {
     TooManyFailures(u64),
     /// They were unrequested, and their user dropped the rest of the job.
     Unrequested,
+    /// Their job was to start once this one had succeeded, which it has not.
+    After(JobId),
 }
 
 /// The outcome of a settled task.
@@ -412,6 +416,12 @@ impl fmt::Display for Refused {
                 )
             }
             Refused::NoHost => write!(f, "no host takes work now that would do for it"),
+            Refused::Waits(job) => {
+                write!(
+                    f,
+                    "it has a deadline and is to start after job {job}, and nobody can promise when that ends"
+                )
+            }
             Refused::TooLate { fits, .. } => {
                 write!(
                     f,
@@ -618,6 +628,9 @@ impl fmt::Display for CancelReason {
                 write!(f, "more than {limit} tasks of the job failed")
             }
             CancelReason::Unrequested => write!(f, "not requested, and needed no more"),
+            CancelReason::After(job) => {
+                write!(f, "it was to start after job {job}, which did not succeed")
+            }
         }
     }
 }

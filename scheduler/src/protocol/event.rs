@@ -5,7 +5,7 @@ use common::attempt::{HeldAttempt, Outcome};
 use common::host::{Loan, OwnerState, Status};
 use common::job::Rules;
 use common::needs::Offers;
-use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, Speed, Time};
+use common::{After, AttemptId, HostId, IdSet, JobId, Ranks, Span, Speed, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::prediction::estimates::Estimator;
@@ -233,6 +233,18 @@ pub enum Event {
         /// The loan; `None` where no end is known.
         loan: Option<Loan>,
     },
+    /// Tasks are added to an open job. Others, and jobs with a deadline or several ranks, take none.
+    TasksAdded {
+        /// The open job.
+        job: JobId,
+        /// The new tasks.
+        tasks: IdSet,
+    },
+    /// A user closes an open job: it takes no more tasks.
+    JobClosed {
+        /// The open job.
+        job: JobId,
+    },
     /// A user requested another result of a job that is settled and forgotten, or dropped its
     /// unrequested tasks.
     RestDecided {
@@ -259,6 +271,11 @@ pub struct Bag {
     /// The number of hosts on which its tasks run at once, if the job is a gang. Ranks are counted
     /// from 0; until it starts, `tasks` holds the fewest.
     pub ranks: Option<Ranks>,
+    /// The jobs that have to end before any of its tasks starts. One that the scheduler does not
+    /// know has ended, but at a [`Event::JobRestored`] it is yet to be restored.
+    pub after: Vec<After>,
+    /// Whether tasks can be added to it, until it is closed.
+    pub open: bool,
 }
 
 /// A bag's deadline and its user's estimates.
@@ -283,6 +300,8 @@ impl Bag {
             terms: Terms::default(),
             disclosed: false,
             ranks: None,
+            after: Vec::new(),
+            open: false,
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::prediction::reservation::ObservedRun;
 use crate::prediction::start_cost::StartCosts;
 use crate::protocol::effect::{CopyReason, EndReason, StartReason};
 use crate::protocol::event::Tried;
+use crate::state::after::Waits;
 use crate::state::blame::Blame;
 use crate::state::foresight::WorkPerTask;
 use crate::state::gang::Gang;
@@ -105,6 +106,10 @@ pub(crate) struct Job {
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
     /// The outcomes of its attempts, host by host, see `Blame`.
     pub(crate) blame: Blame,
+    /// The jobs that have to end before it starts, and the tasks that wait for them.
+    pub(crate) after: Waits,
+    /// Whether tasks can be added to it: it is not settled before it is closed.
+    pub(crate) open: bool,
     /// The number of its user, where users share.
     pub(crate) user: u32,
     /// The number of its running tasks, as counted in its user's share.
@@ -319,6 +324,8 @@ impl Job {
             gang: None,
             alone: BTreeMap::new(),
             blame: Blame::default(),
+            after: Waits::default(),
+            open: false,
             user: 0,
             shared: 0,
             in_line: false,
@@ -417,6 +424,12 @@ impl Job {
         self.fresh = tasks;
     }
 
+    /// Counts tasks that were added to it.
+    pub(crate) fn grow(&mut self, tasks: &IdSet) {
+        self.total += tasks.len();
+    }
+
+    /// Returns the number of tasks that can start now, as far as other jobs go.
     pub(crate) fn waiting(&self) -> u64 {
         self.fresh.len() + self.requeued.len()
     }
@@ -426,13 +439,14 @@ impl Job {
         self.suspended > 0
     }
 
-    /// Returns the number of unsettled tasks: `fresh` ones and those with a `TaskRecord`.
+    /// Returns the number of unsettled tasks: `fresh` and held ones and those with a `TaskRecord`.
     pub(crate) fn unsettled(&self) -> u64 {
-        self.fresh.len() + self.records.len() as u64
+        self.fresh.len() + self.after.tasks.len() + self.records.len() as u64
     }
 
     pub(crate) fn settled(&self) -> bool {
-        self.fresh.is_empty() && self.records.is_empty()
+        let left = !self.fresh.is_empty() || !self.after.tasks.is_empty();
+        !self.open && !left && self.records.is_empty()
     }
 
     pub(crate) fn state(&self) -> JobState {
@@ -465,7 +479,7 @@ impl Job {
         TaskCounts {
             total: self.total,
             disclosed,
-            waiting: self.waiting() - disclosed,
+            waiting: self.waiting() + self.after.tasks.len() - disclosed,
             running: live - self.suspended,
             suspended: self.suspended,
             finished: self.finished.len(),
@@ -501,8 +515,9 @@ impl Job {
             return Some(TaskState::Finished);
         }
 
-        let sets = [
+        let sets: [(&IdSet, TaskState); 4] = [
             (&self.fresh, TaskState::Waiting),
+            (&self.after.tasks, TaskState::Waiting),
             (&self.failed, TaskState::Failed),
             (&self.cancelled, TaskState::Cancelled),
         ];
@@ -887,7 +902,9 @@ pub(crate) struct Jobs {
     /// Jobs whose policies tell requested from disclosed tasks; `speculators` holds their users.
     pub(crate) speculating: BTreeSet<JobId>,
     pub(crate) speculators: BTreeMap<String, Speculator>,
-    /// Gangs that are not settled.
+    /// The jobs that wait for each job.
+    pub(crate) followers: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Gangs that are not settled and wait for no other job.
     pub(crate) gangs: BTreeSet<JobId>,
     /// Hosts with room reserved for a rank of a waiting gang, one entry for each rank.
     pub(crate) kept: Vec<(HostId, Demand)>,

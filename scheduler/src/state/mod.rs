@@ -4,13 +4,14 @@
 //! - [`job`] and [`host`] are the books of each; `books`, `queue`, `ready`, `fleet`, `shares`,
 //!   `preemptible`, `pool` are indices over them, updated whenever an entry changes; `room` counts
 //!   what a host has left.
-//! - `promise`, `gang`, `speculation`, `question`, `blame`, `owner_hours`, `terms`, `small_work`
+//! - `promise`, `after`, `gang`, `speculation`, `question`, `blame`, `owner_hours`, `terms`, `small_work`
 //!   hold the data of the features of similar names, with the functions of one job or one host.
 //!
 //! Every change of a job or a host goes through their methods, so that every index stays true.
 //! `consistency` checks some of that after each step in builds with debug assertions; the tests'
 //! model recomputes all of it. Decisions are made in the modules above.
 
+pub(crate) mod after;
 pub(crate) mod blame;
 pub(crate) mod books;
 mod consistency;

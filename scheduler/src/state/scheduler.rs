@@ -50,13 +50,14 @@ impl Scheduler {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.go_on_to(now);
         let job = foretold_anew(&event);
+        let from = effects.len();
         // A host that joins says first what it offers, and only then what it holds.
         let more_comes = matches!(event, Event::HostOffers { .. });
         let delivered = self.apply(event, effects);
         if more_comes {
             self.hosts.announce(self.now, effects);
         } else {
-            self.follow(delivered, job, effects);
+            self.follow(delivered, job, from, effects);
         }
     }
 
@@ -71,13 +72,14 @@ impl Scheduler {
         self.go_on_to(now);
         let mut delivered = None;
         let mut job = None;
+        let from = effects.len();
 
         for event in events {
             job = foretold_anew(&event).or(job);
             delivered = self.apply(event, effects).or(delivered);
         }
 
-        self.follow(delivered, job, effects);
+        self.follow(delivered, job, from, effects);
     }
 
     fn go_on_to(&mut self, now: Time) {
@@ -85,15 +87,29 @@ impl Scheduler {
         self.jobs.lines.shares.now = self.now;
     }
 
-    /// Does what follows from the events: starts attempts, predicts `job`, and announces the hosts
-    /// whose state changed.
-    fn follow(&mut self, delivered: Option<HostId>, job: Option<JobId>, effects: &mut Vec<Effect>) {
+    /// Does what follows from the events, whose effects are those from `from` on: lets jobs go that
+    /// waited for others, starts attempts, predicts `job`, and announces the hosts whose state
+    /// changed.
+    fn follow(
+        &mut self,
+        delivered: Option<HostId>,
+        job: Option<JobId>,
+        from: usize,
+        effects: &mut Vec<Effect>,
+    ) {
         if let Some(measured) = self.jobs.starts.median()
             && self.settings.measures_starts
         {
             self.settings.start_cost = measured;
         }
+        self.on_jobs_ended(from, effects);
+        let dispatched = effects.len();
         self.dispatch(delivered, effects);
+        let settles = |effect: &Effect| matches!(effect, Effect::JobSettled { .. });
+        debug_assert!(
+            !effects[dispatched..].iter().any(settles),
+            "a start settles a job, and nobody lets those go that wait for it"
+        );
         if let Some(job) = job {
             self.note_prediction(job);
         }
@@ -147,6 +163,8 @@ impl Scheduler {
             Event::TasksRequested { job, tasks } => self.on_tasks_requested(job, tasks.as_ref()),
             Event::UnrequestedCancelled { job } => self.on_unrequested_cancelled(job, fx),
             Event::RestDecided { user, dropped } => self.on_rest_decided(&user, dropped),
+            Event::TasksAdded { job, tasks } => self.on_tasks_added(job, &tasks),
+            Event::JobClosed { job } => self.on_job_closed(job, fx),
             Event::ResultsGone { job, tasks } => self.on_results_gone(job, &tasks, fx),
             Event::ShareFull { user, full } => self.on_share_full(user, full),
             Event::HostJoined {
@@ -208,7 +226,7 @@ impl Scheduler {
 /// Returns the job whose completion is to be predicted anew after this event.
 fn foretold_anew(event: &Event) -> Option<JobId> {
     match event {
-        Event::JobSubmitted { job, .. } => Some(*job),
+        Event::JobSubmitted { job, .. } | Event::JobClosed { job } => Some(*job),
         Event::AttemptEnded { attempt, .. } => Some(attempt.task.job),
         _ => None,
     }

@@ -122,6 +122,12 @@ impl Speculation {
         }
     }
 
+    /// Adds tasks of a job all of whose tasks are requested.
+    pub(crate) fn grow(&mut self, tasks: &IdSet) {
+        self.ids.union_with(tasks);
+        self.requested.union_with(tasks);
+    }
+
     /// Whether the task is treated as requested.
     pub(crate) fn urgent(&self, index: u32) -> bool {
         self.answer.disclosed == Disclosed::AsRequested || self.requested.contains(index)

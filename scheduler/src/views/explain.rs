@@ -106,6 +106,9 @@ impl Scheduler {
         let job = self.jobs.table.get(&id)?;
         let mut waiting = waiting(job);
         let mut tasks = Vec::new();
+        if !job.after.tasks.is_empty() {
+            tasks.extend(self.why_held(id).map(|why| (why, job.after.tasks.clone())));
+        }
 
         if let Some(why) = job.held_back() {
             let (needed, rest) = job.split(&waiting);
@@ -158,6 +161,27 @@ impl Scheduler {
             tasks,
             held_up: self.held_up(job, now),
             hosts,
+        })
+    }
+
+    /// Returns the jobs that this one waits for, in words; `None` where it waits for none.
+    pub fn why_held(&self, id: JobId) -> Option<String> {
+        let mut others = self.predecessors(id);
+        let first = others.next()?;
+        let (job, left) = (first.job, plural(first.left as usize, "task"));
+        let state = match (first.open, first.left) {
+            (true, 0) => format!("which is open, without a task left: deskgrid job close {job}"),
+            (true, _) => format!("which is open, with {left} left"),
+            (false, 1) => format!("of which {left} is left"),
+            (false, _) => format!("of which {left} are left"),
+        };
+
+        Some(match others.count() {
+            0 => format!("waits for job {job}, {state}"),
+            more => format!(
+                "waits for job {job}, {state}, and for {}",
+                plural(more, "more job")
+            ),
         })
     }
 
@@ -234,6 +258,9 @@ impl Scheduler {
     /// Returns the reason why an idle host gets no copy of a task, for a job without waiting tasks.
     fn why_no_copy(&self, job: &Job, now: Time) -> String {
         let none = "no task of the job waits";
+        if job.is_held() {
+            return "the job's tasks wait for other jobs".to_owned();
+        }
         if job.settled() || job.policy.replication.gain().is_none() || job.rules.quorum.compares() {
             return none.to_owned();
         }

@@ -111,7 +111,11 @@ impl Scheduler {
         };
         Some(match state {
             TaskState::Disclosed => job.split(&waiting(job)).1,
-            TaskState::Waiting => job.split(&waiting(job)).0,
+            TaskState::Waiting => {
+                let mut waiting = job.split(&waiting(job)).0;
+                waiting.union_with(&job.after.tasks);
+                waiting
+            }
             TaskState::Running | TaskState::Suspended => recorded().collect(),
             TaskState::Finished => job.finished.set(),
             TaskState::Failed => job.failed.clone(),

@@ -96,6 +96,8 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
             terms,
             disclosed: false,
             ranks: None,
+            after: Vec::new(),
+            open: false,
         };
         let earliest = match world.scheduler.offer(&bag, at) {
             Ok(offer) => offer.expect("it has a deadline").finish,

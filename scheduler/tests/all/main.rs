@@ -24,6 +24,7 @@ mod malleable;
 mod model;
 mod needs;
 mod office;
+mod order;
 mod placing;
 mod properties;
 mod quorum;

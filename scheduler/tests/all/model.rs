@@ -9,6 +9,8 @@
 //! *charges* (retries and losses as the rules say), *sums* (counts add up), *no idling* (no slot is
 //! free while a task waits).
 
+#[path = "model/after.rs"]
+mod after;
 #[path = "model/restart.rs"]
 mod restart;
 #[path = "model/room.rs"]
@@ -21,7 +23,7 @@ use common::host::{OwnerState, Status};
 use common::job::Rules;
 use common::needs::{Capacity, Demand, Offers};
 use common::view::{HostState, JobState, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
+use common::{AttemptId, EndCondition, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
 use scheduler::effect::{CopyReason, EndReason, Settled, StartReason, Verdict};
 use scheduler::event::{Bag, RestoredProgress, Terms, Tried};
 use scheduler::policy::Ordering;
@@ -51,6 +53,10 @@ pub(crate) struct Model {
     stopping: BTreeMap<AttemptId, HostId>,
     /// Jobs that the restarted scheduler has not been told of yet.
     to_restore: BTreeMap<JobId, ModelJob>,
+    /// What the job just submitted waits for, and one of these that it waits for in vain.
+    submitted: Option<(JobId, BTreeMap<JobId, EndCondition>, Option<JobId>)>,
+    /// Jobs that are to be cancelled, each with the job that did not succeed.
+    missed: BTreeSet<(JobId, JobId)>,
     now: Time,
 }
 
@@ -76,6 +82,10 @@ pub(crate) struct ModelJob {
     /// Whether its tasks came without a request, and those that still have none.
     disclosed: bool,
     unrequested: BTreeSet<u32>,
+    /// The jobs that have to end before.
+    after: BTreeMap<JobId, EndCondition>,
+    /// Whether it is open.
+    takes_more: bool,
 }
 
 struct ModelHost {
@@ -128,7 +138,7 @@ impl ModelJob {
     }
 
     fn all_closed(&self) -> bool {
-        self.all.iter().all(|index| self.closed(*index))
+        !self.takes_more && self.all.iter().all(|index| self.closed(*index))
     }
 
     fn has_all_requested(&self) -> bool {
@@ -229,6 +239,8 @@ impl Model {
             attempts,
             stopping,
             to_restore,
+            submitted: None,
+            missed: BTreeSet::new(),
             now: Time(0),
         }
     }
@@ -258,6 +270,7 @@ impl Model {
         self.now = self.now.max(now);
         let verdict = self.foresee_verdict(event);
         self.note(event);
+        self.note_order(event);
         self.note_doubted(effects);
         if let Event::AttemptEnded { attempt, .. } = event
             && let Some(job) = self.jobs.get_mut(&attempt.task.job)
@@ -300,7 +313,11 @@ impl Model {
                 verdicts.push(*verdict);
             }
 
+            self.apply_order(effect);
             self.apply(event, effect, effects.get(at + 1));
+            if let Effect::JobAdmitted { job } = effect {
+                self.admit_in_order(*job);
+            }
         }
 
         self.adopt(listed, event, effects, scheduler);
@@ -690,22 +707,6 @@ impl Model {
             return;
         }
         assert_eq!(state, known, "state of {host}");
-    }
-
-    /// Whether a job that needs more than slots has waiting tasks: room may be saved for it.
-    fn saves(&self) -> bool {
-        self.saves_beside(JobId(0))
-    }
-
-    /// Whether there is one beside this job.
-    fn saves_beside(&self, other: JobId) -> bool {
-        self.jobs
-            .iter()
-            .filter(|(id, _)| **id != other)
-            .any(|(id, job)| {
-                let waits = |index: &u32| self.task_state(*id, job, *index) == TaskState::Waiting;
-                !job.rules.needs.takes.is_plain() && job.all.iter().any(waits)
-            })
     }
 
     /// The live attempts of a host, and those that it has not stopped yet.
@@ -1215,8 +1216,8 @@ impl Model {
             .iter()
             .find(|(id, host)| !self.bounded() && !self.more_comes && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
-            let eager =
-                eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.foreseen);
+            let known = job.rules.policy == "deskgrid" && job.foreseen;
+            let eager = eager(&job.rules.policy) && !known && job.after.is_empty();
             let waits = if eager { waiting } else { 0 };
             assert_eq!(
                 waits, 0,
@@ -1318,6 +1319,10 @@ impl ModelJob {
             pardoned: false,
             disclosed: bag.disclosed,
             unrequested: unrequested(bag),
+            after: (bag.after.iter())
+                .map(|after| (after.job, after.how))
+                .collect(),
+            takes_more: bag.open,
         }
     }
 }

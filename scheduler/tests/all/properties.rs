@@ -7,7 +7,9 @@ use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
 use common::needs::{Capacity, Demand, Needs, Offers};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId};
+use common::{
+    After, AttemptId, EndCondition, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId,
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use scheduler::effect::{EndReason, Verdict};
@@ -416,8 +418,20 @@ impl Fleet {
         };
 
         let tasks = IdSet::from_range(1, u32::from(b % 13));
+        let disclosed = (b / 13).is_multiple_of(2);
+        let before = |n: u16| After {
+            job: self.any_job(n),
+            how: if n.is_multiple_of(3) {
+                EndCondition::Any
+            } else {
+                EndCondition::Ok
+            },
+        };
+        let after = [a / 3, b / 5].map(before);
         let bag = Bag {
-            disclosed: (b / 13).is_multiple_of(2),
+            disclosed,
+            after: after[..usize::from(!disclosed) * usize::from(a % 3)].to_vec(),
+            open: !disclosed && b.is_multiple_of(4),
             ..Bag::new(tasks, rules)
         };
         self.send(Event::JobSubmitted {
@@ -465,7 +479,7 @@ impl Fleet {
         let job = self.any_job(a);
         let some = IdSet::from_range(u32::from(b % 7), u32::from(b % 17));
         let user = String::new();
-        self.send(match b % 11 {
+        self.send(match b % 14 {
             8 | 9 => Event::ShareFull {
                 user,
                 full: b.is_multiple_of(2),
@@ -494,6 +508,8 @@ impl Fleet {
                 tasks: Some(some),
             },
             2 => Event::JobRetried { job, tasks: some },
+            11 | 12 => Event::TasksAdded { job, tasks: some },
+            13 => Event::JobClosed { job },
             _ => Event::JobForgotten { job },
         });
     }
@@ -507,6 +523,7 @@ impl Fleet {
         }
 
         for job in self.world.model.jobs.keys().copied().collect::<Vec<_>>() {
+            self.send(Event::JobClosed { job });
             self.send(Event::TasksRequested { job, tasks: None });
         }
 

@@ -6,7 +6,7 @@ use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
 use common::needs::{Needs, Offers};
 use common::view::{HostState, JobState, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
+use common::{After, AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
 use scheduler::event::{Bag, Terms};
 use scheduler::{Effect, Event, Scheduler, Settings};
@@ -95,6 +95,8 @@ impl World {
             rules,
             terms,
             disclosed: false,
+            after: Vec::new(),
+            open: false,
         }
     }
 
@@ -255,6 +257,8 @@ pub(crate) struct JobDraft<'a> {
     rules: Rules,
     terms: Terms,
     disclosed: bool,
+    after: Vec<After>,
+    open: bool,
 }
 
 impl JobDraft<'_> {
@@ -321,6 +325,17 @@ impl JobDraft<'_> {
         self
     }
 
+    /// It waits for this job.
+    pub(crate) fn after(mut self, after: After) -> Self {
+        self.after.push(after);
+        self
+    }
+
+    pub(crate) fn open(mut self) -> Self {
+        self.open = true;
+        self
+    }
+
     pub(crate) fn user(mut self, name: &str) -> Self {
         name.clone_into(&mut self.terms.estimator.user);
         self
@@ -334,6 +349,8 @@ impl JobDraft<'_> {
             terms: self.terms.clone(),
             disclosed: self.disclosed,
             ranks: None,
+            after: self.after.clone(),
+            open: self.open,
         }
     }
 

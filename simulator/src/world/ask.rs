@@ -2,7 +2,7 @@
 //! tasks, and dropping the tasks that nobody has requested.
 
 use common::job::Rules;
-use common::{IdSet, Ranks, Span};
+use common::{After, EndCondition, IdSet, JobId, Ranks, Span};
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::malleable::{Malleable, Speedup};
@@ -25,6 +25,8 @@ pub struct RunJob<'a> {
     pub ranks: Option<Ranks>,
     /// The name of the user who submits it.
     pub user: &'a str,
+    /// The jobs that have to end before it starts, by number.
+    pub after: &'a [u32],
 }
 
 /// A request that a user makes while a run goes on.
@@ -119,10 +121,17 @@ impl RunJob<'_> {
             ..Terms::default()
         };
 
+        let ends = |job: &u32| After {
+            job: JobId(*job),
+            how: EndCondition::Ok,
+        };
+        let after = self.after.iter().map(ends).collect();
+
         Bag {
             terms,
             disclosed: self.disclosed,
             ranks: self.ranks,
+            after,
             ..Bag::new(tasks, rules)
         }
     }

@@ -134,6 +134,7 @@ impl<'a> Run<'a> {
             disclosed,
             ranks,
             user: "somebody",
+            after: &[],
         }
     }
 

@@ -6,7 +6,7 @@
 //! users; and last the scheduler's own timer. The trace fixes most of the future, so it is known
 //! when an attempt starts when it will be done and which heartbeats will have news.
 
-use common::attempt::{HeldAttempt, Outcome as Ending, Phase};
+use common::attempt::{HeldAttempt, Outcome as EndCondition, Phase};
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -506,7 +506,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
 
         self.on_fewer(place);
         let host = self.id(place);
-        let outcome = Ending::Succeeded;
+        let outcome = EndCondition::Succeeded;
         self.step(Event::AttemptEnded {
             host,
             attempt: id,

@@ -215,6 +215,7 @@ fn plain(tasks: u32, work_s: f64, policy: &'static str) -> RunJob<'static> {
         checkpoint: false,
         disclosed: false,
         ranks: None,
+        after: &[],
         user: "another",
     }
 }
@@ -569,6 +570,34 @@ fn ranks_preempt_disclosed_tasks_that_can_be_frozen() {
         .filter(|attempt| attempt.fate == AttemptFate::Stopped)
         .count();
     assert_eq!((stopped, outcome.launches), (3, 10));
+}
+
+#[test]
+fn a_job_after_another_starts_when_that_has_ended() {
+    let world = hosts(&[&always(), &always()]);
+    let second = RunJob {
+        after: &[1],
+        ..plain(1, 100.0, "FCFS")
+    };
+    let asks = [UserRequest {
+        at_s: 10.0,
+        what: UserRequestKind::Submit(second),
+    }];
+    let run_of = |asks| Run {
+        asks,
+        ..Run::new(0.0, 3, 100.0, "FCFS")
+    };
+    let outcome = run(&world, &run_of(&asks[..]));
+    let [first, second] = [0, 1].map(|job| outcome.settled_s[job].expect("done"));
+    close(first, 280.0);
+    close(second, 420.0);
+
+    let at_once = [UserRequest {
+        at_s: 10.0,
+        what: UserRequestKind::Submit(plain(1, 100.0, "FCFS")),
+    }];
+    let outcome = run(&world, &run_of(&at_once[..]));
+    close(outcome.settled_s[1].expect("done"), 280.0);
 }
 
 #[test]

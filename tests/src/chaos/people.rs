@@ -60,6 +60,7 @@ impl Ask {
                 user: "people".to_owned(),
                 spec: *spec,
                 asked: SubmitOptions::default(),
+                hidden: IdSet::new(),
                 disclosed,
                 dry_run: false,
             }))

@@ -52,7 +52,9 @@ impl Object for EventLine<'_> {
             GridEvent::JobSettled { state, .. } => to.text("state", state),
             GridEvent::AttemptEnded { state, .. } => to.text("state", state),
             GridEvent::HostChanged { state, .. } => to.text("state", state),
-            GridEvent::TasksCancelled { tasks, .. } | GridEvent::TasksReopened { tasks, .. } => {
+            GridEvent::TasksCancelled { tasks, .. }
+            | GridEvent::TasksReopened { tasks, .. }
+            | GridEvent::TasksAdded { tasks, .. } => {
                 to.text("tasks", tasks);
                 to.field("count", tasks.len());
             }

@@ -2,7 +2,7 @@
 
 use common::checkpoint::Saved;
 use common::view::{
-    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, JobView, LimitsView,
+    AfterView, AttemptView, CounterView, DuplicateView, ExplainView, Forecast, JobView, LimitsView,
     PromiseStatus, PromiseView, ScalingView, SpeculationView, StartView, TaskView, WayView,
     WidthView,
 };
@@ -43,6 +43,18 @@ impl Object for JobView {
         self.starts.put(to);
         to.some("width", self.width.as_ref().map(Json));
         to.some("progress", self.progress);
+        to.field("labels", &self.labels);
+        to.field("after", all(&self.after));
+        to.field("open", self.open);
+    }
+}
+
+/// A job that another one waits for.
+impl Object for AfterView {
+    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
+        to.field("job", self.job.0);
+        to.text("how", self.how);
+        to.field("left", self.left);
     }
 }
 
@@ -89,6 +101,40 @@ impl Object for PredictionAnswer<'_> {
             "predicted_makespan_s",
             view.predicted_makespan.map(Span::secs),
         );
+        let waits = view.after.iter().filter(|after| after.left.is_some());
+        to.field(
+            "waits_for",
+            waits.map(|after| after.job.0).collect::<Vec<_>>(),
+        );
+        to.field("open", view.open);
+    }
+}
+
+/// The answer of `deskgrid submit --into`.
+pub(crate) struct AddAnswer {
+    /// The job.
+    pub(crate) job: JobId,
+    /// The lowest and the highest number of the new tasks.
+    pub(crate) range: (u32, u32),
+    /// The number of new tasks.
+    pub(crate) tasks: u64,
+    /// The number of all tasks of the job.
+    pub(crate) total: u64,
+    /// Whether the request id was known already.
+    pub(crate) again: bool,
+    /// Whether this was a dry run, which adds nothing.
+    pub(crate) dry_run: bool,
+}
+
+impl Object for AddAnswer {
+    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
+        to.field("job", self.job.0);
+        to.field("added", self.tasks);
+        to.field("first", self.range.0);
+        to.field("last", self.range.1);
+        to.field("tasks", self.total);
+        to.field("again", self.again);
+        to.field("dry_run", self.dry_run);
     }
 }
 

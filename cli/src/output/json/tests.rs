@@ -8,12 +8,14 @@ use common::needs::Capacity;
 use common::platform::HostPlatform;
 use common::token::Role;
 use common::view::{
-    AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView, ExplainView,
-    Forecast, HostState, HostView, JobState, JobView, LimitsView, PromiseState, PromiseStatus,
-    PromiseView, QualityView, ScalingView, ShareView, SpeculationView, StartView, TaskCounts,
-    TaskState, TaskView, TokenView, WayView, WidthView,
+    AfterView, AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView,
+    ExplainView, Forecast, HostState, HostView, JobState, JobView, LimitsView, PromiseState,
+    PromiseStatus, PromiseView, QualityView, ScalingView, ShareView, SpeculationView, StartView,
+    TaskCounts, TaskState, TaskView, TokenView, WayView, WidthView,
 };
-use common::{AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
+use common::{
+    AttemptId, BlobRef, EndCondition, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time,
+};
 
 use super::*;
 use crate::output::document;
@@ -71,6 +73,9 @@ fn bare_job() -> JobView {
         starts: None,
         width: None,
         progress: None,
+        labels: std::collections::BTreeSet::new(),
+        after: Vec::new(),
+        open: false,
     }
 }
 
@@ -124,6 +129,22 @@ fn job() -> JobView {
             why: Some("nothing else is known".into()),
         }),
         progress: Some(0.375),
+        labels: ["sweep7", "paper"]
+            .map(|label| label.parse().unwrap())
+            .into(),
+        after: vec![
+            AfterView {
+                job: JobId(5),
+                how: EndCondition::Ok,
+                left: Some(12),
+            },
+            AfterView {
+                job: JobId(6),
+                how: EndCondition::Any,
+                left: None,
+            },
+        ],
+        open: true,
         ..bare_job()
     }
 }
@@ -410,6 +431,17 @@ fn the_json_of_every_view_is_as_it_was() {
                 "prediction without an interval",
                 json(&PredictionAnswer(&no_interval)),
             ),
+            (
+                "added",
+                json(&AddAnswer {
+                    job: JobId(7),
+                    range: (101, 103),
+                    tasks: 3,
+                    total: 103,
+                    again: true,
+                    dry_run: false,
+                }),
+            ),
             ("submitted", json(&submitted())),
             ("submitted, bare", json(&bare_submitted())),
             ("submitted, refused", json(&refused(earliest, fits))),
@@ -508,6 +540,20 @@ fn the_json_of_events_is_as_it_was() {
             ("finished, with the result", line(finished, Some(result))),
             ("cancelled", line(cancelled, None)),
             ("host", line(changed, None)),
+            (
+                "tasks-added",
+                line(
+                    GridEvent::TasksAdded {
+                        job: JobId(7),
+                        tasks: IdSet::from_range(101, 103),
+                    },
+                    None,
+                ),
+            ),
+            (
+                "job-closed",
+                line(GridEvent::JobClosed { job: JobId(7) }, None),
+            ),
             ("restored", line(GridEvent::Restored, None)),
             ("lagged", json(&LostEvents { after: 4, from: 9 })),
         ],

@@ -7,7 +7,7 @@ use common::wire::client::TailFrom;
 use common::{AttemptId, IdSet, JobId, JobSpec, RequestId, SubmitOptions, TaskId};
 
 use super::{Ask, CoreReply};
-use crate::core::Core;
+use crate::core::{Adding, Core};
 use crate::store::StoreError;
 
 /// A submission.
@@ -21,6 +21,8 @@ pub struct Submitting {
     pub spec: JobSpec,
     /// The date and estimates that `spec` has no place for.
     pub asked: SubmitOptions,
+    /// Those jobs that it is to come after which the user may not see, or which are not there.
+    pub hidden: IdSet,
     /// Whether its tasks are only disclosed.
     pub disclosed: bool,
     /// Whether nothing is to be submitted.
@@ -52,7 +54,11 @@ pub enum JobAsk {
     /// Stops these tasks (none given: all) of a job, as the user with this name asked. Gives
     /// `Count`.
     Cancel(JobId, Option<IdSet>, String),
-    /// Tries these failed and (unless `only_failed`) cancelled tasks again. Gives `Count`.
+    /// Adds tasks to an open job, or refuses them. Gives `Added`.
+    Add(Box<Adding>),
+    /// Closes an open job. Gives `Closed`.
+    Close(JobId),
+    /// Tries these failed and (unless `only_failed`) cancelled tasks again. Gives `Retried`.
     Retry {
         /// Their job.
         job: JobId,
@@ -120,6 +126,8 @@ impl Core {
     pub(super) fn handle_job(&mut self, ask: JobAsk) -> Result<CoreReply, StoreError> {
         Ok(match ask {
             JobAsk::Submit(submitting) => Box::new(self.submit(*submitting)?).into(),
+            JobAsk::Add(adding) => self.add(*adding)?.into(),
+            JobAsk::Close(job) => self.close(job)?.into(),
             JobAsk::Request(job, tasks) => self.request(job, &tasks)?.into(),
             JobAsk::DropUnrequested(job) => self.drop_unrequested(job)?.into(),
             JobAsk::Cancel(job, tasks, user) => self.cancel(job, tasks, user)?.into(),

@@ -1,8 +1,9 @@
 //! Answers about jobs and their tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::job::CommandSpec;
+use common::needs::{BadNeeds, Label, MAX_LABELS};
 use common::selector::Selector;
 use common::token::Role;
 use common::units::Bytes;
@@ -10,11 +11,13 @@ use common::view::{
     DuplicateView, ExplainView, JobState, JobView, OutputView, TaskView, Undecided,
 };
 use common::wire::RefusalCode;
-use common::wire::client::{Reply, Submission};
+use common::wire::client::{Addition, Reply, Submission};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
 
+use serde::de::DeserializeOwned;
+
 use crate::core::ask::{HostNames, JobAsk, Submitting};
-use crate::core::{Stopped, SubmitReply, check_spec, content_is_missing};
+use crate::core::{AddReply, Adding, Stopped, SubmitReply, check_spec, content_is_missing};
 use crate::store::StoreError;
 
 use super::super::rights::Right;
@@ -41,6 +44,27 @@ pub(in crate::sessions) struct JobListing {
     /// The states to show; empty means all.
     states: Vec<JobState>,
     forecasts: usize,
+}
+
+/// The refusal for labels that no job has all of.
+fn no_label(labels: &BTreeSet<Label>) -> NoAnswer {
+    let names: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+    let what = match &names[..] {
+        [one] => format!("there is no job with the label {one}"),
+        all => format!("there is no job with all of the labels {}", all.join(", ")),
+    };
+    refuse(RefusalCode::NotFound, what, "see `deskgrid job list --all`")
+}
+
+/// Refuses more labels than a job can have.
+pub(in crate::sessions) fn few_labels(jobs: &Selector) -> Result<(), NoAnswer> {
+    match jobs {
+        Selector::Labelled(labels) if labels.len() > MAX_LABELS => {
+            let what = BadNeeds::TooManyLabels(labels.len()).to_string();
+            Err(refuse(RefusalCode::Invalid, what, "no job has so many"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The refusal for a task number that the job does not have.
@@ -90,6 +114,7 @@ impl Asker {
 
         let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
         let spec = self.names_only_ones_own(spec).await?;
+        let hidden = self.hidden(&asked).await?;
         let tasks = spec.tasks.ids.len();
         let submitted: Box<Result<_, _>> = self
             .core(JobAsk::Submit(Box::new(Submitting {
@@ -97,6 +122,7 @@ impl Asker {
                 user: self.user.clone(),
                 spec,
                 asked,
+                hidden,
                 disclosed,
                 dry_run,
             })))
@@ -127,6 +153,73 @@ impl Asker {
             }
             Err(counter) => Reply::NotPromised(counter),
         })
+    }
+
+    /// The jobs among those that a submission is to come after which the client may not see.
+    async fn hidden(&self, asked: &SubmitOptions) -> Result<IdSet, NoAnswer> {
+        let named: IdSet = asked.after.iter().map(|after| after.job.0).collect();
+        let Some(user) = self.only_own().filter(|_| !named.is_empty()) else {
+            return Ok(IdSet::new());
+        };
+        let mut hidden = named.clone();
+        let visible = self.read(move |reader| reader.job_ids_of(&named, Some(&user), true));
+        hidden.subtract(&visible.await?);
+        Ok(hidden)
+    }
+
+    /// Adds tasks to an open job of the client's.
+    pub(in crate::sessions) async fn add_tasks(
+        &self,
+        id: RequestId,
+        job: JobId,
+        tasks: Addition,
+        dry_run: bool,
+    ) -> Result<Reply, NoAnswer> {
+        self.pick_one(job).await?;
+        let tasks = match tasks {
+            Addition::Inline(tasks) => tasks,
+            Addition::Blob(blob) => self.described(blob).await?,
+        };
+
+        let added: Result<AddReply, _> = self
+            .core(JobAsk::Add(Box::new(Adding {
+                request: id,
+                user: self.user.clone(),
+                job,
+                tasks,
+                dry_run,
+            })))
+            .await?;
+        let AddReply { ids, total, again } = added.map_err(NoAnswer::Refused)?;
+        let first = ids.first().unwrap_or_default();
+        let last = ids.ranges().last().map_or(first, |(_, last)| last);
+        Ok(Reply::Added {
+            job,
+            range: (first, last),
+            tasks: ids.len(),
+            total,
+            again,
+        })
+    }
+
+    /// Closes open jobs of the client's.
+    pub(in crate::sessions) async fn close(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
+        let picked = self.pick(jobs).await?;
+        let mut changed = Vec::new();
+        for job in picked.iter().map(JobId) {
+            let left: Option<u64> = self.core(JobAsk::Close(job)).await?;
+            changed.extend(left.map(|left| (job, left)));
+        }
+
+        if let (true, Selector::Ids(_) | Selector::Last) = (changed.is_empty(), jobs) {
+            let what = match picked.first().filter(|_| picked.len() == 1) {
+                Some(job) => format!("job {job} is not open"),
+                None => "none of these jobs is open".to_owned(),
+            };
+            let hint = "only a job that was submitted with --open can be closed, once";
+            return Err(refuse(RefusalCode::Conflict, what, hint));
+        }
+        Ok(Reply::Changed(changed))
     }
 
     /// Returns the job if all content that it names was sent by its user, or is in a job that the
@@ -160,8 +253,8 @@ impl Asker {
         }
     }
 
-    /// Reads the job description that a client has uploaded as a blob.
-    async fn described(&self, blob: BlobRef) -> Result<(JobSpec, SubmitOptions), NoAnswer> {
+    /// Reads a job's description, or what is added to one, that a client has uploaded as a blob.
+    async fn described<T: DeserializeOwned>(&self, blob: BlobRef) -> Result<T, NoAnswer> {
         self.fits(blob.size)?;
         let path = self.state.blobs.path_of(&blob.hash);
         let missing = |_: std::io::Error| {
@@ -219,6 +312,7 @@ impl Asker {
     /// admin's are all); another one from all that the client may see. Naming a job outside these
     /// is an error.
     pub(in crate::sessions) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
+        few_labels(jobs)?;
         let shared = self.right != Right::Change;
         let user = self.only_own();
         let named = jobs.clone();
@@ -226,6 +320,7 @@ impl Asker {
             Selector::Ids(ids) if ids.ranges().count() <= RANGES => {
                 reader.job_ids_of(&ids, user.as_deref(), shared)
             }
+            Selector::Labelled(labels) => reader.labelled(&labels, user.as_deref(), shared),
             _ => reader.job_ids(user.as_deref(), shared),
         });
         let there = there.await?;
@@ -233,14 +328,18 @@ impl Asker {
             self.pace().await;
         }
 
-        let picked = jobs.pick(&there);
+        let picked = match jobs {
+            Selector::Labelled(_) => there,
+            _ => jobs.pick(&there),
+        };
         let missing = match jobs {
             Selector::Ids(ids) => {
                 let mut missing = ids.clone();
                 missing.subtract(&picked);
                 missing.first()
             }
-            Selector::All => None,
+            Selector::Labelled(labels) if picked.is_empty() => return Err(no_label(labels)),
+            Selector::All | Selector::Labelled(_) => None,
             Selector::Last if picked.is_empty() => {
                 return Err(refuse(
                     RefusalCode::NotFound,
@@ -313,6 +412,13 @@ impl Asker {
                     }
                 };
                 self.core(JobAsk::OpenOf(visible)).await?
+            }
+            // A list of none is a list, too.
+            Selector::Labelled(labels) => {
+                few_labels(jobs)?;
+                let (labels, user) = (labels.clone(), self.only_own());
+                self.read(move |reader| reader.labelled(&labels, user.as_deref(), true))
+                    .await?
             }
             _ => self.pick(jobs).await?,
         };
@@ -472,9 +578,9 @@ impl Asker {
         let mut which = BTreeMap::new();
 
         if let Some(tasks) = &tasks {
-            // With `all`, the jobs that have such tasks are meant. A job that is named must have
-            // them, or nothing is cancelled at all.
-            let all = matches!(jobs, Selector::All);
+            // With `all` or a label, the jobs that have such tasks are meant. A job that is named
+            // must have them, or nothing is cancelled at all.
+            let all = matches!(jobs, Selector::All | Selector::Labelled(_));
             for id in if all { &open } else { &picked }.iter().map(JobId) {
                 let spec = self.spec(id).await?;
                 let chosen = if all {
@@ -524,21 +630,24 @@ impl Asker {
         }
 
         let tasks = chosen(job, &tasks, &spec)?;
-        let count = self
+        let count: Result<u64, _> = self
             .core(JobAsk::Retry {
                 job,
                 tasks,
                 only_failed,
             })
             .await?;
+        let count = count.map_err(NoAnswer::Refused)?;
         Ok(Reply::Changed(vec![(job, count)]))
     }
 
     pub(in crate::sessions) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
         let picked = self.pick(jobs).await?;
-        // Naming an unsettled job is an error; `all` means every job that can be forgotten.
+        // Naming an unsettled job is an error; `all`, or a label, means every job that can be
+        // forgotten.
         let open = self.open_of(&picked).await?;
-        if let (Some(job), false) = (open.first().map(JobId), matches!(jobs, Selector::All)) {
+        let named = !matches!(jobs, Selector::All | Selector::Labelled(_));
+        if let (Some(job), true) = (open.first().map(JobId), named) {
             let hint = format!("cancel it first: deskgrid job cancel {job}");
             return Err(refuse(
                 RefusalCode::Conflict,

@@ -1,5 +1,7 @@
 //! The model across a restart of the master.
 
+use common::After;
+
 use super::*;
 
 impl Model {
@@ -48,6 +50,13 @@ impl Model {
                     terms: job.terms.clone(),
                     disclosed: job.disclosed,
                     ranks: None,
+                    after: (job.after.iter())
+                        .map(|(job, how)| After {
+                            job: *job,
+                            how: *how,
+                        })
+                        .collect(),
+                    open: job.takes_more,
                 }),
                 progress: Box::new(progress),
             }

@@ -4,6 +4,25 @@
 use super::*;
 
 impl Model {
+    /// Whether a job that needs more than slots has waiting tasks: room may be saved for it.
+    pub(super) fn saves(&self) -> bool {
+        self.saves_beside(JobId(0))
+    }
+
+    /// Whether there is one beside this job.
+    pub(super) fn saves_beside(&self, other: JobId) -> bool {
+        self.jobs
+            .iter()
+            .filter(|(id, _)| **id != other)
+            .any(|(id, job)| {
+                let waits = |index: &u32| {
+                    let state = self.task_state(*id, job, *index);
+                    matches!(state, TaskState::Waiting | TaskState::Disclosed)
+                };
+                !job.rules.needs.takes.is_plain() && job.all.iter().any(waits)
+            })
+    }
+
     pub(super) fn takes_of(&self, attempt: AttemptId) -> Demand {
         let job = self.jobs.get(&attempt.task.job);
         job.map_or(Demand::PLAIN, |job| job.rules.needs.takes)

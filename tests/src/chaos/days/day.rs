@@ -239,6 +239,7 @@ impl<'a> Day<'a> {
             user: "somebody".to_owned(),
             spec,
             asked: SubmitOptions::default(),
+            hidden: IdSet::new(),
             disclosed: false,
             dry_run: false,
         };

@@ -17,6 +17,7 @@ mod kills;
 mod limits;
 mod needs;
 mod operations;
+mod order;
 mod owner;
 mod processes;
 mod quorum;

@@ -18,13 +18,13 @@ use common::platform::{HostPlatform, PlatformName};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AccountView, AccuracyView, AttemptState, AttemptView, AvailabilityView, Belief, CounterView,
-    DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView, HostState,
-    HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus, PromiseView,
-    QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView, TaskCounts,
-    TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
+    AccountView, AccuracyView, AfterView, AttemptState, AttemptView, AvailabilityView, Belief,
+    CounterView, DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView,
+    HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus,
+    PromiseView, QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView,
+    TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
-use common::wire::client::{Reply, Request, Submission, TailFrom, TailNews};
+use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{
@@ -32,8 +32,8 @@ use common::wire::worker::{
 };
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{
-    AttemptId, Completion, HostId, IdSet, Incarnation, JobId, Outcome, Ranks, RequestId, Span,
-    Speed, TaskId, Time,
+    After, AttemptId, Completion, EndCondition, HostId, IdSet, Incarnation, JobId, NewTasks,
+    Outcome, Ranks, RequestId, Span, Speed, TaskId, Time,
 };
 
 /// Names each variant by a match that a new variant breaks, and counts them.
@@ -60,11 +60,11 @@ variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
-    Follow, Tail,
+    Follow, Tail, AddTasks, Close,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail,
+    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail, Added,
 });
 
 fn forecast() -> Forecast {
@@ -556,6 +556,18 @@ fn asked() -> SubmitOptions {
     SubmitOptions {
         deadline: Some(Time(1_700_000_000_000_000)),
         estimates: vec![Span(90_000_000), Span(5_400_000_000)],
+        labels: labels(&["paper", "sweep7"]),
+        after: vec![
+            After {
+                job: JobId(5),
+                how: EndCondition::Ok,
+            },
+            After {
+                job: JobId(6),
+                how: EndCondition::Any,
+            },
+        ],
+        open: true,
     }
 }
 
@@ -616,6 +628,12 @@ pub(super) fn requests() -> Vec<Request> {
         disclosed: false,
         dry_run,
     };
+    let add = |tasks, dry_run| Request::AddTasks {
+        id,
+        job,
+        tasks,
+        dry_run,
+    };
     vec![
         Request::Hello(versions()),
         submit(spec().into(), false),
@@ -663,6 +681,16 @@ pub(super) fn requests() -> Vec<Request> {
             results: true,
             wait: true,
         }),
+        add(
+            Addition::Inline(NewTasks::Items(vec!["c".into(), "d".into()])),
+            true,
+        ),
+        add(Addition::Inline(NewTasks::Ids(ids())), false),
+        add(Addition::Inline(NewTasks::Next), false),
+        add(Addition::Blob(blob(3)), false),
+        Request::Close {
+            jobs: Selector::Labelled(labels(&["paper", "sweep7"])),
+        },
         Request::Tail {
             task: attempt().task,
             stream: StreamKind::Stderr,
@@ -787,6 +815,13 @@ fn job_view() -> JobView {
         starts: Some(starts()),
         width: Some(width()),
         progress: Some(0.375),
+        labels: labels(&["paper", "sweep7"]),
+        after: vec![AfterView {
+            job: JobId(5),
+            how: EndCondition::Any,
+            left: Some(12),
+        }],
+        open: true,
     }
 }
 
@@ -1102,6 +1137,13 @@ pub(super) fn replies() -> Vec<Reply> {
             after: 300,
             from: 70_000,
         },
+        Reply::Added {
+            job: JobId(7),
+            range: (101, 103),
+            tasks: 3,
+            total: 103,
+            again: true,
+        },
         Reply::Tail(TailNews::Begins {
             attempt: attempt(),
             host: "office-12".into(),
@@ -1167,6 +1209,8 @@ fn events() -> EventPage {
             state: HostState::Suspended,
             why: Some(why()),
         },
+        GridEvent::TasksAdded { job, tasks: ids() },
+        GridEvent::JobClosed { job },
         GridEvent::Restored,
         GridEvent::TaskFinished { attempt, host },
     ];

@@ -1,0 +1,93 @@
+//! Executes `deskgrid submit --into`: adds tasks to an open job.
+
+use common::wire::client::{Addition, Reply, Request};
+use common::{NewTasks, RequestId};
+
+use super::Context;
+use super::job::counted;
+use super::submit::new_request;
+use crate::args::SubmitArgs;
+use crate::args::value::OneJob;
+use crate::failure::{Exit, Failure};
+use crate::output::json::{AddAnswer, Json};
+use crate::session::Session;
+use crate::submit::{new_tasks, send};
+
+/// Adds the tasks that the options name to a job.
+pub(super) async fn run(
+    context: &Context,
+    args: &SubmitArgs,
+    into: OneJob,
+) -> Result<Exit, Failure> {
+    let tasks = new_tasks(&args.job)?;
+    let session = Session::open(&context.state).await?;
+    let id = args.request_id.unwrap_or_else(new_request);
+
+    let job = session.job_id(into).await?;
+    let answer = match add(&session, id, job, tasks, args.dry_run).await {
+        Err(failure) if failure.code == "unreachable" => {
+            // The tasks may have been added although the answer was lost.
+            let hint = format!(
+                "run the same command with --request-id {id}: if the tasks were added, they are not added twice"
+            );
+            return Err(Failure { hint, ..failure });
+        }
+        answer => answer?,
+    };
+
+    let AddAnswer { range, total, .. } = answer;
+    let added = counted(answer.tasks);
+    let which = if range.0 == range.1 {
+        format!("{}", range.0)
+    } else {
+        format!("{} to {}", range.0, range.1)
+    };
+    let done = match (answer.dry_run, answer.again) {
+        (true, _) => "would be added",
+        (_, true) => "added (they were added before)",
+        _ => "added",
+    };
+    let text = || format!("job {job}: {added} {done}, numbered {which}; it has {total}\n");
+    context
+        .out
+        .show(&Json(&answer), text, || vec![job.to_string()])?;
+    session.close().await;
+    Ok(Exit::Well)
+}
+
+async fn add(
+    session: &Session,
+    id: RequestId,
+    job: common::JobId,
+    tasks: NewTasks,
+    dry_run: bool,
+) -> Result<AddAnswer, Failure> {
+    let tasks = match send::content(session.client(), &tasks).await? {
+        Some(blob) => Addition::Blob(blob),
+        None => Addition::Inline(tasks),
+    };
+    let request = Request::AddTasks {
+        id,
+        job,
+        tasks,
+        dry_run,
+    };
+
+    match session.one(&request).await? {
+        Reply::Added {
+            job,
+            range,
+            tasks,
+            total,
+            again,
+        } => Ok(AddAnswer {
+            job,
+            range,
+            tasks,
+            total,
+            again,
+            dry_run,
+        }),
+        other => Err(link::client::unexpected(Some(&other)).into()),
+    }
+}

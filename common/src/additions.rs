@@ -1,0 +1,195 @@
+//! Tasks that are added to a job which is open for them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::idset::IdSet;
+use crate::job::TaskSet;
+use crate::selector::MAX_IDS;
+
+/// New tasks of an open job. They do the job's own work by its own rules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NewTasks {
+    /// One more task, with the number after the job's last one.
+    Next,
+    /// Tasks with these indices, which the job does not have yet.
+    Ids(IdSet),
+    /// One task for each item, with the numbers after the job's last one.
+    Items(Vec<String>),
+}
+
+/// The error for new tasks that a job cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAddition {
+    /// There is no new task.
+    #[error("no task is to be added")]
+    Nothing,
+    /// The job has a task with this index.
+    #[error("the job has a task {0} already")]
+    There(u32),
+    /// The job's tasks have items.
+    #[error(
+        "each task of the job has an item: add items, with --each-line or --from-json, and not indices"
+    )]
+    NoItems,
+    /// The job's tasks have no items.
+    #[error("the tasks of the job have no items: add indices, with --array, and not items")]
+    Items,
+    /// The job would have more than [`MAX_IDS`] tasks.
+    #[error("the job would have {0} tasks; the most is {MAX_IDS}")]
+    TooMany(u64),
+    /// The numbers are used up.
+    #[error(
+        "there is no number left after the job's last task, {0}: give the indices, with --array"
+    )]
+    NoNumber(u32),
+    /// An item has a zero byte.
+    #[error("an item has a zero byte")]
+    ZeroByte,
+}
+
+impl NewTasks {
+    /// Checks what can be checked without the job.
+    ///
+    /// # Errors
+    /// Names the first thing that makes no sense.
+    pub fn check(&self) -> Result<(), BadAddition> {
+        match self {
+            NewTasks::Items(items) if items.iter().any(|item| item.contains('\0')) => {
+                Err(BadAddition::ZeroByte)
+            }
+            _ if self.count() == 0 => Err(BadAddition::Nothing),
+            _ if self.count() > MAX_IDS => Err(BadAddition::TooMany(self.count())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the number of new tasks.
+    pub fn count(&self) -> u64 {
+        match self {
+            NewTasks::Next => 1,
+            NewTasks::Ids(ids) => ids.len(),
+            NewTasks::Items(items) => items.len() as u64,
+        }
+    }
+
+    /// Returns the tasks with their numbers, of a job that has these tasks already.
+    ///
+    /// # Errors
+    /// If the job cannot have them.
+    pub fn beside(self, there: &TaskSet) -> Result<TaskSet, BadAddition> {
+        self.check()?;
+        let total = there.ids.len() + self.count();
+        if total > MAX_IDS {
+            return Err(BadAddition::TooMany(total));
+        }
+
+        let count = self.count();
+        let last = there.ids.ranges().last().map_or(0, |(_, last)| last);
+        let next = || {
+            let end = u32::try_from(u64::from(last) + count);
+            end.map(|end| IdSet::from_range(last + 1, end))
+                .map_err(|_| BadAddition::NoNumber(last))
+        };
+        let listed = !there.items.is_empty();
+
+        match self {
+            NewTasks::Next | NewTasks::Ids(_) if listed => Err(BadAddition::NoItems),
+            NewTasks::Items(_) if !listed => Err(BadAddition::Items),
+            NewTasks::Next => Ok(TaskSet {
+                ids: next()?,
+                items: Vec::new(),
+            }),
+            NewTasks::Items(items) => Ok(TaskSet {
+                ids: next()?,
+                items,
+            }),
+            NewTasks::Ids(ids) => match there.ids.intersection(&ids).first() {
+                Some(index) => Err(BadAddition::There(index)),
+                None => Ok(TaskSet {
+                    ids,
+                    items: Vec::new(),
+                }),
+            },
+        }
+    }
+}
+
+impl TaskSet {
+    /// Adds tasks that [`NewTasks::beside`] has numbered.
+    pub fn add(&mut self, new: TaskSet) {
+        self.ids.union_with(&new.ids);
+        self.items.extend(new.items);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(first: u32, last: u32) -> TaskSet {
+        TaskSet {
+            ids: IdSet::from_range(first, last),
+            items: Vec::new(),
+        }
+    }
+
+    fn listed(items: &[&str]) -> TaskSet {
+        TaskSet {
+            ids: IdSet::from_range(1, items.len() as u32),
+            items: items.iter().map(|item| (*item).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn new_tasks_are_numbered_on_and_keep_their_items() {
+        let mut there = listed(&["a", "b"]);
+        let new = NewTasks::Items(vec!["c".into(), "d".into()]);
+        there.add(new.beside(&there).unwrap());
+        assert_eq!(there.ids, IdSet::from_range(1, 4));
+        assert_eq!(
+            (there.item(2), there.item(3), there.item(4)),
+            ("b", "c", "d")
+        );
+
+        let next = NewTasks::Next.beside(&plain(3, 9)).unwrap();
+        assert_eq!(next.ids, IdSet::from_range(10, 10));
+        let given = NewTasks::Ids(IdSet::from_range(1, 2)).beside(&plain(3, 9));
+        assert_eq!(given.unwrap().ids, IdSet::from_range(1, 2));
+    }
+
+    #[test]
+    fn tasks_that_the_job_cannot_have_are_refused() {
+        let ids = |first, last| NewTasks::Ids(IdSet::from_range(first, last));
+        let item = |text: &str| NewTasks::Items(vec![text.to_owned()]);
+        let most = MAX_IDS as u32;
+        for (new, there, want) in [
+            (
+                NewTasks::Items(Vec::new()),
+                listed(&["a"]),
+                BadAddition::Nothing,
+            ),
+            (
+                NewTasks::Ids(IdSet::new()),
+                plain(1, 2),
+                BadAddition::Nothing,
+            ),
+            (ids(2, 5), plain(1, 2), BadAddition::There(2)),
+            (ids(2, 5), listed(&["a"]), BadAddition::NoItems),
+            (NewTasks::Next, listed(&["a"]), BadAddition::NoItems),
+            (item("b"), plain(1, 2), BadAddition::Items),
+            (item("b\0"), listed(&["a"]), BadAddition::ZeroByte),
+            (
+                NewTasks::Next,
+                plain(1, most),
+                BadAddition::TooMany(MAX_IDS + 1),
+            ),
+            (
+                NewTasks::Next,
+                plain(u32::MAX, u32::MAX),
+                BadAddition::NoNumber(u32::MAX),
+            ),
+        ] {
+            assert_eq!(new.beside(&there), Err(want));
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Labels of jobs, the order between jobs, and what was added to open jobs.
+
+use std::collections::BTreeSet;
+
+use common::needs::Label;
+use common::view::AfterView;
+use common::{After, EndCondition, IdSet, JobId, JobSpec, RequestId, TaskSet, Time};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::writer::Writer;
+use super::{Reader, StoreError, from_postcard, micros, reader, to_postcard};
+
+/// The columns of a job's view that `labels_of` and `after_of` read, and whether it is open.
+pub(super) const COLUMNS: &str = "(SELECT group_concat(label) FROM job_label WHERE job_label.job = job.id), \
+    (SELECT group_concat(before || ':' || how || ':' || met) FROM job_after WHERE job_after.job = job.id), open";
+
+/// Tasks that were added to an open job.
+pub(crate) struct NewAddition<'a> {
+    /// The client's id for the addition.
+    pub(crate) request: RequestId,
+    /// BLAKE3 of the request.
+    pub(crate) body_hash: [u8; 32],
+    /// The user who adds them.
+    pub(crate) user: &'a str,
+    /// The job.
+    pub(crate) job: JobId,
+    /// The new tasks.
+    pub(crate) tasks: &'a TaskSet,
+    /// The time of the addition.
+    pub(crate) now: Time,
+}
+
+/// The addition that an earlier request with the same id made.
+pub(crate) struct KnownAddition {
+    /// The job.
+    pub(crate) job: JobId,
+    /// BLAKE3 of the request.
+    pub(crate) body_hash: [u8; 32],
+    /// The user who made it.
+    pub(crate) user: String,
+    /// The indices of the tasks that it added.
+    pub(crate) ids: IdSet,
+}
+
+/// A job that has to end before another one, as the store has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredAfter {
+    /// The job that goes first, and the way in which it has to end.
+    pub(crate) after: After,
+    /// Whether it has ended since the other one was submitted.
+    pub(crate) met: bool,
+}
+
+/// Reads the labels of a job from their column.
+pub(super) fn labels_of(column: Option<String>) -> BTreeSet<Label> {
+    super::restore::labels_of(&column.unwrap_or_default())
+}
+
+/// Reads the jobs before a job from their column.
+pub(super) fn stored_after(column: Option<String>) -> Result<Vec<StoredAfter>, StoreError> {
+    let text = column.unwrap_or_default();
+    let one = |part: &str| {
+        let (after, met) = part.rsplit_once(':')?;
+        let after = after.parse().ok()?;
+        Some(StoredAfter {
+            after,
+            met: met == "1",
+        })
+    };
+
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    let read: Option<Vec<StoredAfter>> = parts.map(one).collect();
+    let mut read = read.ok_or_else(|| StoreError::Content(format!("order `{text}`")))?;
+    read.sort_unstable_by_key(|stored| stored.after);
+    Ok(read)
+}
+
+/// The view of the jobs before a job, none of which is waited for.
+pub(super) fn after_of(column: Option<String>) -> Result<Vec<AfterView>, StoreError> {
+    let view = |stored: StoredAfter| AfterView {
+        job: stored.after.job,
+        how: stored.after.how,
+        left: None,
+    };
+    Ok(stored_after(column)?.into_iter().map(view).collect())
+}
+
+/// Adds to a spec as it was submitted what was added to the job since. Returns the bytes of that.
+pub(super) fn grown(db: &Connection, job: JobId, spec: &mut JobSpec) -> Result<u64, StoreError> {
+    let sql = "SELECT tasks FROM addition WHERE job = ? ORDER BY number";
+    let mut query = db.prepare_cached(sql)?;
+    let mut rows = query.query([job.0])?;
+    let mut size = 0;
+    while let Some(row) = rows.next()? {
+        let bytes: Vec<u8> = row.get(0)?;
+        size += bytes.len() as u64;
+        spec.tasks.add(from_postcard(&bytes)?);
+    }
+    Ok(size)
+}
+
+impl Writer {
+    /// Stores a new job's labels, the jobs before it, and whether it is open.
+    pub(crate) fn order_job(
+        &mut self,
+        job: JobId,
+        labels: &BTreeSet<Label>,
+        after: &[StoredAfter],
+        open: bool,
+    ) -> Result<(), StoreError> {
+        for label in labels {
+            self.change(
+                "INSERT INTO job_label (label, job) VALUES (?, ?)",
+                params![label.as_str(), job.0],
+            )?;
+        }
+
+        for StoredAfter { after, met } in after {
+            self.change(
+                "INSERT INTO job_after (job, before, how, met) VALUES (?, ?, ?, ?)",
+                params![job.0, after.job.0, after.how.to_string(), met],
+            )?;
+        }
+        if open {
+            self.set_open(job, true)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Stores whether a job is open.
+    pub(crate) fn set_open(&mut self, job: JobId, open: bool) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE job SET open = ?1 WHERE id = ?2 AND open <> ?1",
+            params![open, job.0],
+        )
+        .map(drop)
+    }
+
+    /// Notes that a job has ended: no other one waits for it any more.
+    pub(crate) fn job_ended(&mut self, before: JobId) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE job_after SET met = 1 WHERE before = ? AND NOT met",
+            [before.0],
+        )
+        .map(drop)
+    }
+
+    /// Notes that a job waits for another one anew.
+    pub(crate) fn wait_again(&mut self, job: JobId, before: JobId) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE job_after SET met = 0 WHERE job = ? AND before = ?",
+            [job.0, before.0],
+        )
+        .map(drop)
+    }
+
+    /// The jobs before a job.
+    pub(crate) fn after(&self, job: JobId) -> Result<Vec<StoredAfter>, StoreError> {
+        let sql =
+            "SELECT group_concat(before || ':' || how || ':' || met) FROM job_after WHERE job = ?";
+        stored_after(self.db().query_row(sql, [job.0], |row| row.get(0))?)
+    }
+
+    /// The addition that a request with this id made before, if any.
+    pub(crate) fn addition_of_request(
+        &self,
+        request: RequestId,
+    ) -> Result<Option<KnownAddition>, StoreError> {
+        let sql = "SELECT job, body_hash, user, tasks FROM addition WHERE request = ?";
+        let read = |row: &rusqlite::Row<'_>| {
+            let tasks: Vec<u8> = row.get(3)?;
+            Ok((JobId(row.get(0)?), row.get(1)?, row.get(2)?, tasks))
+        };
+        let found = (self.db())
+            .query_row(sql, [request.0.as_bytes()], read)
+            .optional()?;
+
+        let known = |(job, body_hash, user, tasks): (_, _, _, Vec<u8>)| {
+            let tasks: TaskSet = from_postcard(&tasks)?;
+            Ok(KnownAddition {
+                job,
+                body_hash,
+                user,
+                ids: tasks.ids,
+            })
+        };
+        found.map(known).transpose()
+    }
+
+    /// Adds tasks to a job. Returns the bytes that they take.
+    pub(crate) fn add_tasks(&mut self, new: &NewAddition<'_>) -> Result<u64, StoreError> {
+        let tasks = to_postcard(new.tasks)?;
+        let size = tasks.len() as u64;
+        self.change(
+            "INSERT INTO addition (job, number, request, body_hash, user, tasks, at)
+             VALUES (?1, (SELECT COUNT(*) + 1 FROM addition WHERE job = ?1), ?2, ?3, ?4, ?5, ?6)",
+            params![
+                new.job.0,
+                new.request.0.as_bytes(),
+                new.body_hash,
+                new.user,
+                tasks,
+                micros(new.now)
+            ],
+        )?;
+
+        let count = i64::try_from(new.tasks.ids.len()).unwrap_or(i64::MAX);
+        self.change(
+            "UPDATE job SET total = total + ? WHERE id = ?",
+            params![count, new.job.0],
+        )?;
+        Ok(size)
+    }
+}
+
+impl Reader {
+    /// The jobs that have all of these labels and are the user's (`None`: anybody's), with those
+    /// `shared` with that user where that is asked for.
+    pub(crate) fn labelled(
+        &self,
+        labels: &BTreeSet<Label>,
+        user: Option<&str>,
+        shared: bool,
+    ) -> Result<IdSet, StoreError> {
+        let sql = "SELECT job.id FROM job_label JOIN job ON job.id = job_label.job WHERE label = ?1 AND (?2 IS NULL OR
+                   user = ?2 OR (?3 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2)))";
+
+        self.with(|db| {
+            let mut found: Option<IdSet> = None;
+            for label in labels {
+                let with = reader::ids(db, sql, (label.as_str(), user, shared))?;
+                found = Some(found.map_or_else(|| with.clone(), |found| found.intersection(&with)));
+            }
+            Ok(found.unwrap_or_default())
+        })
+    }
+
+    /// Those of `jobs` that have all of these labels.
+    pub(crate) fn labelled_of(
+        &self,
+        jobs: &IdSet,
+        labels: &BTreeSet<Label>,
+    ) -> Result<IdSet, StoreError> {
+        self.with(|db| {
+            let mut query = db.prepare_cached("SELECT label FROM job_label WHERE job = ?")?;
+            let mut found = IdSet::new();
+
+            for job in jobs.iter() {
+                let rows = query.query_map([job], |row| row.get::<_, String>(0))?;
+                let there = rows.collect::<Result<BTreeSet<_>, _>>()?;
+                if labels.iter().all(|label| there.contains(label.as_str())) {
+                    found.insert(job);
+                }
+            }
+            Ok(found)
+        })
+    }
+}
+
+/// Checks that the text names a way in which a job ends.
+pub(super) fn ending(text: &str) -> Result<(), StoreError> {
+    text.parse::<EndCondition>()
+        .map(drop)
+        .map_err(StoreError::Content)
+}
