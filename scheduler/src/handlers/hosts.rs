@@ -144,6 +144,8 @@ impl Scheduler {
         }
 
         if listed < host.books.len() {
+            // What it does not list may still come.
+            host.back = back;
             let patience = |load: &HostAttempt| {
                 if joining || load.stopping {
                     1
