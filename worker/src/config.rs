@@ -240,7 +240,7 @@ impl std::str::FromStr for Config {
         let config: Config = toml::from_str(text)?;
         if config.speed != 0.0 && Speed::new(config.speed).is_err() {
             return Err(serde::de::Error::custom(
-                "speed must be greater than zero, or 0 for what is measured",
+                "speed must be from 0.000001 to 1000000, or 0 for what is measured",
             ));
         }
 

@@ -113,7 +113,9 @@ impl Viewer {
         match opened {
             Some(channel) => self.pass_on(asker, channel, (attempt, host), tx).await?,
             None => {
-                let why = format!("its host {host} does not answer");
+                let why = format!(
+                    "its host {host} does not answer, or too many look at the task already"
+                );
                 self.wait(asker, why, tx).await?;
             }
         }

@@ -16,10 +16,8 @@ use tokio::sync::{Semaphore, watch};
 const RING: usize = 64 * 1024;
 /// The pause in which further output is gathered before it is sent.
 const GATHER: Duration = Duration::from_millis(100);
-/// The most streams that are looked at from elsewhere at a time.
-const LOOKERS: usize = 32;
-/// The turns of those who look.
-static TURNS: Semaphore = Semaphore::const_new(LOOKERS);
+/// The most who look at one stream at a time: those who look at one task keep nobody from another.
+const LOOKERS: usize = 16;
 
 /// One stream of a command while it runs.
 #[derive(Debug)]
@@ -30,6 +28,8 @@ pub(crate) struct LiveStream {
     seen: watch::Sender<(u64, bool)>,
     /// The file that has the beginning of a long stream while the command runs.
     path: PathBuf,
+    /// The turns of those who look.
+    turns: Semaphore,
 }
 
 /// Both streams of a command.
@@ -70,6 +70,7 @@ impl LiveStream {
             ring: Mutex::default(),
             seen: watch::Sender::new((0, false)),
             path,
+            turns: Semaphore::new(LOOKERS),
         })
     }
 
@@ -138,8 +139,8 @@ impl LiveStream {
         ticket: u64,
         from: Option<u64>,
     ) -> Result<(), LinkError> {
-        let Ok(_turn) = TURNS.try_acquire() else {
-            tracing::warn!("too many look at the output of tasks here: one more gets nothing");
+        let Ok(_turn) = self.turns.try_acquire() else {
+            tracing::warn!("too many look at the output of one task: one more gets nothing");
             return Ok(());
         };
         let mut channel = connection.open(&Open::Tail { ticket }).await?;

@@ -283,7 +283,9 @@ impl Init<'_> {
         let over = launch.limits.memory.filter(|_| starved);
         let over = over.map(|limit| {
             let limit = Bytes(limit);
-            format!("it wanted more memory than the {limit} that a task has here")
+            format!(
+                "it wanted more memory than its {limit}, as its job's needs or the host's owner set them"
+            )
         });
         let again = self.serves_again();
         let report = InitReport::Ended {
