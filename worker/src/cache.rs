@@ -1,7 +1,9 @@
-//! The cache of input files by their content: each is fetched once, verified, and kept for the next
-//! attempts while there is room.
+//! The cache of inputs: files by their content, each fetched once and verified, and trees, each
+//! unpacked once. They are kept for the next attempts while there is room.
 //!
-//! The least recently used file is evicted first; one that an attempt is copying stays.
+//! What was used least recently is evicted first; what an attempt uses stays.
+
+mod tree;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,10 +14,14 @@ use std::time::Duration;
 
 use common::BlobRef;
 use common::content::BlobHash;
+use common::manifest::{MAX_TREE_LIST, Manifest};
+use common::units::Bytes;
 use link::{BlobStore, Connection, LinkError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 
 use crate::os::{FileStamp, stamp_of};
+use tree::{Look, Trees, UnpackedTree};
 
 /// The pause before fetching again over a connection that is still there.
 const RETRY: Duration = Duration::from_millis(500);
@@ -24,10 +30,19 @@ const RETRY: Duration = Duration::from_millis(500);
 /// at the other end, too.
 const DAMAGED: u32 = 3;
 
-/// The cache of input files.
+/// The number of parts of a tree that are fetched at a time.
+const PARTS: usize = 8;
+
+/// The number of times that a tree is unpacked before that fails.
+const UNPACKED: u32 = 3;
+
+/// The cache of inputs.
 #[derive(Debug)]
 pub(crate) struct Cache {
     store: BlobStore,
+    trees: Trees,
+    /// The trees that are being unpacked, each by one attempt.
+    unpacking: Mutex<BTreeMap<BlobHash, Arc<tokio::sync::Mutex<()>>>>,
     limit: u64,
     books: Mutex<CacheIndex>,
     master: watch::Receiver<Option<Connection>>,
@@ -35,10 +50,19 @@ pub(crate) struct Cache {
 
 #[derive(Debug, Default)]
 struct CacheIndex {
-    entries: BTreeMap<BlobHash, CacheEntry>,
+    entries: BTreeMap<CacheKey, CacheEntry>,
     total: u64,
     /// The number of uses so far: the entry with the lowest number was used longest ago.
     uses: u64,
+}
+
+/// Something in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum CacheKey {
+    /// A file by its content.
+    File(BlobHash),
+    /// A tree by its list.
+    Tree(BlobHash),
 }
 
 #[derive(Debug)]
@@ -48,6 +72,8 @@ struct CacheEntry {
     users: u32,
     /// The file as it was when it was last found to be whole.
     whole: Option<FileStamp>,
+    /// The tree, if it is one.
+    tree: Option<Arc<UnpackedTree>>,
 }
 
 /// A cached file that is not evicted while this value exists.
@@ -57,11 +83,47 @@ pub(crate) struct Pinned {
     blob: BlobRef,
 }
 
+/// An unpacked tree that is not evicted while this value exists.
+#[derive(Debug)]
+pub(crate) struct PinnedTree {
+    cache: Arc<Cache>,
+    hash: BlobHash,
+    tree: Arc<UnpackedTree>,
+}
+
+/// The reason why a tree cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoTree {
+    /// Its list or its content cannot be fetched.
+    #[error("cannot be fetched: {0}")]
+    Fetch(#[from] LinkError),
+    /// It cannot be unpacked.
+    #[error("cannot be unpacked: {0}")]
+    Unpack(#[from] io::Error),
+    /// Its list is none of a tree.
+    #[error("cannot be used: {0}")]
+    List(String),
+    /// It is damaged, time and again.
+    #[error("is damaged on this host, time and again: see its disk")]
+    Damaged,
+}
+
+impl NoTree {
+    /// Whether the disk is full.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            NoTree::Fetch(error) => error.is_full(),
+            NoTree::Unpack(error) => link::is_full(error),
+            NoTree::List(_) | NoTree::Damaged => false,
+        }
+    }
+}
+
 impl Cache {
-    /// Opens the cache in `dir`, bounded to `limit` bytes. `master` is the connection, while there
-    /// is one.
+    /// Opens the cache of files in `dir` and of trees in `trees`, bounded to `limit` bytes.
+    /// `master` is the connection, while there is one.
     pub(crate) fn open(
-        dir: &Path,
+        (dir, trees): (&Path, &Path),
         limit: u64,
         master: watch::Receiver<Option<Connection>>,
     ) -> Result<Self, LinkError> {
@@ -71,11 +133,18 @@ impl Cache {
 
         let mut books = CacheIndex::default();
         for (blob, _) in found {
-            books.enter(blob);
+            books.enter(CacheKey::File(blob.hash), blob.size);
+        }
+        let (trees, unpacked) =
+            Trees::open(trees).map_err(LinkError::file("cannot use", trees))?;
+        for (hash, space, tree) in unpacked {
+            books.enter(CacheKey::Tree(hash), space).tree = Some(Arc::new(tree));
         }
 
         let cache = Self {
             store,
+            trees,
+            unpacking: Mutex::default(),
             limit,
             books: Mutex::new(books),
             master,
@@ -137,7 +206,7 @@ impl Cache {
         if !self.store.has(&blob) {
             return None;
         }
-        books.enter(blob).users += 1;
+        books.enter(CacheKey::File(blob.hash), blob.size).users += 1;
         self.evict(&mut books);
         Some(Pinned {
             cache: Arc::clone(self),
@@ -164,35 +233,46 @@ impl Cache {
             let unused = books.entries.iter().filter(|(_, entry)| entry.users == 0);
             let Some(oldest) = unused
                 .min_by_key(|(_, entry)| entry.used)
-                .map(|(hash, _)| *hash)
+                .map(|(key, _)| *key)
             else {
                 return;
             };
             if let Some(entry) = books.entries.remove(&oldest) {
                 books.total -= entry.size;
+                entry.tree.iter().for_each(|tree| tree.doom());
             }
-            if let Err(error) = self.store.remove(&oldest) {
-                tracing::warn!(hash = %oldest, %error, "a cached input cannot be removed");
+            if let CacheKey::File(hash) = oldest
+                && let Err(error) = self.store.remove(&hash)
+            {
+                tracing::warn!(%hash, %error, "a cached input cannot be removed");
             }
         }
     }
 }
 
 impl CacheIndex {
-    /// Records that the blob is here and was used now.
-    fn enter(&mut self, blob: BlobRef) -> &mut CacheEntry {
+    /// Records that a file or tree of this size is here and was used now.
+    fn enter(&mut self, key: CacheKey, size: u64) -> &mut CacheEntry {
         self.uses += 1;
-        let entry = self.entries.entry(blob.hash).or_insert_with(|| {
-            self.total += blob.size;
+        let entry = self.entries.entry(key).or_insert_with(|| {
+            self.total += size;
             CacheEntry {
-                size: blob.size,
+                size,
                 used: 0,
                 users: 0,
                 whole: None,
+                tree: None,
             }
         });
         entry.used = self.uses;
         entry
+    }
+
+    /// Records that somebody has let go of this.
+    fn let_go(&mut self, key: CacheKey) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.users = entry.users.saturating_sub(1);
+        }
     }
 }
 
@@ -220,7 +300,8 @@ impl Pinned {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        let entry = |index: &CacheIndex| index.entries.get(&self.blob.hash)?.whole;
+        let key = CacheKey::File(self.blob.hash);
+        let entry = |index: &CacheIndex| index.entries.get(&key)?.whole;
         if entry(&self.cache.lock()) == Some(stamp) {
             return Ok(true);
         }
@@ -230,7 +311,7 @@ impl Pinned {
             self.discard();
             return Ok(false);
         }
-        if let Some(entry) = self.cache.lock().entries.get_mut(&self.blob.hash) {
+        if let Some(entry) = self.cache.lock().entries.get_mut(&key) {
             entry.whole = Some(stamp);
         }
         Ok(true)
@@ -258,9 +339,176 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         let mut books = self.cache.lock();
-        if let Some(entry) = books.entries.get_mut(&self.blob.hash) {
-            entry.users = entry.users.saturating_sub(1);
+        books.let_go(CacheKey::File(self.blob.hash));
+        self.cache.evict(&mut books);
+    }
+}
+
+impl Cache {
+    /// Returns the unpacked tree of this list, and unpacks it first if it is not here whole, however
+    /// long the master is away. The error is for people, and final.
+    pub(crate) async fn tree(self: &Arc<Self>, list: BlobRef) -> Result<PinnedTree, NoTree> {
+        if list.size > MAX_TREE_LIST {
+            let size = Bytes(list.size);
+            return Err(NoTree::List(format!("its list of files has {size}")));
         }
+        if let Some((tree, Look::Whole)) = self.look(list.hash).await {
+            return Ok(tree);
+        }
+
+        let _turn = self.turn(list.hash).lock_owned().await;
+        for _ in 0..UNPACKED {
+            let here = self.look(list.hash).await;
+            if let Some((tree, Look::Whole)) = here {
+                return Ok(tree);
+            }
+
+            let manifest = Arc::new(self.list_of(list).await?);
+            if let Some((tree, look)) = here {
+                let check = (Arc::clone(&tree.tree), Arc::clone(&manifest));
+                let whole = move || look == Look::Unknown && check.0.verify(&check.1);
+                if off(whole).await? {
+                    return Ok(tree);
+                }
+                tracing::error!(list = %list.hash, "a cached tree was damaged: it is unpacked anew; see this host's disk");
+                tree.tree.doom();
+            }
+            match self.unpack(list.hash, manifest).await {
+                Ok(Some(tree)) => return Ok(tree),
+                Ok(None) => {}
+                Err(error) if error.is_full() && self.make_room() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(NoTree::Damaged)
+    }
+
+    /// Pins the tree and looks at it, if it is here.
+    async fn look(self: &Arc<Self>, hash: BlobHash) -> Option<(PinnedTree, Look)> {
+        let tree = {
+            let mut books = self.lock();
+            let size = books.entries.get(&CacheKey::Tree(hash))?.size;
+            let entry = books.enter(CacheKey::Tree(hash), size);
+            let tree = Arc::clone(entry.tree.as_ref()?);
+            entry.users += 1;
+            tree
+        };
+        let (cache, shown) = (Arc::clone(self), Arc::clone(&tree));
+        let pinned = PinnedTree { cache, hash, tree };
+        let look = off(move || shown.look()).await.unwrap_or(Look::Changed);
+        Some((pinned, look))
+    }
+
+    /// Returns the lock of those who unpack this tree.
+    fn turn(&self, hash: BlobHash) -> Arc<tokio::sync::Mutex<()>> {
+        let mut unpacking = self.unpacking.lock().unwrap_or_else(PoisonError::into_inner);
+        unpacking.retain(|_, lock| Arc::strong_count(lock) > 1);
+        Arc::clone(unpacking.entry(hash).or_default())
+    }
+
+    /// Reads the list of a tree, which is fetched again if it is damaged here.
+    async fn list_of(self: &Arc<Self>, list: BlobRef) -> Result<Manifest, NoTree> {
+        for _ in 0..UNPACKED {
+            let pinned = self.fetch(list).await?;
+            let bytes = match std::fs::read(pinned.path()) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if link::content::hash_bytes(&bytes) != list {
+                pinned.discard();
+                continue;
+            }
+            let read = off(move || Manifest::from_bytes(&bytes)).await?;
+            return read.map_err(|bad| NoTree::List(bad.to_string()));
+        }
+        Err(NoTree::Damaged)
+    }
+
+    /// Fetches the content of a tree and unpacks it; nothing if some of it was damaged here.
+    async fn unpack(
+        self: &Arc<Self>,
+        hash: BlobHash,
+        manifest: Arc<Manifest>,
+    ) -> Result<Option<PinnedTree>, NoTree> {
+        let parts = self.parts(&manifest).await?;
+        let cache = Arc::clone(self);
+        let unpacked = move || {
+            let paths: Vec<_> = parts.iter().map(Pinned::path).collect();
+            let unpacked = cache.trees.unpack(&hash, &manifest, &paths)?;
+            if unpacked.is_none() {
+                for part in &parts {
+                    // Removes it if it is not what its name says.
+                    part.is_whole()?;
+                }
+            }
+            // The tree holds it all: nobody needs its parts soon.
+            let mut books = cache.lock();
+            for part in &parts {
+                if let Some(entry) = books.entries.get_mut(&CacheKey::File(part.blob.hash)) {
+                    entry.used = 0;
+                }
+            }
+            io::Result::Ok(unpacked)
+        };
+        let Some((tree, space)) = off(unpacked).await?? else {
+            return Ok(None);
+        };
+
+        let tree = Arc::new(tree);
+        let mut books = self.lock();
+        let entry = books.enter(CacheKey::Tree(hash), space);
+        entry.users += 1;
+        entry.tree = Some(Arc::clone(&tree));
+        self.evict(&mut books);
+        drop(books);
+        let cache = Arc::clone(self);
+        Ok(Some(PinnedTree { cache, hash, tree }))
+    }
+
+    /// Brings the content of a tree here, in its order, several parts at a time.
+    async fn parts(self: &Arc<Self>, manifest: &Manifest) -> Result<Vec<Pinned>, NoTree> {
+        let files = manifest.files.iter().map(|file| file.blob);
+        let parts: Vec<BlobRef> = if manifest.parts.is_empty() {
+            files.collect()
+        } else {
+            manifest.parts.clone()
+        };
+        let gate = Arc::new(Semaphore::new(PARTS));
+        let mut fetches = JoinSet::new();
+        for (at, blob) in parts.into_iter().enumerate() {
+            let (cache, gate) = (Arc::clone(self), Arc::clone(&gate));
+            fetches.spawn(async move {
+                let _turn = gate.acquire_owned().await;
+                (at, cache.fetch(blob).await)
+            });
+        }
+
+        let mut here = BTreeMap::new();
+        while let Some(fetched) = fetches.join_next().await {
+            let (at, pinned) = fetched.map_err(io::Error::other)?;
+            here.insert(at, pinned?);
+        }
+        Ok(here.into_values().collect())
+    }
+}
+
+/// Runs work on files where nobody waits for it.
+async fn off<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
+
+impl PinnedTree {
+    /// Returns the directory of the tree.
+    pub(crate) fn path(&self) -> &Path {
+        self.tree.path()
+    }
+}
+
+impl Drop for PinnedTree {
+    fn drop(&mut self) {
+        let mut books = self.cache.lock();
+        books.let_go(CacheKey::Tree(self.hash));
         self.cache.evict(&mut books);
     }
 }
@@ -271,7 +519,7 @@ mod tests {
 
     fn cache(dir: &Path, limit: u64) -> (Arc<Cache>, watch::Sender<Option<Connection>>) {
         let (tx, master) = watch::channel(None);
-        (Arc::new(Cache::open(dir, limit, master).unwrap()), tx)
+        (Arc::new(Cache::open((dir, &dir.join("trees")), limit, master).unwrap()), tx)
     }
 
     fn put(cache: &Arc<Cache>, bytes: &[u8]) -> Pinned {
