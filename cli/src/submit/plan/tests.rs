@@ -419,9 +419,9 @@ fn inputs_are_chosen_for_each_task() {
             "run",
         ])
         .unwrap();
-    assert_eq!(plan.files().len(), 2, "each file is uploaded once");
+    assert_eq!(plan.locals().len(), 2, "each file is uploaded once");
 
-    let job = plan.spec(|path| link::content::hash_file(path).unwrap());
+    let job = plan.spec(hashed);
     let input = &command(&job).inputs[0];
     assert_eq!(
         input.blob(1, "linux-x86_64"),
@@ -629,7 +629,7 @@ fn a_directory_as_an_input_stands_for_its_files_by_their_paths() {
         (format!("{dir}/:data/set/"), "data/set"),
     ] {
         let plan = desk.submit(&["--input", &given, "run"]).unwrap();
-        let job = plan.spec(|path| link::content::hash_file(path).unwrap());
+        let job = plan.spec(hashed);
         let inputs = &job.work.command().unwrap().inputs;
         let names: Vec<_> = inputs.iter().map(|input| input.name.to_string()).collect();
         assert_eq!(
