@@ -137,9 +137,8 @@ impl Manifest {
     /// As [`Manifest::from_bytes`].
     pub fn of_state(bytes: &[u8]) -> Result<Self, BadManifest> {
         let manifest = Self::from_bytes(bytes)?;
-        let plain = manifest.parts.is_empty()
-            && manifest.links.is_empty()
-            && manifest.empty.is_empty();
+        let plain =
+            manifest.parts.is_empty() && manifest.links.is_empty() && manifest.empty.is_empty();
         if plain {
             Ok(manifest)
         } else {
@@ -202,7 +201,10 @@ impl Manifest {
 }
 
 fn sum(blobs: &[BlobRef]) -> u64 {
-    blobs.iter().map(|blob| blob.size).fold(0, u64::saturating_add)
+    blobs
+        .iter()
+        .map(|blob| blob.size)
+        .fold(0, u64::saturating_add)
 }
 
 impl ListedLink {
@@ -212,7 +214,12 @@ impl ListedLink {
             None => Ok(()),
             Some(why) => Err(BadManifest::Link {
                 path: self.path.clone(),
-                target: self.target.chars().take(80).flat_map(char::escape_debug).collect(),
+                target: self
+                    .target
+                    .chars()
+                    .take(80)
+                    .flat_map(char::escape_debug)
+                    .collect(),
                 why,
             }),
         }
@@ -293,7 +300,12 @@ mod tests {
             Err(BadManifest::Malformed(_))
         ));
 
-        for twice in [&["a", "A"][..], &["a", "a"], &["d/x", "D/y"], &["d/e/x", "d/E"]] {
+        for twice in [
+            &["a", "A"][..],
+            &["a", "a"],
+            &["d/x", "D/y"],
+            &["d/e/x", "d/E"],
+        ] {
             let refused = manifest(twice).check().unwrap_err().to_string();
             assert!(refused.contains("upper and lower case") || refused.contains("directory"));
         }
@@ -317,7 +329,10 @@ mod tests {
             manifest(&["a", "a/b"]),
             manifest(&["a/b", "a"]),
         ] {
-            assert!(matches!(bad.check(), Err(BadManifest::NoDirectory(_))), "{bad:?}");
+            assert!(
+                matches!(bad.check(), Err(BadManifest::NoDirectory(_))),
+                "{bad:?}"
+            );
         }
     }
 
@@ -326,7 +341,15 @@ mod tests {
         for right in ["b", "./b", "../a/b", "..", "../", "not-there", "../../x"] {
             assert_eq!(with_link(&["b"], "d/e/l", right).check(), Ok(()), "{right}");
         }
-        for wrong in ["", "/etc/passwd", "../../../x", "a/../../../../x", "a//b", "x\0", "c:\\x"] {
+        for wrong in [
+            "",
+            "/etc/passwd",
+            "../../../x",
+            "a/../../../../x",
+            "a//b",
+            "x\0",
+            "c:\\x",
+        ] {
             let refused = with_link(&["b"], "d/e/l", wrong).check();
             assert!(matches!(refused, Err(BadManifest::Link { .. })), "{wrong}");
         }

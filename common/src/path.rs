@@ -94,7 +94,8 @@ pub fn is_plain(pattern: &str) -> bool {
 /// Whether a path lies inside the directory `dir`, case ignored.
 pub fn is_inside(path: &str, dir: &str) -> bool {
     let (path, dir) = (path.to_lowercase(), dir.to_lowercase());
-    path.strip_prefix(&dir).is_some_and(|rest| rest.starts_with('/'))
+    path.strip_prefix(&dir)
+        .is_some_and(|rest| rest.starts_with('/'))
 }
 
 impl TryFrom<String> for PortablePath {

@@ -1056,7 +1056,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     let list = |blob| {
         Manifest::from(vec![ListedFile::new("step".parse().unwrap(), blob)])
             .to_bytes()
-        .unwrap()
+            .unwrap()
     };
 
     let first = worker.assignments(1).await.remove(0);

@@ -135,8 +135,7 @@ impl Cache {
         for (blob, _) in found {
             books.enter(CacheKey::File(blob.hash), blob.size);
         }
-        let (trees, unpacked) =
-            Trees::open(trees).map_err(LinkError::file("cannot use", trees))?;
+        let (trees, unpacked) = Trees::open(trees).map_err(LinkError::file("cannot use", trees))?;
         for (hash, space, tree) in unpacked {
             books.enter(CacheKey::Tree(hash), space).tree = Some(Arc::new(tree));
         }
@@ -401,7 +400,10 @@ impl Cache {
 
     /// Returns the lock of those who unpack this tree.
     fn turn(&self, hash: BlobHash) -> Arc<tokio::sync::Mutex<()>> {
-        let mut unpacking = self.unpacking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unpacking = self
+            .unpacking
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         unpacking.retain(|_, lock| Arc::strong_count(lock) > 1);
         Arc::clone(unpacking.entry(hash).or_default())
     }
@@ -495,7 +497,9 @@ impl Cache {
 
 /// Runs work on files where nobody waits for it.
 async fn off<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(io::Error::other)
 }
 
 impl PinnedTree {
@@ -515,11 +519,16 @@ impl Drop for PinnedTree {
 
 #[cfg(test)]
 mod tests {
+    use common::manifest::{ListedFile, ListedLink};
+
     use super::*;
 
     fn cache(dir: &Path, limit: u64) -> (Arc<Cache>, watch::Sender<Option<Connection>>) {
         let (tx, master) = watch::channel(None);
-        (Arc::new(Cache::open((dir, &dir.join("trees")), limit, master).unwrap()), tx)
+        (
+            Arc::new(Cache::open((dir, &dir.join("trees")), limit, master).unwrap()),
+            tx,
+        )
     }
 
     fn put(cache: &Arc<Cache>, bytes: &[u8]) -> Pinned {
@@ -573,6 +582,202 @@ mod tests {
             again.path().exists(),
             "it is held, whoever let go of what was damaged"
         );
+    }
+
+    /// A tree of two small files, a link and an empty directory, in the cache with its content.
+    fn tree_in(cache: &Arc<Cache>) -> BlobRef {
+        let file = |path: &str, text: &[u8]| ListedFile {
+            executable: path == "bin/run",
+            modified: Some(1_700_000_000),
+            ..ListedFile::new(path.parse().unwrap(), link::content::hash_bytes(text))
+        };
+        let manifest = Manifest {
+            files: vec![file("bin/run", b"one"), file("lib/data", b"and two")],
+            parts: [&b"onean"[..], b"d two"]
+                .map(|part| cache.store.add_reader(part).unwrap())
+                .into(),
+            links: vec![ListedLink {
+                path: "again".parse().unwrap(),
+                target: "lib/data".to_owned(),
+            }],
+            empty: vec!["none".parse().unwrap()],
+        };
+        cache
+            .store
+            .add_reader(&manifest.to_bytes().unwrap()[..])
+            .unwrap()
+    }
+
+    fn trees(dir: &Path) -> Vec<String> {
+        let names = std::fs::read_dir(dir.join("trees")).unwrap();
+        let mut names: Vec<_> = names
+            .map(|n| n.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_tree_is_unpacked_once_with_rights_times_links_and_empty_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let list = tree_in(&cache);
+        let all = (0..8).map(|_| {
+            let cache = Arc::clone(&cache);
+            tokio::spawn(async move { cache.tree(list).await.unwrap() })
+        });
+        let mut held = Vec::new();
+        for one in all.collect::<Vec<_>>() {
+            held.push(one.await.unwrap());
+        }
+
+        assert_eq!(
+            trees(dir.path()),
+            [format!("{}.1", list.hash)],
+            "one for all"
+        );
+        let path = held[0].path();
+        assert!(held.iter().all(|other| other.path() == path));
+        assert_eq!(std::fs::read(path.join("again")).unwrap(), b"and two");
+        assert!(path.join("none").is_dir());
+        let run = std::fs::metadata(path.join("bin/run")).unwrap();
+        let time = run
+            .modified()
+            .unwrap()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap();
+        assert_eq!(time.as_secs(), 1_700_000_000);
+        assert!(run.permissions().readonly());
+        if cfg!(unix) {
+            let data = std::fs::metadata(path.join("lib/data")).unwrap();
+            let executes = [&run, &data].map(crate::os::files::is_executable);
+            assert_eq!(executes, [true, false]);
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_damaged_tree_is_unpacked_anew_and_the_old_one_stays_while_it_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let list = tree_in(&cache);
+        let old = cache.tree(list).await.unwrap();
+        let data = old.path().join("lib/data");
+        let open = |path: &Path| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            std::fs::set_permissions(path, mode).unwrap();
+        };
+        open(&data);
+        std::fs::write(&data, b"and TWO").unwrap();
+
+        let new = cache.tree(list).await.unwrap();
+        assert_ne!(old.path(), new.path());
+        assert_eq!(
+            std::fs::read(new.path().join("lib/data")).unwrap(),
+            b"and two"
+        );
+        assert_eq!(
+            std::fs::read(&data).unwrap(),
+            b"and TWO",
+            "somebody uses it"
+        );
+        drop(old);
+        // Another file in it, or one less, is damage too.
+        open(&new.path().join("bin"));
+        std::fs::write(new.path().join("bin/more"), "x").unwrap();
+        let third = cache.tree(list).await.unwrap();
+        assert!(!third.path().join("bin/more").exists());
+
+        // Content that was damaged in the cache itself is not unpacked.
+        drop((new, third));
+        cache.make_room();
+        let list = tree_in(&cache);
+        let part = link::content::hash_bytes(b"d two");
+        std::fs::write(cache.store.path_of(&part.hash), b"D TWO").unwrap();
+        let unpack = tokio::time::timeout(Duration::from_millis(300), cache.tree(list));
+        assert!(
+            unpack.await.is_err(),
+            "it waits for a master that has the part"
+        );
+        assert!(!cache.store.has(&part) && trees(dir.path()).iter().all(|n| n.starts_with("gone")));
+    }
+
+    #[tokio::test]
+    async fn a_tree_is_looked_at_after_a_restart_and_half_of_one_is_never_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = {
+            let (cache, _tx) = cache(dir.path(), 1 << 20);
+            let list = tree_in(&cache);
+            cache.tree(list).await.unwrap();
+            list
+        };
+        let whole = format!("{}.1", list.hash);
+        let half = dir.path().join("trees/part.2");
+        std::fs::create_dir_all(half.join("bin")).unwrap();
+        std::fs::create_dir_all(dir.path().join("trees").join(format!("gone.{whole}"))).unwrap();
+
+        let (again, _tx) = cache(dir.path(), 1 << 20);
+        assert_eq!(trees(dir.path()), [whole.clone()]);
+        assert_eq!(again.look(list.hash).await.unwrap().1, Look::Unknown);
+        assert!(again.tree(list).await.unwrap().path().ends_with(&whole));
+        assert_eq!(again.look(list.hash).await.unwrap().1, Look::Whole);
+
+        // A file whose content never came to the disk has the length and times of the right one.
+        let data = dir.path().join("trees").join(&whole).join("lib/data");
+        std::fs::remove_file(&data).unwrap_or_else(|_| {
+            crate::os::files::open_up(data.parent().unwrap());
+            std::fs::remove_file(&data).unwrap();
+        });
+        std::fs::write(&data, [0; 7]).unwrap();
+        let (third, _tx) = cache(dir.path(), 1 << 20);
+        let tree = third.tree(list).await.unwrap();
+        assert_eq!(
+            std::fs::read(tree.path().join("lib/data")).unwrap(),
+            b"and two"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_tree_counts_and_is_evicted_unless_it_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 40_000);
+        let tree = cache.tree(tree_in(&cache)).await.unwrap();
+        let path = tree.path().to_owned();
+        let counted = cache.lock().total;
+        assert!(counted > 7 * 4_096, "{counted}: its entries take blocks");
+
+        put(&cache, &[1; 35_000]);
+        assert!(path.exists(), "it is held");
+        drop(tree);
+        put(&cache, &[2; 35_000]);
+        assert!(!path.exists() && cache.lock().total <= 40_000);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_leads_out_of_its_tree_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let manifest = Manifest {
+            links: vec![ListedLink {
+                path: "out".parse().unwrap(),
+                target: "../../identity".to_owned(),
+            }],
+            ..Manifest::default()
+        };
+        let list = cache
+            .store
+            .add_reader(&manifest.to_bytes().unwrap()[..])
+            .unwrap();
+        let refused = cache
+            .tree(list)
+            .await
+            .expect_err("it leads out")
+            .to_string();
+        assert!(
+            refused.contains("`out` leads to") && refused.contains("outside"),
+            "{refused}"
+        );
+        assert_eq!(trees(dir.path()), [""; 0]);
     }
 
     #[tokio::test]

@@ -102,7 +102,9 @@ impl BadTree {
 
     /// Returns the advice for the user.
     pub(super) fn hint(&self) -> String {
-        let many = format!("the most are {MAX_ENTRIES} entries and {MAX_TREE_LIST} bytes of names: give a part of it, or one file (tar) with --input");
+        let many = format!(
+            "the most are {MAX_ENTRIES} entries and {MAX_TREE_LIST} bytes of names: give a part of it, or one file (tar) with --input"
+        );
         match self {
             BadTree::Read { .. } => "check the name and your rights; relative names start from the directory where you run deskgrid".to_owned(),
             BadTree::Kind(_) => "give a directory, or a .tar, .tar.gz, .tgz or .zip; a file by itself goes with --input".to_owned(),

@@ -207,7 +207,7 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
     let list = |blob| {
         Manifest::from(vec![ListedFile::new("step".parse().unwrap(), blob)])
             .to_bytes()
-        .unwrap()
+            .unwrap()
     };
 
     let mut known = Vec::new();

@@ -137,7 +137,11 @@ mod tests {
     #[test]
     fn nothing_is_placed_in_a_tree() {
         use StagedKind::{File, Tree};
-        let mut good = vec![input("env", Tree), input("environment/x", File), input("d/other", Tree)];
+        let mut good = vec![
+            input("env", Tree),
+            input("environment/x", File),
+            input("d/other", Tree),
+        ];
         assert_eq!(take_from(&mut good).map(|trees| trees.len()), Ok(2));
         assert_eq!(good, [input("environment/x", File)]);
 
@@ -159,7 +163,10 @@ mod tests {
         copy(&from, &to).unwrap();
 
         let meta = fs::metadata(to.join("d/x")).unwrap();
-        assert_eq!(meta.modified().unwrap(), file.metadata().unwrap().modified().unwrap());
+        assert_eq!(
+            meta.modified().unwrap(),
+            file.metadata().unwrap().modified().unwrap()
+        );
         assert!(to.join("d/empty").is_dir() && (cfg!(windows) || files::is_executable(&meta)));
         fs::write(to.join("d/x"), "other").unwrap();
         assert_eq!(fs::read(from.join("d/x")).unwrap(), b"text");

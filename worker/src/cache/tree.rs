@@ -157,7 +157,8 @@ impl UnpackedTree {
     /// Whether every byte is what the list says; remembers that it is.
     pub(super) fn verify(&self, manifest: &Manifest) -> bool {
         let marks = survey(&self.path);
-        let Ok(marks) = marks.and_then(|marks| Ok(is_whole(&self.path, manifest)?.then_some(marks)))
+        let Ok(marks) =
+            marks.and_then(|marks| Ok(is_whole(&self.path, manifest)?.then_some(marks)))
         else {
             return false;
         };
@@ -263,9 +264,9 @@ fn fill_file(to: &Path, file: &ListedFile, content: &mut impl Read) -> io::Resul
     if found != file.blob {
         return Ok(false);
     }
-    let time = file.modified.and_then(|seconds| {
-        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-    });
+    let time = file
+        .modified
+        .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
     if let Some(time) = time {
         // Compilers and interpreters compare it. Not every file system has every time.
         let _ = made.set_modified(time);
@@ -294,7 +295,11 @@ fn survey(dir: &Path) -> io::Result<Marks> {
 fn is_whole(dir: &Path, manifest: &Manifest) -> io::Result<bool> {
     let listed = manifest.files.iter().map(|file| (file.path.as_str(), file));
     let mut listed: BTreeMap<&str, &ListedFile> = listed.collect();
-    let links: BTreeSet<&str> = manifest.links.iter().map(|link| link.path.as_str()).collect();
+    let links: BTreeSet<&str> = manifest
+        .links
+        .iter()
+        .map(|link| link.path.as_str())
+        .collect();
     for entry in WalkDir::new(dir).min_depth(1) {
         let entry = entry?;
         let name = entry.path().strip_prefix(dir).ok().and_then(os::slashed);

@@ -34,7 +34,8 @@ impl Form {
     pub(super) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_lowercase();
         let found = ENDINGS.iter().find(|(ending, _)| {
-            name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty())
+            name.strip_suffix(ending)
+                .is_some_and(|stem| !stem.is_empty())
         });
         found.map(|(_, form)| *form)
     }
@@ -42,14 +43,14 @@ impl Form {
     /// Returns a name without the ending of this form.
     pub(super) fn without_ending(self, name: &str) -> &str {
         let ending = ENDINGS.iter().filter(|(_, form)| *form == self);
-        let length = ending
-            .map(|(ending, _)| ending.len())
-            .find(|length| {
-                let at = name.len().wrapping_sub(*length);
-                name.get(at..).is_some_and(|end| {
-                    ENDINGS.iter().any(|(ending, _)| end.eq_ignore_ascii_case(ending))
-                })
-            });
+        let length = ending.map(|(ending, _)| ending.len()).find(|length| {
+            let at = name.len().wrapping_sub(*length);
+            name.get(at..).is_some_and(|end| {
+                ENDINGS
+                    .iter()
+                    .any(|(ending, _)| end.eq_ignore_ascii_case(ending))
+            })
+        });
         &name[..name.len() - length.unwrap_or(0)]
     }
 }

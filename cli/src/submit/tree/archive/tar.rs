@@ -125,7 +125,9 @@ fn next<F: FnMut(Vec<u8>) -> io::Result<()>>(
         return Ok(Some(TarEntry {
             kind,
             name: said.name.unwrap_or_else(|| own_name(&block)),
-            target: said.target.unwrap_or_else(|| until_zero(&block[157..257]).to_vec()),
+            target: said
+                .target
+                .unwrap_or_else(|| until_zero(&block[157..257]).to_vec()),
             size: said.size.unwrap_or(own),
             modified: said.modified.or_else(|| number(&block[136..148])),
             executable: number(&block[100..108]).unwrap_or(0) & 0o111 != 0,
@@ -141,7 +143,8 @@ impl Said {
             let length = std::str::from_utf8(&text[..space]).ok();
             let length = length.and_then(|length| length.parse::<usize>().ok());
             let parts = length.filter(|length| *length > space);
-            let Some((record, rest)) = parts.and_then(|length| text.split_at_checked(length)) else {
+            let Some((record, rest)) = parts.and_then(|length| text.split_at_checked(length))
+            else {
                 return;
             };
             text = rest;
@@ -153,7 +156,9 @@ impl Said {
             let value = &record[equals + 1..];
             // Of a time only the seconds.
             let whole = value.split(|byte| *byte == b'.').next().unwrap_or_default();
-            let number = std::str::from_utf8(whole).ok().and_then(|text| text.parse().ok());
+            let number = std::str::from_utf8(whole)
+                .ok()
+                .and_then(|text| text.parse().ok());
             match &record[..equals] {
                 b"path" => self.name = Some(value.to_vec()),
                 b"linkpath" => self.target = Some(value.to_vec()),
@@ -211,10 +216,17 @@ fn number(field: &[u8]) -> Option<u64> {
         // Of the shorter fields the first byte is among the eight.
         let positive = high.iter().skip(1).all(|byte| *byte == 0);
         let value = u64::from_be_bytes(*low);
-        let value = if high.is_empty() { value & !(0x80 << 56) } else { value };
+        let value = if high.is_empty() {
+            value & !(0x80 << 56)
+        } else {
+            value
+        };
         return (positive && field[0] == 0x80).then_some(value);
     }
-    let digits = field.iter().copied().filter(|byte| !matches!(byte, 0 | b' '));
+    let digits = field
+        .iter()
+        .copied()
+        .filter(|byte| !matches!(byte, 0 | b' '));
     let digits: Vec<u8> = digits.collect();
     if digits.is_empty() {
         return Some(0);

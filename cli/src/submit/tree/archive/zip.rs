@@ -110,7 +110,9 @@ fn directory<R: Read + Seek>(from: &mut R) -> io::Result<Vec<u8>> {
 
     let (size, begin) = (long(record, 12), long(record, 16));
     if short(record, 10) == u16::MAX || size == u32::MAX || begin == u32::MAX {
-        return Err(wrong("it is larger than 4 GiB or has more than 65,534 entries: use tar"));
+        return Err(wrong(
+            "it is larger than 4 GiB or has more than 65,534 entries: use tar",
+        ));
     }
     from.seek(SeekFrom::Start(begin.into()))?;
     let mut directory = Vec::new();
@@ -175,7 +177,8 @@ impl ZipEntry {
             0 => Box::new(packed.take(most)),
             8 => Box::new(DeflateDecoder::new(packed).take(most)),
             other => {
-                let why = format!("`{name}` is compressed in a way that is not known here ({other})");
+                let why =
+                    format!("`{name}` is compressed in a way that is not known here ({other})");
                 return Err(wrong(&why));
             }
         };

@@ -10,8 +10,8 @@ use common::event::{EventPage, EventView, Following, GridEvent, ResultView};
 use common::host::{Confinement, Gpu, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
-    Capture, CommandSpec, Compare, Input, InputKind, InputSource, JobSpec, Quorum, Rules, SubmitOptions,
-    TaskSet, Tolerance, Work,
+    Capture, CommandSpec, Compare, Input, InputKind, InputSource, JobSpec, Quorum, Rules,
+    SubmitOptions, TaskSet, Tolerance, Work,
 };
 use common::needs::{Builds, Capacity, Demand, Label, Needs};
 use common::platform::{HostPlatform, PlatformName};
