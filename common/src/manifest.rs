@@ -166,15 +166,17 @@ impl Manifest {
             for (end, _) in whole.match_indices('/') {
                 let dir = &whole[..end];
                 match seen.insert(dir.to_lowercase(), (dir, true)) {
-                    Some((_, false)) => return Err(BadManifest::NoDirectory(dir.to_owned())),
-                    Some((other, true)) if other != dir => {
+                    Some((other, _)) if other != dir => {
                         return Err(BadManifest::Collision(dir.to_owned()));
                     }
+                    Some((_, false)) => return Err(BadManifest::NoDirectory(dir.to_owned())),
                     _ => {}
                 }
             }
             match seen.insert(whole.to_lowercase(), (whole, false)) {
-                Some((_, true)) => return Err(BadManifest::NoDirectory(whole.to_owned())),
+                Some((other, true)) if other == whole => {
+                    return Err(BadManifest::NoDirectory(whole.to_owned()));
+                }
                 Some(_) => return Err(BadManifest::Collision(whole.to_owned())),
                 None => {}
             }
@@ -330,7 +332,10 @@ mod tests {
             manifest(&["a/b", "a"]),
         ] {
             assert!(
-                matches!(bad.check(), Err(BadManifest::NoDirectory(_))),
+                matches!(
+                    bad.check(),
+                    Err(BadManifest::NoDirectory(_) | BadManifest::Collision(_))
+                ),
                 "{bad:?}"
             );
         }

@@ -109,7 +109,7 @@ impl BadTree {
             BadTree::Read { .. } => "check the name and your rights; relative names start from the directory where you run deskgrid".to_owned(),
             BadTree::Kind(_) => "give a directory, or a .tar, .tar.gz, .tgz or .zip; a file by itself goes with --input".to_owned(),
             BadTree::Empty(_) => "give a directory with something in it".to_owned(),
-            BadTree::Name { .. } | BadTree::Whole { why: BadManifest::Collision(_), .. } => {
+            BadTree::Name { .. } | BadTree::Whole { why: BadManifest::Collision(_) | BadManifest::NoDirectory(_), .. } => {
                 "rename it, leave it out, or send the whole as one file (tar) with --input, which tasks unpack".to_owned()
             }
             BadTree::Entry { .. } => "leave it out".to_owned(),
