@@ -406,11 +406,18 @@ fn command() -> Command {
     Command {
         argv: vec!["sha256sum".into(), "in.bin".into()],
         env: vec![("LANG".into(), "C".into())],
-        inputs: vec![StagedInput {
-            path: path("in.bin"),
-            blob: blob(6),
-            kind: StagedKind::Program,
-        }],
+        inputs: vec![
+            StagedInput {
+                path: path("in.bin"),
+                blob: blob(6),
+                kind: StagedKind::Program,
+            },
+            StagedInput {
+                path: path("env"),
+                blob: blob(3),
+                kind: StagedKind::Tree,
+            },
+        ],
         outputs: vec!["*.txt".into()],
         stdin: Some(path("in.bin")),
         keep_stdout: true,
