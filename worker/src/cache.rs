@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::os::{FileStamp, stamp_of};
-use tree::{Look, Trees, UnpackedTree};
+use tree::{TreeLook, Trees, UnpackedTree};
 
 /// The pause before fetching again over a connection that is still there.
 const RETRY: Duration = Duration::from_millis(500);
@@ -351,21 +351,21 @@ impl Cache {
             let size = Bytes(list.size);
             return Err(NoTree::List(format!("its list of files has {size}")));
         }
-        if let Some((tree, Look::Whole)) = self.look(list.hash).await {
+        if let Some((tree, TreeLook::Whole)) = self.look(list.hash).await {
             return Ok(tree);
         }
 
         let _turn = self.turn(list.hash).lock_owned().await;
         for _ in 0..UNPACKED {
             let here = self.look(list.hash).await;
-            if let Some((tree, Look::Whole)) = here {
+            if let Some((tree, TreeLook::Whole)) = here {
                 return Ok(tree);
             }
 
             let manifest = Arc::new(self.list_of(list).await?);
             if let Some((tree, look)) = here {
                 let check = (Arc::clone(&tree.tree), Arc::clone(&manifest));
-                let whole = move || look == Look::Unknown && check.0.verify(&check.1);
+                let whole = move || look == TreeLook::Unknown && check.0.verify(&check.1);
                 if off(whole).await? {
                     return Ok(tree);
                 }
@@ -383,7 +383,7 @@ impl Cache {
     }
 
     /// Pins the tree and looks at it, if it is here.
-    async fn look(self: &Arc<Self>, hash: BlobHash) -> Option<(PinnedTree, Look)> {
+    async fn look(self: &Arc<Self>, hash: BlobHash) -> Option<(PinnedTree, TreeLook)> {
         let tree = {
             let mut books = self.lock();
             let size = books.entries.get(&CacheKey::Tree(hash))?.size;
@@ -394,7 +394,7 @@ impl Cache {
         };
         let (cache, shown) = (Arc::clone(self), Arc::clone(&tree));
         let pinned = PinnedTree { cache, hash, tree };
-        let look = off(move || shown.look()).await.unwrap_or(Look::Changed);
+        let look = off(move || shown.look()).await.unwrap_or(TreeLook::Changed);
         Some((pinned, look))
     }
 
@@ -717,10 +717,10 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("trees").join(format!("gone.{whole}"))).unwrap();
 
         let (again, _tx) = cache(dir.path(), 1 << 20);
-        assert_eq!(trees(dir.path()), [whole.clone()]);
-        assert_eq!(again.look(list.hash).await.unwrap().1, Look::Unknown);
+        assert_eq!(trees(dir.path()), std::slice::from_ref(&whole));
+        assert_eq!(again.look(list.hash).await.unwrap().1, TreeLook::Unknown);
         assert!(again.tree(list).await.unwrap().path().ends_with(&whole));
-        assert_eq!(again.look(list.hash).await.unwrap().1, Look::Whole);
+        assert_eq!(again.look(list.hash).await.unwrap().1, TreeLook::Whole);
 
         // A file whose content never came to the disk has the length and times of the right one.
         let data = dir.path().join("trees").join(&whole).join("lib/data");

@@ -125,7 +125,7 @@ impl BadTree {
 
 /// Returns the name of an archive without its ending; other names as they are.
 pub(super) fn unpacked_name(name: &str) -> &str {
-    archive::Form::of(Path::new(name)).map_or(name, |form| form.without_ending(name))
+    archive::ArchiveForm::of(Path::new(name)).map_or(name, |form| form.without_ending(name))
 }
 
 /// Whether this can be a tree by its kind and name: what is in it is looked at later.
@@ -139,7 +139,7 @@ pub(super) fn look_at(path: &Path) -> Result<(), BadTree> {
         fs::read_dir(path).map_err(unreadable)?;
         return Ok(());
     }
-    if !meta.is_file() || archive::Form::of(path).is_none() {
+    if !meta.is_file() || archive::ArchiveForm::of(path).is_none() {
         return Err(BadTree::Kind(path.to_owned()));
     }
     File::open(path).map(drop).map_err(unreadable)
@@ -152,7 +152,7 @@ pub(super) fn pack(
     part: impl FnMut(Vec<u8>) -> io::Result<()>,
 ) -> Result<Manifest, BadTree> {
     let mut packer = Packer::new(path, part);
-    match archive::Form::of(path) {
+    match archive::ArchiveForm::of(path) {
         Some(form) if !path.is_dir() => archive::read(form, path, &mut packer)?,
         _ => read_dir(path, &mut packer)?,
     }

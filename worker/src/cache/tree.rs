@@ -32,6 +32,10 @@ pub(super) struct Trees {
     serial: AtomicU64,
 }
 
+/// A tree that an earlier worker of the directory has left: its list's hash, the space that it takes, and
+/// the tree.
+pub(super) type FoundTree = (BlobHash, u64, UnpackedTree);
+
 /// A tree on the disk. It is removed with the last holder of this value once it is
 /// [doomed](Self::doom).
 #[derive(Debug)]
@@ -48,7 +52,7 @@ type Marks = [u8; 32];
 
 /// The answer of a quick look at a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum TreeLook {
     /// Nothing has changed since it was found whole.
     Whole,
     /// Something has changed.
@@ -60,7 +64,7 @@ pub(super) enum Look {
 impl Trees {
     /// Opens the directory, and removes what is not whole. Returns the trees with the space that
     /// they take.
-    pub(super) fn open(root: &Path) -> io::Result<(Self, Vec<(BlobHash, u64, UnpackedTree)>)> {
+    pub(super) fn open(root: &Path) -> io::Result<(Self, Vec<FoundTree>)> {
         link::files::private_dir(root)?;
         if os::is_root() {
             // Tasks that have another account pass to the tree that they may read.
@@ -145,12 +149,12 @@ impl UnpackedTree {
     }
 
     /// Looks whether any entry has changed since the tree was found whole.
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn look(&self) -> TreeLook {
         let before = *self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         match (before, survey(&self.path)) {
-            (None, _) => Look::Unknown,
-            (Some(before), Ok(now)) if before == now => Look::Whole,
-            _ => Look::Changed,
+            (None, _) => TreeLook::Unknown,
+            (Some(before), Ok(now)) if before == now => TreeLook::Whole,
+            _ => TreeLook::Changed,
         }
     }
 

@@ -16,20 +16,20 @@ use super::{BadTree, Packer};
 
 /// The form of an archive, by the ending of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ArchiveForm {
     Tar,
     TarGz,
     Zip,
 }
 
-const ENDINGS: [(&str, Form); 4] = [
-    (".tar", Form::Tar),
-    (".tar.gz", Form::TarGz),
-    (".tgz", Form::TarGz),
-    (".zip", Form::Zip),
+const ENDINGS: [(&str, ArchiveForm); 4] = [
+    (".tar", ArchiveForm::Tar),
+    (".tar.gz", ArchiveForm::TarGz),
+    (".tgz", ArchiveForm::TarGz),
+    (".zip", ArchiveForm::Zip),
 ];
 
-impl Form {
+impl ArchiveForm {
     /// Returns the form of the archive at a path; `None` if its name is none of an archive.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_lowercase();
@@ -57,7 +57,7 @@ impl Form {
 
 /// Adds all that is in an archive.
 pub(super) fn read<F: FnMut(Vec<u8>) -> io::Result<()>>(
-    form: Form,
+    form: ArchiveForm,
     path: &Path,
     packer: &mut Packer<'_, F>,
 ) -> Result<(), BadTree> {
@@ -65,13 +65,13 @@ pub(super) fn read<F: FnMut(Vec<u8>) -> io::Result<()>>(
     let file = io::BufReader::with_capacity(256 * 1024, file);
     let mut dirs = Directories::default();
     match form {
-        Form::Tar => tar::read(&mut { file }, packer, &mut dirs)?,
-        Form::TarGz => {
+        ArchiveForm::Tar => tar::read(&mut { file }, packer, &mut dirs)?,
+        ArchiveForm::TarGz => {
             let plain = MultiGzDecoder::new(file);
             let mut plain = io::BufReader::with_capacity(256 * 1024, plain);
             tar::read(&mut plain, packer, &mut dirs)?;
         }
-        Form::Zip => zip::read(&mut { file }, packer, &mut dirs)?,
+        ArchiveForm::Zip => zip::read(&mut { file }, packer, &mut dirs)?,
     }
     dirs.end(packer)
 }
@@ -105,8 +105,8 @@ impl Directories {
         packer: &mut Packer<'_, F>,
     ) -> Result<(), BadTree> {
         let empty = |dir: &PortablePath| !self.filled.contains(dir.as_str());
-        let empty = self.named.into_iter().filter(empty);
-        empty.map(|dir| packer.empty_dir(dir)).collect()
+        let mut empty = self.named.into_iter().filter(empty);
+        empty.try_for_each(|dir| packer.empty_dir(dir))
     }
 }
 

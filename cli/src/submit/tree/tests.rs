@@ -65,7 +65,9 @@ fn sample(dir: &Path) -> BTreeMap<String, Found> {
     use std::os::unix::fs::{PermissionsExt, symlink};
     fs::create_dir_all(dir.join("bin")).unwrap();
     fs::create_dir_all(dir.join("lib/none/at/all")).unwrap();
-    let large: Vec<u8> = (0..LONGEST + 12_345).map(|n| (n * n >> 7) as u8).collect();
+    let large: Vec<u8> = (0..LONGEST + 12_345)
+        .map(|n| ((n * n) >> 7) as u8)
+        .collect();
     fs::write(dir.join("bin/run"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(dir.join("bin/run"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(dir.join("lib/large"), &large).unwrap();

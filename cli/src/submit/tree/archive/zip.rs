@@ -147,7 +147,7 @@ fn take_entry(rest: &mut &[u8]) -> Option<io::Result<ZipEntry>> {
 }
 
 /// The content of an entry, with the checksum of what was read.
-struct Content<R> {
+struct Unzipped<R> {
     from: R,
     crc: Crc,
 }
@@ -157,7 +157,7 @@ impl ZipEntry {
     fn content<'a, R: Read + Seek>(
         &self,
         from: &'a mut R,
-    ) -> io::Result<Content<Box<dyn Read + 'a>>> {
+    ) -> io::Result<Unzipped<Box<dyn Read + 'a>>> {
         let name = String::from_utf8_lossy(&self.name);
         if self.encrypted {
             return Err(wrong(&format!("`{name}` has a password")));
@@ -182,14 +182,14 @@ impl ZipEntry {
                 return Err(wrong(&why));
             }
         };
-        Ok(Content {
+        Ok(Unzipped {
             from,
             crc: Crc::new(),
         })
     }
 }
 
-impl<R: Read> Read for Content<R> {
+impl<R: Read> Read for Unzipped<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(to)?;
         self.crc.update(&to[..read]);
