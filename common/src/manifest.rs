@@ -212,6 +212,7 @@ fn sum(blobs: &[BlobRef]) -> u64 {
 impl ListedLink {
     fn check(&self) -> Result<(), BadManifest> {
         let depth = self.path.as_str().matches('/').count();
+
         match why_not(&self.target, depth) {
             None => Ok(()),
             Some(why) => Err(BadManifest::Link {
@@ -236,6 +237,7 @@ fn why_not(target: &str, mut depth: usize) -> Option<&'static str> {
     if target.starts_with('/') {
         return Some("an absolute path, and a task finds the tree elsewhere");
     }
+
     for name in target.trim_end_matches('/').split('/') {
         match name {
             "." => {}

@@ -240,6 +240,7 @@ impl Cache {
                 books.total -= entry.size;
                 entry.tree.iter().for_each(|tree| tree.doom());
             }
+
             if let CacheKey::File(hash) = oldest
                 && let Err(error) = self.store.remove(&hash)
             {
@@ -263,6 +264,7 @@ impl CacheIndex {
                 tree: None,
             }
         });
+
         entry.used = self.uses;
         entry
     }
@@ -408,7 +410,7 @@ impl Cache {
         Arc::clone(unpacking.entry(hash).or_default())
     }
 
-    /// Reads the list of a tree, which is fetched again if it is damaged here.
+    /// Reads the [`Manifest`] of a tree, which is fetched again if it is damaged here.
     async fn list_of(self: &Arc<Self>, list: BlobRef) -> Result<Manifest, NoTree> {
         for _ in 0..UNPACKED {
             let pinned = self.fetch(list).await?;
@@ -417,6 +419,7 @@ impl Cache {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error.into()),
             };
+
             if link::content::hash_bytes(&bytes) != list {
                 pinned.discard();
                 continue;
@@ -427,7 +430,7 @@ impl Cache {
         Err(NoTree::Damaged)
     }
 
-    /// Fetches the content of a tree and unpacks it; nothing if some of it was damaged here.
+    /// Fetches the content of a tree and unpacks it; `None` if some of it was damaged here.
     async fn unpack(
         self: &Arc<Self>,
         hash: BlobHash,

@@ -97,6 +97,7 @@ impl PlannedInput {
                 InputKind::Tree { parts }
             }
         };
+
         let source = match &self.files {
             LocalFiles::Shared(path) => InputSource::Shared(blob(path)),
             LocalFiles::PerTask(paths) => {

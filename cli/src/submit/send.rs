@@ -146,6 +146,7 @@ async fn check_trees(plan: &SubmitPlan) -> Result<(), Failure> {
         let checked = checked.map_err(|error| interrupted(&error))?;
         Ok(checked.map_err(BuildError::from)?)
     };
+
     parallel::each(plan.locals(), one).await.map(drop)
 }
 

@@ -105,6 +105,7 @@ impl BadTree {
         let many = format!(
             "the most are {MAX_ENTRIES} entries and {MAX_TREE_LIST} bytes of names: give a part of it, or one file (tar) with --input"
         );
+
         match self {
             BadTree::Read { .. } => "check the name and your rights; relative names start from the directory where you run deskgrid".to_owned(),
             BadTree::Kind(_) => "give a directory, or a .tar, .tar.gz, .tgz or .zip; a file by itself goes with --input".to_owned(),
@@ -139,6 +140,7 @@ pub(super) fn look_at(path: &Path) -> Result<(), BadTree> {
         fs::read_dir(path).map_err(unreadable)?;
         return Ok(());
     }
+
     if !meta.is_file() || archive::ArchiveForm::of(path).is_none() {
         return Err(BadTree::Kind(path.to_owned()));
     }
@@ -159,7 +161,7 @@ pub(super) fn pack(
     packer.end()
 }
 
-/// Encodes the list of a tree.
+/// Encodes the [`Manifest`] of a tree.
 pub(super) fn encoded(path: &Path, manifest: &Manifest) -> Result<Vec<u8>, BadTree> {
     let path = path.to_owned();
     match manifest.to_bytes() {
@@ -175,7 +177,7 @@ pub(super) fn encoded(path: &Path, manifest: &Manifest) -> Result<Vec<u8>, BadTr
     }
 }
 
-/// Gathers the entries of a tree.
+/// Gathers the entries of a tree into a [`Manifest`].
 struct Packer<'a, F> {
     /// The directory or archive, for messages.
     whole: &'a Path,

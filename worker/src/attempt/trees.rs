@@ -61,6 +61,7 @@ impl PlacedTree {
                 TreeSharing::Copy => copy(&from, &to),
             }
         };
+
         let placed = tokio::task::spawn_blocking(work).await;
         match placed.map_err(io::Error::other).flatten() {
             Ok(()) => Ok(Self {
@@ -96,11 +97,12 @@ impl PlacedTree {
     }
 }
 
-/// Copies a tree; the command may write to the copy.
+/// Copies a tree ([`TreeSharing::Copy`]); the command may write to the copy.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in WalkDir::new(from) {
         let entry = entry?;
         let at = to.join(entry.path().strip_prefix(from).unwrap_or(entry.path()));
+
         if entry.file_type().is_dir() {
             fs::create_dir(&at)?;
         } else if entry.file_type().is_symlink() {

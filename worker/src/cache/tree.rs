@@ -25,7 +25,7 @@ const BLOCK: u64 = 4_096;
 const PART: &str = "part";
 const GONE: &str = "gone";
 
-/// The directory of trees.
+/// The directory of `trees`.
 #[derive(Debug)]
 pub(super) struct Trees {
     root: PathBuf,
@@ -183,6 +183,7 @@ impl Drop for UnpackedTree {
             Ok(()) => gone,
             Err(_) => self.path.clone(),
         };
+
         let remove = move || {
             if let Err(error) = os::remove_tree(&path) {
                 tracing::warn!(path = %path.display(), %error, "a tree cannot be removed");
@@ -195,7 +196,7 @@ impl Drop for UnpackedTree {
     }
 }
 
-/// The parts, read one after the other.
+/// The parts of a [`Manifest`], read one after the other.
 struct PartsReader<'a> {
     rest: std::slice::Iter<'a, PathBuf>,
     open: Option<File>,
@@ -211,6 +212,7 @@ impl Read for PartsReader<'_> {
                 self.open = Some(File::open(path)?);
                 continue;
             };
+
             match file.read(to)? {
                 0 if !to.is_empty() => self.open = None,
                 n => return Ok(n),
@@ -219,7 +221,7 @@ impl Read for PartsReader<'_> {
     }
 }
 
-/// Makes the entries in a new directory. False if the content is not what the list says.
+/// Makes the entries of a [`Manifest`] in a new directory. False if the content is not what it says.
 fn fill(dir: &Path, manifest: &Manifest, parts: &[PathBuf]) -> io::Result<bool> {
     let mut dirs = BTreeSet::from([dir.to_owned()]);
     files::make_private_dir(dir)?;
@@ -271,6 +273,7 @@ fn fill_file(to: &Path, file: &ListedFile, content: &mut impl Read) -> io::Resul
     let time = file
         .modified
         .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+
     if let Some(time) = time {
         // Compilers and interpreters compare it. Not every file system has every time.
         let _ = made.set_modified(time);
@@ -279,7 +282,7 @@ fn fill_file(to: &Path, file: &ListedFile, content: &mut impl Read) -> io::Resul
     Ok(true)
 }
 
-/// Hashes what the system says of each entry, without its content.
+/// Hashes what the system says of each entry ([`files::marks_of`]), without its content.
 fn survey(dir: &Path) -> io::Result<Marks> {
     let mut hasher = blake3::Hasher::new();
     for entry in WalkDir::new(dir).sort_by_file_name() {
@@ -295,7 +298,7 @@ fn survey(dir: &Path) -> io::Result<Marks> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Whether the directory has exactly the entries of the list, and every byte of them.
+/// Whether the directory has exactly the entries of the [`Manifest`], and every byte of them.
 fn is_whole(dir: &Path, manifest: &Manifest) -> io::Result<bool> {
     let listed = manifest.files.iter().map(|file| (file.path.as_str(), file));
     let mut listed: BTreeMap<&str, &ListedFile> = listed.collect();

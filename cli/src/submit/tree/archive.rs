@@ -14,7 +14,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::{BadTree, Packer};
 
-/// The form of an archive, by the ending of its name.
+/// The form of an archive, by the ending of its name, such as `.tar.gz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArchiveForm {
     Tar,
@@ -55,7 +55,7 @@ impl ArchiveForm {
     }
 }
 
-/// Adds all that is in an archive.
+/// Adds all that is in an archive to the [`Packer`].
 pub(super) fn read<F: FnMut(Vec<u8>) -> io::Result<()>>(
     form: ArchiveForm,
     path: &Path,
@@ -64,6 +64,7 @@ pub(super) fn read<F: FnMut(Vec<u8>) -> io::Result<()>>(
     let file = File::open(path).map_err(|source| packer.unreadable("", source))?;
     let file = io::BufReader::with_capacity(256 * 1024, file);
     let mut dirs = Directories::default();
+
     match form {
         ArchiveForm::Tar => tar::read(&mut { file }, packer, &mut dirs)?,
         ArchiveForm::TarGz => {

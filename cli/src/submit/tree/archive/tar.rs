@@ -31,7 +31,7 @@ struct TarEntry {
     executable: bool,
 }
 
-/// Adds all that is in the archive.
+/// Adds all that is in the archive to the [`Packer`].
 pub(super) fn read<F: FnMut(Vec<u8>) -> io::Result<()>>(
     from: &mut impl Read,
     packer: &mut Packer<'_, F>,
@@ -98,7 +98,7 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
-/// Reads the next entry up to its content; `None` at the end.
+/// Reads the next [`TarEntry`] up to its content; `None` at the end.
 fn next<F: FnMut(Vec<u8>) -> io::Result<()>>(
     from: &mut impl Read,
     packer: &Packer<'_, F>,
@@ -153,6 +153,7 @@ impl Said {
             let Some(equals) = record.iter().position(|byte| *byte == b'=') else {
                 continue;
             };
+
             let value = &record[equals + 1..];
             // Of a time only the seconds.
             let whole = value.split(|byte| *byte == b'.').next().unwrap_or_default();
@@ -223,6 +224,7 @@ fn number(field: &[u8]) -> Option<u64> {
         };
         return (positive && field[0] == 0x80).then_some(value);
     }
+
     let digits = field
         .iter()
         .copied()
@@ -245,6 +247,7 @@ fn text<F>(from: &mut impl Read, size: u64, packer: &Packer<'_, F>) -> Result<Ve
     let mut text = Vec::new();
     let whole = size.next_multiple_of(BLOCK as u64);
     let read = from.by_ref().take(whole).read_to_end(&mut text);
+
     match read {
         Ok(read) if read as u64 == whole => {
             text.truncate(size as usize);

@@ -23,7 +23,7 @@ const FILE: u32 = 0o100_000;
 /// The longest target of a symbolic link, in bytes.
 const MOST_TARGET: u64 = 4_096;
 
-/// An entry of the archive's directory.
+/// An entry of the archive's directory (`ENTRY`).
 struct ZipEntry {
     name: Vec<u8>,
     mode: u32,
@@ -35,7 +35,7 @@ struct ZipEntry {
     at: u64,
 }
 
-/// Adds all that is in the archive.
+/// Adds all that is in the archive to the [`Packer`].
 pub(super) fn read<R: Read + Seek, F: FnMut(Vec<u8>) -> io::Result<()>>(
     from: &mut R,
     packer: &mut Packer<'_, F>,
@@ -120,7 +120,7 @@ fn directory<R: Read + Seek>(from: &mut R) -> io::Result<Vec<u8>> {
     Ok(directory)
 }
 
-/// Takes the next entry from the directory.
+/// Takes the next [`ZipEntry`] from the directory.
 fn take_entry(rest: &mut &[u8]) -> Option<io::Result<ZipEntry>> {
     let record = *rest;
     if record.len() < 46 || !record.starts_with(ENTRY) {
