@@ -438,35 +438,42 @@ impl Cache {
     ) -> Result<Option<PinnedTree>, NoTree> {
         let parts = self.parts(&manifest).await?;
         let cache = Arc::clone(self);
-        let unpacked = move || {
-            let paths: Vec<_> = parts.iter().map(Pinned::path).collect();
-            let unpacked = cache.trees.unpack(&hash, &manifest, &paths)?;
-            if unpacked.is_none() {
-                for part in &parts {
-                    // Removes it if it is not what its name says.
-                    part.is_whole()?;
-                }
+        // Goes on to its end, and the tree is in the books then, whether anybody waits or not.
+        off(move || cache.unpack_here(hash, &manifest, &parts)).await?
+    }
+
+    fn unpack_here(
+        self: &Arc<Self>,
+        hash: BlobHash,
+        manifest: &Manifest,
+        parts: &[Pinned],
+    ) -> Result<Option<PinnedTree>, NoTree> {
+        let paths: Vec<_> = parts.iter().map(Pinned::path).collect();
+        let Some((tree, space)) = self.trees.unpack(&hash, manifest, &paths)? else {
+            for part in parts {
+                // Removes it if it is not what its name says.
+                part.is_whole()?;
             }
-            // The tree holds it all: nobody needs its parts soon.
-            let mut books = cache.lock();
-            for part in &parts {
-                if let Some(entry) = books.entries.get_mut(&CacheKey::File(part.blob.hash)) {
-                    entry.used = 0;
-                }
-            }
-            io::Result::Ok(unpacked)
-        };
-        let Some((tree, space)) = off(unpacked).await?? else {
             return Ok(None);
         };
 
         let tree = Arc::new(tree);
         let mut books = self.lock();
+        // The tree holds it all: nobody needs its parts soon.
+        for part in parts {
+            if let Some(entry) = books.entries.get_mut(&CacheKey::File(part.blob.hash)) {
+                entry.used = 0;
+            }
+        }
         let entry = books.enter(CacheKey::Tree(hash), space);
         entry.users += 1;
-        entry.tree = Some(Arc::clone(&tree));
+        // Of two that were unpacked at once, as where nobody waited for the first, one goes.
+        if let Some(other) = entry.tree.replace(Arc::clone(&tree)) {
+            other.doom();
+        }
         self.evict(&mut books);
         drop(books);
+
         let cache = Arc::clone(self);
         Ok(Some(PinnedTree { cache, hash, tree }))
     }
@@ -754,6 +761,29 @@ mod tests {
         drop(tree);
         put(&cache, &[2; 35_000]);
         assert!(!path.exists() && cache.lock().total <= 40_000);
+    }
+
+    #[tokio::test]
+    async fn of_a_tree_that_was_unpacked_twice_at_once_one_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let list = tree_in(&cache);
+        let manifest = Arc::new(cache.list_of(list).await.unwrap());
+        let both = (
+            cache.unpack(list.hash, Arc::clone(&manifest)),
+            cache.unpack(list.hash, manifest),
+        );
+        let (one, other) = tokio::join!(both.0, both.1);
+        let counted = cache.lock().total;
+        drop((one.unwrap(), other.unwrap()));
+
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while trees(dir.path()).len() > 1 && std::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(trees(dir.path()).len(), 1, "the other is removed");
+        cache.tree(list).await.unwrap();
+        assert_eq!(cache.lock().total, counted, "and counted once");
     }
 
     #[tokio::test]
