@@ -26,7 +26,7 @@ pub struct Manifest {
     /// The content that holds the files one after the other, in their order, without a gap; none:
     /// each file is content of its own.
     pub parts: Vec<BlobRef>,
-    /// The symbolic links.
+    /// The symbolic links ([`ListedLink`]).
     pub links: Vec<ListedLink>,
     /// The directories that are empty.
     pub empty: Vec<PortablePath>,
@@ -37,7 +37,7 @@ pub struct Manifest {
 pub struct ListedFile {
     /// The path below the directory.
     pub path: PortablePath,
-    /// Its hash and length.
+    /// Its hash and length, as a [`BlobRef`].
     pub blob: BlobRef,
     /// Whether it may be executed.
     pub executable: bool,
@@ -190,7 +190,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Returns the number of files, links and empty directories.
+    /// Returns the number of `files`, `links` and `empty` directories.
     pub fn entries(&self) -> usize {
         self.files.len() + self.links.len() + self.empty.len()
     }

@@ -76,7 +76,7 @@ impl PlacedTree {
         }
     }
 
-    /// Lets the command see the tree.
+    /// Lets the command see the tree, by its [`Confines`].
     pub(super) fn show(&self, confines: &mut Confines) {
         let from = self.tree.path();
         match self.sharing {
