@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::BlobRef;
 use crate::path::{BadPath, PortablePath};
 
-/// The most entries of a tree.
+/// The most [entries](Manifest::entries) of a tree.
 pub const MAX_ENTRIES: usize = 200_000;
 /// The longest encoded [`Manifest`] of a tree, in bytes.
 pub const MAX_TREE_LIST: u64 = 32 << 20;

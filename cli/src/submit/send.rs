@@ -99,9 +99,12 @@ async fn with_files(client: &Client, plan: &SubmitPlan) -> Result<JobSpec, Failu
 async fn put_tree(client: &Client, path: &Path) -> Result<LocalContent, Failure> {
     let (complete, mut parts) = mpsc::channel::<Vec<u8>>(1);
     let whole = path.to_owned();
-    let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
     let packing = spawn_blocking(move || {
-        tree::pack(&whole, |part| complete.blocking_send(part).map_err(gone))
+        tree::pack(&whole, |part| {
+            complete
+                .blocking_send(part)
+                .map_err(|_| io::ErrorKind::BrokenPipe.into())
+        })
     });
 
     let mut puts = JoinSet::new();

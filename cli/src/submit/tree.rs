@@ -27,7 +27,7 @@ const ENDS: u8 = 16;
 /// The bytes that are read at a time.
 const PIECE: usize = 256 * 1024;
 
-/// The reason why a directory or archive cannot be a tree.
+/// The reason why a directory or archive cannot be a tree (`--input-tree`).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadTree {
     /// It, or something in it, cannot be read.
@@ -314,7 +314,7 @@ impl<'a, F: FnMut(Vec<u8>) -> io::Result<()>> Packer<'a, F> {
     }
 }
 
-/// Adds all that lies in a directory.
+/// Adds all that lies in a directory to the [`Packer`].
 fn read_dir<F: FnMut(Vec<u8>) -> io::Result<()>>(
     dir: &Path,
     packer: &mut Packer<'_, F>,

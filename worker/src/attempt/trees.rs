@@ -30,8 +30,7 @@ pub(super) struct PlacedTree {
 /// # Errors
 /// If an input would lie in a tree: the reason for people.
 pub(super) fn take_from(inputs: &mut Vec<StagedInput>) -> Result<Vec<StagedInput>, String> {
-    let is_tree = |input: &StagedInput| input.kind == StagedKind::Tree;
-    for tree in inputs.iter().filter(|input| is_tree(input)) {
+    for tree in inputs.iter().filter(|input| input.kind == StagedKind::Tree) {
         let of_tree = |other: &&StagedInput| is_inside(other.path.as_str(), tree.path.as_str());
         if let Some(other) = inputs.iter().find(of_tree) {
             return Err(format!(
@@ -40,7 +39,8 @@ pub(super) fn take_from(inputs: &mut Vec<StagedInput>) -> Result<Vec<StagedInput
             ));
         }
     }
-    Ok(inputs.extract_if(.., |input| is_tree(input)).collect())
+    let trees = inputs.extract_if(.., |input| input.kind == StagedKind::Tree);
+    Ok(trees.collect())
 }
 
 impl PlacedTree {

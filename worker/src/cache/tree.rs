@@ -158,7 +158,7 @@ impl UnpackedTree {
         }
     }
 
-    /// Whether every byte is what the list says; remembers that it is.
+    /// Whether every byte is what the [`Manifest`] says; remembers that it is.
     pub(super) fn verify(&self, manifest: &Manifest) -> bool {
         let marks = survey(&self.path);
         let Ok(marks) =
@@ -346,7 +346,7 @@ fn is_whole(dir: &Path, manifest: &Manifest) -> io::Result<bool> {
     Ok(all)
 }
 
-/// The space that a tree takes: its files in whole blocks, and a block for each entry.
+/// The space that a tree takes: its files in whole blocks of [`BLOCK`] bytes, and one for each entry.
 fn space_of(dir: &Path) -> u64 {
     let entries = WalkDir::new(dir).into_iter().flatten();
     let space = |entry: walkdir::DirEntry| {

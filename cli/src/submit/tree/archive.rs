@@ -105,8 +105,8 @@ impl Directories {
         self,
         packer: &mut Packer<'_, F>,
     ) -> Result<(), BadTree> {
-        let empty = |dir: &PortablePath| !self.filled.contains(dir.as_str());
-        let mut empty = self.named.into_iter().filter(empty);
+        let named = self.named.into_iter();
+        let mut empty = named.filter(|dir| !self.filled.contains(dir.as_str()));
         empty.try_for_each(|dir| packer.empty_dir(dir))
     }
 }

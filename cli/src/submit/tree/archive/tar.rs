@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use super::{Directories, broken, trimmed};
 use crate::submit::tree::{BadTree, Packer};
 
-/// The unit of an archive, in bytes.
+/// The unit of a `tar` archive, in bytes.
 const BLOCK: usize = 512;
 /// The longest name or header in words that is read, in bytes.
 const MOST: u64 = 1 << 20;
@@ -198,7 +198,7 @@ fn header<F>(from: &mut impl Read, packer: &Packer<'_, F>) -> Result<Option<[u8;
     Ok(Some(block))
 }
 
-/// Returns the name that a header has.
+/// Returns the name that a header has, `ustar`'s prefix included.
 fn own_name(block: &[u8; BLOCK]) -> Vec<u8> {
     let name = until_zero(&block[..100]);
     let prefix = until_zero(&block[345..500]);

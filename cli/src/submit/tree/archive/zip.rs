@@ -15,12 +15,12 @@ const TAIL: u64 = 22 + 0xffff;
 const END: &[u8; 4] = b"PK\x05\x06";
 const ENTRY: &[u8; 4] = b"PK\x01\x02";
 const LOCAL: &[u8; 4] = b"PK\x03\x04";
-/// The kind of file in Unix's mode bits.
+/// The kind of file in Unix's mode bits (`S_IFMT`).
 const KIND: u32 = 0o170_000;
 const LINK: u32 = 0o120_000;
 const DIR: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
-/// The longest target of a symbolic link, in bytes.
+/// The longest target of a symbolic link (`LINK`), in bytes.
 const MOST_TARGET: u64 = 4_096;
 
 /// An entry of the archive's directory (`ENTRY`).
@@ -98,7 +98,7 @@ fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Reads the directory, which is at the end.
+/// Reads the directory, which is before the record `END`.
 fn directory<R: Read + Seek>(from: &mut R) -> io::Result<Vec<u8>> {
     let length = from.seek(SeekFrom::End(0))?;
     from.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
