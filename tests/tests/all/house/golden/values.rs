@@ -406,18 +406,11 @@ fn command() -> Command {
     Command {
         argv: vec!["sha256sum".into(), "in.bin".into()],
         env: vec![("LANG".into(), "C".into())],
-        inputs: vec![
-            StagedInput {
-                path: path("in.bin"),
-                blob: blob(6),
-                kind: StagedKind::Program,
-            },
-            StagedInput {
-                path: path("env"),
-                blob: blob(3),
-                kind: StagedKind::Tree,
-            },
-        ],
+        inputs: vec![StagedInput {
+            path: path("env"),
+            blob: blob(6),
+            kind: StagedKind::Tree,
+        }],
         outputs: vec!["*.txt".into()],
         stdin: Some(path("in.bin")),
         keep_stdout: true,
@@ -510,10 +503,10 @@ fn spec() -> JobSpec {
         },
         Input {
             name: template("env"),
-            kind: InputKind::Tree {
-                parts: vec![blob(5), blob(6)],
-            },
             source: InputSource::Shared(blob(3)),
+            kind: InputKind::Tree {
+                parts: vec![blob(5)],
+            },
         },
     ];
 
