@@ -1005,7 +1005,7 @@ mod tests {
         let mut command = command();
         command.inputs.push(Input {
             name: "in".parse().unwrap(),
-            executable: false,
+            kind: InputKind::File,
             source: InputSource::PerTask(Vec::new()),
         });
         let own_files = job(Work::Command(command));
