@@ -187,7 +187,7 @@ pub struct CommandSpec {
     pub argv: Vec<Template>,
     /// The variables that are added to the clean environment.
     pub env: Vec<(String, Template)>,
-    /// Files that are placed into the attempt's directory before it starts.
+    /// Files and trees that are placed into the attempt's directory before it starts.
     pub inputs: Vec<Input>,
     /// The expected outputs as globs below the attempt's directory. Each must match at least one
     /// file once the command has succeeded.
@@ -203,15 +203,30 @@ pub struct CommandSpec {
     pub checkpoint: Option<Span>,
 }
 
-/// A file of the submitter's that tasks read.
+/// A file or directory of the submitter's that tasks read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
     /// The path below the attempt's directory; must be a [`PortablePath`] once expanded.
     pub name: Template,
-    /// Whether the file gets the executable bit.
-    pub executable: bool,
+    /// The kind of thing that lies at the path.
+    pub kind: InputKind,
     /// The content, shared or per task.
     pub source: InputSource,
+}
+
+/// The kind of an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InputKind {
+    /// A file of the attempt's own.
+    File,
+    /// The same, with the executable bit.
+    Program,
+    /// A directory that all attempts on a host share and none can write to. The content is its
+    /// [`Manifest`](crate::manifest::Manifest).
+    Tree {
+        /// The content that the manifests name: what hosts may fetch beside them.
+        parts: Vec<BlobRef>,
+    },
 }
 
 /// The content of an input.
@@ -405,6 +420,12 @@ pub enum BadJob {
     /// Two inputs would lie at the same place.
     #[error("two inputs have the name `{0}`")]
     InputTwice(String),
+    /// An input would lie in a tree, which nobody can write to.
+    #[error("the input `{0}` would lie in the tree `{1}`, which nothing can be added to")]
+    InputInTree(String, String),
+    /// A tree is to be standard input.
+    #[error("standard input is to be `{0}`, which is a tree and no file")]
+    StdinTree(String),
     /// `stdin` names no input.
     #[error("standard input is to be `{0}`, but no input has that name")]
     Stdin(String),
@@ -563,6 +584,19 @@ impl TaskSet {
 }
 
 impl Input {
+    /// Returns the content beside the manifests of a tree.
+    pub fn parts(&self) -> &[BlobRef] {
+        match &self.kind {
+            InputKind::File | InputKind::Program => &[],
+            InputKind::Tree { parts } => parts,
+        }
+    }
+
+    /// Whether the input is a tree.
+    pub fn is_tree(&self) -> bool {
+        matches!(self.kind, InputKind::Tree { .. })
+    }
+
     /// Returns the content for the task at `position` in the order of the indices, on a host with
     /// the platform of this name.
     pub fn blob(&self, position: u64, platform: &str) -> Option<BlobRef> {
@@ -576,6 +610,17 @@ impl Input {
                 .iter()
                 .find(|(name, _)| **name == *platform)
                 .map(|(_, blob)| *blob),
+        }
+    }
+}
+
+impl InputKind {
+    /// Returns the kind of a file.
+    pub fn file(executable: bool) -> Self {
+        if executable {
+            InputKind::Program
+        } else {
+            InputKind::File
         }
     }
 }
@@ -607,7 +652,7 @@ impl CommandSpec {
                 InputSource::PerPlatform(builds) => (&[][..], Some(builds)),
             };
             let builds = builds.into_iter().flat_map(BTreeMap::values);
-            few.iter().chain(builds).copied()
+            few.iter().chain(builds).chain(input.parts()).copied()
         })
     }
 
@@ -653,6 +698,7 @@ impl CommandSpec {
             }
         }
 
+        self.check_trees()?;
         if let Some(every) = self.checkpoint.filter(|every| *every < SHORTEST_INTERVAL) {
             return Err(BadJob::CheckpointInterval(every));
         }
@@ -669,6 +715,23 @@ impl CommandSpec {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl CommandSpec {
+    /// Checks that nothing is to be put into a tree, and that none is standard input.
+    fn check_trees(&self) -> Result<(), BadJob> {
+        for tree in self.inputs.iter().filter(|input| input.is_tree()) {
+            let name = tree.name.as_str();
+            if self.stdin.as_ref() == Some(&tree.name) {
+                return Err(BadJob::StdinTree(name.to_owned()));
+            }
+            let inside = |other: &&Input| crate::path::is_inside(other.name.as_str(), name);
+            if let Some(other) = self.inputs.iter().find(inside) {
+                return Err(BadJob::InputInTree(other.name.to_string(), name.to_owned()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -716,7 +779,7 @@ mod tests {
         };
         let input = |name: &str| Input {
             name: name.parse().unwrap(),
-            executable: false,
+            kind: InputKind::File,
             source: InputSource::PerTask(Vec::new()),
         };
         assert_eq!(with(|c| c.argv.clear()), BadJob::NoCommand);
@@ -942,7 +1005,7 @@ mod tests {
         let mut command = command();
         command.inputs.push(Input {
             name: "in".parse().unwrap(),
-            executable: false,
+            kind: InputKind::File,
             source: InputSource::PerTask(Vec::new()),
         });
         let own_files = job(Work::Command(command));

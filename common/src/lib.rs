@@ -17,6 +17,7 @@ pub mod ids;
 pub mod idset;
 pub mod job;
 pub mod journal;
+pub mod manifest;
 pub mod needs;
 pub mod path;
 pub mod platform;

@@ -1,7 +1,6 @@
 //! The one validator of file names that cross machines ([`PortablePath`]): relative, without `..`,
 //! and valid on Linux, macOS and Windows alike.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -92,12 +91,11 @@ pub fn is_plain(pattern: &str) -> bool {
     !pattern.contains(['*', '?', '[', '{', '\\'])
 }
 
-/// Returns the first of `paths` that equals an earlier one when case is ignored, if any.
-pub fn collision<'a>(
-    paths: impl IntoIterator<Item = &'a PortablePath>,
-) -> Option<&'a PortablePath> {
-    let mut seen = BTreeSet::new();
-    paths.into_iter().find(|p| !seen.insert(p.0.to_lowercase()))
+/// Whether a path lies inside the directory `dir`, case ignored.
+pub fn is_inside(path: &str, dir: &str) -> bool {
+    let (path, dir) = (path.to_lowercase(), dir.to_lowercase());
+    path.strip_prefix(&dir)
+        .is_some_and(|rest| rest.starts_with('/'))
 }
 
 impl TryFrom<String> for PortablePath {
@@ -191,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn names_that_differ_only_in_case_collide() {
-        let paths: Vec<PortablePath> = ["a/x", "b", "A/X"]
-            .iter()
-            .map(|p| p.parse().unwrap())
-            .collect();
-        assert_eq!(collision(&paths).map(PortablePath::as_str), Some("A/X"));
-        assert_eq!(collision(&paths[..2]), None);
+    fn a_path_is_inside_a_directory_whatever_the_case() {
+        for inside in ["env/bin", "ENV/bin/x"] {
+            assert!(is_inside(inside, "Env"), "{inside}");
+        }
+        for outside in ["env", "environment/bin", "en", "other/env/bin"] {
+            assert!(!is_inside(outside, "env"), "{outside}");
+        }
     }
 
     proptest! {

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Component, Path};
 
+use common::manifest::{MAX_ENTRIES, Manifest};
 use common::path::PortablePath;
 use common::progress::{MAX_WORDS, ProgressReport};
 use common::token::JoinToken;
@@ -23,12 +24,13 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets but that of job files, which is apart: it needs the whole program
 /// (`fuzz/src/job_file.rs`).
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("frame", frame),
     ("message", message),
     ("token", token),
     ("certificate", certificate),
     ("path", path),
+    ("manifest", manifest),
     ("progress", progress),
     ("trace", trace),
 ];
@@ -126,6 +128,50 @@ pub fn path(bytes: &[u8]) {
         !text.contains(['\\', '\0', ':']),
         "{text:?} means something else on another system"
     );
+}
+
+/// The list of a tree, or of a saved state.
+pub fn manifest(bytes: &[u8]) {
+    let Ok(list) = Manifest::from_bytes(bytes) else {
+        assert!(
+            Manifest::of_state(bytes).is_err(),
+            "no list, but one of a state"
+        );
+        return;
+    };
+    let again = list.to_bytes().expect("what we read we can write");
+    assert_eq!(
+        Manifest::from_bytes(&again).as_ref(),
+        Ok(&list),
+        "a list changes by being passed on"
+    );
+    assert!(list.entries() <= MAX_ENTRIES, "{} entries", list.entries());
+
+    let files = list.files.iter().map(|file| file.path.as_str());
+    let leaves: Vec<&str> = files
+        .chain(list.links.iter().map(|link| link.path.as_str()))
+        .collect();
+    for leaf in leaves.iter().take(100) {
+        let below = format!("{leaf}/").to_lowercase();
+        assert!(
+            !leaves
+                .iter()
+                .any(|other| other.to_lowercase().starts_with(&below)),
+            "something would be written through {leaf:?}"
+        );
+    }
+    for link in &list.links {
+        let mut depth = link.path.as_str().matches('/').count().cast_signed();
+        assert!(!link.target.starts_with('/'), "{:?} leads out", link.target);
+        for name in link
+            .target
+            .split('/')
+            .filter(|name| !matches!(*name, "" | "."))
+        {
+            depth += if name == ".." { -1 } else { 1 };
+            assert!(depth >= 0, "{:?} leads out of its tree", link.target);
+        }
+    }
 }
 
 /// The bytes that a task wrote as its progress.

@@ -26,9 +26,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::attempt::{Completion, HeldAttempt, Outcome, Phase, Stream};
-use common::checkpoint::{Manifest, Saved, SavedFile, Saving};
+use common::checkpoint::{Saved, Saving};
 use common::host::{Confinement, HostFacts, OwnerState};
-use common::job::{CommandSpec, Input, InputSource, Rules, Work};
+use common::job::{CommandSpec, Input, InputKind, InputSource, Rules, Work};
+use common::manifest::{ListedFile, Manifest};
 use common::selector::Selector;
 use common::settings::ConfigDuration;
 use common::token::{JoinToken, Role};
@@ -745,7 +746,7 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     let mut command = CommandSpec::new(vec!["true".parse().unwrap()]);
     command.inputs.push(Input {
         name: "in".parse().unwrap(),
-        executable: false,
+        kind: InputKind::File,
         source: InputSource::Shared(needed),
     });
 
@@ -1053,14 +1054,9 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
         .unwrap();
     let mut worker = master.worker(&pc, Vec::new()).await;
     let list = |blob| {
-        Manifest {
-            files: vec![SavedFile {
-                path: "step".parse().unwrap(),
-                blob,
-            }],
-        }
-        .to_bytes()
-        .unwrap()
+        Manifest::from(vec![ListedFile::new("step".parse().unwrap(), blob)])
+            .to_bytes()
+            .unwrap()
     };
 
     let first = worker.assignments(1).await.remove(0);

@@ -11,6 +11,7 @@ mod collect;
 mod disk;
 mod inputs;
 pub(crate) mod live;
+mod trees;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -42,6 +43,7 @@ use collect::{Collected, ExpectedOutputs};
 use disk::DiskLimits;
 use inputs::{PlacedInput, Placing};
 use live::LiveOutput;
+use trees::PlacedTree;
 
 /// The file in which a program may report its progress; the variable `DESKGRID_PROGRESS` names it.
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
@@ -212,7 +214,11 @@ impl Workshop {
         }
 
         let placing = Placing::of(&command, confines.sharing());
-        let inputs = std::mem::take(&mut command.inputs);
+        let mut inputs = std::mem::take(&mut command.inputs);
+        let trees = match trees::take_from(&mut inputs) {
+            Ok(trees) => trees,
+            Err(why) => return not_started(why),
+        };
         match self.stage(inputs, placing, dir, orders).await? {
             Ok(placed) => wanted.inputs = placed,
             Err(outcome) => return Ok(AttemptEnding::bare(outcome)),
@@ -222,6 +228,11 @@ impl Workshop {
             .values()
             .filter_map(PlacedInput::shown)
             .collect();
+        // After the files, none of which is to be written through a link.
+        match self.stage_trees(trees, &mut confines, dir, orders).await? {
+            Ok(placed) => wanted.trees = placed,
+            Err(outcome) => return Ok(AttemptEnding::bare(outcome)),
+        }
 
         let checkpoint = command.checkpoint;
         if let Some(Checkpointing { from, .. }) = checkpoint {
@@ -357,6 +368,39 @@ impl Workshop {
         );
 
         Ok(Err(Outcome::NotStarted(why)))
+    }
+
+    /// Brings trees to this host, places them, and lets the command see them.
+    async fn stage_trees(
+        &self,
+        trees: Vec<StagedInput>,
+        confines: &mut Confines,
+        dir: &Path,
+        orders: &mut UnboundedReceiver<AttemptOrder>,
+    ) -> Result<Result<Vec<PlacedTree>, Outcome>, Dropped> {
+        let mut all = Vec::with_capacity(trees.len());
+        for StagedInput { path, blob, .. } in trees {
+            let tree = tokio::select! {
+                tree = self.cache.tree(blob) => tree,
+                () = until_dropped(orders) => return Err(Dropped),
+            };
+            let tree = match tree {
+                Ok(tree) => tree,
+                Err(error) => {
+                    let why = format!("its tree `{path}` {error}");
+                    return Ok(Err(fault(error.is_full(), why, Outcome::NotStarted)));
+                }
+            };
+
+            match PlacedTree::place(path, tree, confines.tree_sharing(), dir).await {
+                Ok(placed) => {
+                    placed.show(confines);
+                    all.push(placed);
+                }
+                Err(outcome) => return Ok(Err(outcome)),
+            }
+        }
+        Ok(Ok(all))
     }
 
     /// Brings the inputs to this host.

@@ -1,7 +1,9 @@
-//! The cache of input files by their content: each is fetched once, verified, and kept for the next
-//! attempts while there is room.
+//! The cache of inputs: files by their content, each fetched once and verified, and trees, each
+//! unpacked once. They are kept for the next attempts while there is room.
 //!
-//! The least recently used file is evicted first; one that an attempt is copying stays.
+//! What was used least recently is evicted first; what an attempt uses stays.
+
+mod tree;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,10 +14,14 @@ use std::time::Duration;
 
 use common::BlobRef;
 use common::content::BlobHash;
+use common::manifest::{MAX_TREE_LIST, Manifest};
+use common::units::Bytes;
 use link::{BlobStore, Connection, LinkError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 
 use crate::os::{FileStamp, stamp_of};
+use tree::{TreeLook, Trees, UnpackedTree};
 
 /// The pause before fetching again over a connection that is still there.
 const RETRY: Duration = Duration::from_millis(500);
@@ -24,10 +30,19 @@ const RETRY: Duration = Duration::from_millis(500);
 /// at the other end, too.
 const DAMAGED: u32 = 3;
 
-/// The cache of input files.
+/// The number of parts of a tree that are fetched at a time.
+const PARTS: usize = 8;
+
+/// The number of times that a tree is unpacked before that fails.
+const UNPACKED: u32 = 3;
+
+/// The cache of inputs.
 #[derive(Debug)]
 pub(crate) struct Cache {
     store: BlobStore,
+    trees: Trees,
+    /// The trees that are being unpacked, each by one attempt.
+    unpacking: Mutex<BTreeMap<BlobHash, Arc<tokio::sync::Mutex<()>>>>,
     limit: u64,
     books: Mutex<CacheIndex>,
     master: watch::Receiver<Option<Connection>>,
@@ -35,10 +50,19 @@ pub(crate) struct Cache {
 
 #[derive(Debug, Default)]
 struct CacheIndex {
-    entries: BTreeMap<BlobHash, CacheEntry>,
+    entries: BTreeMap<CacheKey, CacheEntry>,
     total: u64,
     /// The number of uses so far: the entry with the lowest number was used longest ago.
     uses: u64,
+}
+
+/// Something in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum CacheKey {
+    /// A file by its content.
+    File(BlobHash),
+    /// A tree by its list.
+    Tree(BlobHash),
 }
 
 #[derive(Debug)]
@@ -48,6 +72,8 @@ struct CacheEntry {
     users: u32,
     /// The file as it was when it was last found to be whole.
     whole: Option<FileStamp>,
+    /// The tree, if it is one.
+    tree: Option<Arc<UnpackedTree>>,
 }
 
 /// A cached file that is not evicted while this value exists.
@@ -57,11 +83,47 @@ pub(crate) struct Pinned {
     blob: BlobRef,
 }
 
+/// An unpacked tree that is not evicted while this value exists.
+#[derive(Debug)]
+pub(crate) struct PinnedTree {
+    cache: Arc<Cache>,
+    hash: BlobHash,
+    tree: Arc<UnpackedTree>,
+}
+
+/// The reason why a tree cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoTree {
+    /// Its list or its content cannot be fetched.
+    #[error("cannot be fetched: {0}")]
+    Fetch(#[from] LinkError),
+    /// It cannot be unpacked.
+    #[error("cannot be unpacked: {0}")]
+    Unpack(#[from] io::Error),
+    /// Its list is none of a tree.
+    #[error("cannot be used: {0}")]
+    List(String),
+    /// It is damaged, time and again.
+    #[error("is damaged on this host, time and again: see its disk")]
+    Damaged,
+}
+
+impl NoTree {
+    /// Whether the disk is full.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            NoTree::Fetch(error) => error.is_full(),
+            NoTree::Unpack(error) => link::is_full(error),
+            NoTree::List(_) | NoTree::Damaged => false,
+        }
+    }
+}
+
 impl Cache {
-    /// Opens the cache in `dir`, bounded to `limit` bytes. `master` is the connection, while there
-    /// is one.
+    /// Opens the cache of files in `dir` and of trees in `trees`, bounded to `limit` bytes.
+    /// `master` is the connection, while there is one.
     pub(crate) fn open(
-        dir: &Path,
+        (dir, trees): (&Path, &Path),
         limit: u64,
         master: watch::Receiver<Option<Connection>>,
     ) -> Result<Self, LinkError> {
@@ -71,11 +133,17 @@ impl Cache {
 
         let mut books = CacheIndex::default();
         for (blob, _) in found {
-            books.enter(blob);
+            books.enter(CacheKey::File(blob.hash), blob.size);
+        }
+        let (trees, unpacked) = Trees::open(trees).map_err(LinkError::file("cannot use", trees))?;
+        for (hash, space, tree) in unpacked {
+            books.enter(CacheKey::Tree(hash), space).tree = Some(Arc::new(tree));
         }
 
         let cache = Self {
             store,
+            trees,
+            unpacking: Mutex::default(),
             limit,
             books: Mutex::new(books),
             master,
@@ -137,7 +205,7 @@ impl Cache {
         if !self.store.has(&blob) {
             return None;
         }
-        books.enter(blob).users += 1;
+        books.enter(CacheKey::File(blob.hash), blob.size).users += 1;
         self.evict(&mut books);
         Some(Pinned {
             cache: Arc::clone(self),
@@ -164,35 +232,48 @@ impl Cache {
             let unused = books.entries.iter().filter(|(_, entry)| entry.users == 0);
             let Some(oldest) = unused
                 .min_by_key(|(_, entry)| entry.used)
-                .map(|(hash, _)| *hash)
+                .map(|(key, _)| *key)
             else {
                 return;
             };
             if let Some(entry) = books.entries.remove(&oldest) {
                 books.total -= entry.size;
+                entry.tree.iter().for_each(|tree| tree.doom());
             }
-            if let Err(error) = self.store.remove(&oldest) {
-                tracing::warn!(hash = %oldest, %error, "a cached input cannot be removed");
+
+            if let CacheKey::File(hash) = oldest
+                && let Err(error) = self.store.remove(&hash)
+            {
+                tracing::warn!(%hash, %error, "a cached input cannot be removed");
             }
         }
     }
 }
 
 impl CacheIndex {
-    /// Records that the blob is here and was used now.
-    fn enter(&mut self, blob: BlobRef) -> &mut CacheEntry {
+    /// Records that a file or tree of this size is here and was used now.
+    fn enter(&mut self, key: CacheKey, size: u64) -> &mut CacheEntry {
         self.uses += 1;
-        let entry = self.entries.entry(blob.hash).or_insert_with(|| {
-            self.total += blob.size;
+        let entry = self.entries.entry(key).or_insert_with(|| {
+            self.total += size;
             CacheEntry {
-                size: blob.size,
+                size,
                 used: 0,
                 users: 0,
                 whole: None,
+                tree: None,
             }
         });
+
         entry.used = self.uses;
         entry
+    }
+
+    /// Records that somebody has let go of this.
+    fn let_go(&mut self, key: CacheKey) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.users = entry.users.saturating_sub(1);
+        }
     }
 }
 
@@ -220,7 +301,8 @@ impl Pinned {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        let entry = |index: &CacheIndex| index.entries.get(&self.blob.hash)?.whole;
+        let key = CacheKey::File(self.blob.hash);
+        let entry = |index: &CacheIndex| index.entries.get(&key)?.whole;
         if entry(&self.cache.lock()) == Some(stamp) {
             return Ok(true);
         }
@@ -230,7 +312,7 @@ impl Pinned {
             self.discard();
             return Ok(false);
         }
-        if let Some(entry) = self.cache.lock().entries.get_mut(&self.blob.hash) {
+        if let Some(entry) = self.cache.lock().entries.get_mut(&key) {
             entry.whole = Some(stamp);
         }
         Ok(true)
@@ -258,20 +340,205 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         let mut books = self.cache.lock();
-        if let Some(entry) = books.entries.get_mut(&self.blob.hash) {
-            entry.users = entry.users.saturating_sub(1);
+        books.let_go(CacheKey::File(self.blob.hash));
+        self.cache.evict(&mut books);
+    }
+}
+
+impl Cache {
+    /// Returns the unpacked tree of this list, and unpacks it first if it is not here whole, however
+    /// long the master is away. The error is for people, and final.
+    pub(crate) async fn tree(self: &Arc<Self>, list: BlobRef) -> Result<PinnedTree, NoTree> {
+        if list.size > MAX_TREE_LIST {
+            let size = Bytes(list.size);
+            return Err(NoTree::List(format!("its list of files has {size}")));
         }
+        if let Some((tree, TreeLook::Whole)) = self.look(list.hash).await {
+            return Ok(tree);
+        }
+
+        let _turn = self.turn(list.hash).lock_owned().await;
+        for _ in 0..UNPACKED {
+            let here = self.look(list.hash).await;
+            if let Some((tree, TreeLook::Whole)) = here {
+                return Ok(tree);
+            }
+
+            let manifest = Arc::new(self.list_of(list).await?);
+            if let Some((tree, look)) = here {
+                let check = (Arc::clone(&tree.tree), Arc::clone(&manifest));
+                let whole = move || look == TreeLook::Unknown && check.0.verify(&check.1);
+                if off(whole).await? {
+                    return Ok(tree);
+                }
+                tracing::error!(list = %list.hash, "a cached tree was damaged: it is unpacked anew; see this host's disk");
+                tree.tree.doom();
+            }
+            match self.unpack(list.hash, manifest).await {
+                Ok(Some(tree)) => return Ok(tree),
+                Ok(None) => {}
+                Err(error) if error.is_full() && self.make_room() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(NoTree::Damaged)
+    }
+
+    /// Pins the tree and looks at it, if it is here.
+    async fn look(self: &Arc<Self>, hash: BlobHash) -> Option<(PinnedTree, TreeLook)> {
+        let tree = {
+            let mut books = self.lock();
+            let size = books.entries.get(&CacheKey::Tree(hash))?.size;
+            let entry = books.enter(CacheKey::Tree(hash), size);
+            let tree = Arc::clone(entry.tree.as_ref()?);
+            entry.users += 1;
+            tree
+        };
+        let (cache, shown) = (Arc::clone(self), Arc::clone(&tree));
+        let pinned = PinnedTree { cache, hash, tree };
+        let look = off(move || shown.look()).await.unwrap_or(TreeLook::Changed);
+        Some((pinned, look))
+    }
+
+    /// Returns the lock of those who unpack this tree.
+    fn turn(&self, hash: BlobHash) -> Arc<tokio::sync::Mutex<()>> {
+        let mut unpacking = self
+            .unpacking
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        unpacking.retain(|_, lock| Arc::strong_count(lock) > 1);
+        Arc::clone(unpacking.entry(hash).or_default())
+    }
+
+    /// Reads the [`Manifest`] of a tree, which is fetched again if it is damaged here.
+    async fn list_of(self: &Arc<Self>, list: BlobRef) -> Result<Manifest, NoTree> {
+        for _ in 0..UNPACKED {
+            let pinned = self.fetch(list).await?;
+            let bytes = match std::fs::read(pinned.path()) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error.into()),
+            };
+
+            if link::content::hash_bytes(&bytes) != list {
+                pinned.discard();
+                continue;
+            }
+            let read = off(move || Manifest::from_bytes(&bytes)).await?;
+            return read.map_err(|bad| NoTree::List(bad.to_string()));
+        }
+        Err(NoTree::Damaged)
+    }
+
+    /// Fetches the content of a tree and unpacks it; `None` if some of it was damaged here.
+    async fn unpack(
+        self: &Arc<Self>,
+        hash: BlobHash,
+        manifest: Arc<Manifest>,
+    ) -> Result<Option<PinnedTree>, NoTree> {
+        let parts = self.parts(&manifest).await?;
+        let cache = Arc::clone(self);
+        // Goes on to its end, and the tree is in the books then, whether anybody waits or not.
+        off(move || cache.unpack_here(hash, &manifest, &parts)).await?
+    }
+
+    fn unpack_here(
+        self: &Arc<Self>,
+        hash: BlobHash,
+        manifest: &Manifest,
+        parts: &[Pinned],
+    ) -> Result<Option<PinnedTree>, NoTree> {
+        let paths: Vec<_> = parts.iter().map(Pinned::path).collect();
+        let Some((tree, space)) = self.trees.unpack(&hash, manifest, &paths)? else {
+            for part in parts {
+                // Removes it if it is not what its name says.
+                part.is_whole()?;
+            }
+            return Ok(None);
+        };
+
+        let tree = Arc::new(tree);
+        let mut books = self.lock();
+        // The tree holds it all: nobody needs its parts soon.
+        for part in parts {
+            if let Some(entry) = books.entries.get_mut(&CacheKey::File(part.blob.hash)) {
+                entry.used = 0;
+            }
+        }
+        let entry = books.enter(CacheKey::Tree(hash), space);
+        entry.users += 1;
+        // Of two that were unpacked at once, as where nobody waited for the first, one goes.
+        if let Some(other) = entry.tree.replace(Arc::clone(&tree)) {
+            other.doom();
+        }
+        self.evict(&mut books);
+        drop(books);
+
+        let cache = Arc::clone(self);
+        Ok(Some(PinnedTree { cache, hash, tree }))
+    }
+
+    /// Brings the content of a tree here, in its order, several parts at a time.
+    async fn parts(self: &Arc<Self>, manifest: &Manifest) -> Result<Vec<Pinned>, NoTree> {
+        let files = manifest.files.iter().map(|file| file.blob);
+        let parts: Vec<BlobRef> = if manifest.parts.is_empty() {
+            files.collect()
+        } else {
+            manifest.parts.clone()
+        };
+        let gate = Arc::new(Semaphore::new(PARTS));
+        let mut fetches = JoinSet::new();
+        for (at, blob) in parts.into_iter().enumerate() {
+            let (cache, gate) = (Arc::clone(self), Arc::clone(&gate));
+            fetches.spawn(async move {
+                let _turn = gate.acquire_owned().await;
+                (at, cache.fetch(blob).await)
+            });
+        }
+
+        let mut here = BTreeMap::new();
+        while let Some(fetched) = fetches.join_next().await {
+            let (at, pinned) = fetched.map_err(io::Error::other)?;
+            here.insert(at, pinned?);
+        }
+        Ok(here.into_values().collect())
+    }
+}
+
+/// Runs work on files where nobody waits for it.
+async fn off<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(io::Error::other)
+}
+
+impl PinnedTree {
+    /// Returns the directory of the tree.
+    pub(crate) fn path(&self) -> &Path {
+        self.tree.path()
+    }
+}
+
+impl Drop for PinnedTree {
+    fn drop(&mut self) {
+        let mut books = self.cache.lock();
+        books.let_go(CacheKey::Tree(self.hash));
         self.cache.evict(&mut books);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use common::manifest::{ListedFile, ListedLink};
+
     use super::*;
 
     fn cache(dir: &Path, limit: u64) -> (Arc<Cache>, watch::Sender<Option<Connection>>) {
         let (tx, master) = watch::channel(None);
-        (Arc::new(Cache::open(dir, limit, master).unwrap()), tx)
+        (
+            Arc::new(Cache::open((dir, &dir.join("trees")), limit, master).unwrap()),
+            tx,
+        )
     }
 
     fn put(cache: &Arc<Cache>, bytes: &[u8]) -> Pinned {
@@ -325,6 +592,225 @@ mod tests {
             again.path().exists(),
             "it is held, whoever let go of what was damaged"
         );
+    }
+
+    /// A tree of two small files, a link and an empty directory, in the cache with its content.
+    fn tree_in(cache: &Arc<Cache>) -> BlobRef {
+        let file = |path: &str, text: &[u8]| ListedFile {
+            executable: path == "bin/run",
+            modified: Some(1_700_000_000),
+            ..ListedFile::new(path.parse().unwrap(), link::content::hash_bytes(text))
+        };
+        let manifest = Manifest {
+            files: vec![file("bin/run", b"one"), file("lib/data", b"and two")],
+            parts: [&b"onean"[..], b"d two"]
+                .map(|part| cache.store.add_reader(part).unwrap())
+                .into(),
+            links: vec![ListedLink {
+                path: "again".parse().unwrap(),
+                target: "lib/data".to_owned(),
+            }],
+            empty: vec!["none".parse().unwrap()],
+        };
+        cache
+            .store
+            .add_reader(&manifest.to_bytes().unwrap()[..])
+            .unwrap()
+    }
+
+    fn trees(dir: &Path) -> Vec<String> {
+        let names = std::fs::read_dir(dir.join("trees")).unwrap();
+        let mut names: Vec<_> = names
+            .map(|n| n.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_tree_is_unpacked_once_with_rights_times_links_and_empty_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let list = tree_in(&cache);
+        let all = (0..8).map(|_| {
+            let cache = Arc::clone(&cache);
+            tokio::spawn(async move { cache.tree(list).await.unwrap() })
+        });
+        let mut held = Vec::new();
+        for one in all.collect::<Vec<_>>() {
+            held.push(one.await.unwrap());
+        }
+
+        assert_eq!(
+            trees(dir.path()),
+            [format!("{}.1", list.hash)],
+            "one for all"
+        );
+        let path = held[0].path();
+        assert!(held.iter().all(|other| other.path() == path));
+        assert_eq!(std::fs::read(path.join("again")).unwrap(), b"and two");
+        assert!(path.join("none").is_dir());
+        let run = std::fs::metadata(path.join("bin/run")).unwrap();
+        let time = run
+            .modified()
+            .unwrap()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap();
+        assert_eq!(time.as_secs(), 1_700_000_000);
+        assert!(run.permissions().readonly());
+        if cfg!(unix) {
+            let data = std::fs::metadata(path.join("lib/data")).unwrap();
+            let executes = [&run, &data].map(crate::os::files::is_executable);
+            assert_eq!(executes, [true, false]);
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_damaged_tree_is_unpacked_anew_and_the_old_one_stays_while_it_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let list = tree_in(&cache);
+        let old = cache.tree(list).await.unwrap();
+        let data = old.path().join("lib/data");
+        let open = |path: &Path| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            std::fs::set_permissions(path, mode).unwrap();
+        };
+        open(&data);
+        std::fs::write(&data, b"and TWO").unwrap();
+
+        let new = cache.tree(list).await.unwrap();
+        assert_ne!(old.path(), new.path());
+        assert_eq!(
+            std::fs::read(new.path().join("lib/data")).unwrap(),
+            b"and two"
+        );
+        assert_eq!(
+            std::fs::read(&data).unwrap(),
+            b"and TWO",
+            "somebody uses it"
+        );
+        drop(old);
+        // Another file in it, or one less, is damage too.
+        open(&new.path().join("bin"));
+        std::fs::write(new.path().join("bin/more"), "x").unwrap();
+        let third = cache.tree(list).await.unwrap();
+        assert!(!third.path().join("bin/more").exists());
+
+        // Content that was damaged in the cache itself is not unpacked.
+        drop((new, third));
+        cache.make_room();
+        let list = tree_in(&cache);
+        let part = link::content::hash_bytes(b"d two");
+        std::fs::write(cache.store.path_of(&part.hash), b"D TWO").unwrap();
+        let unpack = tokio::time::timeout(Duration::from_millis(300), cache.tree(list));
+        assert!(
+            unpack.await.is_err(),
+            "it waits for a master that has the part"
+        );
+        assert!(!cache.store.has(&part) && trees(dir.path()).iter().all(|n| n.starts_with("gone")));
+    }
+
+    #[tokio::test]
+    async fn a_tree_is_looked_at_after_a_restart_and_half_of_one_is_never_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = {
+            let (cache, _tx) = cache(dir.path(), 1 << 20);
+            let list = tree_in(&cache);
+            cache.tree(list).await.unwrap();
+            list
+        };
+        let whole = format!("{}.1", list.hash);
+        let half = dir.path().join("trees/part.2");
+        std::fs::create_dir_all(half.join("bin")).unwrap();
+        std::fs::create_dir_all(dir.path().join("trees").join(format!("gone.{whole}"))).unwrap();
+
+        let (again, _tx) = cache(dir.path(), 1 << 20);
+        assert_eq!(trees(dir.path()), std::slice::from_ref(&whole));
+        assert_eq!(again.look(list.hash).await.unwrap().1, TreeLook::Unknown);
+        assert!(again.tree(list).await.unwrap().path().ends_with(&whole));
+        assert_eq!(again.look(list.hash).await.unwrap().1, TreeLook::Whole);
+
+        // A file whose content never came to the disk has the length and times of the right one.
+        let data = dir.path().join("trees").join(&whole).join("lib/data");
+        std::fs::remove_file(&data).unwrap_or_else(|_| {
+            crate::os::files::open_up(data.parent().unwrap());
+            std::fs::remove_file(&data).unwrap();
+        });
+        std::fs::write(&data, [0; 7]).unwrap();
+        let (third, _tx) = cache(dir.path(), 1 << 20);
+        let tree = third.tree(list).await.unwrap();
+        assert_eq!(
+            std::fs::read(tree.path().join("lib/data")).unwrap(),
+            b"and two"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_tree_counts_and_is_evicted_unless_it_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 40_000);
+        let tree = cache.tree(tree_in(&cache)).await.unwrap();
+        let path = tree.path().to_owned();
+        let counted = cache.lock().total;
+        assert!(counted > 7 * 4_096, "{counted}: its entries take blocks");
+
+        put(&cache, &[1; 35_000]);
+        assert!(path.exists(), "it is held");
+        drop(tree);
+        put(&cache, &[2; 35_000]);
+        assert!(!path.exists() && cache.lock().total <= 40_000);
+    }
+
+    #[tokio::test]
+    async fn of_a_tree_that_was_unpacked_twice_at_once_one_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let list = tree_in(&cache);
+        let manifest = Arc::new(cache.list_of(list).await.unwrap());
+        let both = (
+            cache.unpack(list.hash, Arc::clone(&manifest)),
+            cache.unpack(list.hash, manifest),
+        );
+        let (one, other) = tokio::join!(both.0, both.1);
+        let counted = cache.lock().total;
+        drop((one.unwrap(), other.unwrap()));
+
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while trees(dir.path()).len() > 1 && std::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(trees(dir.path()).len(), 1, "the other is removed");
+        cache.tree(list).await.unwrap();
+        assert_eq!(cache.lock().total, counted, "and counted once");
+    }
+
+    #[tokio::test]
+    async fn a_list_that_leads_out_of_its_tree_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let manifest = Manifest {
+            links: vec![ListedLink {
+                path: "out".parse().unwrap(),
+                target: "../../identity".to_owned(),
+            }],
+            ..Manifest::default()
+        };
+        let list = cache
+            .store
+            .add_reader(&manifest.to_bytes().unwrap()[..])
+            .unwrap();
+        let refused = cache
+            .tree(list)
+            .await
+            .expect_err("it leads out")
+            .to_string();
+        assert!(
+            refused.contains("`out` leads to") && refused.contains("outside"),
+            "{refused}"
+        );
+        assert_eq!(trees(dir.path()), [""; 0]);
     }
 
     #[tokio::test]

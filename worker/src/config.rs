@@ -55,7 +55,7 @@ pub struct Config {
     pub checkpoint_limit_bytes: u64,
     /// The most files in a checkpoint of a task; one with more is not kept.
     pub checkpoint_files_limit: u32,
-    /// The disk space of the cache of input files, in bytes. Files that running tasks need stay in
+    /// The disk space of the cache of input files and trees, in bytes. Files that running tasks need stay in
     /// any case.
     pub cache_limit_bytes: u64,
     /// The level at which tasks are kept away from the owner's things.

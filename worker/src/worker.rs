@@ -106,12 +106,14 @@ impl From<Sighted> for LoopInput {
 
 /// The directory of the attempts' directories, below the worker's.
 const ATTEMPTS: &str = "attempts";
+/// The directory of unpacked trees, below the worker's.
+const TREES: &str = "trees";
 
 /// Restores the worker's rights on the files in its directory, which a task of the same account
 /// could take away where no namespace prevents it. Must be called before its identity is read.
 pub fn repair(dir: &Path) {
     // Attempts are removed in any case, and nobody needs to look into them.
-    let repaired = files::repair(dir, &dir.join(ATTEMPTS));
+    let repaired = files::repair(dir, &[dir.join(ATTEMPTS), dir.join(TREES)]);
     if repaired > 0 {
         tracing::warn!(files = repaired, dir = %dir.display(), "a task has locked this worker out of its directory: repaired");
     }
@@ -145,7 +147,7 @@ pub async fn run(
     config.slots = facts.slots;
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(
-        &dir.join("cache"),
+        (&dir.join("cache"), &dir.join(TREES)),
         cache_bytes,
         master.clone(),
     )?);

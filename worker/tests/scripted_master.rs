@@ -16,11 +16,12 @@ use std::pin::Pin;
 use std::time::Instant;
 
 use common::attempt::{Outcome, Phase};
-use common::checkpoint::{Checkpointing, Manifest, Saved, SavedFile, Saving};
+use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::host::{Confinement, OwnerState, YieldReason};
+use common::manifest::{ListedFile, Manifest};
 use common::settings::ConfigDuration;
 use common::wire::worker::{
-    Assignment, BUSY_EVERY, Command, Errand, StagedInput, ToMaster, ToWorker,
+    Assignment, BUSY_EVERY, Command, Errand, StagedInput, StagedKind, ToMaster, ToWorker,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, Span, Time};
@@ -120,12 +121,12 @@ async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
             StagedInput {
                 path: "tool".parse().unwrap(),
                 blob: tool.unwrap(),
-                executable: true,
+                kind: StagedKind::Program,
             },
             StagedInput {
                 path: "data/in.txt".parse().unwrap(),
                 blob: data,
-                executable: false,
+                kind: StagedKind::File,
             },
         ],
         outputs: vec!["*.txt".to_owned()],
@@ -587,7 +588,7 @@ impl Master {
     fn files(&self, manifest: BlobRef) -> Vec<(String, String)> {
         let read = |blob: BlobRef| fs::read(self.blobs.path_of(&blob.hash)).unwrap();
         let list = Manifest::from_bytes(&read(manifest)).unwrap();
-        let file = |f: &SavedFile| (f.path.to_string(), String::from_utf8(read(f.blob)).unwrap());
+        let file = |f: &ListedFile| (f.path.to_string(), String::from_utf8(read(f.blob)).unwrap());
         list.files.iter().map(file).collect()
     }
 }
@@ -740,14 +741,11 @@ async fn a_state_that_is_not_whole_is_not_used() {
         let files = blobs
             .iter()
             .enumerate()
-            .map(|(n, blob)| SavedFile {
-                path: path(n),
-                blob: *blob,
-            })
-            .collect();
+            .map(|(n, blob)| ListedFile::new(path(n), *blob))
+            .collect::<Vec<_>>();
         master
             .blobs
-            .add_reader(&Manifest { files }.to_bytes().unwrap()[..])
+            .add_reader(&Manifest::from(files).to_bytes().unwrap()[..])
             .unwrap()
     };
     let torn = {
@@ -996,7 +994,7 @@ async fn an_input_that_cannot_be_had_is_named() {
     command(&mut work).inputs = vec![StagedInput {
         path: "data.bin".parse().unwrap(),
         blob: nowhere,
-        executable: false,
+        kind: StagedKind::File,
     }];
 
     worker.assign(vec![work]).await;

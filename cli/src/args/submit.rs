@@ -58,6 +58,10 @@ Examples:
   A job to which tasks are added as they come up:
     deskgrid submit --open --each-line first.txt -- convert %{ITEM}
     deskgrid submit --into last --each-line more.txt && deskgrid job close last
+  A hundred runs in a Python environment that each host gets once:
+    python3 -m venv --copies env && env/bin/pip install numpy
+    deskgrid submit --array 1-100 --input-tree env --input sim.py \\
+      -- env/bin/python sim.py %{TASK_ID}
   A job from a job file (docs/job-files.md), with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -122,6 +126,10 @@ pub(crate) struct JobArgs {
     /// only hosts of that one get it, and hosts of none that is named run no task [repeatable]
     #[arg(long, value_name = "[PLATFORM=]F[:NAME]", help_heading = "Files")]
     pub input: Vec<String>,
+    /// Send a directory, or what is in an archive (.tar, .tar.gz, .tgz, .zip), once to each host; all
+    /// tasks find it as NAME, share it and cannot write to it (docs/files.md) [repeatable]
+    #[arg(long, value_name = "[PLATFORM=]DIR[:NAME]", help_heading = "Files")]
+    pub input_tree: Vec<String>,
     /// Bring back the files that match, or all of a directory (out/); a task that leaves none has
     /// failed [repeatable]
     #[arg(long, value_name = "GLOB", help_heading = "Files")]
@@ -266,6 +274,7 @@ impl JobArgs {
             each_line: self.each_line.or(bag.each_line),
             from_json: self.from_json.or(bag.from_json),
             input: list(self.input, file.input),
+            input_tree: list(self.input_tree, file.input_tree),
             output_file: list(self.output_file, file.output_file),
             stdin: self.stdin.or(file.stdin),
             stdout: self.stdout.or(file.stdout),

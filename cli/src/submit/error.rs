@@ -11,6 +11,7 @@ use common::template::BadTemplate;
 use scheduler::policy::{BadPolicy, Width};
 
 use super::inputs::split;
+use super::tree::BadTree;
 use crate::failure::{Exit, Failure};
 
 /// The reason why a job cannot be submitted, with a hint for the user.
@@ -49,6 +50,12 @@ pub(crate) enum BuildError {
     /// A file for each task, for one platform.
     #[error("`{0}` names a file for each task: a file for one platform is the same for all tasks")]
     BuildPerTask(String),
+    /// A file for one platform, and a tree for another.
+    #[error("the input `{0}` is a file for some platforms, and a tree for others")]
+    BuildKinds(String),
+    /// A directory or archive that cannot be a tree.
+    #[error(transparent)]
+    Tree(#[from] BadTree),
     /// A line that is not UTF-8.
     #[error("line {line} of {path} is not UTF-8 text", path = path.display())]
     NotText {
@@ -221,6 +228,7 @@ impl BuildError {
             BuildError::Json { why, .. }
             | BuildError::JobFile { why, .. }
             | BuildError::Glob { why, .. } => Some(why.clone()),
+            BuildError::Tree(bad) => bad.because(),
             BuildError::InputName { source, .. } | BuildError::StreamName { source, .. } => {
                 Some(source.to_string())
             }
@@ -255,7 +263,12 @@ impl BuildError {
                 "name a directory (--input DIR takes all that lies in it), or single files, or pack them into one (tar)"
                     .to_owned()
             }
-            BuildError::InputTree { .. } => "pack it into one file (tar), and let the task unpack it".to_owned(),
+            BuildError::InputTree { path, .. } => {
+                format!("--input-tree {} shares it with all tasks of a host, which cannot write to it", path.display())
+            }
+            BuildError::Tree(bad) => bad.hint(),
+            BuildError::BuildKinds(_) => "give one of them another name".to_owned(),
+            BuildError::Job(BadJob::InputInTree(..)) => "give the tree or the input another name: F:NAME".to_owned(),
             BuildError::InputPlaceholder { .. } => "use %{ITEM} or %{TASK_ID}".to_owned(),
             BuildError::InputName { input, .. } => {
                 format!("name it yourself: --input '{}:in.dat'", split(input).0)

@@ -1,29 +1,56 @@
-//! Plans input files: the local file that each task gets, and the name under which the task finds
+//! Plans inputs: the local file or tree that each task gets, and the name under which the task finds
 //! it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use common::TaskSet;
 use common::content::BlobRef;
 use common::ids::{AttemptId, Incarnation, JobId, TaskId};
-use common::job::{Input, InputSource};
+use common::job::{Input, InputKind, InputSource};
 use common::path::{BadPath, PortablePath};
 use common::platform::PlatformName;
 use common::template::{Template, TemplateValues};
 
-use super::BuildError;
+use super::{BuildError, tree};
 
 /// An input whose files are known, but not yet their content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlannedInput {
     /// The name under which tasks find the file.
     pub name: Template,
-    /// Whether the file may be executed.
-    pub executable: bool,
+    /// The kind of its files.
+    pub kind: LocalKind,
     /// The local files that `F` stands for.
     pub files: LocalFiles,
+}
+
+/// The kind of the local files of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LocalKind {
+    /// Files; any of them may be executed (true), or none.
+    Files(bool),
+    /// Directories or archives that become trees.
+    Trees,
+}
+
+/// A local file or tree, to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Local<P> {
+    /// A file.
+    File(P),
+    /// A directory or archive.
+    Tree(P),
+}
+
+/// The content of a local file or tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LocalContent {
+    /// The content of the file, or the list of the tree.
+    pub blob: BlobRef,
+    /// The parts of the tree.
+    pub parts: Vec<BlobRef>,
 }
 
 /// The local files of one input.
@@ -46,8 +73,31 @@ impl PlannedInput {
         }
     }
 
-    /// Returns the input with the content of its files, which `blob` looks up.
-    pub(super) fn filled(&self, blob: impl Fn(&Path) -> BlobRef) -> Input {
+    /// Returns each of its local files or trees.
+    pub(super) fn locals(&self) -> impl Iterator<Item = Local<&Path>> {
+        self.paths().iter().map(|path| self.local(path))
+    }
+
+    fn local<'a>(&self, path: &'a Path) -> Local<&'a Path> {
+        match self.kind {
+            LocalKind::Files(_) => Local::File(path),
+            LocalKind::Trees => Local::Tree(path),
+        }
+    }
+
+    /// Returns the input with the content of its files, which `content` looks up.
+    pub(super) fn filled(&self, content: impl Fn(Local<&Path>) -> LocalContent) -> Input {
+        let blob = |path: &Path| content(self.local(path)).blob;
+        let kind = match self.kind {
+            LocalKind::Files(executable) => InputKind::file(executable),
+            LocalKind::Trees => {
+                let all = self.locals().flat_map(|local| content(local).parts);
+                let parts: BTreeSet<BlobRef> = all.collect();
+                let parts = parts.into_iter().collect();
+                InputKind::Tree { parts }
+            }
+        };
+
         let source = match &self.files {
             LocalFiles::Shared(path) => InputSource::Shared(blob(path)),
             LocalFiles::PerTask(paths) => {
@@ -60,7 +110,7 @@ impl PlannedInput {
         };
         Input {
             name: self.name.clone(),
-            executable: self.executable,
+            kind,
             source,
         }
     }
@@ -81,7 +131,8 @@ pub(super) fn plan_inputs(
 
     for given in given {
         if let Some((platform, build)) = of_platform(given) {
-            add_build(given, platform, plan_input(build, tasks)?, &mut all)?;
+            let input = plan_input(build, tasks, false)?;
+            add_build(given, platform, input, &mut all)?;
             continue;
         }
 
@@ -89,10 +140,27 @@ pub(super) fn plan_inputs(
         if Path::new(file).is_dir() {
             plan_tree(given, Path::new(file), name, &mut all)?;
         } else {
-            all.push(plan_input(given, tasks)?);
+            all.push(plan_input(given, tasks, false)?);
         }
     }
     Ok(all)
+}
+
+/// Parses each `[PLATFORM=]PATH[:NAME]` of a tree, and looks at each directory or archive.
+pub(super) fn plan_trees(
+    given: &[String],
+    tasks: &TaskSet,
+    all: &mut Vec<PlannedInput>,
+) -> Result<(), BuildError> {
+    for given in given {
+        match of_platform(given) {
+            Some((platform, build)) => {
+                add_build(given, platform, plan_input(build, tasks, true)?, all)?;
+            }
+            None => all.push(plan_input(given, tasks, true)?),
+        }
+    }
+    Ok(())
 }
 
 /// Splits `PLATFORM=F[:NAME]`, unless the whole names an existing file.
@@ -122,11 +190,15 @@ fn add_build(
         return Ok(());
     };
 
+    other.kind = match (other.kind, input.kind) {
+        (LocalKind::Trees, LocalKind::Trees) => LocalKind::Trees,
+        (LocalKind::Files(one), LocalKind::Files(other)) => LocalKind::Files(one || other),
+        _ => return Err(BuildError::BuildKinds(other.name.to_string())),
+    };
     match &mut other.files {
         LocalFiles::PerPlatform(platforms, paths) if !platforms.contains(&platform) => {
             platforms.push(platform);
             paths.push(path);
-            other.executable |= input.executable;
             Ok(())
         }
         LocalFiles::PerPlatform(..) => Err(BuildError::BuildTwice {
@@ -187,7 +259,7 @@ fn plan_tree(
         let path = entry.into_path();
         all.push(PlannedInput {
             name: Template::literal(name.as_str()),
-            executable: look_at(std::slice::from_ref(&path))?,
+            kind: LocalKind::Files(look_at(std::slice::from_ref(&path))?),
             files: LocalFiles::Shared(path),
         });
     }
@@ -198,8 +270,8 @@ fn plan_tree(
     Ok(())
 }
 
-/// Parses `F[:NAME]` of a file, and checks every file that it stands for.
-fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> {
+/// Parses `F[:NAME]` of a file or a tree, and checks every one that it stands for.
+fn plan_input(given: &str, tasks: &TaskSet, is_tree: bool) -> Result<PlannedInput, BuildError> {
     let (file, name) = split(given);
     if file.contains(['*', '?', '[']) && !file.contains("%{") && !Path::new(file).exists() {
         return Err(BuildError::InputPattern { path: file.into() });
@@ -237,7 +309,12 @@ fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> 
     let name: Template = match (name, &files) {
         (Some(name), _) => name.parse()?,
         (None, LocalFiles::Shared(path)) => {
-            Template::literal(default_name(path).map_err(wrong_name)?.as_str())
+            let name = default_name(path).map_err(wrong_name)?;
+            Template::literal(if is_tree {
+                tree::unpacked_name(name.as_str())
+            } else {
+                name.as_str()
+            })
         }
         (None, LocalFiles::PerTask(_) | LocalFiles::PerPlatform(..)) => template,
     };
@@ -245,10 +322,17 @@ fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> 
 
     let mut input = PlannedInput {
         name,
-        executable: false,
+        kind: LocalKind::Trees,
         files,
     };
-    input.executable = look_at(input.paths())?;
+    if is_tree {
+        let mut seen = BTreeSet::new();
+        for path in input.paths().iter().filter(|path| seen.insert(*path)) {
+            tree::look_at(path)?;
+        }
+    } else {
+        input.kind = LocalKind::Files(look_at(input.paths())?);
+    }
 
     Ok(input)
 }
@@ -338,13 +422,13 @@ fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
 }
 
 #[cfg(unix)]
-fn executable(metadata: &std::fs::Metadata) -> bool {
+pub(super) fn executable(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
     metadata.permissions().mode() & 0o111 != 0
 }
 
 #[cfg(not(unix))]
-fn executable(_: &std::fs::Metadata) -> bool {
+pub(super) fn executable(_: &std::fs::Metadata) -> bool {
     false
 }
 

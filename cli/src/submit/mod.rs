@@ -10,6 +10,7 @@ mod jobfile;
 pub(crate) mod plan;
 mod policy;
 pub(crate) mod send;
+mod tree;
 
 pub(crate) use error::BuildError;
 pub(crate) use jobfile::read as read_job_file;

@@ -1,5 +1,6 @@
 //! Plans a job: its `JobSpec`, but for the content of its files.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
@@ -8,12 +9,12 @@ use common::job::{
     PROMISING_POLICY, Quorum, RANKS_POLICY, Rules, SPECULATIVE_POLICY, WIDTH_POLICY, Work,
 };
 use common::needs::Needs;
-use common::path::PortablePath;
+use common::path::{PortablePath, is_inside};
 use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
 use common::{After, IdSet, NewTasks, Ranks, Span, SubmitOptions, TaskSet, Time};
 
-use super::inputs::{PlannedInput, plan_inputs};
+use super::inputs::{Local, LocalContent, LocalKind, PlannedInput, plan_inputs, plan_trees};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
 use crate::args::value::{Deadline, Dur, EstimatesArg, Limit, Parallelism, WidthArg};
@@ -39,11 +40,11 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     disclosable(args)?;
     openable(args)?;
     let (tasks, said) = tasks(args)?;
-    let inputs = if args.noop {
-        Vec::new()
-    } else {
-        plan_inputs(&args.input, &tasks)?
-    };
+    let mut inputs = Vec::new();
+    if !args.noop {
+        inputs = plan_inputs(&args.input, &tasks)?;
+        plan_trees(&args.input_tree, &tasks, &mut inputs)?;
+    }
 
     let work = match ranks(args)? {
         Some(ranks) => Work::Ranks(command(args, &tasks)?, ranks),
@@ -77,9 +78,13 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
         asked,
         inputs,
     };
-    let whole = plan.spec(|_| BlobRef {
+    let unknown = BlobRef {
         hash: BlobHash([0; 32]),
         size: 0,
+    };
+    let whole = plan.spec(|_| LocalContent {
+        blob: unknown,
+        parts: Vec::new(),
     });
     whole.check().and_then(|()| plan.asked.check(&whole))?;
 
@@ -87,27 +92,25 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
 }
 
 impl SubmitPlan {
-    /// Returns every local file that the job reads, each once.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let mut files: Vec<_> = self
-            .inputs
-            .iter()
-            .flat_map(PlannedInput::paths)
-            .cloned()
-            .collect();
-        files.sort();
-        files.dedup();
-        files
+    /// Returns every local file and tree that the job reads, each once.
+    pub(super) fn locals(&self) -> Vec<Local<PathBuf>> {
+        let all = self.inputs.iter().flat_map(PlannedInput::locals);
+        let owned = |local| match local {
+            Local::File(path) => Local::File(Path::to_owned(path)),
+            Local::Tree(path) => Local::Tree(Path::to_owned(path)),
+        };
+        let all: BTreeSet<_> = all.map(owned).collect();
+        all.into_iter().collect()
     }
 
-    /// Returns the complete spec; `blob` gives the content of each file.
-    pub(crate) fn spec(&self, blob: impl Fn(&Path) -> BlobRef) -> JobSpec {
+    /// Returns the complete spec; `content` gives the content of each file and tree.
+    pub(super) fn spec(&self, content: impl Fn(Local<&Path>) -> LocalContent) -> JobSpec {
         let mut spec = self.spec.clone();
         if let Some(command) = spec.work.command_mut() {
             command.inputs = self
                 .inputs
                 .iter()
-                .map(|input| input.filled(&blob))
+                .map(|input| input.filled(&content))
                 .collect();
         }
         spec
@@ -523,7 +526,9 @@ fn notes(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
     let input = inputs.iter().find(|input| input.name.as_str() == wanted);
     let local = program.contains('/') && !program.starts_with('/') && Path::new(program).is_file();
 
-    if local && input.is_none() {
+    let mut trees = inputs.iter().filter(|input| input.kind == LocalKind::Trees);
+    let in_tree = trees.any(|tree| is_inside(wanted, tree.name.as_str()));
+    if local && input.is_none() && !in_tree {
         let fix = format!("add --input {program}");
         notes.push(format!(
             "`{program}` is a file here, but no input of the job: workers will not have it; {fix}"
@@ -536,7 +541,7 @@ fn notes(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
         ));
     }
 
-    if let Some(input) = input.filter(|input| cfg!(unix) && !input.executable) {
+    if let Some(input) = input.filter(|input| cfg!(unix) && input.kind == LocalKind::Files(false)) {
         notes.push(format!(
             "the program `{}` is not executable here; chmod +x it first",
             input.name

@@ -2,21 +2,28 @@
 //! file.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
 use common::wire::client::{Reply, Request, Submission};
 use common::{JobSpec, RequestId, SubmitOptions};
-use link::Client;
 use link::client::unexpected;
+use link::{Client, LinkError};
 use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
-use super::SubmitPlan;
+use super::inputs::{Local, LocalContent};
+use super::{BuildError, SubmitPlan, tree};
 use crate::failure::{Exit, Failure};
-use crate::parallel;
+use crate::parallel::{self, interrupted};
 
 /// The size limit of a spec that travels inside the request, in bytes.
 const MAX_INLINE_SPEC: usize = 128 * 1024;
+
+/// The number of parts of a tree that are sent at a time.
+const PARTS: usize = 4;
 
 /// The master's answer to a submission: `Submitted` or `NotPromised`.
 pub(crate) use common::wire::client::Reply as Answer;
@@ -33,6 +40,7 @@ pub(crate) async fn send(
     dry_run: bool,
 ) -> Result<Answer, Failure> {
     let spec = if dry_run {
+        check_trees(plan).await?;
         plan.spec_without_files()
     } else {
         with_files(client, plan).await?
@@ -51,22 +59,98 @@ pub(crate) async fn send(
     }
 }
 
-/// Uploads each file, and fills its blob into the spec.
+/// Uploads each file and tree, and fills their content into the spec.
 async fn with_files(client: &Client, plan: &SubmitPlan) -> Result<JobSpec, Failure> {
-    let one = |path: PathBuf| {
+    let one = |local: Local<PathBuf>| {
         let client = client.clone();
-        async move { Ok((path.clone(), client.put_file(&path).await?)) }
+        async move {
+            let content = match &local {
+                Local::File(path) => LocalContent {
+                    blob: client.put_file(path).await?,
+                    parts: Vec::new(),
+                },
+                Local::Tree(path) => put_tree(&client, path).await?,
+            };
+            Ok((local, content))
+        }
     };
-    let blobs: BTreeMap<_, _> = parallel::each(plan.files(), one)
+    let sent: BTreeMap<_, _> = parallel::each(plan.locals(), one)
         .await?
         .into_iter()
         .collect();
-    let missing = BlobRef {
-        hash: BlobHash([0; 32]),
-        size: 0,
+    let missing = LocalContent {
+        blob: BlobRef {
+            hash: BlobHash([0; 32]),
+            size: 0,
+        },
+        parts: Vec::new(),
     };
 
-    Ok(plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing)))
+    Ok(plan.spec(|local: Local<&Path>| {
+        let owned = match local {
+            Local::File(path) => Local::File(path.to_owned()),
+            Local::Tree(path) => Local::Tree(path.to_owned()),
+        };
+        sent.get(&owned).unwrap_or(&missing).clone()
+    }))
+}
+
+/// Uploads the parts of a tree while it is read, then its list.
+async fn put_tree(client: &Client, path: &Path) -> Result<LocalContent, Failure> {
+    let (complete, mut parts) = mpsc::channel::<Vec<u8>>(1);
+    let whole = path.to_owned();
+    let packing = spawn_blocking(move || {
+        tree::pack(&whole, |part| {
+            complete
+                .blocking_send(part)
+                .map_err(|_| io::ErrorKind::BrokenPipe.into())
+        })
+    });
+
+    let mut puts = JoinSet::new();
+    while let Some(part) = parts.recv().await {
+        if puts.len() >= PARTS {
+            put(puts.join_next().await)?;
+        }
+        let client = client.clone();
+        puts.spawn(async move { client.put_bytes(&part).await });
+    }
+    while !puts.is_empty() {
+        put(puts.join_next().await)?;
+    }
+
+    let packed = packing.await.map_err(|error| interrupted(&error))?;
+    let manifest = packed.map_err(BuildError::from)?;
+    let list = tree::encoded(path, &manifest).map_err(BuildError::from)?;
+    let blob = client.put_bytes(&list).await?;
+    let parts = manifest.parts;
+    Ok(LocalContent { blob, parts })
+}
+
+/// Takes the result of an upload that has ended.
+fn put(ended: Option<Result<Result<BlobRef, LinkError>, JoinError>>) -> Result<(), Failure> {
+    match ended {
+        Some(ended) => Ok(ended.map_err(|error| interrupted(&error))?.map(drop)?),
+        None => Ok(()),
+    }
+}
+
+/// Reads each tree to its end and sends nothing.
+async fn check_trees(plan: &SubmitPlan) -> Result<(), Failure> {
+    let one = |local: Local<PathBuf>| async move {
+        let Local::Tree(path) = local else {
+            return Ok(());
+        };
+        let check = move || {
+            let manifest = tree::pack(&path, |_| Ok(()))?;
+            tree::encoded(&path, &manifest).map(drop)
+        };
+        let checked = spawn_blocking(check).await;
+        let checked = checked.map_err(|error| interrupted(&error))?;
+        Ok(checked.map_err(BuildError::from)?)
+    };
+
+    parallel::each(plan.locals(), one).await.map(drop)
 }
 
 async fn submission(

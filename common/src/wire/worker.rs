@@ -217,7 +217,7 @@ pub struct Command {
     pub argv: Vec<String>,
     /// The variables added to the clean environment, `DESKGRID_*` included.
     pub env: Vec<(String, String)>,
-    /// Files placed below the attempt's directory before the start.
+    /// Files and trees placed below the attempt's directory before the start.
     pub inputs: Vec<StagedInput>,
     /// Globs below the attempt's directory; matching files are collected afterwards.
     pub outputs: Vec<String>,
@@ -238,13 +238,24 @@ pub struct Command {
     pub takes: Demand,
 }
 
-/// An input file to be placed.
+/// An input to be placed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedInput {
     /// The path below the attempt's directory.
     pub path: PortablePath,
-    /// The content.
+    /// The content; of a tree, its manifest.
     pub blob: BlobRef,
-    /// Whether the file gets the executable bit.
-    pub executable: bool,
+    /// The kind of thing that it is.
+    pub kind: StagedKind,
+}
+
+/// The kind of a [`StagedInput`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StagedKind {
+    /// A file.
+    File,
+    /// A file with the executable bit.
+    Program,
+    /// A directory that attempts share.
+    Tree,
 }

@@ -1,11 +1,11 @@
 //! Builds the `Assignment` of one attempt from the job's spec, every placeholder expanded.
 
 use common::checkpoint::{Checkpointing, Saved};
-use common::job::{Capture, CommandSpec, Input, JobSpec, Work};
+use common::job::{Capture, CommandSpec, Input, InputKind, JobSpec, Work};
 use common::needs::Demand;
 use common::path::BadPath;
 use common::template::{PLACEHOLDERS, TemplateValues};
-use common::wire::worker::{Assignment, Command, Errand, StagedInput};
+use common::wire::worker::{Assignment, Command, Errand, StagedInput, StagedKind};
 use common::{AttemptId, Span};
 
 /// Builds the `Assignment` of `attempt` on the host of this name and platform, with its time limit, the interval of its
@@ -74,7 +74,11 @@ fn expand(
         let staged = |blob| StagedInput {
             path,
             blob,
-            executable: input.executable,
+            kind: match input.kind {
+                InputKind::File => StagedKind::File,
+                InputKind::Program => StagedKind::Program,
+                InputKind::Tree { .. } => StagedKind::Tree,
+            },
         };
         Ok(input.blob(position, values.platform).map(staged))
     };

@@ -120,6 +120,7 @@ impl Core {
         let is_it = |input: &Input| {
             let blob = input.blob(position, platform);
             blob.is_some_and(|blob| blob.hash == hash)
+                || input.parts().iter().any(|part| part.hash == hash)
         };
         command.inputs.iter().any(is_it)
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use common::job::{CommandSpec, Input, InputSource, Rules, Work};
+use common::job::{CommandSpec, Input, InputKind, InputSource, Rules, Work};
 use common::token::Role;
 use common::{BlobRef, IdSet, Incarnation, JobSpec, RequestId, TaskSet, Time};
 use link::BlobStore;
@@ -82,7 +82,7 @@ fn add_job(store: &mut Writer, id: u128, blob: BlobRef) -> u32 {
     let mut command = CommandSpec::new(vec!["true".parse().unwrap()]);
     command.inputs = vec![Input {
         name: "in".parse().unwrap(),
-        executable: false,
+        kind: InputKind::File,
         source: InputSource::Shared(blob),
     }];
 

@@ -1,7 +1,8 @@
 //! Takes the checkpoints that workers report. A checkpoint counts only once its list of files and
 //! every file in it are here.
 
-use common::checkpoint::{MAX_FILES, MAX_MANIFEST, Manifest, Saved, Saving};
+use common::checkpoint::{MAX_FILES, MAX_MANIFEST, Saved, Saving};
+use common::manifest::Manifest;
 use common::{AttemptId, BlobRef, HostId, Time};
 use link::BlobStore;
 
@@ -87,7 +88,7 @@ pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest
         return Err("its list of files is damaged".to_owned());
     }
 
-    let files = Manifest::from_bytes(&bytes).map_err(|bad| bad.to_string())?;
+    let files = Manifest::of_state(&bytes).map_err(|bad| bad.to_string())?;
     if files.files.len() > MAX_FILES as usize {
         return Err(format!("it has {} files", files.files.len()));
     }

@@ -20,7 +20,7 @@ fn reads(blob: BlobRef) -> JobSpec {
     let mut command = CommandSpec::new(vec!["cat".parse().unwrap(), "in".parse().unwrap()]);
     command.inputs.push(Input {
         name: "in".parse().unwrap(),
-        executable: false,
+        kind: InputKind::File,
         source: InputSource::Shared(blob),
     });
     JobSpec {
@@ -205,14 +205,9 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
     let mut worker = master.worker(&pc, Vec::new()).await;
     let first = worker.assignments(1).await.remove(0);
     let list = |blob| {
-        Manifest {
-            files: vec![SavedFile {
-                path: "step".parse().unwrap(),
-                blob,
-            }],
-        }
-        .to_bytes()
-        .unwrap()
+        Manifest::from(vec![ListedFile::new("step".parse().unwrap(), blob)])
+            .to_bytes()
+            .unwrap()
     };
 
     let mut known = Vec::new();

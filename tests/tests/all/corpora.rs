@@ -12,6 +12,9 @@ mod job_file;
 use std::fs;
 use std::path::PathBuf;
 
+use common::BlobRef;
+use common::content::BlobHash;
+use common::manifest::{ListedFile, ListedLink, Manifest};
 use common::token::hex;
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -201,6 +204,10 @@ fn firsts() -> Vec<Input> {
         }
     }
 
+    for (name, list) in lists() {
+        let bytes = list.to_bytes().expect("a list can be written");
+        all.push(("manifest", name.to_owned(), bytes));
+    }
     all.push(("frame", "huge".to_owned(), u32::MAX.to_le_bytes().to_vec()));
     all.extend(
         texts()
@@ -209,6 +216,49 @@ fn firsts() -> Vec<Input> {
     );
 
     all
+}
+
+/// Lists of files: of a state, of a tree, and some that are refused.
+fn lists() -> Vec<(&'static str, Manifest)> {
+    let file = |path: &str| {
+        let hash = BlobHash([7; 32]);
+        ListedFile::new(path.parse().expect("a path"), BlobRef { hash, size: 5 })
+    };
+    let link = |path: &str, target: &str| ListedLink {
+        path: path.parse().expect("a path"),
+        target: target.to_owned(),
+    };
+    let state = Manifest::from(vec![file("step"), file("deep/er/table")]);
+    let tree = Manifest {
+        files: vec![
+            ListedFile {
+                executable: true,
+                modified: Some(1_700_000_000),
+                ..file("bin/run")
+            },
+            file("lib/a.py"),
+        ],
+        parts: vec![BlobRef {
+            hash: BlobHash([8; 32]),
+            size: 10,
+        }],
+        links: vec![link("bin/again", "run"), link("lib/up", "../bin/run")],
+        empty: vec!["tmp/none".parse().expect("a path")],
+    };
+    let out = Manifest {
+        links: vec![link("lib/out", "../../etc/passwd")],
+        ..tree.clone()
+    };
+    let through = Manifest {
+        links: vec![link("lib", "bin")],
+        ..tree.clone()
+    };
+    vec![
+        ("state", state),
+        ("tree", tree),
+        ("leads-out", out),
+        ("through-a-link", through),
+    ]
 }
 
 fn texts() -> Vec<(&'static str, &'static str, &'static str)> {

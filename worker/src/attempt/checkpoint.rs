@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::checkpoint::{MAX_MANIFEST, Manifest, SavedFile, Saving};
-use common::path::{PortablePath, collision};
+use common::checkpoint::{MAX_MANIFEST, Saving};
+use common::manifest::{ListedFile, Manifest};
+use common::path::PortablePath;
 use common::units::Bytes;
 use common::{AttemptId, BlobRef};
 use link::{Connection, LinkError};
@@ -130,12 +131,7 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<SeenFile>, NoCopy> {
         bounds.object(seen.len(), bytes).map_err(NoCopy::Refused)?;
     }
 
-    match collision(seen.iter().map(|file| &file.path)) {
-        Some(path) => Err(NoCopy::Refused(format!(
-            "`{path}` differs from another file only in upper and lower case"
-        ))),
-        None => Ok(seen),
-    }
+    Ok(seen)
 }
 
 /// Turns an error into the reason: a file that vanished was there a moment ago, so the state
@@ -218,9 +214,11 @@ fn copy_once(
             return Err(NoCopy::Unsteady);
         }
 
-        manifest.files.push(SavedFile {
+        manifest.files.push(ListedFile {
             path: file.path.clone(),
             blob,
+            executable: files::is_executable(&meta),
+            modified: None,
         });
     }
 
@@ -228,6 +226,9 @@ fn copy_once(
         return Err(NoCopy::Unsteady);
     }
 
+    manifest
+        .check()
+        .map_err(|bad| NoCopy::Refused(bad.to_string()))?;
     let list = manifest
         .to_bytes()
         .map_err(|error| NoCopy::Refused(error.to_string()))?;

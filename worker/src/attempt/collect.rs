@@ -21,6 +21,7 @@ use super::PROGRESS_FILE;
 use super::apart::{self, ARCHIVE, ApartFile, ArchiveFile};
 use super::checkpoint::CHECKPOINT_DIR;
 use super::inputs::PlacedInput;
+use super::trees::PlacedTree;
 use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
@@ -45,6 +46,8 @@ pub(super) struct ExpectedOutputs {
     /// The inputs, which are no outputs while they are as they were placed, but where a pattern is
     /// the very path of one.
     pub inputs: BTreeMap<PathBuf, PlacedInput>,
+    /// The trees, of which nothing is an output.
+    pub trees: Vec<PlacedTree>,
 }
 
 /// The collected files.
@@ -113,6 +116,7 @@ impl ExpectedOutputs {
             set,
             of,
             inputs: BTreeMap::new(),
+            trees: Vec::new(),
         })
     }
 
@@ -216,7 +220,9 @@ impl ExpectedOutputs {
             let hits: BTreeSet<usize> =
                 (self.set.matches(relative).into_iter().map(|at| self.of[at])).collect();
             let literally = hits.iter().any(literal);
-            if hits.is_empty() || ours || self.is_input(relative, &meta) && !literally {
+            let given = self.is_input(relative, &meta) && !literally
+                || meta.is_symlink() && self.is_tree(dir, relative);
+            if hits.is_empty() || ours || given {
                 continue;
             }
 
@@ -248,6 +254,13 @@ impl ExpectedOutputs {
     fn is_input(&self, relative: &Path, meta: &Metadata) -> bool {
         let stamp = self.inputs.get(relative).map(|input| input.stamp);
         stamp.is_some_and(|stamp| stamp == os::stamp_of(meta))
+    }
+
+    /// Whether the path is a link to a tree of the worker's.
+    fn is_tree(&self, dir: &Path, relative: &Path) -> bool {
+        let links = self.trees.iter().filter_map(PlacedTree::link);
+        let mut same = links.filter(|(at, _)| at == relative);
+        same.any(|(at, to)| std::fs::read_link(dir.join(at)).is_ok_and(|there| there == to))
     }
 }
 

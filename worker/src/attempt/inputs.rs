@@ -1,4 +1,4 @@
-//! The inputs of an attempt, placed in its directory. Small ones are copied, since the command may
+//! The input files of an attempt, placed in its directory. Small ones are copied, since the command may
 //! write to them. Large ones share the content of the worker's cache where the file system can, or
 //! where the task cannot write to the cache's own file: docs/confinement.md has the rules.
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use common::Outcome;
 use common::path::PortablePath;
-use common::wire::worker::{Command, StagedInput};
+use common::wire::worker::{Command, StagedInput, StagedKind};
 
 use super::fault;
 use crate::cache::Pinned;
@@ -97,10 +97,11 @@ impl Placing {
     ) -> io::Result<Option<PlacedInput>> {
         let to = dir.join(&input.path);
         fs::create_dir_all(to.parent().unwrap_or(dir))?;
-        let mut file = files::create_private(&to, input.executable)?;
+        let executable = input.kind == StagedKind::Program;
+        let mut file = files::create_private(&to, executable)?;
         let large = input.blob.size >= LARGE;
         // The mode is the file's, and other attempts may have the same file without.
-        let shared = large && !input.executable && !self.own.contains(input.path.as_str());
+        let shared = large && !executable && !self.own.contains(input.path.as_str());
 
         let mut shown = None;
         let mut whole = true;

@@ -112,7 +112,7 @@ pub struct Confines {
     pub readable: Vec<String>,
     /// User and group id of the account that runs the task, if it has its own.
     pub account: Option<(u32, u32)>,
-    /// Files elsewhere, each with the path in the attempt's directory at which the task sees it
+    /// Files and trees elsewhere, each with the path in the attempt's directory at which the task sees it
     /// read-only. Only from [`Confinement::Namespace`] on.
     pub shown: Vec<(OsString, String)>,
 }
@@ -128,7 +128,27 @@ pub(crate) enum Sharing {
     Mount,
 }
 
+/// The way in which a tree gets into an attempt's directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TreeSharing {
+    /// A read-only mount.
+    Mount,
+    /// A symbolic link to the tree, which is among the [readable](Confines::readable) paths.
+    Link,
+    /// A copy.
+    Copy,
+}
+
 impl Confines {
+    /// Returns the way to share trees at this confinement.
+    pub(crate) fn tree_sharing(&self) -> TreeSharing {
+        match self.level {
+            _ if cfg!(windows) => TreeSharing::Copy,
+            Confinement::Namespace | Confinement::Account => TreeSharing::Mount,
+            Confinement::Process | Confinement::Landlock => TreeSharing::Link,
+        }
+    }
+
     /// Returns the way to share large inputs at this confinement.
     pub(crate) fn sharing(&self) -> Sharing {
         match (self.level, self.account) {

@@ -44,15 +44,25 @@ impl Desk {
     }
 
     fn job(&self, words: &[&str]) -> JobSpec {
-        self.submit(words)
-            .unwrap()
-            .spec(|path| link::content::hash_file(path).unwrap())
+        self.submit(words).unwrap().spec(hashed)
     }
 
     fn wrong(&self, words: &[&str]) -> String {
         let failure = self.submit(words).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
         failure.text()
+    }
+}
+
+/// The content of a local file; of a tree nothing but its kind matters here.
+fn hashed(local: Local<&Path>) -> LocalContent {
+    let blob = match local {
+        Local::File(path) => link::content::hash_file(path).unwrap(),
+        Local::Tree(path) => link::content::hash_bytes(path.as_os_str().as_encoded_bytes()),
+    };
+    LocalContent {
+        blob,
+        parts: Vec::new(),
     }
 }
 
@@ -366,9 +376,8 @@ fn a_deadline_that_is_a_date_stays_one() {
         &["--job-file", &toml("deadline = 2030-03-17T17:46:40Z")],
     ] {
         let plan = desk.submit(words).unwrap();
-        let file = |path: &Path| link::content::hash_file(path).unwrap();
         assert_eq!(
-            (plan.asked().deadline, plan.spec(file).rules.deadline),
+            (plan.asked().deadline, plan.spec(hashed).rules.deadline),
             (at, Some(Span::ZERO)),
             "{words:?}"
         );
@@ -419,9 +428,9 @@ fn inputs_are_chosen_for_each_task() {
             "run",
         ])
         .unwrap();
-    assert_eq!(plan.files().len(), 2, "each file is uploaded once");
+    assert_eq!(plan.locals().len(), 2, "each file is uploaded once");
 
-    let job = plan.spec(|path| link::content::hash_file(path).unwrap());
+    let job = plan.spec(hashed);
     let input = &command(&job).inputs[0];
     assert_eq!(
         input.blob(1, "linux-x86_64"),
@@ -629,7 +638,7 @@ fn a_directory_as_an_input_stands_for_its_files_by_their_paths() {
         (format!("{dir}/:data/set/"), "data/set"),
     ] {
         let plan = desk.submit(&["--input", &given, "run"]).unwrap();
-        let job = plan.spec(|path| link::content::hash_file(path).unwrap());
+        let job = plan.spec(hashed);
         let inputs = &job.work.command().unwrap().inputs;
         let names: Vec<_> = inputs.iter().map(|input| input.name.to_string()).collect();
         assert_eq!(
@@ -638,5 +647,81 @@ fn a_directory_as_an_input_stands_for_its_files_by_their_paths() {
         );
         let whole = link::content::hash_bytes(b"tree/top");
         assert_eq!(inputs[1].source, InputSource::Shared(whole));
+    }
+}
+
+#[test]
+fn trees_are_directories_and_archives_also_for_platforms() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.0.path().join("env")).unwrap();
+    let (env, tar) = (desk.path("env"), desk.file("data.tar.gz", "x"));
+    let job = desk.job(&["--input-tree", &env, "--input-tree", &tar, "run"]);
+    let inputs = &command(&job).inputs;
+    let names: Vec<_> = inputs.iter().map(|input| input.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["env", "data"],
+        "an archive's name without its ending"
+    );
+    assert!(inputs.iter().all(common::job::Input::is_tree));
+
+    let builds = [
+        format!("linux-x86_64={env}:t"),
+        format!("windows-x86_64={tar}:t"),
+    ];
+    let job = desk.job(&[
+        "--input-tree",
+        &builds[0],
+        "--input-tree",
+        &builds[1],
+        "run",
+    ]);
+    let inputs = &command(&job).inputs;
+    let platforms = ["linux-x86_64", "windows-x86_64", "macos-aarch64"];
+    let got = platforms.map(|platform| inputs[0].blob(0, platform).is_some());
+    assert_eq!((inputs.len(), got), (1, [true, true, false]));
+
+    let file = desk.file(
+        "t.toml",
+        &format!("input-tree = [\"{env}:t\"]\ncommand = [\"run\"]\n"),
+    );
+    assert!(command(&desk.job(&["--job-file", &file])).inputs[0].is_tree());
+}
+
+#[test]
+fn what_is_no_tree_is_refused_with_a_way_out() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.0.path().join("env")).unwrap();
+    let (env, data) = (desk.path("env"), desk.path("a.dat"));
+    let inside = format!("{data}:env/a.dat");
+    let mixed = [
+        format!("linux-x86_64={env}:t"),
+        format!("windows-x86_64={data}:t"),
+    ];
+    for (words, said) in [
+        (vec!["--input-tree", &data], [".tar.gz", "--input"]),
+        (
+            vec!["--input-tree", "/not/there"],
+            ["cannot be read", "check the name"],
+        ),
+        (
+            vec!["--input-tree", &env, "--input", &inside],
+            ["would lie in the tree", "another name"],
+        ),
+        (
+            vec!["--input-tree", &env, "--stdin", "env"],
+            ["standard input", "tree"],
+        ),
+        (
+            vec!["--input-tree", &mixed[0], "--input", &mixed[1]],
+            ["a tree for others", "name"],
+        ),
+    ] {
+        let words: Vec<_> = words.into_iter().chain(["run"]).collect();
+        let refused = desk.wrong(&words);
+        assert!(
+            said.iter().all(|part| refused.contains(part)),
+            "{words:?}: {refused}"
+        );
     }
 }

@@ -29,6 +29,7 @@ mod service;
 mod speculation;
 mod tail;
 mod together;
+mod trees;
 mod udp_blocked;
 mod windows;
 

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::BlobRef;
-use common::checkpoint::{MAX_MANIFEST, Manifest, Saved, SavedFile};
+use common::checkpoint::{MAX_MANIFEST, Saved};
+use common::manifest::{ListedFile, Manifest};
 use common::units::Bytes;
 
 use super::Bounds;
@@ -79,14 +80,14 @@ fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, String> {
         list.discard();
         return Err("its list of files is damaged".to_owned());
     }
-    Manifest::from_bytes(&bytes).map_err(|bad| bad.to_string())
+    Manifest::of_state(&bytes).map_err(|bad| bad.to_string())
 }
 
-fn place(from: &Pinned, file: &SavedFile, dir: &Path) -> Result<(), String> {
+fn place(from: &Pinned, file: &ListedFile, dir: &Path) -> Result<(), String> {
     let to = dir.join(&file.path);
     let copied = || {
         std::fs::create_dir_all(to.parent().unwrap_or(dir))?;
-        let mut place = files::create_private(&to, false)?;
+        let mut place = files::create_private(&to, file.executable)?;
         from.copy_to(&mut place)
     };
     match copied() {

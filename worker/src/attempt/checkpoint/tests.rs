@@ -57,7 +57,7 @@ fn a_state_is_its_files_with_their_names_and_content() {
     let copy = place.copy(&[]).unwrap().unwrap();
     let list =
         Manifest::from_bytes(&fs::read(place.blobs.path_of(&copy.manifest)).unwrap()).unwrap();
-    let read = |file: &SavedFile| {
+    let read = |file: &ListedFile| {
         (
             file.path.to_string(),
             fs::read(place.blobs.path_of(&file.blob)).unwrap(),

@@ -87,6 +87,11 @@ pub(crate) fn let_through(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(0o711))
 }
 
+/// Lets nobody but this user into a directory.
+pub(crate) fn keep_private(dir: &Path) -> io::Result<()> {
+    fs::set_permissions(dir, Permissions::from_mode(0o700))
+}
+
 /// Makes a new file that only this user may access.
 pub(crate) fn create_private(path: &Path, executable: bool) -> io::Result<File> {
     let mode = if executable { 0o700 } else { 0o600 };
@@ -95,6 +100,36 @@ pub(crate) fn create_private(path: &Path, executable: bool) -> io::Result<File> 
         .create_new(true)
         .mode(mode)
         .open(path)
+}
+
+/// Takes the right to write to a file from everybody; every account may read it.
+pub(crate) fn seal(file: &File, executable: bool) -> io::Result<()> {
+    let mode = if executable { 0o555 } else { 0o444 };
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+/// Takes the right to change a directory from everybody; every account may read it.
+pub(crate) fn seal_dir(dir: &Path) -> io::Result<()> {
+    fs::set_permissions(dir, Permissions::from_mode(0o555))
+}
+
+/// Makes a symbolic link to this path.
+pub(crate) fn make_link(target: &str, at: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, at)
+}
+
+/// Returns what changes with a file: its kind and rights, its identity, its length, and the times of
+/// its last changes.
+pub(crate) fn marks_of(meta: &Metadata) -> [i64; 7] {
+    [
+        i64::from(meta.mode()),
+        meta.ino().cast_signed(),
+        meta.size().cast_signed(),
+        meta.mtime(),
+        meta.mtime_nsec(),
+        meta.ctime(),
+        meta.ctime_nsec(),
+    ]
 }
 
 /// Opens a file for reading without following a symbolic link anywhere below `dir`, and without
@@ -312,8 +347,8 @@ fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
 }
 
 /// Gives this user back the rights on their own directories and files in a tree; returns the number
-/// of repaired ones. Everything at `spared` stays as it is.
-pub(crate) fn repair(root: &Path, spared: &Path) -> u64 {
+/// of repaired ones. Everything at the `spared` paths stays as it is.
+pub(crate) fn repair(root: &Path, spared: &[PathBuf]) -> u64 {
     let mut rest = vec![root.to_owned()];
     let mut repaired = 0;
     while let Some(path) = rest.pop() {
@@ -323,7 +358,7 @@ pub(crate) fn repair(root: &Path, spared: &Path) -> u64 {
         let kind = meta.file_type();
         let mode = meta.permissions().mode();
 
-        if path == spared || !(kind.is_dir() || kind.is_file()) {
+        if spared.contains(&path) || !(kind.is_dir() || kind.is_file()) {
             continue;
         }
 
@@ -394,13 +429,13 @@ mod tests {
             .for_each(|file| fs::write(file, "x").unwrap());
         std::os::unix::fs::symlink(&foreign, dir.join("link")).unwrap();
         fs::set_permissions(&dir, Permissions::from_mode(0o711)).unwrap();
-        assert_eq!(repair(&dir, &attempts), 0);
+        assert_eq!(repair(&dir, std::slice::from_ref(&attempts)), 0);
         assert_eq!(mode(&dir), 0o711);
 
         [&key, &identity, &attempts, &foreign, &dir]
             .into_iter()
             .for_each(|path| close(path));
-        assert_eq!(repair(&dir, &attempts), 3);
+        assert_eq!(repair(&dir, std::slice::from_ref(&attempts)), 3);
         assert_eq!(
             [&dir, &identity, &key].map(|path| mode(path)),
             [0o700, 0o700, 0o600]

@@ -88,9 +88,49 @@ pub(crate) fn let_through(_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Rights come from the worker's directory.
+pub(crate) fn keep_private(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// Makes a new file.
 pub(crate) fn create_private(path: &Path, _executable: bool) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Files of trees keep their rights here: each attempt gets a copy.
+pub(crate) fn seal(_file: &File, _executable: bool) -> io::Result<()> {
+    Ok(())
+}
+
+/// Directories of trees keep their rights here.
+pub(crate) fn seal_dir(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Puts a copy of the file at the place of a symbolic link to it: to make links needs a right here
+/// that workers do not have.
+pub(crate) fn make_link(target: &str, at: &Path) -> io::Result<()> {
+    let from = at.parent().unwrap_or(at).join(target);
+    if from.is_dir() {
+        let why = format!(
+            "`{}` is a symbolic link to a directory, which this system has not",
+            at.display()
+        );
+        return Err(io::Error::other(why));
+    }
+    std::fs::copy(from, at).map(drop)
+}
+
+/// Returns what changes with a file: its kind and rights, its length, and the times at which it was
+/// made and last changed.
+pub(crate) fn marks_of(meta: &Metadata) -> [i64; 4] {
+    [
+        i64::from(meta.file_attributes()),
+        meta.file_size().cast_signed(),
+        meta.creation_time().cast_signed(),
+        meta.last_write_time().cast_signed(),
+    ]
 }
 
 /// Opens a file for reading without following a link or junction anywhere below `dir`. A directory
@@ -223,6 +263,6 @@ pub(crate) fn removed_below(_dir: &Path) -> u64 {
 }
 
 /// Gives this user back what rights somebody took away: tasks cannot do that here by a mode.
-pub(crate) fn repair(_root: &Path, _spared: &Path) -> u64 {
+pub(crate) fn repair(_root: &Path, _spared: &[PathBuf]) -> u64 {
     0
 }

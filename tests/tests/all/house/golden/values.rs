@@ -10,8 +10,8 @@ use common::event::{EventPage, EventView, Following, GridEvent, ResultView};
 use common::host::{Confinement, Gpu, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
-    Capture, CommandSpec, Compare, Input, InputSource, JobSpec, Quorum, Rules, SubmitOptions,
-    TaskSet, Tolerance, Work,
+    Capture, CommandSpec, Compare, Input, InputKind, InputSource, JobSpec, Quorum, Rules,
+    SubmitOptions, TaskSet, Tolerance, Work,
 };
 use common::needs::{Builds, Capacity, Demand, Label, Needs};
 use common::platform::{HostPlatform, PlatformName};
@@ -28,7 +28,7 @@ use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailN
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{
-    Assignment, Command, Delivery, Errand, StagedInput, TailOrder, ToMaster, ToWorker,
+    Assignment, Command, Delivery, Errand, StagedInput, StagedKind, TailOrder, ToMaster, ToWorker,
 };
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{
@@ -407,9 +407,9 @@ fn command() -> Command {
         argv: vec!["sha256sum".into(), "in.bin".into()],
         env: vec![("LANG".into(), "C".into())],
         inputs: vec![StagedInput {
-            path: path("in.bin"),
+            path: path("env"),
             blob: blob(6),
-            executable: true,
+            kind: StagedKind::Tree,
         }],
         outputs: vec!["*.txt".into()],
         stdin: Some(path("in.bin")),
@@ -488,18 +488,25 @@ fn spec() -> JobSpec {
     command.inputs = vec![
         Input {
             name: template("shared"),
-            executable: true,
+            kind: InputKind::Program,
             source: InputSource::Shared(blob(7)),
         },
         Input {
             name: template("%{ITEM}"),
-            executable: false,
+            kind: InputKind::File,
             source: InputSource::PerTask(vec![blob(8), blob(9)]),
         },
         Input {
             name: template("solver"),
-            executable: true,
+            kind: InputKind::Program,
             source: InputSource::PerPlatform([(platform("linux-x86_64"), blob(4))].into()),
+        },
+        Input {
+            name: template("env"),
+            source: InputSource::Shared(blob(3)),
+            kind: InputKind::Tree {
+                parts: vec![blob(5)],
+            },
         },
     ];
 

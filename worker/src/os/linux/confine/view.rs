@@ -139,9 +139,12 @@ impl View {
             no_capabilities: false,
             ..strict()
         };
-        // An account of their own gets no files of the worker's shown, so there is one source.
+        // An account of their own passes to each source.
         let source = spec.sources.first().map_or(Path::new("/"), Path::new);
-        let cage = as_account(spec.account, &spec.readable, source, cage)?;
+        let others = spec.sources.iter().skip(1);
+        let others = others.map(|other| other.to_string_lossy().into_owned());
+        let seen: Vec<String> = others.chain(spec.readable.iter().cloned()).collect();
+        let cage = as_account(spec.account, &seen, source, cage)?;
 
         let zero = |_| "a path has a zero byte".to_owned();
         let argv = bubblewrap::argv(spec, [DONOR, crate::spawner::DONOR_ARG]).map_err(zero)?;
