@@ -98,6 +98,7 @@ impl Scheduler {
         let mut passing = 0;
         let mut thawed = false;
 
+        self.unpark();
         self.thaw(false, fx);
         let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
         while (!self.hosts.index.all.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
@@ -111,7 +112,9 @@ impl Scheduler {
             passing += u32::from(self.hosts.index.all.ready.is_empty());
             if !self.place_job(rank.job, fx) {
                 asked.pass(rank);
-                self.save_for(rank.job);
+                if !self.park(rank.job) {
+                    self.save_for(rank.job);
+                }
             }
         }
 

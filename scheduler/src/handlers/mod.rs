@@ -6,6 +6,7 @@
 //!   left, then short tasks are prefetched. `Starter` holds the references that starting an attempt
 //!   needs.
 //! - [`lookahead`]: how deskgrid's own policy starts attempts.
+//! - [`parking`]: jobs that no known host could ever run.
 //! - [`saving`]: how tasks that need more than a slot come to it.
 //!
 //! A handler changes the state first and then calls the features that take part: each has functions
@@ -18,4 +19,5 @@ pub(crate) mod dispatch;
 pub(crate) mod hosts;
 pub(crate) mod jobs;
 pub(crate) mod lookahead;
+pub(crate) mod parking;
 pub(crate) mod saving;

@@ -363,6 +363,10 @@ pub(crate) struct Index {
     /// All hosts that take work, for tasks without needs; `pools` has those that suit others.
     pub(crate) all: Places,
     pub(crate) pools: Pools,
+    /// The number of times that a host came or its offers changed, and the hosts for which that
+    /// happened since `unpark` looked.
+    pub(crate) offered: u64,
+    pub(crate) changed: BTreeSet<HostId>,
     /// Running attempts that may be preempted, see `PreemptibleAttempts`.
     pub(crate) standing: PreemptibleAttempts,
     /// Ready hosts that hold frozen attempts.
@@ -385,6 +389,12 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    /// Notes that the host came or its offers changed.
+    fn note_offers(&mut self, id: HostId) {
+        self.offered += 1;
+        self.changed.insert(id);
+    }
+
     /// Updates the indices after the host changed, and notes it for [`Hosts::announce`].
     pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
@@ -523,6 +533,7 @@ impl Hosts {
     pub(crate) fn set_offers(&mut self, id: HostId, offers: Offers, now: Time) {
         let host = self.entry(id, now);
         *host.offers = offers;
+        self.index.note_offers(id);
         self.index_anew(id, now);
     }
 
@@ -546,6 +557,7 @@ impl Hosts {
         let new = self.table.get(&id).is_none();
         let host = self.table.entry(id, || Host::awaited(id, now));
         if new {
+            self.index.note_offers(id);
             self.index.pools.qualify(host, now);
         }
         host

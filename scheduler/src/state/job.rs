@@ -116,6 +116,10 @@ pub(crate) struct Job {
     pub(crate) shared: u64,
     in_line: bool,
     in_copy_line: bool,
+    /// Whether it stands in no queue, since no known host meets its needs.
+    pub(crate) parked: bool,
+    /// The number of `Index::offered` at which such a host was last looked for.
+    pub(crate) looked: u64,
     alarm: Option<Time>,
 }
 
@@ -330,6 +334,8 @@ impl Job {
             shared: 0,
             in_line: false,
             in_copy_line: false,
+            parked: false,
+            looked: 0,
             alarm: None,
         }
     }
@@ -904,6 +910,8 @@ pub(crate) struct Jobs {
     pub(crate) speculators: BTreeMap<String, Speculator>,
     /// The jobs that wait for each job.
     pub(crate) followers: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Jobs that stand in no queue, since no known host meets their needs.
+    pub(crate) parked: BTreeSet<JobId>,
     /// Gangs that are not settled and wait for no other job.
     pub(crate) gangs: BTreeSet<JobId>,
     /// Hosts with room reserved for a rank of a waiting gang, one entry for each rank.
@@ -956,6 +964,7 @@ impl Lines {
         }
 
         waits |= job.wishes.first_primary().is_some();
+        waits &= !job.parked;
         line_up(&mut self.waiting, &mut job.in_line, waits, job.rank);
 
         let wants = job.wants_copies();

@@ -452,3 +452,41 @@ fn a_host_that_lends_less_than_before_keeps_what_it_holds_and_gets_nothing_more(
     });
     assert_eq!(w.job_state(next), JobState::Cancelled);
 }
+
+#[test]
+fn a_job_that_no_host_could_run_starts_once_one_comes_that_could() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    let job = w.job(2).needs(needs("label=lab3")).submit();
+    w.job(3).submit();
+    w.pass(s(60));
+    assert!(w.books(host).iter().all(|attempt| attempt.task.job != job));
+
+    let told = w.scheduler.explain(job).expect("a job");
+    assert!(told.tasks[0].0.contains("no host qualifies"), "{told:?}");
+
+    // Another host that does not, one that does, and the label for the first one.
+    w.host(2).joins();
+    let offers = Offers {
+        labels: ["lab3".parse().expect("a label")].into(),
+        ..Offers::default()
+    };
+    let own = |effects: &[Effect]| {
+        starts(effects)
+            .iter()
+            .any(|(_, attempt, _)| attempt.task.job == job)
+    };
+    for id in [HostId(3), host] {
+        w.send(Event::HostOffers {
+            host: id,
+            offers: Box::new(offers.clone()),
+        });
+        if id == host {
+            w.work_off();
+        } else {
+            let (_, effects) = w.host(3).joins_with();
+            assert!(own(&effects), "{effects:?}");
+        }
+    }
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
