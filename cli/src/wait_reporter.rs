@@ -272,6 +272,7 @@ mod tests {
             labels: std::collections::BTreeSet::new(),
             after: Vec::new(),
             open: false,
+            needs: String::new(),
         };
         let hosts = hosts.iter().enumerate();
         ExplainView {

@@ -206,6 +206,8 @@ pub struct JobView {
     pub policy: String,
     /// Its priority: higher goes first.
     pub priority: i32,
+    /// The needs of its tasks, as `--needs` reads them; empty if they need nothing but a slot.
+    pub needs: String,
     /// Its tasks, by state.
     pub tasks: TaskCounts,
     /// The number of attempts started so far.

@@ -348,6 +348,7 @@ fn describe(job: &JobView) -> String {
         ),
         ("open", open_in_words(job)),
         ("after", after_in_words(job)),
+        ("needs", (!job.needs.is_empty()).then(|| job.needs.clone())),
         ("labels", labels_in_words(job)),
         (
             "attempts",

@@ -388,6 +388,7 @@ mod tests {
             labels: std::collections::BTreeSet::new(),
             after: Vec::new(),
             open: false,
+            needs: String::new(),
         };
 
         DemoReport {

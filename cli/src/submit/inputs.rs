@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use common::TaskSet;
 use common::content::BlobRef;
 use common::ids::{AttemptId, Incarnation, JobId, TaskId};
-use common::job::{Input, InputKind, InputSource};
+use common::job::{BadJob, Input, InputKind, InputSource};
+use common::needs::Needs;
 use common::path::{BadPath, PortablePath};
 use common::platform::PlatformName;
 use common::template::{Template, TemplateValues};
@@ -130,7 +131,7 @@ pub(super) fn plan_inputs(
     let mut all = Vec::with_capacity(given.len());
 
     for given in given {
-        if let Some((platform, build)) = of_platform(given) {
+        if let Some((platform, build)) = of_platform(given)? {
             let input = plan_input(build, tasks, false)?;
             add_build(given, platform, input, &mut all)?;
             continue;
@@ -153,7 +154,7 @@ pub(super) fn plan_trees(
     all: &mut Vec<PlannedInput>,
 ) -> Result<(), BuildError> {
     for given in given {
-        match of_platform(given) {
+        match of_platform(given)? {
             Some((platform, build)) => {
                 add_build(given, platform, plan_input(build, tasks, true)?, all)?;
             }
@@ -164,11 +165,21 @@ pub(super) fn plan_trees(
 }
 
 /// Splits `PLATFORM=F[:NAME]`, unless the whole names an existing file.
-fn of_platform(given: &str) -> Option<(PlatformName, &str)> {
-    let (platform, build) = given.split_once('=')?;
-    let platform = platform.parse().ok()?;
+///
+/// # Errors
+/// If the platform is none that a host can have.
+fn of_platform(given: &str) -> Result<Option<(PlatformName, &str)>, BuildError> {
+    let platform = given
+        .split_once('=')
+        .and_then(|(platform, build)| Some((platform.parse::<PlatformName>().ok()?, build)));
     let (file, _) = split(given);
-    (!Path::new(file).exists()).then_some((platform, build))
+    let Some((platform, build)) = platform.filter(|_| !Path::new(file).exists()) else {
+        return Ok(None);
+    };
+
+    let known = Needs::default().read(&format!("platform={platform}"));
+    known.map_err(BadJob::from)?;
+    Ok(Some((platform, build)))
 }
 
 /// Adds an input that is for one platform to the builds of that name.

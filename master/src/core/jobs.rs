@@ -186,6 +186,7 @@ fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
         state: JobState::Waiting,
         policy: spec.rules.policy.clone(),
         priority: spec.rules.priority,
+        needs: spec.rules.needs.to_string(),
         tasks: TaskCounts::default(),
         attempts: 0,
         duplicates: 0,

@@ -123,6 +123,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
             ("disclosed", Count),
             ("estimates", Blob),
             ("open", Flag),
+            ("needs", Text),
         ],
     ),
     ("job_label", &[("job", Id), ("label", Word(label_of))]),

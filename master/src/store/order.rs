@@ -10,9 +10,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::writer::Writer;
 use super::{Reader, StoreError, from_postcard, micros, reader, to_postcard};
 
-/// The columns of a job's view that `labels_of` and `after_of` read, and whether it is open.
+/// The columns of a job's view that `labels_of` and `after_of` read, whether it is open, and its needs.
 pub(super) const COLUMNS: &str = "(SELECT group_concat(label) FROM job_label WHERE job_label.job = job.id), \
-    (SELECT group_concat(before || ':' || how || ':' || met) FROM job_after WHERE job_after.job = job.id), open";
+    (SELECT group_concat(before || ':' || how || ':' || met) FROM job_after WHERE job_after.job = job.id), open, needs";
 
 /// Tasks that were added to an open job.
 pub(crate) struct NewAddition<'a> {

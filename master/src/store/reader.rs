@@ -350,5 +350,6 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         labels: order::labels_of(row.get(18)?),
         after: order::after_of(row.get(19)?)?,
         open: row.get(20)?,
+        needs: row.get(21)?,
     })
 }

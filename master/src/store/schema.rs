@@ -75,7 +75,8 @@ CREATE TABLE job (
     state TEXT NOT NULL, reason TEXT, submitted INTEGER NOT NULL, started INTEGER, ended INTEGER,
     predicted_makespan INTEGER, attempts INTEGER NOT NULL DEFAULT 0, duplicates INTEGER NOT NULL DEFAULT 0,
     finished INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0, cancelled INTEGER NOT NULL DEFAULT 0,
-    promise BLOB, disclosed INTEGER, estimates BLOB, open INTEGER NOT NULL DEFAULT 0);
+    promise BLOB, disclosed INTEGER, estimates BLOB, open INTEGER NOT NULL DEFAULT 0,
+    needs TEXT NOT NULL);
 CREATE INDEX job_by_state ON job (state);
 CREATE INDEX job_by_user ON job (user);
 CREATE TABLE job_label (label TEXT NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (label, job)) WITHOUT ROWID;

@@ -301,8 +301,9 @@ impl Writer {
             Some(to_postcard(&new.estimates)?)
         };
         self.change(
-            "INSERT INTO job (request, body_hash, name, user, policy, priority, spec, total, state, submitted, estimates)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO job (request, body_hash, name, user, policy, priority, spec, total, state, submitted, estimates,
+                              needs)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 new.request.0.as_bytes(),
                 new.body_hash,
@@ -314,7 +315,8 @@ impl Writer {
                 total,
                 JobState::Waiting.to_string(),
                 micros(new.now),
-                estimates
+                estimates,
+                rules.needs.to_string()
             ],
         )?;
 

@@ -43,6 +43,7 @@ impl Object for JobView {
         self.starts.put(to);
         to.some("width", self.width.as_ref().map(Json));
         to.some("progress", self.progress);
+        to.field("needs", &self.needs);
         to.field("labels", &self.labels);
         to.field("after", all(&self.after));
         to.field("open", self.open);

@@ -76,6 +76,7 @@ fn bare_job() -> JobView {
         labels: std::collections::BTreeSet::new(),
         after: Vec::new(),
         open: false,
+        needs: String::new(),
     }
 }
 
@@ -145,6 +146,7 @@ fn job() -> JobView {
             },
         ],
         open: true,
+        needs: "cpus=2,mem=4G".into(),
         ..bare_job()
     }
 }

@@ -689,6 +689,21 @@ fn trees_are_directories_and_archives_also_for_platforms() {
 }
 
 #[test]
+fn a_platform_that_no_host_can_have_is_refused() {
+    let desk = Desk::new();
+    let data = desk.path("a.dat");
+    for (flag, platform) in [
+        ("--input", "linux-amd64"),
+        ("--input", "win-x86_64"),
+        ("--input-tree", "linux-amd64"),
+    ] {
+        let given = format!("{platform}={data}:t");
+        let told = desk.wrong(&[flag, &given, "run"]);
+        assert!(told.contains("names nothing that is known"), "{told}");
+    }
+}
+
+#[test]
 fn what_is_no_tree_is_refused_with_a_way_out() {
     let desk = Desk::new();
     std::fs::create_dir(desk.0.path().join("env")).unwrap();

@@ -829,6 +829,7 @@ fn job_view() -> JobView {
             left: Some(12),
         }],
         open: true,
+        needs: "cpus=2".into(),
     }
 }
 
@@ -975,7 +976,6 @@ fn account_view() -> AccountView {
         p90: 3.5,
         p99: 4.5,
     };
-
     AccountView {
         user: "ada".into(),
         job: Some(JobId(7)),
