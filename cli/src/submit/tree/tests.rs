@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+#[cfg(unix)]
 use std::process::Command;
 
 use super::*;

@@ -990,18 +990,14 @@ fn account_view() -> AccountView {
         scaled_by_waited_for: Some(1.5),
         response_s: Some(spread),
         slowdown: Some(spread),
-        share: Some(share_view()),
-    }
-}
-
-fn share_view() -> ShareView {
-    ShareView {
-        slots: 3,
-        average: 1.5,
-        part: 0.75,
-        due: 0.5,
-        weight: 2.0,
-        most_running: Some(100),
+        share: Some(ShareView {
+            slots: 3,
+            average: 1.5,
+            part: 0.75,
+            due: 0.5,
+            weight: 2.0,
+            most_running: Some(100),
+        }),
     }
 }
 
@@ -1101,7 +1097,7 @@ pub(super) fn replies() -> Vec<Reply> {
             waiting,
             hosts,
             duplicates: vec![copy],
-            share: Some(share_view()),
+            share: None,
         })),
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view(), "grid.example.org:7411".into()),
