@@ -84,17 +84,12 @@ impl Demand {
         gpus: 0,
     };
 
-    /// Returns the number of attempts with this demand that fit into `size` at a time.
-    pub fn times_in(&self, size: &Capacity) -> u32 {
-        let parts = [
-            (self.cores, size.cores),
-            (self.memory_mib, size.memory_mib),
-            (self.gpus, size.gpus),
-        ];
-        let fits = parts
-            .iter()
-            .filter_map(|(each, all)| all.checked_div(*each));
-        fits.min().unwrap_or(u32::MAX)
+    /// Returns the number of attempts with this demand for which so much is enough at a time.
+    pub fn times_in(&self, cores: u64, memory_mib: u64, gpus: u64) -> u64 {
+        let part = |there: u64, each: u32| there.checked_div(each.into()).unwrap_or(u64::MAX);
+        part(cores, self.cores)
+            .min(part(memory_mib, self.memory_mib))
+            .min(part(gpus, self.gpus))
     }
 
     /// Whether it is [`Demand::PLAIN`].
@@ -121,6 +116,12 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// Returns the number of attempts with this demand that it holds at a time.
+    pub fn holds(&self, takes: Demand) -> u64 {
+        let [cores, memory, gpus] = [self.cores, self.memory_mib, self.gpus].map(u64::from);
+        takes.times_in(cores, memory, gpus)
+    }
+
     /// More than any sum of demands.
     pub const UNBOUNDED: Capacity = Capacity {
         cores: u32::MAX,

@@ -318,6 +318,19 @@ impl Grid {
             .json()
     }
 
+    /// Fetches the outputs of a job as the user, into a directory of this name. Gives its path.
+    ///
+    /// # Panics
+    /// If they cannot be fetched.
+    #[track_caller]
+    pub fn fetch(&self, job: &str, name: &str) -> PathBuf {
+        let into = self.dir().join(name);
+        let to = into.to_str().expect("UTF-8");
+        self.deskgrid(["job", "fetch", job, "--into", to])
+            .expect_code(0);
+        into
+    }
+
     /// Submits as the user; gives the job's number.
     ///
     /// # Panics

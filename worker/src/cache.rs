@@ -1,7 +1,7 @@
 //! The cache of inputs: files by their content, each fetched once and verified, and trees, each
 //! unpacked once. They are kept for the next attempts while there is room.
 //!
-//! What was used least recently is evicted first; what an attempt uses stays.
+//! The least recently used is evicted first; a file or tree that an attempt uses stays.
 
 mod tree;
 

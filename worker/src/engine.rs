@@ -360,18 +360,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::needs::Demand;
-    use common::wire::worker::{Assignment, Command, Errand};
-    use common::{HostId, Incarnation, JobId, Outcome, TaskId};
-
-    const ATTEMPT: AttemptId = AttemptId {
-        task: TaskId {
-            job: JobId(3),
-            index: 8,
-        },
-        number: 1,
-        incarnation: Incarnation(7),
-    };
+    use crate::machine::tests::{command, id};
+    use common::{HostId, Incarnation, Outcome};
 
     fn welcome(abandon: &[AttemptId]) -> EngineInput {
         EngineInput::Said(ToWorker::Welcome {
@@ -387,37 +377,19 @@ mod tests {
     /// An engine whose attempt was given, or runs.
     fn engine(runs: bool) -> Engine {
         let mut engine = Engine::new(1, Span::from_secs(5), None, [], CrashRules::KEPT);
-        let command = Command {
-            argv: vec!["true".to_owned()],
-            env: vec![],
-            inputs: vec![],
-            outputs: vec![],
-            stdin: None,
-            keep_stdout: true,
-            keep_stderr: true,
-            checkpoint: None,
-            confinement: None,
-            network: false,
-            takes: Demand::PLAIN,
-        };
-        let given = ToWorker::Assign(vec![Assignment {
-            attempt: ATTEMPT,
-            limit: None,
-            report_every: None,
-            work: Errand::Command(Box::new(command)),
-        }]);
+        let given = ToWorker::Assign(vec![command(1, None)]);
 
         forgets(&mut engine, EngineInput::Said(given));
         if runs {
-            happens(&mut engine, MachineEvent::Staged(ATTEMPT));
+            happens(&mut engine, MachineEvent::Staged(id(1)));
         }
         engine
     }
 
     fn ends(engine: &mut Engine) {
-        happens(engine, MachineEvent::Exited(ATTEMPT));
+        happens(engine, MachineEvent::Exited(id(1)));
         let ending = Box::new(AttemptEnding::bare(Outcome::Succeeded));
-        happens(engine, MachineEvent::Ended(ATTEMPT, ending));
+        happens(engine, MachineEvent::Ended(id(1), ending));
     }
 
     fn happens(engine: &mut Engine, event: MachineEvent) {
@@ -429,7 +401,7 @@ mod tests {
         let mut out = Vec::new();
         engine.step(Time(3), input, &mut out);
         out.iter()
-            .any(|output| matches!(output, EngineOutput::Forget(ids) if *ids == [ATTEMPT]))
+            .any(|output| matches!(output, EngineOutput::Forget(ids) if *ids == [id(1)]))
     }
 
     fn greets(engine: &mut Engine) -> Phase {
@@ -446,21 +418,21 @@ mod tests {
         let mut engine = engine(true);
         ends(&mut engine);
         assert_eq!(greets(&mut engine), Phase::Ended);
-        assert!(forgets(&mut engine, welcome(&[ATTEMPT])));
+        assert!(forgets(&mut engine, welcome(&[id(1)])));
         assert_eq!(engine.ended().count(), 0);
     }
 
     #[test]
     fn a_completion_since_the_greeting_is_delivered_whatever_the_master_says_of_its_attempt() {
         let beat = EngineInput::Said(ToWorker::Beat {
-            abandon: vec![ATTEMPT],
+            abandon: vec![id(1)],
         });
-        for answer in [welcome(&[ATTEMPT]), beat] {
+        for answer in [welcome(&[id(1)]), beat] {
             let mut engine = engine(true);
             assert_eq!(greets(&mut engine), Phase::Running);
             ends(&mut engine);
             assert!(!forgets(&mut engine, answer));
-            assert_eq!(engine.ended().collect::<Vec<_>>(), [ATTEMPT]);
+            assert_eq!(engine.ended().collect::<Vec<_>>(), [id(1)]);
         }
     }
 
@@ -469,7 +441,7 @@ mod tests {
         for runs in [false, true] {
             let mut engine = engine(runs);
             greets(&mut engine);
-            forgets(&mut engine, welcome(&[ATTEMPT]));
+            forgets(&mut engine, welcome(&[id(1)]));
             assert!(engine.held(Time(4)).is_empty(), "runs: {runs}");
         }
     }

@@ -92,6 +92,11 @@ pub(crate) enum BadTree {
 }
 
 impl BadTree {
+    fn unreadable(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        BadTree::Read { path, source }
+    }
+
     /// Returns the cause of the error, if it is another's.
     pub(super) fn because(&self) -> Option<String> {
         match self {
@@ -131,10 +136,7 @@ pub(super) fn unpacked_name(name: &str) -> &str {
 
 /// Whether this can be a tree by its kind and name: what is in it is looked at later.
 pub(super) fn look_at(path: &Path) -> Result<(), BadTree> {
-    let unreadable = |source| {
-        let path = path.to_owned();
-        BadTree::Read { path, source }
-    };
+    let unreadable = |source| BadTree::unreadable(path, source);
     let meta = fs::metadata(path).map_err(unreadable)?;
     if meta.is_dir() {
         fs::read_dir(path).map_err(unreadable)?;
@@ -163,17 +165,13 @@ pub(super) fn pack(
 
 /// Encodes the [`Manifest`] of a tree.
 pub(super) fn encoded(path: &Path, manifest: &Manifest) -> Result<Vec<u8>, BadTree> {
-    let path = path.to_owned();
     match manifest.to_bytes() {
         Ok(bytes) if bytes.len() as u64 <= MAX_TREE_LIST => Ok(bytes),
         Ok(bytes) => Err(BadTree::List {
-            path,
+            path: path.to_owned(),
             bytes: bytes.len(),
         }),
-        Err(error) => Err(BadTree::Read {
-            path,
-            source: io::Error::other(error),
-        }),
+        Err(error) => Err(BadTree::unreadable(path, io::Error::other(error))),
     }
 }
 
@@ -309,8 +307,7 @@ impl<'a, F: FnMut(Vec<u8>) -> io::Result<()>> Packer<'a, F> {
     }
 
     fn unreadable(&self, name: &str, source: io::Error) -> BadTree {
-        let path = self.whole.join(name);
-        BadTree::Read { path, source }
+        BadTree::unreadable(&self.whole.join(name), source)
     }
 }
 
@@ -320,11 +317,11 @@ fn read_dir<F: FnMut(Vec<u8>) -> io::Result<()>>(
     packer: &mut Packer<'_, F>,
 ) -> Result<(), BadTree> {
     for entry in WalkDir::new(dir).min_depth(1).sort_by_file_name() {
-        let entry = entry.map_err(|error| BadTree::Read {
-            path: error.path().unwrap_or(dir).to_owned(),
-            source: error.into(),
+        let entry = entry.map_err(|error| {
+            let path = error.path().unwrap_or(dir).to_owned();
+            BadTree::unreadable(&path, error.into())
         })?;
-        let unreadable = |source| packer_error(entry.path(), source);
+        let unreadable = |source| BadTree::unreadable(entry.path(), source);
         let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         let name = packer.name(&slashed(relative))?;
         let kind = entry.file_type();
@@ -356,11 +353,6 @@ fn read_dir<F: FnMut(Vec<u8>) -> io::Result<()>>(
         }
     }
     Ok(())
-}
-
-fn packer_error(path: &Path, source: io::Error) -> BadTree {
-    let path = path.to_owned();
-    BadTree::Read { path, source }
 }
 
 /// The bytes of a path, with slashes.

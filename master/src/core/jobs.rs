@@ -10,7 +10,6 @@ use common::content::BlobHash;
 use common::event::GridEvent;
 use common::job::{CommandSpec, Rules};
 use common::needs::Label;
-use common::units::Bytes;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
     ShareView, TaskCounts, TaskState, WidthView,
@@ -359,7 +358,7 @@ impl Core {
 
         let view = JobView {
             labels,
-            after: super::order::after_views(after),
+            after: after.iter().map(StoredAfter::view).collect(),
             open: bag.open,
             ..untried(job, &spec, user, self.now)
         };
@@ -442,20 +441,13 @@ impl Core {
     /// specs, as the limits allow.
     fn beyond_limits(&self, user: &str, bytes: u64) -> Option<Refusal> {
         let limits = &self.limits;
-        let (jobs, open) = self.open_of.get(user).copied().unwrap_or_default();
+        let (jobs, _) = self.open_of.get(user).copied().unwrap_or_default();
         let what = if jobs >= limits.open_jobs_per_user {
             format!(
                 "{user} has {jobs} jobs that are not settled, which is as many as this master takes of one user"
             )
-        } else if open.saturating_add(bytes) > limits.open_spec_bytes_per_user {
-            let most = limits.open_spec_bytes_per_user;
-            format!(
-                "{user}'s unsettled jobs would take {} of the {} of one user",
-                Bytes(open.saturating_add(bytes)),
-                Bytes(most)
-            )
         } else {
-            return None;
+            self.too_many_bytes(user, bytes)?
         };
 
         let hint = "wait for some to be settled or cancel some, or put many tasks into one job";

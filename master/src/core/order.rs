@@ -68,16 +68,6 @@ pub(super) fn unmet(after: &[StoredAfter]) -> Vec<After> {
     unmet.map(|stored| stored.after).collect()
 }
 
-/// The views of the jobs before a job; `left` is filled in when they are shown.
-pub(super) fn after_views(after: &[StoredAfter]) -> Vec<AfterView> {
-    let view = |stored: &StoredAfter| AfterView {
-        job: stored.after.job,
-        how: stored.after.how,
-        left: None,
-    };
-    after.iter().map(view).collect()
-}
-
 impl Core {
     /// The refusal of a submission that cannot be taken whatever its deadline.
     pub(super) fn unfit(
@@ -277,15 +267,20 @@ impl Core {
     /// bytes than the limits allow.
     fn too_much_added(&self, job: JobId, bytes: u64) -> Option<Refusal> {
         let user = &self.jobs.get(&job)?.view.user;
+        let what = self.too_many_bytes(user, bytes)?;
+        let hint = "wait for some to be settled, or cancel some";
+        Some(Refusal::new(RefusalCode::Conflict, what, hint))
+    }
+
+    /// Says in words that a user's unsettled jobs would take more than the limits allow with `bytes`
+    /// more, if they would.
+    pub(super) fn too_many_bytes(&self, user: &str, bytes: u64) -> Option<String> {
         let (_, open) = self.open_of.get(user).copied().unwrap_or_default();
         let most = self.limits.open_spec_bytes_per_user;
         let would = open.saturating_add(bytes);
         (would > most).then(|| {
             let [would, most] = [would, most].map(Bytes);
-            let what =
-                format!("{user}'s unsettled jobs would take {would} of the {most} of one user");
-            let hint = "wait for some to be settled, or cancel some";
-            Refusal::new(RefusalCode::Conflict, what, hint)
+            format!("{user}'s unsettled jobs would take {would} of the {most} of one user")
         })
     }
 

@@ -51,6 +51,17 @@ pub(crate) struct StoredAfter {
     pub(crate) met: bool,
 }
 
+impl StoredAfter {
+    /// Returns the view; `left` is filled in when it is shown.
+    pub(crate) fn view(&self) -> AfterView {
+        AfterView {
+            job: self.after.job,
+            how: self.after.how,
+            left: None,
+        }
+    }
+}
+
 /// Reads the labels of a job from their column.
 pub(super) fn labels_of(column: Option<String>) -> BTreeSet<Label> {
     super::restore::labels_of(&column.unwrap_or_default())
@@ -77,12 +88,8 @@ pub(super) fn stored_after(column: Option<String>) -> Result<Vec<StoredAfter>, S
 
 /// The view of the jobs before a job, none of which is waited for.
 pub(super) fn after_of(column: Option<String>) -> Result<Vec<AfterView>, StoreError> {
-    let view = |stored: StoredAfter| AfterView {
-        job: stored.after.job,
-        how: stored.after.how,
-        left: None,
-    };
-    Ok(stored_after(column)?.into_iter().map(view).collect())
+    let stored = stored_after(column)?;
+    Ok(stored.iter().map(StoredAfter::view).collect())
 }
 
 /// Adds to a spec as it was submitted what was added to the job since. Returns the bytes of that.

@@ -50,7 +50,7 @@ pub(super) struct ComingSlot {
 struct JobPace {
     work_s: f64,
     work: WorkPerTask,
-    /// The spread of the tasks' work, where any has finished.
+    /// The spread of the tasks' work, where they are known to differ.
     spread: Option<WorkLaw>,
     /// A task's time on a mean host, the start included.
     task_s: f64,
@@ -151,7 +151,7 @@ impl Scheduler {
         let law = self.finish_law(job, &pace, now)?;
         let finish_s = law.quantile_s(0.5);
         let rough = Self::rough(job) + LATENCY_S / finish_s;
-        let rough = rough.hypot(pace.spread.map_or(0.0, |law| law.doubt()));
+        let rough = rough.hypot(pace.spread.as_ref().map_or(0.0, WorkLaw::doubt));
         let end_s = |part: f64| {
             let off = (law.quantile_s(part) / finish_s).ln();
             finish_s * off.hypot(rough).copysign(part - 0.5).exp()

@@ -57,13 +57,9 @@ impl Scheduler {
         }
 
         job.plan.entered = self.now;
+        let is_gang = job.gang.is_some();
         self.queue_up(id, &tasks);
-        if self
-            .jobs
-            .table
-            .get(&id)
-            .is_some_and(|job| job.gang.is_some())
-        {
+        if is_gang {
             self.jobs.gangs.insert(id);
         }
     }

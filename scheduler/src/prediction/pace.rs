@@ -18,13 +18,11 @@ const FALL: f64 = 0.05;
 pub(crate) struct Pace {
     /// Moving average of the time that a task occupies a slot, in seconds, biased to the long ones.
     slot_s: Option<f64>,
-    /// Sum over successful attempts of run time x speed, in seconds on a host of speed 1, and their
-    /// number.
+    /// Sum over successful attempts of run time x speed, in seconds on a host of speed 1.
     work_s: f64,
-    successes: u64,
     /// The largest of them.
     longest_s: f64,
-    /// The sums of which their spread is known.
+    /// The number of them, and the sums by which their spread is known.
     logs: LogSums,
 }
 
@@ -37,7 +35,6 @@ impl Pace {
         self.slot_s = Some(slot_s + weight * (sample - slot_s));
         if success {
             self.work_s += sample * speed.factor();
-            self.successes += 1;
             self.longest_s = self.longest_s.max(sample * speed.factor());
             self.logs.add(sample * speed.factor());
         }
@@ -52,17 +49,17 @@ impl Pace {
 
     /// Returns the largest work of a task so far, in seconds on a host of speed 1.
     pub(crate) fn longest_work_s(&self) -> Option<f64> {
-        (self.successes > 0).then_some(self.longest_s)
+        (self.logs.count > 0.0).then_some(self.longest_s)
     }
 
     /// Returns the law of the work of a task, in seconds on a host of speed 1, where running ones
-    /// have done this much so far; `None` before the first success.
+    /// have done this much so far; `None` before the first success, or where tasks are alike.
     pub(crate) fn law(&self, running_s: &[f64]) -> Option<WorkLaw> {
         WorkLaw::fit(&self.logs, running_s)
     }
 
     /// Returns the mean work of a task, in seconds on a host of speed 1.
     pub(crate) fn mean_work_s(&self) -> Option<f64> {
-        (self.successes > 0).then(|| self.work_s / self.successes as f64)
+        (self.logs.count > 0.0).then(|| self.work_s / self.logs.count)
     }
 }

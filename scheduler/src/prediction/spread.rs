@@ -17,7 +17,8 @@ const PASSES: u32 = 12;
 /// The sums over the logarithms of finished tasks' work.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LogSums {
-    count: f64,
+    /// The number of tasks.
+    pub(crate) count: f64,
     sum: f64,
     squares: f64,
 }
@@ -38,7 +39,6 @@ pub(crate) struct WorkLaw {
     mu: f64,
     /// The standard deviation of the logarithm.
     pub(crate) sigma: f64,
-
     /// The number of finished tasks that it stands on.
     count: f64,
 }

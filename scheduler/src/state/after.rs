@@ -97,7 +97,8 @@ impl Jobs {
         for After { job, how } in after.iter().filter(|after| after.job != id) {
             match self.table.get(job) {
                 Some(before) if before.settled() => {
-                    missed = missed.or((!before.ended(*how)).then_some(*job));
+                    let missing = !how.is_met_by(before.state());
+                    missed = missed.or(missing.then_some(*job));
                 }
                 None if !awaited => {}
                 _ => drop(waits.insert(*job, *how)),
@@ -123,13 +124,6 @@ impl Jobs {
                 }
             }
         }
-    }
-}
-
-impl Job {
-    /// Whether the job, which is settled, has ended in this way.
-    fn ended(&self, how: EndCondition) -> bool {
-        how.is_met_by(self.state())
     }
 }
 

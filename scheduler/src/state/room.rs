@@ -56,14 +56,8 @@ impl Room {
 
     /// Returns the number of attempts of this `Demand` that it holds at a time.
     pub(crate) fn holds(self, takes: Demand) -> u64 {
-        let part = |there: u64, each: u32| match u64::from(each) {
-            0 => u64::MAX,
-            each => there / each,
-        };
-        self.slots
-            .min(part(self.cores, takes.cores))
-            .min(part(self.memory_mib, takes.memory_mib))
-            .min(part(self.gpus, takes.gpus))
+        let fit = takes.times_in(self.cores, self.memory_mib, self.gpus);
+        self.slots.min(fit)
     }
 
     /// Returns the number of its slots that stand for one attempt of this demand: attempts of any

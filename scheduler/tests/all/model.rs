@@ -53,7 +53,7 @@ pub(crate) struct Model {
     stopping: BTreeMap<AttemptId, HostId>,
     /// Jobs that the restarted scheduler has not been told of yet.
     to_restore: BTreeMap<JobId, ModelJob>,
-    /// What the job just submitted waits for, and one of these that it waits for in vain.
+    /// The jobs for which the job just submitted waits, and one of these for which it waits in vain.
     submitted: Option<(JobId, BTreeMap<JobId, EndCondition>, Option<JobId>)>,
     /// Jobs that are to be cancelled, each with the job that did not succeed.
     missed: BTreeSet<(JobId, JobId)>,

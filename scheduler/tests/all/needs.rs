@@ -6,7 +6,7 @@ use common::host::{OwnerState, YieldReason};
 use common::needs::{Capacity, Needs, Offers};
 use common::platform::HostPlatform;
 use common::view::{HostState, JobState};
-use common::{HostId, IdSet, Ranks};
+use common::{AttemptId, HostId, IdSet, JobId, Ranks};
 use scheduler::effect::Refused;
 use scheduler::event::Bag;
 use scheduler::policy::catalogue;
@@ -14,6 +14,13 @@ use scheduler::{Effect, Event};
 
 use super::office::Office;
 use super::world::{World, s, starts};
+
+/// The first attempt of this job on the host.
+fn first_of(w: &World, host: HostId, job: JobId) -> AttemptId {
+    let books = w.books(host);
+    let own = books.iter().find(|attempt| attempt.task.job == job);
+    *own.expect("it runs")
+}
 
 fn needs(text: &str) -> Needs {
     let mut needs = Needs::default();
@@ -87,11 +94,7 @@ fn tasks_of_several_jobs_share_what_a_host_lends() {
     assert_eq!((held(&w, large), held(&w, other)), (1, 0));
     assert_eq!(w.host_state(host), HostState::Busy);
 
-    let first = *w
-        .books(host)
-        .iter()
-        .find(|a| a.task.job == large)
-        .expect("it runs");
+    let first = first_of(&w, host, large);
     w.succeeds(host, first);
     assert_eq!(held(&w, other), 1, "the memory is free again");
     w.work_off();
@@ -132,11 +135,7 @@ fn a_task_that_waits_for_memory_leaves_the_processors_to_others() {
     assert_eq!(w.books(host).len(), 3, "it takes none");
     let rival = w.job(1).needs(needs("mem=100M")).submit();
 
-    let first = *w
-        .books(host)
-        .iter()
-        .find(|a| a.task.job == large)
-        .expect("it runs");
+    let first = first_of(&w, host, large);
     w.succeeds(host, first);
     assert_eq!(w.job_state(rival), JobState::Waiting, "it comes behind");
     w.work_off();

@@ -313,7 +313,7 @@ impl PolicyGrid<'_> {
             return trace;
         };
 
-        let fit = |size: &Capacity| needs.takes.times_in(size) as usize;
+        let fit = |size: &Capacity| size.holds(needs.takes) as usize;
         let hosts = trace.hosts.into_iter().zip(sizes);
         let hosts = hosts
             .flat_map(|(host, size)| std::iter::repeat_n(host, fit(size)))

@@ -39,7 +39,7 @@ impl SizeLaw {
         self.kinds
             .iter()
             .map(size)
-            .any(|size| takes.times_in(&size) > 0)
+            .any(|size| size.holds(*takes) > 0)
     }
 
     fn one(&self, share: f64) -> Capacity {

@@ -273,15 +273,7 @@ fn check_results(grid: &Grid, bag: &Bag) {
     all.sort_unstable();
     assert_eq!(lines, all, "one result of each task of job {job}");
 
-    let into = grid.dir().join(format!("results-{job}"));
-    grid.deskgrid([
-        "job",
-        "fetch",
-        &job,
-        "--into",
-        into.to_str().expect("UTF-8"),
-    ])
-    .expect_code(0);
+    let into = grid.fetch(&job, &format!("results-{job}"));
 
     for task in 1..=bag.tasks {
         let text = fs::read_to_string(into.join(if bag.tasks > 1 {

@@ -13,7 +13,7 @@ const GRACE: Span = Span::from_secs(5);
 const PAUSED: Decision = Decision::Freeze(YieldReason::PausedByOwner);
 const PRESENT: OwnerState = OwnerState::Present(YieldReason::PausedByOwner);
 
-fn id(index: u32) -> AttemptId {
+pub(crate) fn id(index: u32) -> AttemptId {
     AttemptId {
         task: TaskId::new(JobId(1), index),
         number: 1,
@@ -21,7 +21,7 @@ fn id(index: u32) -> AttemptId {
     }
 }
 
-fn command(index: u32, limit: Option<Span>) -> Assignment {
+pub(crate) fn command(index: u32, limit: Option<Span>) -> Assignment {
     let command = Command {
         argv: vec!["x".to_owned()],
         env: vec![],

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::*;
 
-/// What a tree has at a path.
+/// An entry of a tree, at its path.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     File(Vec<u8>, bool),

@@ -41,8 +41,6 @@ fn hashing_the_source_tree_on_two_workers_equals_hashing_it_locally() {
     assert!(sources.len() > 50, "{} files", sources.len());
 
     let list = grid.file("list.txt", sources.join("\n"));
-    let results = grid.dir().join("results");
-
     let list = list.to_str().expect("UTF-8");
     let job = grid.submit([
         "--each-line",
@@ -57,14 +55,7 @@ fn hashing_the_source_tree_on_two_workers_equals_hashing_it_locally() {
         "-c",
         "b3=$(sha256sum < given); echo \"$b3 $DESKGRID_ITEM\" > out.txt",
     ]);
-    grid.deskgrid([
-        "job",
-        "fetch",
-        &job,
-        "--into",
-        results.to_str().expect("UTF-8"),
-    ])
-    .expect_code(0);
+    let results = grid.fetch(&job, "results");
 
     for (task, path) in (1..).zip(&sources) {
         let theirs = std::fs::read_to_string(results.join(format!("{task}/out.txt")))
@@ -109,15 +100,7 @@ fn a_large_file_goes_there_and_back_unharmed_and_may_be_standard_input() {
         "mkdir sub && cat > sub/copy.bin",
     ]);
 
-    let into = grid.dir().join("back");
-    grid.deskgrid([
-        "job",
-        "fetch",
-        &job,
-        "--into",
-        into.to_str().expect("UTF-8"),
-    ])
-    .expect_code(0);
+    let into = grid.fetch(&job, "back");
 
     assert!(
         std::fs::read(into.join("sub/copy.bin")).expect("is back") == content,
@@ -238,15 +221,7 @@ fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_free
         "{reason}"
     );
 
-    let results = grid.dir().join("results");
-    grid.deskgrid([
-        "job",
-        "fetch",
-        "1",
-        "--into",
-        results.to_str().expect("UTF-8"),
-    ])
-    .expect_code(0);
+    let results = grid.fetch("1", "results");
 
     assert_eq!(
         std::fs::read_to_string(results.join("small.bin")).expect("the other output is there"),
@@ -284,11 +259,7 @@ fn a_task_cannot_change_a_large_input_for_those_after_it() {
                 "-c",
                 words,
             ]);
-            let into = grid.dir().join(&job);
-            let to = into.to_str().expect("UTF-8");
-            grid.deskgrid(["job", "fetch", &job, "--into", to])
-                .expect_code(0);
-            into
+            grid.fetch(&job, &job)
         };
 
         submit(&format!("({damage}) > said 2>&1"), "said");
@@ -365,17 +336,20 @@ fn directories_go_there_and_come_back_and_a_doubled_percent_sign_is_literal() {
         "%%{TASK_ID} is %{TASK_ID}",
     ]);
 
-    let into = grid.dir().join("back");
-    let to = into.to_str().expect("UTF-8");
-    grid.deskgrid(["job", "fetch", &job, "--into", to])
-        .expect_code(0);
+    let into = grid.fetch(&job, "back");
     let read = |name: &str| std::fs::read_to_string(into.join(name)).expect("fetched");
     assert_eq!(read("out/deep/all"), "ab");
     assert_eq!(read("out/said"), "%{TASK_ID} is 1\n");
 
     let printed = grid.submit(["--wait", "--", "echo", "hello"]);
     let nothing = grid
-        .deskgrid(["job", "fetch", &printed, "--into", to])
+        .deskgrid([
+            "job",
+            "fetch",
+            &printed,
+            "--into",
+            into.to_str().expect("UTF-8"),
+        ])
         .expect_code(0);
     assert!(
         nothing

@@ -89,9 +89,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
         "each result is there exactly once"
     );
 
-    let into = grid.dir().join("results");
-    grid.deskgrid(["job", "fetch", &done, "--into", &into.to_string_lossy()])
-        .expect_code(0);
+    let into = grid.fetch(&done, "results");
     assert_eq!(
         fs::metadata(into.join("out"))
             .expect("a fetched file")

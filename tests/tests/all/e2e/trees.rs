@@ -87,15 +87,7 @@ fn tasks_of_a_host_share_a_tree_and_none_can_write_to_it() {
         let job = grid.submit(words.into_iter().chain(last));
         assert_eq!(printed(&grid, &job), "from the tree\n", "at {level}");
 
-        let into = grid.dir().join("results");
-        grid.deskgrid([
-            "job",
-            "fetch",
-            &job,
-            "--into",
-            into.to_str().expect("UTF-8"),
-        ])
-        .expect_code(0);
+        let into = grid.fetch(&job, "results");
         let left = fs::read_dir(&into)
             .expect("fetched")
             .flatten()

@@ -11,7 +11,7 @@ const BLOCK: usize = 512;
 /// The longest name or header in words that is read, in bytes.
 const MOST: u64 = 1 << 20;
 
-/// What goes before an entry's own header and replaces parts of it.
+/// The extensions before an entry's own header, which replace parts of it.
 #[derive(Debug, Default)]
 struct Said {
     name: Option<Vec<u8>>,
