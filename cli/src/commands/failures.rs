@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use common::selector::Selector;
+use common::text::printable;
 use common::view::{AttemptState, AttemptView, JobView, TaskState, TaskView};
 use common::{IdSet, TaskId};
 use serde::Serialize;
@@ -11,7 +12,6 @@ use serde::Serialize;
 use super::cat;
 use crate::args::job::StreamName;
 use crate::failure::Failure;
-use crate::output::table::printable;
 use crate::session::Session;
 
 /// The number of failed tasks up to which they are summed up: a longer list would take too much
