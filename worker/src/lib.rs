@@ -27,6 +27,7 @@ pub mod control;
 pub mod engine;
 mod error;
 mod facts;
+mod lock;
 mod machine;
 pub mod os;
 pub mod owner;
