@@ -30,6 +30,7 @@ mod facts;
 mod machine;
 pub mod os;
 pub mod owner;
+mod peers;
 mod platform;
 mod record;
 mod seats;

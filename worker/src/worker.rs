@@ -36,6 +36,7 @@ use crate::owner::policy::OwnerPolicy;
 use crate::owner::rules::HostSize;
 use crate::owner::sensors::{self, Sighted, Timeouts};
 use crate::owner::{self, hour};
+use crate::peers::Peers;
 use crate::record::Look;
 use crate::record::book::{Book, DueIntervals};
 use crate::session::{self, SessionEvent, Uplink};
@@ -150,11 +151,14 @@ pub async fn run(
     let (mut facts, room) = measure(&identity.link.name, &config).await;
     config.slots = facts.slots;
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
+    let peers = Arc::new(Peers::new(&config));
     let cache = Arc::new(Cache::open(
         (&dir.join("cache"), &dir.join(TREES)),
         cache_bytes,
         master.clone(),
+        Arc::clone(&peers),
     )?);
+    peers.serve_from(&cache);
     let attempts = dir.join(ATTEMPTS);
     let level = force.level;
     let most = force.most;
@@ -206,7 +210,7 @@ pub async fn run(
         config.again(),
         blobs,
         tell.clone(),
-        current,
+        (current, Arc::clone(&peers)),
     );
     let session = tokio::spawn(session);
     let look_every = config.look_every();
@@ -218,6 +222,7 @@ pub async fn run(
         out: None,
         facts,
         shop: Arc::new(shop),
+        peers,
         spool,
         spooling,
         tell,
@@ -420,6 +425,7 @@ struct Shell {
     out: Option<String>,
     facts: HostFacts,
     shop: Arc<Workshop>,
+    peers: Arc<Peers>,
     spool: threads::Sender<SpoolRequest>,
     spooling: std::thread::JoinHandle<()>,
     tell: UnboundedSender<LoopInput>,
@@ -596,6 +602,7 @@ impl Shell {
     fn decide(&mut self, outputs: &mut Vec<EngineOutput>) {
         let now = self.now();
         let decision = self.policy.decide(now, hour::now());
+        self.peers.lend(decision.slots(self.facts.slots) > 0);
         // The master must know of the loan before anything may start here.
         self.lend(now);
         if decision != self.engine.machine().decision() {
@@ -626,6 +633,7 @@ impl Shell {
             link,
             turned,
             out,
+            peers,
             ..
         } = self;
 
@@ -643,6 +651,7 @@ impl Shell {
             out,
             policy,
             machine,
+            sharing: (peers.state(), peers.bytes()),
         }
         .report(self.now())
     }
@@ -699,6 +708,8 @@ impl Shell {
                 self.book.acknowledged(*last, &self.tell);
             }
             ToWorker::Tail(order) => return self.show(*order),
+            ToWorker::Serve(ticket) => return self.peers.expect(ticket.clone()),
+            ToWorker::Unserve(numbers) => return self.peers.take_back(numbers),
             _ => {}
         }
 

@@ -80,6 +80,7 @@ fn all_lines() -> String {
     );
 
     lines(&mut out, "reply", values::replies(), values::reply_name);
+    lines(&mut out, "peer", vec![values::peer_get()], |_| "PeerGet");
     out
 }
 

@@ -26,6 +26,7 @@ use common::view::{
 };
 use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
+use common::wire::peer::{PeerFailure, PeerGet, PeerReport, PeerSource, PeerTicket, Sharing};
 use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{
     Assignment, Command, Delivery, Errand, StagedInput, StagedKind, TailOrder, ToMaster, ToWorker,
@@ -48,13 +49,14 @@ macro_rules! variants {
 
 variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here });
 variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
-variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
+variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused, Waits, At });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
     Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive, Words,
+    Shares, Fetched,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
@@ -262,6 +264,11 @@ pub(super) fn opens() -> Vec<Open> {
         Open::Get {
             hash: blob(4).hash,
             offset: 70_000,
+            peers: true,
+            failed: vec![PeerReport {
+                ticket: 1 << 41,
+                failure: PeerFailure::Damaged,
+            }],
         },
         Open::Put(blob(5)),
         Open::Renew {
@@ -272,7 +279,16 @@ pub(super) fn opens() -> Vec<Open> {
 }
 
 pub(super) fn replies_to_get() -> Vec<GetReply> {
-    vec![GetReply::Found(70_000), GetReply::Refused(refusal())]
+    vec![
+        GetReply::Found(70_000),
+        GetReply::Refused(refusal()),
+        GetReply::Waits("another host gets it".into()),
+        GetReply::At(PeerSource {
+            addresses: vec![([10, 0, 0, 7], 40_000).into(), ([1_u16; 8], 40_001).into()],
+            key: [7; 32],
+            ticket: 1 << 42,
+        }),
+    ]
 }
 
 pub(super) fn put_replies() -> Vec<PutReply> {
@@ -281,6 +297,13 @@ pub(super) fn put_replies() -> Vec<PutReply> {
         PutReply::Stored,
         PutReply::Refused(refusal()),
     ]
+}
+
+pub(super) fn peer_get() -> PeerGet {
+    PeerGet {
+        ticket: 1 << 46,
+        offset: 70_001,
+    }
 }
 
 fn status(owner: OwnerState) -> Status {
@@ -375,6 +398,16 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         })),
         ToMaster::Alive(Span(3_000_000)),
         ToMaster::Words(vec![(attempt(), "reading".into())]),
+        ToMaster::Shares(Some(Sharing {
+            port: 40_002,
+            address: [10, 0, 0, 8].into(),
+            holds: vec![blob(6).hash],
+        })),
+        ToMaster::Fetched {
+            hash: blob(7).hash,
+            ticket: Some(1 << 43),
+            bytes: 9_000_000,
+        },
     ]
 }
 
@@ -473,6 +506,13 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             why: "made room for task 7.3".into(),
         },
         ToWorker::SendEvery(Span(100_000_000)),
+        ToWorker::Serve(PeerTicket {
+            number: 1 << 44,
+            blob: blob(8),
+            fetcher: [8; 32],
+            life: Span(11_000_000),
+        }),
+        ToWorker::Unserve(vec![1 << 45]),
         ToWorker::Tail(TailOrder {
             attempt: attempt(),
             stream: StreamKind::Stderr,
