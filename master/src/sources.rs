@@ -198,7 +198,12 @@ impl Sources {
         let of_it = |(_, transfer): &(&u64, &Transfer)| {
             transfer.fetcher == host || transfer.source == Some(host)
         };
-        let over: Vec<u64> = self.transfers.iter().filter(of_it).map(|(n, _)| *n).collect();
+        let over: Vec<u64> = self
+            .transfers
+            .iter()
+            .filter(of_it)
+            .map(|(n, _)| *n)
+            .collect();
         let ended = over.into_iter().filter_map(|number| {
             let transfer = self.end(number)?;
             let source = transfer.source.filter(|source| *source != host)?;
@@ -390,7 +395,11 @@ impl Sources {
             .filter(|(_, transfer)| transfer.is_unwatched())
             .map(|(number, transfer)| (transfer.good_until(), *number))
             .partition(|(until, _)| *until <= now);
-        self.next_end = good.into_iter().map(|(until, _)| until).min().unwrap_or(Time(u64::MAX));
+        self.next_end = good
+            .into_iter()
+            .map(|(until, _)| until)
+            .min()
+            .unwrap_or(Time(u64::MAX));
         for (_, number) in late {
             self.end(number);
         }

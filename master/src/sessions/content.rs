@@ -88,9 +88,7 @@ async fn give(
         (None, Some(host)) => {
             share::give(state, (host, &peer.name), (hash, offset), peers, tx).await
         }
-        (None, None) => {
-            content::serve_get(&state.blobs, tx, hash, offset, &Pace::default()).await
-        }
+        (None, None) => content::serve_get(&state.blobs, tx, hash, offset, &Pace::default()).await,
         (Some(why), _) => {
             state.refused(&peer.name, "read", &format!("content {hash}"), why);
             content::refuse_get(tx, hash).await
@@ -100,7 +98,11 @@ async fn give(
 
 /// Whether an attempt that the host has now needs this content: as an input, or in the checkpoint
 /// that it starts from.
-pub(super) async fn needs(state: &SessionContext, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
+pub(super) async fn needs(
+    state: &SessionContext,
+    host: HostId,
+    hash: BlobHash,
+) -> Result<bool, LinkError> {
     let lists = match state
         .core
         .ask(HostAsk::Needs(host, hash))

@@ -8,7 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::content::BlobHash;
-use common::wire::peer::{KeyHash, LEAST_SHARED, MAX_REPORTED, PeerFailure, PeerReport, PeerSource};
+use common::wire::peer::{
+    KeyHash, LEAST_SHARED, MAX_REPORTED, PeerFailure, PeerReport, PeerSource,
+};
 use common::wire::stream::GetReply;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId, Time};
@@ -139,7 +141,9 @@ impl Drop for EnteredHost<'_> {
 impl Drop for OwnTransfer<'_> {
     fn drop(&mut self) {
         let mut inner = self.state.shared.open();
-        inner.book.over(self.state.clock.now(), self.number, self.all);
+        inner
+            .book
+            .over(self.state.clock.now(), self.number, self.all);
         inner.wake(self.blob.hash);
     }
 }
@@ -249,7 +253,9 @@ impl Wanted<'_> {
                     %source, to, %hash,
                     "a host has passed on wrong bytes, which were thrown away: see its disk, or revoke it"
                 ),
-                failure => tracing::info!(%source, to, %hash, ?failure, "content did not come from a host"),
+                failure => {
+                    tracing::info!(%source, to, %hash, ?failure, "content did not come from a host")
+                }
             }
         }
     }
@@ -285,7 +291,9 @@ impl Wanted<'_> {
     fn look(&self, since: Time, number: u64) -> Looked {
         let mut inner = self.state.shared.open();
         let waiting = inner.waiting.entry(self.blob.hash);
-        let news = waiting.or_insert_with(|| watch::Sender::new(())).subscribe();
+        let news = waiting
+            .or_insert_with(|| watch::Sender::new(()))
+            .subscribe();
         loop {
             let now = self.state.clock.now();
             let of = (self.host, self.blob);
@@ -339,14 +347,8 @@ impl Wanted<'_> {
     }
 
     async fn send(&self, tx: FrameSender, pace: &Pace) -> Result<(), LinkError> {
-        let done = content::serve_get(
-            &self.state.blobs,
-            tx,
-            self.blob.hash,
-            self.offset,
-            pace,
-        )
-        .await;
+        let done =
+            content::serve_get(&self.state.blobs, tx, self.blob.hash, self.offset, pace).await;
         sent(pace.sent(), "master");
         done
     }
