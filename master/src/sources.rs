@@ -467,14 +467,14 @@ impl Sources {
     }
 
     /// Notes that a host has a content whole, of which a ticket's source gave it the last bytes.
-    /// Returns the bytes that came from a host.
+    /// Returns the bytes that came from a host, and that host, which can serve another now.
     pub(crate) fn fetched(
         &mut self,
         fetcher: HostId,
         hash: BlobHash,
         ticket: Option<u64>,
         bytes: u64,
-    ) -> u64 {
+    ) -> Option<(u64, HostId)> {
         let transfer = ticket
             .and_then(|number| self.transfers.get(&number))
             .filter(|transfer| transfer.fetcher == fetcher && transfer.blob.hash == hash);
@@ -482,14 +482,18 @@ impl Sources {
         self.end_of(fetcher, hash);
         self.hold(fetcher, hash);
 
-        let Some((source, size)) = source else {
-            return 0;
-        };
+        let (source, size) = source?;
         if let Some(member) = self.hosts.get_mut(&source) {
             member.failed.clear();
             member.outs = 0;
         }
-        bytes.min(size)
+        Some((bytes.min(size), source))
+    }
+
+    /// Returns the content that a host passes on.
+    pub(crate) fn holds(&self, host: HostId) -> BTreeSet<BlobHash> {
+        let member = self.hosts.get(&host);
+        member.map_or_else(BTreeSet::new, |member| member.holds.clone())
     }
 
     /// Notes that a source has failed a host that had its ticket.

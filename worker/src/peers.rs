@@ -264,7 +264,8 @@ impl Peers {
                 Err((_, error @ LinkError::File { .. })) => return Err(error),
                 Err((failure, error)) => {
                     let from = source.addresses.first();
-                    tracing::warn!(%hash, ?from, %error, "an input did not come from another host");
+                    let why = in_words(&error);
+                    tracing::warn!(%hash, ?from, why, "an input did not come from another host");
                     failure
                 }
             };
@@ -428,6 +429,14 @@ fn failure_of(error: &LinkError) -> PeerFailure {
         LinkError::Damaged { .. } => PeerFailure::Damaged,
         LinkError::Refused(_) => PeerFailure::Refused,
         _ => PeerFailure::Stalled,
+    }
+}
+
+/// Describes an error between hosts.
+fn in_words(error: &LinkError) -> String {
+    match error {
+        LinkError::Closed(why) => why.clone(),
+        other => other.to_string(),
     }
 }
 

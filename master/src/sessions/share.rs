@@ -124,6 +124,13 @@ impl Inner {
         }
     }
 
+    /// Wakes those who wait for anything that this host has.
+    fn wake_for(&mut self, source: HostId) {
+        for hash in self.book.holds(source) {
+            self.wake(hash);
+        }
+    }
+
     fn wake_all(&mut self) {
         self.waiting.retain(|_, waiting| waiting.send(()).is_ok());
     }
@@ -168,8 +175,11 @@ pub(super) fn hear(
             let mut inner = state.shared.open();
             let passed_on = inner.book.fetched(host, hash, ticket, bytes);
             inner.wake(hash);
-            drop(inner);
-            sent(passed_on, "hosts");
+            if let Some((bytes, source)) = passed_on {
+                inner.wake_for(source);
+                drop(inner);
+                sent(bytes, "hosts");
+            }
         }
         other => return Some(other),
     }
@@ -245,6 +255,7 @@ impl Wanted<'_> {
                 continue;
             };
             inner.wake(failed.blob.hash);
+            inner.wake_for(failed.source);
             drop(inner);
 
             let (to, source, hash) = (self.name, failed.source, failed.blob.hash);
@@ -290,16 +301,16 @@ impl Wanted<'_> {
     /// Looks for a source once.
     fn look(&self, since: Time, number: u64) -> Looked {
         let mut inner = self.state.shared.open();
-        let waiting = inner.waiting.entry(self.blob.hash);
-        let news = waiting
-            .or_insert_with(|| watch::Sender::new(()))
-            .subscribe();
         loop {
             let now = self.state.clock.now();
             let of = (self.host, self.blob);
             match inner.book.choose(now, of, since, number) {
                 Choice::Master => return Looked::Go(Way::Master),
-                Choice::Wait(until) => return Looked::Wait(until, news),
+                Choice::Wait(until) => {
+                    let waiting = inner.waiting.entry(self.blob.hash);
+                    let waiting = waiting.or_insert_with(|| watch::Sender::new(()));
+                    return Looked::Wait(until, waiting.subscribe());
+                }
                 Choice::Host(chosen) => {
                     let Chosen {
                         host,

@@ -67,7 +67,7 @@ fn one_host_gets_it_from_the_master_and_the_others_from_hosts_that_have_it() {
     book.over(at(4.0), 1, true);
     assert!(matches!(wants(&mut book, 4.0, 2, 2), Choice::Wait(_)));
 
-    assert_eq!(book.fetched(host(1), blob(1).hash, None, 200 * MB), 0);
+    assert_eq!(book.fetched(host(1), blob(1).hash, None, 200 * MB), None);
     let second = wants(&mut book, 5.0, 2, 12);
     let Choice::Host(chosen) = &second else {
         panic!("{second:?}")
@@ -81,7 +81,7 @@ fn one_host_gets_it_from_the_master_and_the_others_from_hosts_that_have_it() {
 
     assert_eq!(
         book.fetched(host(2), blob(1).hash, Some(12), 200 * MB),
-        200 * MB
+        Some((200 * MB, host(1)))
     );
     assert_eq!(
         source(&wants(&mut book, 6.0, 4, 24)),
@@ -330,7 +330,7 @@ proptest! {
                 Step::Over(number, all) => book.over(now, number, all),
                 Step::Fetched(n, b, ticket) => {
                     let bytes = book.fetched(host(n), blob(b).hash, ticket, u64::MAX);
-                    prop_assert!(bytes <= blob(b).size);
+                    prop_assert!(bytes.is_none_or(|(bytes, _)| bytes <= blob(b).size));
                 }
                 Step::Failed(n, ticket, failure) => {
                     book.failed(now, host(n), PeerReport { ticket, failure });

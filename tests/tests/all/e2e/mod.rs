@@ -26,7 +26,7 @@ mod record;
 mod requests;
 mod research;
 mod service;
-mod sharing;
+pub(crate) mod sharing;
 mod speculation;
 mod tail;
 mod together;
