@@ -90,11 +90,12 @@ impl Hostile {
             _ => PeerPapers::of(&fake.identity),
         };
         let (papers, content) = (papers.expect("a worker's"), content.to_vec());
+        let victim = self.grid.state("real");
         self.now(async {
             let any = SocketAddr::from(([127, 0, 0, 1], 0));
             let door = PeerDoor::open(any, &papers).expect("a port");
             let at = door.address().expect("bound");
-            tokio::spawn(misbehave(door, content, conduct));
+            tokio::spawn(misbehave(door, content, conduct, victim));
             let sharing = Sharing {
                 port: at.port(),
                 address: at.ip(),
@@ -120,7 +121,15 @@ impl Hostile {
     }
 }
 
-async fn misbehave(door: PeerDoor, content: Vec<u8>, conduct: Conduct) {
+/// The length of the longest unfinished transfer below a directory.
+fn longest_file(dir: &std::path::Path) -> u64 {
+    let files = walkdir::WalkDir::new(dir).into_iter().flatten();
+    let parts = files.filter(|entry| entry.path().extension().is_some_and(|e| e == "part"));
+    let sizes = parts.filter_map(|entry| Some(entry.metadata().ok()?.len()));
+    sizes.max().unwrap_or(0)
+}
+
+async fn misbehave(door: PeerDoor, content: Vec<u8>, conduct: Conduct, victim: PathBuf) {
     while let Some(knock) = door.next().await {
         let Ok(guest) = knock.let_in().await else {
             continue;
@@ -149,8 +158,9 @@ async fn misbehave(door: PeerDoor, content: Vec<u8>, conduct: Conduct) {
             match conduct {
                 Conduct::StallsHalfWay => std::future::pending().await,
                 Conduct::VanishesHalfWay => {
-                    // Once it has left this machine.
-                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    while longest_file(&victim) < bytes.len() as u64 {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
                     guest.close("gone");
                 }
                 _ => channel.tx.finish(),
@@ -321,17 +331,10 @@ fn a_revoked_host_gets_nothing_more_from_others_whatever_it_has_begun() {
         let fetch = fetch_as(&fake.identity, &source, (blob, source.ticket), &dir);
         tokio::pin!(fetch);
         // Until something has come.
-        let some = |dir: &std::path::Path| {
-            let files = walkdir::WalkDir::new(dir).into_iter().flatten();
-            let sizes = files.filter_map(|entry| entry.metadata().ok());
-            sizes
-                .filter(std::fs::Metadata::is_file)
-                .any(|of| of.len() > 0)
-        };
         loop {
             tokio::select! {
                 done = &mut fetch => panic!("it is over: {done:?}"),
-                () = tokio::time::sleep(Duration::from_millis(20)) => if some(&dir) {
+                () = tokio::time::sleep(Duration::from_millis(20)) => if longest_file(&dir) > 0 {
                     break;
                 },
             }
@@ -356,4 +359,38 @@ fn a_revoked_host_gets_nothing_more_from_others_whatever_it_has_begun() {
     ));
     let again = again.expect_err("its ticket holds no more").to_string();
     assert!(again.contains("no ticket of the master's"), "{again}");
+}
+
+#[test]
+fn a_first_receiver_that_does_not_read_holds_the_others_for_a_moment_only() {
+    let mut grid = Grid::with_master("");
+    let real = "labels = [\"real\"]\n";
+    grid.worker("real").config(real).dedicated().start();
+    let hostile = Hostile::of(grid);
+    let mut fake = hostile.fake("fake");
+    let input = large(&hostile.grid, "input", BYTES);
+    let words = |label| ["--needs", label, "--input", &input, "--", "true"];
+    hostile.grid.submit(words("label=fake"));
+    hostile.hears(&mut fake, |message| {
+        matches!(message, ToWorker::Assign(_)).then_some(())
+    });
+    // It promises to pass it on, and takes it from the master.
+    hostile.offers(&mut fake, b"something else", Conduct::SaysNothing);
+    let (path, _) = input.rsplit_once(':').expect("a name");
+    let blob = link::content::hash_file(std::path::Path::new(path)).expect("the input");
+    let wish = Open::Get {
+        hash: blob.hash,
+        offset: 0,
+        peers: true,
+        failed: Vec::new(),
+    };
+    let mut held = hostile.now(fake.connection.open(&wish)).expect("a stream");
+    let found = hostile.now(held.rx.expect::<GetReply>());
+    assert!(matches!(found, Ok(GetReply::Found(_))), "{found:?}");
+
+    let job = hostile.grid.submit(words("label=real"));
+    hostile.grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    let said = hostile.grid.logs();
+    assert!(said.contains("another host of this network is getting it"));
+    drop(held);
 }
