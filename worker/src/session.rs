@@ -187,7 +187,7 @@ async fn in_words(identity: &Identity, error: &LinkError) -> String {
 }
 
 /// Returns the present time by the wall clock, which people see and may set.
-fn wall_clock() -> Time {
+pub(crate) fn wall_clock() -> Time {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();

@@ -39,7 +39,7 @@ use crate::owner::{self, hour};
 use crate::peers::Peers;
 use crate::record::Look;
 use crate::record::book::{Book, DueIntervals};
-use crate::session::{self, SessionEvent, Uplink};
+use crate::session::{self, SessionEvent, Uplink, wall_clock};
 use crate::share::{Gauge, ProcessorTimes, UpTime};
 use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, SpoolRequest, Spooled};
@@ -932,14 +932,6 @@ impl Shell {
             drop(tell.send(LoopInput::Load(load)));
         });
     }
-}
-
-/// Returns the present time by the wall clock, which people see and may set.
-fn wall_clock() -> Time {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    Time(0) + Span::from(since)
 }
 
 async fn sleep_until(at: Option<Instant>) {

@@ -2,6 +2,7 @@
 //! change that is meant (and a raised `WIRE_VERSION`): `DESKGRID_BLESS=1 cargo test -p tests
 //! golden`.
 
+mod peers;
 mod values;
 
 use std::fmt::Write;
@@ -80,7 +81,7 @@ fn all_lines() -> String {
     );
 
     lines(&mut out, "reply", values::replies(), values::reply_name);
-    lines(&mut out, "peer", vec![values::peer_get()], |_| "PeerGet");
+    lines(&mut out, "peer", vec![peers::get()], |_| "PeerGet");
     out
 }
 

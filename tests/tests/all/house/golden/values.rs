@@ -26,7 +26,6 @@ use common::view::{
 };
 use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
-use common::wire::peer::{PeerFailure, PeerGet, PeerReport, PeerSource, PeerTicket, Sharing};
 use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{
     Assignment, Command, Delivery, Errand, StagedInput, StagedKind, TailOrder, ToMaster, ToWorker,
@@ -265,10 +264,7 @@ pub(super) fn opens() -> Vec<Open> {
             hash: blob(4).hash,
             offset: 70_000,
             peers: true,
-            failed: vec![PeerReport {
-                ticket: 1 << 41,
-                failure: PeerFailure::Damaged,
-            }],
+            failed: vec![super::peers::report()],
         },
         Open::Put(blob(5)),
         Open::Renew {
@@ -283,11 +279,7 @@ pub(super) fn replies_to_get() -> Vec<GetReply> {
         GetReply::Found(70_000),
         GetReply::Refused(refusal()),
         GetReply::Waits("another host gets it".into()),
-        GetReply::At(PeerSource {
-            addresses: vec![([10, 0, 0, 7], 40_000).into(), ([1_u16; 8], 40_001).into()],
-            key: [7; 32],
-            ticket: 1 << 42,
-        }),
+        GetReply::At(super::peers::source()),
     ]
 }
 
@@ -297,13 +289,6 @@ pub(super) fn put_replies() -> Vec<PutReply> {
         PutReply::Stored,
         PutReply::Refused(refusal()),
     ]
-}
-
-pub(super) fn peer_get() -> PeerGet {
-    PeerGet {
-        ticket: 1 << 46,
-        offset: 70_001,
-    }
 }
 
 fn status(owner: OwnerState) -> Status {
@@ -398,16 +383,8 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         })),
         ToMaster::Alive(Span(3_000_000)),
         ToMaster::Words(vec![(attempt(), "reading".into())]),
-        ToMaster::Shares(Some(Sharing {
-            port: 40_002,
-            address: [10, 0, 0, 8].into(),
-            holds: vec![blob(6).hash],
-        })),
-        ToMaster::Fetched {
-            hash: blob(7).hash,
-            ticket: Some(1 << 43),
-            bytes: 9_000_000,
-        },
+        super::peers::shares(blob(6).hash),
+        super::peers::fetched(blob(7).hash),
     ]
 }
 
@@ -506,12 +483,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             why: "made room for task 7.3".into(),
         },
         ToWorker::SendEvery(Span(100_000_000)),
-        ToWorker::Serve(PeerTicket {
-            number: 1 << 44,
-            blob: blob(8),
-            fetcher: [8; 32],
-            life: Span(11_000_000),
-        }),
+        super::peers::serve(blob(8)),
         ToWorker::Unserve(vec![1 << 45]),
         ToWorker::Tail(TailOrder {
             attempt: attempt(),
