@@ -21,7 +21,7 @@ use crate::endpoint::Connection;
 use crate::error::LinkError;
 use crate::files::{free_bytes, sync_dir, sync_file};
 pub(crate) use fetch::WITHDRAWN;
-pub use fetch::{Fetching, Pace, serve_host};
+pub use fetch::{Fetching, SendPace, serve_host};
 use pieces::{Incoming, PIECE, send_file};
 
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
@@ -486,7 +486,7 @@ async fn fetch_part(
 pub async fn put(connection: &Connection, path: &Path, blob: BlobRef) -> Result<(), LinkError> {
     let mut channel = connection.open(&Open::Put(blob)).await?;
     if let PutReply::Resume(offset) = put_reply(&mut channel).await? {
-        send_file(&mut channel.tx, path, offset, false, &Pace::default()).await?;
+        send_file(&mut channel.tx, path, offset, false, &SendPace::default()).await?;
         finish_put(&mut channel).await?;
     }
     Ok(())
@@ -531,7 +531,7 @@ async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
     }
 }
 
-/// Answers an [`Open::Get`] at this [`Pace`].
+/// Answers an [`Open::Get`] at this [`SendPace`].
 ///
 /// # Errors
 /// If the connection is gone or the file cannot be read.
@@ -540,7 +540,7 @@ pub async fn serve_get(
     mut tx: FrameSender,
     hash: BlobHash,
     offset: u64,
-    pace: &Pace,
+    pace: &SendPace,
 ) -> Result<(), LinkError> {
     let path = store.path_of(&hash);
     let sent = match tokio::fs::metadata(&path).await {

@@ -34,7 +34,7 @@ pub struct PeerPapers {
 }
 
 impl PeerPapers {
-    /// The credentials of this identity.
+    /// The credentials of this [`Identity`].
     ///
     /// # Errors
     /// If its certificate names nobody.
@@ -55,7 +55,7 @@ impl PeerPapers {
         Ok(server)
     }
 
-    /// Connects to the host that the master has named.
+    /// Connects to the host that the master has named in a [`PeerSource`].
     ///
     /// # Errors
     /// If nobody with its key answers at any of the addresses.
@@ -143,7 +143,7 @@ impl PeerDoor {
         }
     }
 
-    /// Shows these credentials to who comes from now on.
+    /// Shows these [`PeerPapers`] to who comes from now on.
     ///
     /// # Errors
     /// If the TLS settings are unfit.
@@ -227,7 +227,7 @@ pub struct PeerGuest {
 }
 
 impl PeerGuest {
-    /// Returns the next request.
+    /// Returns the next [`PeerQuestion`].
     ///
     /// # Errors
     /// If the connection is gone.
@@ -247,7 +247,7 @@ impl PeerGuest {
 pub struct PeerQuestion(Channel);
 
 impl PeerQuestion {
-    /// Reads the request.
+    /// Reads the [`PeerGet`].
     ///
     /// # Errors
     /// If it does not come soon, or is something else.
@@ -258,7 +258,7 @@ impl PeerQuestion {
     }
 }
 
-/// Refuses a request.
+/// Refuses a [`PeerGet`].
 ///
 /// # Errors
 /// If the connection is gone.

@@ -93,6 +93,7 @@ pub(crate) fn peer_client_config(
         key,
         workers: workers_of(identity)?,
     });
+
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(bad)?
@@ -117,6 +118,7 @@ pub(crate) fn peer_server_config(
         .with_client_cert_verifier(workers_of(identity)?)
         .with_single_cert(vec![identity.certificate.clone()], identity.private_key())
         .map_err(bad)?;
+
     config.alpn_protocols = vec![alpn.to_vec()];
     config.send_tls13_tickets = 0;
     config.max_early_data_size = 0;
@@ -311,6 +313,7 @@ impl ServerCertVerifier for PinnedPeer {
     ) -> Result<ServerCertVerified, rustls::Error> {
         self.workers
             .verify_client_cert(end_entity, intermediates, now)?;
+
         match read_certificate(end_entity) {
             Ok((name, key)) if name.role == Role::Worker && key == self.key => {
                 Ok(ServerCertVerified::assertion())

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use common::content::BlobHash;
-use common::wire::peer::{KeyHash, MAX_LISTED, PeerFailure, PeerReport, PeerTicket, Sharing};
+use common::wire::peer::{KeyHash, MAX_LISTED, PeerFailure, PeerReport, PeerTicket, SharingOffer};
 use common::{BlobRef, HostId, Span, Time};
 
 use crate::core::SessionId;
@@ -37,7 +37,7 @@ const MOST_AVOIDED: usize = 10_000;
 pub(crate) struct Sources {
     /// The most hosts that one source serves at a time.
     fan_out: u32,
-    hosts: BTreeMap<HostId, Member>,
+    hosts: BTreeMap<HostId, ListedHost>,
     holders: BTreeMap<BlobHash, BTreeSet<HostId>>,
     transfers: BTreeMap<u64, Transfer>,
     by_blob: BTreeMap<BlobHash, BTreeSet<u64>>,
@@ -49,7 +49,7 @@ pub(crate) struct Sources {
 
 /// A connected host.
 #[derive(Debug)]
-struct Member {
+struct ListedHost {
     session: SessionId,
     /// Its address as the master sees it.
     seen: IpAddr,
@@ -81,7 +81,7 @@ struct Transfer {
 
 /// The source of the next transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum SourceChoice {
     /// The master itself.
     Master,
     /// Another host, which is to be sent the ticket.
@@ -90,7 +90,7 @@ pub(crate) enum Choice {
     Wait(Time),
 }
 
-/// A host that is a source.
+/// A host that is a source, with the `PeerTicket` for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) host: HostId,
@@ -123,13 +123,13 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// The longest time that a transfer of so many bytes keeps others waiting.
+/// The longest time that a transfer of so many bytes keeps others waiting: `FLOOR` after `GRACE`.
 fn longest(bytes: u64) -> Span {
     GRACE + Span::from_secs(bytes / FLOOR)
 }
 
 impl Transfer {
-    /// The time until which others may wait for this.
+    /// The time until which others may wait for this `Transfer`.
     fn good_until(&self) -> Time {
         let (sent, moved) = self.sent;
         match (self.source, self.all_sent) {
@@ -146,7 +146,7 @@ impl Transfer {
 }
 
 impl Sources {
-    /// An empty book, with the most hosts that one source serves at a time.
+    /// An empty `Sources`, with the most hosts that one source serves at a time.
     pub(crate) fn new(fan_out: u32) -> Self {
         Self {
             fan_out,
@@ -159,7 +159,7 @@ impl Sources {
         }
     }
 
-    /// Enters a host that has connected with this key. Returns the tickets, each with its source,
+    /// Enters a `ListedHost` that has connected with this key. Returns the tickets, each with its source,
     /// of an earlier session of it.
     pub(crate) fn enter(
         &mut self,
@@ -169,7 +169,8 @@ impl Sources {
         key: KeyHash,
     ) -> Vec<(HostId, u64)> {
         let before = self.remove(host);
-        let member = Member {
+
+        let member = ListedHost {
             session,
             seen,
             key,
@@ -210,17 +211,23 @@ impl Sources {
             Some((source, number))
         });
         let tickets = ended.collect();
+
         self.hosts.remove(&host);
         tickets
     }
 
-    /// Notes that a host passes on what it lists, or (`None`) nothing any more.
-    pub(crate) fn shares(&mut self, host: HostId, session: SessionId, sharing: Option<Sharing>) {
+    /// Notes by a `SharingOffer` that a host passes on what it lists, or (`None`) nothing any more.
+    pub(crate) fn shares(
+        &mut self,
+        host: HostId,
+        session: SessionId,
+        sharing: Option<SharingOffer>,
+    ) {
         if self.hosts.get(&host).is_none_or(|of| of.session != session) {
             return;
         }
         self.withdraw(host);
-        let Some(Sharing {
+        let Some(SharingOffer {
             port,
             address,
             holds,
@@ -228,6 +235,7 @@ impl Sources {
         else {
             return;
         };
+
         if let Some(member) = self.hosts.get_mut(&host) {
             member.offer = Some((port, address));
         }
@@ -263,6 +271,7 @@ impl Sources {
         let more = member.offer.is_some() && member.holds.insert(hash);
         let too_many = member.holds.len() > MAX_LISTED;
         let other = member.holds.iter().find(|other| **other != hash).copied();
+
         if more {
             self.holders.entry(hash).or_default().insert(host);
         }
@@ -285,19 +294,20 @@ impl Sources {
         (fetcher, blob): (HostId, BlobRef),
         since: Time,
         number: u64,
-    ) -> Choice {
+    ) -> SourceChoice {
         self.end_the_late(now);
         // A host that asks again has not got it by the way that it was sent.
         self.end_of(fetcher, blob.hash);
         let Some(here) = self.hosts.get(&fetcher) else {
-            return Choice::Master;
+            return SourceChoice::Master;
         };
 
-        let (key, seen) = (here.key, here.seen);
+        let key = here.key;
+        let seen = here.seen;
         if let Some(source) = self.free_source(now, fetcher, blob.hash) {
             self.begin(now, number, (fetcher, blob), Some(source));
             return match self.hosts.get(&source) {
-                Some(member) => Choice::Host(Box::new(Chosen {
+                Some(member) => SourceChoice::Host(Box::new(Chosen {
                     host: source,
                     key: member.key,
                     addresses: member.addresses_from(seen),
@@ -308,21 +318,21 @@ impl Sources {
                         life: longest(blob.size),
                     },
                 })),
-                None => Choice::Master,
+                None => SourceChoice::Master,
             };
         }
 
         let patience = Self::patience(since, blob.size);
         match self.hope(now, fetcher, blob.hash) {
-            Some(until) if now < patience => Choice::Wait(until.min(patience)),
+            Some(until) if now < patience => SourceChoice::Wait(until.min(patience)),
             _ => {
                 self.begin(now, number, (fetcher, blob), None);
-                Choice::Master
+                SourceChoice::Master
             }
         }
     }
 
-    /// Begins a transfer from the master, whatever else could be done.
+    /// Begins a `Transfer` from the master, whatever else could be done.
     pub(crate) fn from_master(&mut self, now: Time, fetcher: HostId, blob: BlobRef, number: u64) {
         self.end_of(fetcher, blob.hash);
         if self.hosts.contains_key(&fetcher) {
@@ -348,6 +358,7 @@ impl Sources {
             sent: (0, now),
             all_sent: None,
         };
+
         if source.is_some() {
             self.next_end = self.next_end.min(transfer.good_until());
         }
@@ -363,6 +374,7 @@ impl Sources {
                 self.by_blob.remove(&transfer.blob.hash);
             }
         }
+
         if let Some(source) = transfer.source
             && let Some(member) = self.hosts.get_mut(&source)
         {
@@ -371,7 +383,7 @@ impl Sources {
         Some(transfer)
     }
 
-    /// Ends the transfers of a content to a host.
+    /// Ends each `Transfer` of a content to a host.
     fn end_of(&mut self, fetcher: HostId, hash: BlobHash) {
         let numbers = self.by_blob.get(&hash).into_iter().flatten();
         let of_it = |number: &&u64| {
@@ -395,6 +407,7 @@ impl Sources {
             .filter(|(_, transfer)| transfer.is_unwatched())
             .map(|(number, transfer)| (transfer.good_until(), *number))
             .partition(|(until, _)| *until <= now);
+
         self.next_end = good
             .into_iter()
             .map(|(until, _)| until)
@@ -420,7 +433,7 @@ impl Sources {
                 .is_none_or(|until| *until <= now)
     }
 
-    /// The source that serves the fewest, of those that serve fewer than they may.
+    /// The source that serves the fewest, of those that serve fewer than `fan_out`.
     fn free_source(&self, now: Time, fetcher: HostId, hash: BlobHash) -> Option<HostId> {
         let holders = self.holders.get(&hash)?.iter().copied();
         let free = holders
@@ -430,7 +443,7 @@ impl Sources {
         free.min().map(|(_, source)| source)
     }
 
-    /// The time until which there is reason to hope for a source: one is busy, or is about to have
+    /// The time until which there is reason to wait (`SourceChoice::Wait`) for a source: one is busy, or is about to have
     /// the content.
     fn hope(&self, now: Time, fetcher: HostId, hash: BlobHash) -> Option<Time> {
         let holders = self.holders.get(&hash).into_iter().flatten();
@@ -446,7 +459,7 @@ impl Sources {
         busy.chain(coming).max()
     }
 
-    /// Notes the bytes that the master has sent of a transfer.
+    /// Notes the bytes that the master has sent of a `Transfer`.
     pub(crate) fn sent(&mut self, now: Time, number: u64, bytes: u64) {
         if let Some(transfer) = self.transfers.get_mut(&number)
             && bytes > transfer.sent.0
@@ -496,7 +509,7 @@ impl Sources {
         member.map_or_else(BTreeSet::new, |member| member.holds.clone())
     }
 
-    /// Notes that a source has failed a host that had its ticket.
+    /// Notes by a `PeerReport` that a source has failed a host that had its ticket.
     pub(crate) fn failed(
         &mut self,
         now: Time,
@@ -509,6 +522,7 @@ impl Sources {
             .filter(|transfer| transfer.fetcher == fetcher)
             .and_then(|transfer| Some((transfer.source?, transfer.blob)))?;
         self.end(ticket);
+
         if failure == PeerFailure::Refused {
             if let Some(member) = self.hosts.get_mut(&source) {
                 member.holds.remove(&blob.hash);
@@ -524,7 +538,7 @@ impl Sources {
         })
     }
 
-    /// Keeps a host from a source that has failed it. One that has failed several is named to
+    /// Keeps a host for `AVOIDED` from a source that has failed it. One that has failed several is named to
     /// nobody for a while: one host alone cannot bring that about.
     fn avoid(&mut self, now: Time, fetcher: HostId, source: HostId) {
         if self.avoided.len() >= MOST_AVOIDED {
@@ -533,6 +547,7 @@ impl Sources {
         if self.avoided.len() < MOST_AVOIDED {
             self.avoided.insert((fetcher, source), now + AVOIDED);
         }
+
         if let Some(member) = self.hosts.get_mut(&source) {
             member.failed.insert(fetcher);
             if member.failed.len() >= WITNESSES {
@@ -544,7 +559,7 @@ impl Sources {
     }
 }
 
-impl Member {
+impl ListedHost {
     /// Its addresses for a host that is seen there: its own address counts where both are behind
     /// the same one, and only if no other network knows it.
     fn addresses_from(&self, seen: IpAddr) -> Vec<SocketAddr> {

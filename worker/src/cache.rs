@@ -22,7 +22,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::os::{FileStamp, stamp_of};
-use crate::peers::Peers;
+use crate::peers::InputPeers;
 use tree::{TreeLook, Trees, UnpackedTree};
 
 /// The pause before fetching again over a connection that is still there.
@@ -48,7 +48,7 @@ pub(crate) struct Cache {
     limit: u64,
     books: Mutex<CacheIndex>,
     master: watch::Receiver<Option<Connection>>,
-    peers: Arc<Peers>,
+    peers: Arc<InputPeers>,
 }
 
 #[derive(Debug, Default)]
@@ -129,7 +129,7 @@ impl Cache {
         (dir, trees): (&Path, &Path),
         limit: u64,
         master: watch::Receiver<Option<Connection>>,
-        peers: Arc<Peers>,
+        peers: Arc<InputPeers>,
     ) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
         let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
@@ -219,6 +219,7 @@ impl Cache {
                 CacheKey::Tree(_) => None,
             })
             .collect();
+
         large.sort_unstable();
         large
             .into_iter()
@@ -585,7 +586,7 @@ mod tests {
                     (dir, &dir.join("trees")),
                     limit,
                     master,
-                    Arc::new(Peers::new(&crate::Config::default())),
+                    Arc::new(InputPeers::new(&crate::Config::default())),
                 )
                 .unwrap(),
             ),

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use common::wire::peer::{
     KeyHash, LEAST_SHARED, MAX_LISTED, PeerFailure, PeerGet, PeerReport, PeerSource, PeerTicket,
-    Sharing,
+    SharingOffer,
 };
 use common::wire::worker::ToMaster;
-use link::content::{Fetching, Pace, serve_host};
+use link::content::{Fetching, SendPace, serve_host};
 use link::peer::{
     PeerDoor, PeerGuest, PeerHost, PeerKnock, PeerPapers, PeerQuestion, refuse, withdraw,
 };
@@ -45,21 +45,21 @@ const NO_TICKET: &str = "no ticket of the master's is for this key, this content
 
 /// The inputs that this worker passes on, and those that others pass on to it.
 #[derive(Debug)]
-pub(crate) struct Peers {
+pub(crate) struct InputPeers {
     /// Whether the owner lets this worker serve, and the port (0: any).
     share: bool,
     port: u16,
-    pace: Pace,
+    pace: SendPace,
     received: AtomicU64,
     large: Semaphore,
     cache: OnceLock<Weak<Cache>>,
-    inner: Mutex<Inner>,
+    inner: Mutex<PeerBooks>,
     /// Tells of tickets that came or were taken back, and of the owner's decisions.
     news: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct PeerBooks {
     session: Option<PeerSession>,
     door: Option<PeerDoor>,
     /// The reason why there is no door, if it could not be opened.
@@ -94,13 +94,13 @@ impl std::fmt::Debug for PeerSession {
     }
 }
 
-impl Peers {
+impl InputPeers {
     /// Nobody is served or asked before the master is there.
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             share: config.share_inputs,
             port: config.share_port,
-            pace: Pace::of(config.share_bytes_per_s),
+            pace: SendPace::of(config.share_bytes_per_s),
             received: AtomicU64::new(0),
             large: Semaphore::new(LARGE),
             cache: OnceLock::new(),
@@ -114,7 +114,7 @@ impl Peers {
         let _ = self.cache.set(Arc::downgrade(cache));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, PeerBooks> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -162,7 +162,7 @@ impl Peers {
         self.offer();
     }
 
-    /// Says to the master what this host passes on, or that it does not.
+    /// Says to the master with [`ToMaster::Shares`] what this host passes on, or that it does not.
     fn offer(&self) {
         let holds = self.cache.get().and_then(Weak::upgrade);
         let holds = holds.map_or_else(Vec::new, |cache| cache.large(LEAST_SHARED, MAX_LISTED));
@@ -170,7 +170,7 @@ impl Peers {
         let Some((port, own)) = inner.listens() else {
             return;
         };
-        let sharing = inner.lent.then_some(Sharing {
+        let sharing = inner.lent.then_some(SharingOffer {
             port,
             address: own,
             holds,
@@ -186,7 +186,7 @@ impl Peers {
         }
     }
 
-    /// Takes a ticket from the master.
+    /// Takes a [`PeerTicket`] from the master.
     pub(crate) fn expect(&self, ticket: PeerTicket) {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -241,7 +241,8 @@ impl Peers {
         // Never closed.
         let _place = self.large.acquire().await;
         let hash = fetching.blob().hash;
-        let (mut failed, mut tries) = (Vec::new(), 0);
+        let mut failed = Vec::new();
+        let mut tries = 0;
         loop {
             let waits = |why: &str| tracing::info!(%hash, why, "an input has to wait");
             let reported = std::mem::take(&mut failed);
@@ -288,7 +289,7 @@ impl Peers {
         });
     }
 
-    /// Takes the content from a host.
+    /// Takes the content from a [`PeerHost`].
     async fn take_from(
         &self,
         fetching: &Fetching,
@@ -320,7 +321,7 @@ impl Peers {
         taken.map_err(|error| (failure_of(&error), error))
     }
 
-    /// Answers a guest's request.
+    /// Answers a guest's [`PeerGet`].
     async fn answer(&self, guest: KeyHash, question: PeerQuestion) -> Result<(), LinkError> {
         let (PeerGet { ticket, offset }, mut channel) = question.read().await?;
         let Some(ticket) = self.redeem(guest, ticket).await else {
@@ -336,9 +337,10 @@ impl Peers {
         }
     }
 
-    /// Takes the ticket of this number if it is for this key, and waits a little for it.
+    /// Takes the [`HeldTicket`] of this number if it is for this key, and waits a little for it.
     async fn redeem(&self, guest: KeyHash, number: u64) -> Option<PeerTicket> {
         let mut news = self.news.subscribe();
+
         let coming = async {
             loop {
                 {
@@ -394,7 +396,7 @@ impl Peers {
     }
 }
 
-impl Inner {
+impl PeerBooks {
     /// Returns the port on which this host is reached, and its address towards the master.
     fn listens(&self) -> Option<(u16, IpAddr)> {
         let at = self.door.as_ref()?.address()?;
@@ -415,7 +417,7 @@ impl Inner {
     }
 }
 
-impl Drop for Peers {
+impl Drop for InputPeers {
     fn drop(&mut self) {
         if let Some(door) = &self.lock().door {
             door.close();
@@ -423,7 +425,7 @@ impl Drop for Peers {
     }
 }
 
-/// Returns the kind of failure of a host that was reached.
+/// Returns the [`PeerFailure`] of a host that was reached.
 fn failure_of(error: &LinkError) -> PeerFailure {
     match error {
         LinkError::Damaged { .. } => PeerFailure::Damaged,
@@ -440,9 +442,9 @@ fn in_words(error: &LinkError) -> String {
     }
 }
 
-/// Opens the door on a thread of its own, which yields to everything else on this host.
+/// Opens the [`PeerDoor`] on a thread of its own, which yields to everything else on this host.
 async fn open_door(
-    peers: &Arc<Peers>,
+    peers: &Arc<InputPeers>,
     own: IpAddr,
     papers: PeerPapers,
 ) -> Result<PeerDoor, LinkError> {
@@ -453,6 +455,7 @@ async fn open_door(
     let address = SocketAddr::new(any, peers.port);
     let host = Arc::downgrade(peers);
     let (tell, told) = oneshot::channel();
+
     let serve = move || {
         os::yield_thread();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -482,9 +485,10 @@ async fn open_door(
         .unwrap_or_else(|_| Err(LinkError::Closed("its thread has ended".to_owned())))
 }
 
-/// Receives guests until the door is closed.
-async fn receive(door: PeerDoor, peers: Weak<Peers>) {
+/// Receives guests until the [`PeerDoor`] is closed.
+async fn receive(door: PeerDoor, peers: Weak<InputPeers>) {
     let places = Arc::new(Semaphore::new(GUESTS));
+
     while let Some(knock) = door.next().await {
         let lent = peers.upgrade().is_some_and(|peers| peers.lock().lent);
         match Arc::clone(&places).try_acquire_owned() {
@@ -502,11 +506,13 @@ async fn receive(door: PeerDoor, peers: Weak<Peers>) {
     }
 }
 
-/// Serves one guest until it asks no more.
-async fn welcome(knock: PeerKnock, peers: Weak<Peers>) -> Result<(), LinkError> {
+/// Serves one [`PeerGuest`] until it asks no more.
+async fn welcome(knock: PeerKnock, peers: Weak<InputPeers>) -> Result<(), LinkError> {
     let guest: PeerGuest = knock.let_in().await?;
+
     while let Ok(question) = tokio::time::timeout(IDLE, guest.next()).await {
-        let (question, key) = (question?, guest.key);
+        let question = question?;
+        let key = guest.key;
         let Some(peers) = peers.upgrade() else {
             break;
         };

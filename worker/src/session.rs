@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::alive::AliveSender;
-use crate::peers::Peers;
+use crate::peers::InputPeers;
 use crate::spool::blobs::Blobs;
 
 /// The longest time that the master may take to answer a greeting.
@@ -104,7 +104,7 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
     mut again: Again,
     blobs: Arc<Blobs>,
     tell: UnboundedSender<T>,
-    (current, peers): (watch::Sender<Option<Connection>>, Arc<Peers>),
+    (current, peers): (watch::Sender<Option<Connection>>, Arc<InputPeers>),
 ) {
     let run = link::identity::draw_run();
     let mut papers = Papers {
@@ -257,7 +257,7 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     papers: &mut Papers,
     blobs: &Arc<Blobs>,
     tell: &UnboundedSender<T>,
-    (current, peers): (&watch::Sender<Option<Connection>>, &Arc<Peers>),
+    (current, peers): (&watch::Sender<Option<Connection>>, &Arc<InputPeers>),
     again: &mut Again,
 ) -> Result<Next, LinkError> {
     papers.freshen(identity).await?;

@@ -36,7 +36,7 @@ use crate::owner::policy::OwnerPolicy;
 use crate::owner::rules::HostSize;
 use crate::owner::sensors::{self, Sighted, Timeouts};
 use crate::owner::{self, hour};
-use crate::peers::Peers;
+use crate::peers::InputPeers;
 use crate::record::Look;
 use crate::record::book::{Book, DueIntervals};
 use crate::session::{self, SessionEvent, Uplink, wall_clock};
@@ -151,7 +151,7 @@ pub async fn run(
     let (mut facts, room) = measure(&identity.link.name, &config).await;
     config.slots = facts.slots;
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
-    let peers = Arc::new(Peers::new(&config));
+    let peers = Arc::new(InputPeers::new(&config));
     let cache = Arc::new(Cache::open(
         (&dir.join("cache"), &dir.join(TREES)),
         cache_bytes,
@@ -425,7 +425,7 @@ struct Shell {
     out: Option<String>,
     facts: HostFacts,
     shop: Arc<Workshop>,
-    peers: Arc<Peers>,
+    peers: Arc<InputPeers>,
     spool: threads::Sender<SpoolRequest>,
     spooling: std::thread::JoinHandle<()>,
     tell: UnboundedSender<LoopInput>,

@@ -26,7 +26,7 @@ pub type KeyHash = [u8; 32];
 
 /// A worker that passes content on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sharing {
+pub struct SharingOffer {
     /// The UDP port on which it listens.
     pub port: u16,
     /// Its own address in the network through which it reaches the master.
@@ -48,7 +48,7 @@ pub struct PeerTicket {
     pub life: Span,
 }
 
-/// A host from which to fetch content.
+/// A host from which to fetch content with a [`PeerGet`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerSource {
     /// Its addresses, the most promising first.
@@ -81,7 +81,7 @@ pub enum PeerFailure {
     Damaged,
 }
 
-/// A host that did not give what it was to give.
+/// A host that did not give what it was to give, with its [`PeerFailure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerReport {
     /// The number of the ticket.

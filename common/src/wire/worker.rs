@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::peer::{PeerTicket, Sharing};
+use super::peer::{PeerTicket, SharingOffer};
 use super::{Refusal, Versions};
 use crate::attempt::{Completion, HeldAttempt, Spent, StreamKind};
 use crate::availability::AvailabilityInterval;
@@ -96,7 +96,7 @@ pub enum ToMaster {
     /// The words that programs say of their progress, where they have changed.
     Words(Vec<(AttemptId, String)>),
     /// The worker passes inputs on to hosts that the master sends, or (`None`) does so no more.
-    Shares(Option<Sharing>),
+    Shares(Option<SharingOffer>),
     /// Content of [`LEAST_SHARED`](super::peer::LEAST_SHARED) bytes or more has come and is whole.
     Fetched {
         /// The content.

@@ -1,5 +1,5 @@
 //! A blob on its way into a store, from the master or from hosts that it names ([`Fetching`]), and
-//! how fast content may go ([`Pace`]).
+//! how fast content may go ([`SendPace`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -32,14 +32,14 @@ const ANSWER: Duration = Duration::from_secs(6);
 
 /// The bytes that were sent, and the most in a second.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct SendPace {
     sent: AtomicU64,
     /// 0: any number.
     per_s: u64,
     free_at: Mutex<Option<Instant>>,
 }
 
-impl Pace {
+impl SendPace {
     /// At most this many bytes a second, all that share it together; 0: any number.
     pub fn of(per_s: u64) -> Self {
         Self {
@@ -205,7 +205,7 @@ pub async fn serve_host(
     path: &std::path::Path,
     size: u64,
     offset: u64,
-    pace: &Pace,
+    pace: &SendPace,
 ) -> Result<(), LinkError> {
     channel.tx.send(&GetReply::Found(size)).await?;
     send_file(&mut channel.tx, path, offset, false, pace).await?;

@@ -11,7 +11,7 @@ use common::BlobRef;
 use common::content::BlobHash;
 use tokio::task::JoinHandle;
 
-use super::fetch::Pace;
+use super::fetch::SendPace;
 use super::run_blocking;
 use crate::channel::{FrameReceiver, FrameSender};
 use crate::error::LinkError;
@@ -130,7 +130,8 @@ impl Incoming {
             busy: None,
         };
 
-        let (begun, first) = (Instant::now(), have);
+        let begun = Instant::now();
+        let first = have;
         let mut piece = Vec::new();
         let ended = loop {
             let before = piece.len();
@@ -241,7 +242,7 @@ pub(super) async fn send_file(
     path: &Path,
     offset: u64,
     hashed: bool,
-    pace: &Pace,
+    pace: &SendPace,
 ) -> Result<Option<BlobRef>, LinkError> {
     let failed = |e| LinkError::file("cannot read", path)(e);
 

@@ -11,7 +11,7 @@ use common::wire::stream::Open;
 use common::wire::worker::ToMaster;
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, Completion, HostId};
-use link::content::Pace;
+use link::content::SendPace;
 use link::{Channel, FrameSender, LinkError, content};
 
 use super::{share, stopped};
@@ -88,7 +88,9 @@ async fn give(
         (None, Some(host)) => {
             share::give(state, (host, &peer.name), (hash, offset), peers, tx).await
         }
-        (None, None) => content::serve_get(&state.blobs, tx, hash, offset, &Pace::default()).await,
+        (None, None) => {
+            content::serve_get(&state.blobs, tx, hash, offset, &SendPace::default()).await
+        }
         (Some(why), _) => {
             state.refused(&peer.name, "read", &format!("content {hash}"), why);
             content::refuse_get(tx, hash).await

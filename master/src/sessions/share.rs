@@ -14,7 +14,7 @@ use common::wire::peer::{
 use common::wire::stream::GetReply;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId, Time};
-use link::content::{self, Pace};
+use link::content::{self, SendPace};
 use link::{FrameSender, LinkError};
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::watch;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use super::content::needs;
 use crate::core::SessionId;
 use crate::run::SessionContext;
-use crate::sources::{Choice, Chosen, Sources};
+use crate::sources::{Chosen, SourceChoice, Sources};
 
 /// The interval at which the book is told how far a transfer of the master's is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,18 +30,18 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The book of sources, with the ways to the hosts.
 #[derive(Debug)]
 pub(crate) struct SharedContent {
-    inner: Mutex<Inner>,
+    inner: Mutex<SharedBook>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SharedBook {
     book: Sources,
     outboxes: BTreeMap<HostId, WeakSender<ToWorker>>,
     /// Those who wait for a content.
     waiting: BTreeMap<BlobHash, watch::Sender<()>>,
 }
 
-/// A connected host in the book, until it is dropped: then all its tickets are taken back.
+/// A connected host in the [`Sources`], until it is dropped: then all its tickets are taken back.
 pub(super) struct EnteredHost<'a> {
     shared: &'a SharedContent,
     host: HostId,
@@ -69,7 +69,7 @@ impl SharedContent {
     /// An empty book, with the most hosts that one source serves at a time.
     pub(crate) fn new(fan_out: u32) -> Self {
         Self {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(SharedBook {
                 book: Sources::new(fan_out),
                 outboxes: BTreeMap::new(),
                 waiting: BTreeMap::new(),
@@ -77,7 +77,7 @@ impl SharedContent {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Inner> {
+    fn open(&self) -> MutexGuard<'_, SharedBook> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,6 +93,7 @@ impl SharedContent {
         let over = inner.book.enter(host, session, seen, key);
         inner.outboxes.insert(host, outbox);
         inner.take_back(over);
+
         EnteredHost {
             shared: self,
             host,
@@ -101,14 +102,14 @@ impl SharedContent {
     }
 }
 
-impl Inner {
-    /// Sends a message; false if the host is gone, or does not read.
+impl SharedBook {
+    /// Sends a [`ToWorker`]; false if the host is gone, or does not read.
     fn say(&self, host: HostId, message: ToWorker) -> bool {
         let outbox = self.outboxes.get(&host).and_then(WeakSender::upgrade);
         outbox.is_some_and(|outbox| outbox.try_send(message).is_ok())
     }
 
-    /// Tells sources that these tickets hold no more.
+    /// Tells sources with [`ToWorker::Unserve`] that these tickets hold no more.
     fn take_back(&self, tickets: Vec<(HostId, u64)>) {
         for (source, number) in tickets {
             self.say(source, ToWorker::Unserve(vec![number]));
@@ -155,7 +156,7 @@ impl Drop for OwnTransfer<'_> {
     }
 }
 
-/// Takes a worker's word about the content that it has; returns any other message.
+/// Takes `Shares` and `Fetched`, a worker's word about the content that it has; returns any other message.
 pub(super) fn hear(
     state: &SessionContext,
     (host, session): (HostId, SessionId),
@@ -183,6 +184,7 @@ pub(super) fn hear(
         }
         other => return Some(other),
     }
+
     None
 }
 
@@ -210,7 +212,7 @@ pub(super) async fn give(
     };
     wanted.note_failures(failed);
     if size < LEAST_SHARED || !state.config.peer_transfer {
-        return wanted.send(tx, &Pace::default()).await;
+        return wanted.send(tx, &SendPace::default()).await;
     }
 
     let number = rand::random();
@@ -258,7 +260,9 @@ impl Wanted<'_> {
             inner.wake_for(failed.source);
             drop(inner);
 
-            let (to, source, hash) = (self.name, failed.source, failed.blob.hash);
+            let to = self.name;
+            let source = failed.source;
+            let hash = failed.blob.hash;
             match failed.failure {
                 PeerFailure::Damaged => tracing::warn!(
                     %source, to, %hash,
@@ -271,15 +275,15 @@ impl Wanted<'_> {
         }
     }
 
-    /// Waits until there is a source.
+    /// Waits until there is a source, or another [`Way`].
     async fn choose(&self, number: u64, tx: &mut FrameSender) -> Result<Way, LinkError> {
         let clock = self.state.clock;
         let since = clock.now();
         let mut told = false;
         loop {
             let (until, mut news) = match self.look(since, number) {
-                Looked::Go(way) => return Ok(way),
-                Looked::Wait(until, news) => (until, news),
+                SourceLook::Go(way) => return Ok(way),
+                SourceLook::Wait(until, news) => (until, news),
             };
             if !std::mem::replace(&mut told, true) {
                 let why = "another host of this network is getting it, or is busy giving it";
@@ -298,28 +302,29 @@ impl Wanted<'_> {
         }
     }
 
-    /// Looks for a source once.
-    fn look(&self, since: Time, number: u64) -> Looked {
+    /// Looks for a source once, in the [`Sources`].
+    fn look(&self, since: Time, number: u64) -> SourceLook {
         let mut inner = self.state.shared.open();
         loop {
             let now = self.state.clock.now();
             let of = (self.host, self.blob);
             match inner.book.choose(now, of, since, number) {
-                Choice::Master => return Looked::Go(Way::Master),
-                Choice::Wait(until) => {
+                SourceChoice::Master => return SourceLook::Go(Way::Master),
+                SourceChoice::Wait(until) => {
                     let waiting = inner.waiting.entry(self.blob.hash);
                     let waiting = waiting.or_insert_with(|| watch::Sender::new(()));
-                    return Looked::Wait(until, waiting.subscribe());
+                    return SourceLook::Wait(until, waiting.subscribe());
                 }
-                Choice::Host(chosen) => {
+                SourceChoice::Host(chosen) => {
                     let Chosen {
                         host,
                         key,
                         addresses,
                         ticket,
                     } = *chosen;
+
                     if inner.say(host, ToWorker::Serve(ticket)) {
-                        return Looked::Go(Way::Host(PeerSource {
+                        return SourceLook::Go(Way::Host(PeerSource {
                             addresses,
                             key,
                             ticket: number,
@@ -332,7 +337,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Sends it from here, and tells the book how far it is.
+    /// Sends it from here, and tells the [`Sources`] how far it is, each `LOOK`.
     async fn send_watched(&self, number: u64, tx: FrameSender) -> Result<(), LinkError> {
         let mut own = OwnTransfer {
             state: self.state,
@@ -340,7 +345,8 @@ impl Wanted<'_> {
             blob: self.blob,
             all: false,
         };
-        let pace = Pace::default();
+
+        let pace = SendPace::default();
         let sending = self.send(tx, &pace);
         tokio::pin!(sending);
         loop {
@@ -357,7 +363,7 @@ impl Wanted<'_> {
         }
     }
 
-    async fn send(&self, tx: FrameSender, pace: &Pace) -> Result<(), LinkError> {
+    async fn send(&self, tx: FrameSender, pace: &SendPace) -> Result<(), LinkError> {
         let done =
             content::serve_get(&self.state.blobs, tx, self.blob.hash, self.offset, pace).await;
         sent(pace.sent(), "master");
@@ -366,7 +372,7 @@ impl Wanted<'_> {
 }
 
 /// The result of one look for a source.
-enum Looked {
+enum SourceLook {
     Go(Way),
     Wait(Time, watch::Receiver<()>),
 }

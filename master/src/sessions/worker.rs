@@ -103,7 +103,9 @@ impl Worker {
         mut channel: Channel,
         session: SessionId,
     ) -> Result<(), LinkError> {
-        let (state, host, connection) = (&self.state, self.host, &self.connection);
+        let state = &self.state;
+        let host = self.host;
+        let connection = &self.connection;
         let (outbox, inbox) = Outbox::new(connection.clone());
         let alive = AliveWatch::new(state.workers.enter(), outbox.sender());
         let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;

@@ -26,8 +26,8 @@ fn office(n: u64) -> IpAddr {
     IpAddr::from([10, 1, 0, n as u8])
 }
 
-fn sharing(n: u64, holds: &[BlobRef]) -> Sharing {
-    Sharing {
+fn sharing(n: u64, holds: &[BlobRef]) -> SharingOffer {
+    SharingOffer {
         port: 40_000,
         address: office(n),
         holds: holds.iter().map(|blob| blob.hash).collect(),
@@ -44,13 +44,13 @@ fn sharers(n: u64) -> Sources {
     book
 }
 
-fn wants(book: &mut Sources, s: f64, n: u64, number: u64) -> Choice {
+fn wants(book: &mut Sources, s: f64, n: u64, number: u64) -> SourceChoice {
     book.choose(at(s), (host(n), blob(1)), at(s), number)
 }
 
-fn source(choice: &Choice) -> HostId {
+fn source(choice: &SourceChoice) -> HostId {
     match choice {
-        Choice::Host(chosen) => chosen.host,
+        SourceChoice::Host(chosen) => chosen.host,
         other => panic!("no host: {other:?}"),
     }
 }
@@ -58,18 +58,18 @@ fn source(choice: &Choice) -> HostId {
 #[test]
 fn one_host_gets_it_from_the_master_and_the_others_from_hosts_that_have_it() {
     let mut book = sharers(6);
-    assert_eq!(wants(&mut book, 0.0, 1, 1), Choice::Master);
+    assert_eq!(wants(&mut book, 0.0, 1, 1), SourceChoice::Master);
     for n in 2..=6 {
-        assert!(matches!(wants(&mut book, 0.0, n, n), Choice::Wait(_)));
+        assert!(matches!(wants(&mut book, 0.0, n, n), SourceChoice::Wait(_)));
     }
     // Sent, and not yet kept there: the others go on waiting.
     book.sent(at(4.0), 1, blob(1).size);
     book.over(at(4.0), 1, true);
-    assert!(matches!(wants(&mut book, 4.0, 2, 2), Choice::Wait(_)));
+    assert!(matches!(wants(&mut book, 4.0, 2, 2), SourceChoice::Wait(_)));
 
     assert_eq!(book.fetched(host(1), blob(1).hash, None, 200 * MB), None);
     let second = wants(&mut book, 5.0, 2, 12);
-    let Choice::Host(chosen) = &second else {
+    let SourceChoice::Host(chosen) = &second else {
         panic!("{second:?}")
     };
     assert_eq!((chosen.host, chosen.key), (host(1), [1; 32]));
@@ -77,7 +77,10 @@ fn one_host_gets_it_from_the_master_and_the_others_from_hosts_that_have_it() {
     assert_eq!(chosen.addresses, [SocketAddr::new(office(1), 40_000)]);
     assert_eq!(source(&wants(&mut book, 5.0, 3, 13)), host(1));
     // It serves two at a time.
-    assert!(matches!(wants(&mut book, 5.0, 4, 14), Choice::Wait(_)));
+    assert!(matches!(
+        wants(&mut book, 5.0, 4, 14),
+        SourceChoice::Wait(_)
+    ));
 
     assert_eq!(
         book.fetched(host(2), blob(1).hash, Some(12), 200 * MB),
@@ -95,25 +98,25 @@ fn a_transfer_that_stalls_or_is_slow_keeps_nobody_waiting_for_long() {
     let mut book = sharers(3);
     wants(&mut book, 0.0, 1, 1);
     book.sent(at(1.0), 1, 100 * MB);
-    let Choice::Wait(until) = wants(&mut book, 1.0, 2, 2) else {
+    let SourceChoice::Wait(until) = wants(&mut book, 1.0, 2, 2) else {
         panic!("it is good so far")
     };
     assert_eq!(until, at(6.0), "five seconds without a byte");
-    assert_eq!(wants(&mut book, 6.0, 2, 2), Choice::Master);
+    assert_eq!(wants(&mut book, 6.0, 2, 2), SourceChoice::Master);
 
     let mut slow = sharers(2);
     wants(&mut slow, 0.0, 1, 1);
     for s in 1..=8_u32 {
         slow.sent(at(f64::from(s)), 1, u64::from(s) * 100_000);
     }
-    assert_eq!(wants(&mut slow, 8.0, 2, 2), Choice::Master);
+    assert_eq!(wants(&mut slow, 8.0, 2, 2), SourceChoice::Master);
 
     // It vanishes.
     let mut gone = sharers(2);
     wants(&mut gone, 0.0, 1, 1);
-    assert!(matches!(wants(&mut gone, 0.5, 2, 2), Choice::Wait(_)));
+    assert!(matches!(wants(&mut gone, 0.5, 2, 2), SourceChoice::Wait(_)));
     gone.leave(host(1), SessionId(1));
-    assert_eq!(wants(&mut gone, 0.6, 2, 2), Choice::Master);
+    assert_eq!(wants(&mut gone, 0.6, 2, 2), SourceChoice::Master);
 }
 
 #[test]
@@ -122,16 +125,16 @@ fn hosts_that_do_not_share_are_elsewhere_or_came_by_tcp_are_no_reason_to_wait() 
     // The owner says no, or the master has not heard of any sharing.
     book.shares(host(1), SessionId(1), None);
     wants(&mut book, 0.0, 1, 1);
-    assert_eq!(wants(&mut book, 0.1, 2, 2), Choice::Master);
+    assert_eq!(wants(&mut book, 0.1, 2, 2), SourceChoice::Master);
     book.fetched(host(1), blob(1).hash, None, 0);
 
     // In another network: 2 has it by now.
     book.fetched(host(2), blob(1).hash, None, 0);
     book.enter(host(3), SessionId(3), IpAddr::from([10, 2, 0, 3]), [3; 32]);
-    assert_eq!(wants(&mut book, 0.2, 3, 3), Choice::Master);
+    assert_eq!(wants(&mut book, 0.2, 3, 3), SourceChoice::Master);
 
     // One that is not in the book.
-    assert_eq!(wants(&mut book, 0.3, 9, 9), Choice::Master);
+    assert_eq!(wants(&mut book, 0.3, 9, 9), SourceChoice::Master);
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn a_source_that_fails_is_not_named_again_to_the_same_and_after_two_to_nobody() 
     );
     let failed = book.failed(at(1.0), host(2), report(2, PeerFailure::Damaged));
     assert_eq!(failed.map(|failed| failed.source), Some(host(1)));
-    assert_eq!(wants(&mut book, 1.0, 2, 12), Choice::Master);
+    assert_eq!(wants(&mut book, 1.0, 2, 12), SourceChoice::Master);
 
     assert_eq!(
         source(&wants(&mut book, 1.0, 3, 3)),
@@ -157,7 +160,7 @@ fn a_source_that_fails_is_not_named_again_to_the_same_and_after_two_to_nobody() 
     );
     book.failed(at(2.0), host(3), report(3, PeerFailure::Unreachable));
     book.over(at(2.0), 12, false);
-    assert_eq!(wants(&mut book, 2.0, 4, 4), Choice::Master);
+    assert_eq!(wants(&mut book, 2.0, 4, 4), SourceChoice::Master);
     book.over(at(2.0), 4, false);
     assert_eq!(
         source(&wants(&mut book, 303.0, 4, 14)),
@@ -167,7 +170,7 @@ fn a_source_that_fails_is_not_named_again_to_the_same_and_after_two_to_nobody() 
 
     // It says that it has it no more: no failure.
     book.failed(at(303.0), host(4), report(14, PeerFailure::Refused));
-    assert_eq!(wants(&mut book, 303.0, 4, 24), Choice::Master);
+    assert_eq!(wants(&mut book, 303.0, 4, 24), SourceChoice::Master);
     book.over(at(303.0), 24, false);
     book.shares(host(1), SessionId(1), Some(shared));
     assert_eq!(source(&wants(&mut book, 304.0, 4, 34)), host(1));
@@ -190,7 +193,7 @@ fn who_leaves_or_is_revoked_has_no_tickets_and_is_no_source() {
         [],
         "its own are nobody's"
     );
-    assert_eq!(wants(&mut book, 0.1, 3, 13), Choice::Master);
+    assert_eq!(wants(&mut book, 0.1, 3, 13), SourceChoice::Master);
 }
 
 #[test]
@@ -201,8 +204,8 @@ fn a_private_address_counts_only_behind_the_same_public_one() {
         book.enter(host(n), SessionId(n), outside, [n as u8; 32]);
     }
     book.shares(host(1), SessionId(1), Some(sharing(1, &[blob(1)])));
-    let addresses = |choice: &Choice| match choice {
-        Choice::Host(chosen) => chosen.addresses.iter().map(SocketAddr::ip).collect(),
+    let addresses = |choice: &SourceChoice| match choice {
+        SourceChoice::Host(chosen) => chosen.addresses.iter().map(SocketAddr::ip).collect(),
         _ => Vec::new(),
     };
     assert_eq!(
@@ -216,7 +219,7 @@ fn a_private_address_counts_only_behind_the_same_public_one() {
 
     // Nobody is sent to an address of somebody else's choice.
     book.enter(host(1), SessionId(1), outside, [1; 32]);
-    let elsewhere = Sharing {
+    let elsewhere = SharingOffer {
         address: IpAddr::from([198, 51, 100, 1]),
         ..sharing(1, &[blob(1)])
     };
@@ -314,10 +317,10 @@ proptest! {
                     next += 1;
                     let good = book.hope(now, host(n), blob(b).hash).is_some();
                     match book.choose(now, (host(n), blob(b)), now, next) {
-                        Choice::Master => prop_assert!(!good || !book.hosts.contains_key(&host(n))
+                        SourceChoice::Master => prop_assert!(!good || !book.hosts.contains_key(&host(n))
                             || book.hope(now, host(n), blob(b).hash).is_none()),
-                        Choice::Wait(until) => prop_assert!(until >= now),
-                        Choice::Host(chosen) => {
+                        SourceChoice::Wait(until) => prop_assert!(until >= now),
+                        SourceChoice::Host(chosen) => {
                             let there = &book.hosts[&chosen.host];
                             prop_assert!(chosen.host != host(n) && there.offer.is_some());
                             prop_assert!(there.holds.contains(&blob(b).hash));

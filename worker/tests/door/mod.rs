@@ -16,7 +16,7 @@ use common::token::Role;
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Command, Errand, ToMaster, ToWorker};
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId};
-use link::content::Pace;
+use link::content::SendPace;
 use link::identity::LinkInfo;
 use link::{BlobStore, Channel, Identity, Purpose, endpoint, tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -224,7 +224,7 @@ pub(crate) async fn accept(
                                 channel.tx,
                                 hash,
                                 offset,
-                                &Pace::default(),
+                                &SendPace::default(),
                             )
                             .await
                             .unwrap();

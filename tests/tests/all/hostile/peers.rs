@@ -3,7 +3,7 @@
 
 use common::host::{HostFacts, OwnerState};
 use common::wire::Versions;
-use common::wire::peer::{PeerSource, Sharing};
+use common::wire::peer::{PeerSource, SharingOffer};
 use common::wire::stream::GetReply;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, Speed};
@@ -96,7 +96,7 @@ impl Hostile {
             let door = PeerDoor::open(any, &papers).expect("a port");
             let at = door.address().expect("bound");
             tokio::spawn(misbehave(door, content, conduct, victim));
-            let sharing = Sharing {
+            let sharing = SharingOffer {
                 port: at.port(),
                 address: at.ip(),
                 holds: vec![blob.hash],

@@ -46,7 +46,7 @@ fn all_lines() -> String {
     lines(
         &mut out,
         "get_reply",
-        values::replies_to_get(),
+        peers::replies_to_get(),
         values::name_of_get_reply,
     );
 

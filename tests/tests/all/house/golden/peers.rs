@@ -2,17 +2,23 @@
 
 use common::Span;
 use common::content::{BlobHash, BlobRef};
-use common::wire::peer::{PeerFailure, PeerGet, PeerReport, PeerSource, PeerTicket, Sharing};
+use common::wire::peer::{PeerFailure, PeerGet, PeerReport, PeerSource, PeerTicket, SharingOffer};
+use common::wire::stream::{GetReply, Open};
 use common::wire::worker::{ToMaster, ToWorker};
 
-pub(super) fn report() -> PeerReport {
-    PeerReport {
-        ticket: 1 << 41,
-        failure: PeerFailure::Damaged,
+pub(super) fn get_of(hash: BlobHash) -> Open {
+    Open::Get {
+        hash,
+        offset: 70_000,
+        peers: true,
+        failed: vec![PeerReport {
+            ticket: 1 << 41,
+            failure: PeerFailure::Damaged,
+        }],
     }
 }
 
-pub(super) fn source() -> PeerSource {
+fn source() -> PeerSource {
     PeerSource {
         addresses: vec![([10, 0, 0, 7], 40_000).into(), ([1_u16; 8], 40_001).into()],
         key: [7; 32],
@@ -20,8 +26,17 @@ pub(super) fn source() -> PeerSource {
     }
 }
 
+pub(super) fn replies_to_get() -> Vec<GetReply> {
+    vec![
+        GetReply::Found(70_000),
+        GetReply::Refused(super::values::refusal()),
+        GetReply::Waits("another host gets it".into()),
+        GetReply::At(source()),
+    ]
+}
+
 pub(super) fn shares(hash: BlobHash) -> ToMaster {
-    ToMaster::Shares(Some(Sharing {
+    ToMaster::Shares(Some(SharingOffer {
         port: 40_002,
         address: [10, 0, 0, 8].into(),
         holds: vec![hash],

@@ -93,7 +93,7 @@ fn promise() -> PromiseView {
     }
 }
 
-fn refusal() -> Refusal {
+pub(super) fn refusal() -> Refusal {
     Refusal::new(
         RefusalCode::NotFound,
         "there is no job 9",
@@ -260,26 +260,12 @@ pub(super) fn opens() -> Vec<Open> {
     vec![
         Open::Control,
         Open::Request,
-        Open::Get {
-            hash: blob(4).hash,
-            offset: 70_000,
-            peers: true,
-            failed: vec![super::peers::report()],
-        },
+        super::peers::get_of(blob(4).hash),
         Open::Put(blob(5)),
         Open::Renew {
             csr: vec![0x30, 0x82],
         },
         Open::Tail { ticket: 1 << 40 },
-    ]
-}
-
-pub(super) fn replies_to_get() -> Vec<GetReply> {
-    vec![
-        GetReply::Found(70_000),
-        GetReply::Refused(refusal()),
-        GetReply::Waits("another host gets it".into()),
-        GetReply::At(super::peers::source()),
     ]
 }
 
