@@ -333,7 +333,7 @@ impl Sources {
     }
 
     /// Begins a `Transfer` from the master, whatever else could be done.
-    pub(crate) fn from_master(&mut self, now: Time, fetcher: HostId, blob: BlobRef, number: u64) {
+    pub(crate) fn send_directly(&mut self, now: Time, fetcher: HostId, blob: BlobRef, number: u64) {
         self.end_of(fetcher, blob.hash);
         if self.hosts.contains_key(&fetcher) {
             self.begin(now, number, (fetcher, blob), None);
@@ -457,6 +457,13 @@ impl Sources {
             .map(Transfer::good_until)
             .filter(|until| *until > now);
         busy.chain(coming).max()
+    }
+
+    /// Gives up a transfer that was only just begun. Returns its ticket, with its source, if a host was
+    /// to send it.
+    pub(crate) fn give_up(&mut self, number: u64) -> Option<(HostId, u64)> {
+        let transfer = self.end(number)?;
+        Some((transfer.source?, number))
     }
 
     /// Notes the bytes that the master has sent of a `Transfer`.

@@ -346,7 +346,8 @@ impl InputPeers {
                 {
                     let mut inner = self.lock();
                     if let Some(held) = inner.tickets.get(&number) {
-                        if held.ticket.fetcher != guest || held.until <= Instant::now() {
+                        let good = held.ticket.fetcher == guest && held.until > Instant::now();
+                        if !good || !inner.lent {
                             return None;
                         }
                         inner.running.insert(number);
@@ -490,9 +491,8 @@ async fn receive(door: PeerDoor, peers: Weak<InputPeers>) {
     let places = Arc::new(Semaphore::new(GUESTS));
 
     while let Some(knock) = door.next().await {
-        let lent = peers.upgrade().is_some_and(|peers| peers.lock().lent);
         match Arc::clone(&places).try_acquire_owned() {
-            Ok(place) if lent => {
+            Ok(place) => {
                 let peers = peers.clone();
                 tokio::spawn(async move {
                     let _place = place;
@@ -501,7 +501,7 @@ async fn receive(door: PeerDoor, peers: Weak<InputPeers>) {
                     }
                 });
             }
-            _ => knock.refuse(),
+            Err(_) => knock.refuse(),
         }
     }
 }

@@ -232,7 +232,7 @@ pub(super) async fn give(
         let mut inner = state.shared.open();
         inner
             .book
-            .from_master(state.clock.now(), host, wanted.blob, number);
+            .send_directly(state.clock.now(), host, wanted.blob, number);
     }
     wanted.send_watched(number, tx).await
 }
@@ -269,7 +269,7 @@ impl Wanted<'_> {
                     "a host has passed on wrong bytes, which were thrown away: see its disk, or revoke it"
                 ),
                 failure => {
-                    tracing::info!(%source, to, %hash, ?failure, "content did not come from a host")
+                    tracing::info!(%source, to, %hash, ?failure, "content did not come from a host");
                 }
             }
         }
@@ -282,6 +282,13 @@ impl Wanted<'_> {
         let mut told = false;
         loop {
             let (until, mut news) = match self.look(since, number) {
+                SourceLook::Go(_) if told && !self.may_still().await? => {
+                    let mut inner = self.state.shared.open();
+                    let over = inner.book.give_up(number);
+                    inner.take_back(over.into_iter().collect());
+                    inner.wake(self.blob.hash);
+                    return Ok(Way::NoRight);
+                }
                 SourceLook::Go(way) => return Ok(way),
                 SourceLook::Wait(until, news) => (until, news),
             };
@@ -296,10 +303,12 @@ impl Wanted<'_> {
                 () = tokio::time::sleep(pause) => {}
                 () = tx.delivered() => return Ok(Way::Gone),
             }
-            if !needs(self.state, self.host, self.blob.hash).await? {
-                return Ok(Way::NoRight);
-            }
         }
+    }
+
+    /// Whether it may have the content after it has waited.
+    async fn may_still(&self) -> Result<bool, LinkError> {
+        needs(self.state, self.host, self.blob.hash).await
     }
 
     /// Looks for a source once, in the [`Sources`].

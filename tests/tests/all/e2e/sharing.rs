@@ -121,6 +121,28 @@ fn an_owner_who_says_no_passes_nothing_on_and_still_gets_it_from_others() {
 }
 
 #[test]
+fn while_tasks_may_not_run_nothing_is_passed_on() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let input = large(&grid, "input", BYTES);
+    read_on(&grid, "1", &input);
+    let paused = grid.as_user("h1", ["worker", "pause"]);
+    paused.expect_code(0);
+    grid.worker("h2").start();
+    read_on(&grid, "1", &input);
+    let bytes = BYTES as u64;
+    assert_eq!(
+        (sent(&grid, "master"), sent(&grid, "hosts")),
+        (2 * bytes, 0)
+    );
+
+    let told = status(&grid, "h1");
+    assert_eq!(told["shares_inputs"], "not now: tasks may not run");
+    grid.as_user("h1", ["worker", "resume"]).expect_code(0);
+    assert_eq!(status(&grid, "h1")["shares_inputs"], "yes");
+}
+
+#[test]
 fn an_admin_who_says_no_has_every_host_served_by_the_master() {
     let mut grid = Grid::prepared_fast("peer_transfer = false\n");
     grid.begin();
