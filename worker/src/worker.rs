@@ -4,6 +4,8 @@
 //! Everything slow is outside the loop: attempts are async tasks, the spool and the sensors have
 //! threads, the session is an async task.
 
+mod loan;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,7 @@ use crate::share::{Gauge, ProcessorTimes, UpTime};
 use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, SpoolRequest, Spooled};
 use crate::spool::{HostMoment, Spool};
+use loan::ReportedLoan;
 
 /// The most inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
@@ -373,34 +376,6 @@ enum OwedAnswer {
     Nothing,
     /// The answer `Kept` for the last batch.
     Kept,
-}
-
-/// The end of the host's loan as last reported to the master.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReportedLoan {
-    /// There is no master, or it does not ask.
-    NoMaster,
-    /// Nothing reported yet.
-    Untold,
-    /// The loan ends at this time, or (`None`) has no end.
-    Told(Option<Time>),
-}
-
-/// Clocks are adjusted a little all the time: ends no farther apart than this are the same.
-const SAME_END: Span = Span::from_secs(30);
-
-impl ReportedLoan {
-    /// Whether the master must be told of this end.
-    fn is_news(self, until: Option<Time>) -> bool {
-        match (self, until) {
-            (ReportedLoan::NoMaster, _) => false,
-            (ReportedLoan::Told(Some(told)), Some(until)) => {
-                until.since(told).max(told.since(until)) > SAME_END
-            }
-            (ReportedLoan::Told(told), until) => told != until,
-            (ReportedLoan::Untold, _) => true,
-        }
-    }
 }
 
 /// The most words about progress in one message.

@@ -6,7 +6,7 @@ use common::wire::peer::{PeerFailure, PeerGet, PeerReport, PeerSource, PeerTicke
 use common::wire::stream::{GetReply, Open};
 use common::wire::worker::{ToMaster, ToWorker};
 
-pub(super) fn get_of(hash: BlobHash) -> Open {
+pub(super) fn wish_for(hash: BlobHash) -> Open {
     Open::Get {
         hash,
         offset: 70_000,

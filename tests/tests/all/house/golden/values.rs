@@ -260,7 +260,7 @@ pub(super) fn opens() -> Vec<Open> {
     vec![
         Open::Control,
         Open::Request,
-        super::peers::get_of(blob(4).hash),
+        super::peers::wish_for(blob(4).hash),
         Open::Put(blob(5)),
         Open::Renew {
             csr: vec![0x30, 0x82],
