@@ -383,17 +383,19 @@ impl Sources {
         Some(transfer)
     }
 
-    /// Ends each `Transfer` of a content to a host.
-    fn end_of(&mut self, fetcher: HostId, hash: BlobHash) {
+    /// Ends each `Transfer` of a content to a host, as when it asks anew: it has one at a time. Returns
+    /// the tickets, each with its source.
+    pub(crate) fn end_of(&mut self, fetcher: HostId, hash: BlobHash) -> Vec<(HostId, u64)> {
         let numbers = self.by_blob.get(&hash).into_iter().flatten();
         let of_it = |number: &&u64| {
             let transfer = self.transfers.get(number);
             transfer.is_some_and(|transfer| transfer.fetcher == fetcher)
         };
         let over: Vec<u64> = numbers.filter(of_it).copied().collect();
-        for number in over {
-            self.end(number);
-        }
+        let ended = over
+            .into_iter()
+            .filter_map(|number| Some((self.end(number)?.source?, number)));
+        ended.collect()
     }
 
     /// Ends transfers that have taken too long and of which nobody has said how they went.

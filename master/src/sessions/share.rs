@@ -314,6 +314,9 @@ impl Wanted<'_> {
     /// Looks for a source once, in the [`Sources`].
     fn look(&self, since: Time, number: u64) -> SourceLook {
         let mut inner = self.state.shared.open();
+        let over = inner.book.end_of(self.host, self.blob.hash);
+        inner.take_back(over);
+
         loop {
             let now = self.state.clock.now();
             let of = (self.host, self.blob);

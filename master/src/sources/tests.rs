@@ -180,6 +180,9 @@ fn a_source_that_fails_is_not_named_again_to_the_same_and_after_two_to_nobody() 
 fn who_leaves_or_is_revoked_has_no_tickets_and_is_no_source() {
     let mut book = sharers(3);
     book.shares(host(1), SessionId(1), Some(sharing(1, &[blob(1)])));
+    wants(&mut book, 0.0, 2, 1);
+    // Who asks anew has no second ticket.
+    assert_eq!(book.end_of(host(2), blob(1).hash), [(host(1), 1)]);
     wants(&mut book, 0.0, 2, 2);
     assert_eq!(
         book.leave(host(2), SessionId(9)),
