@@ -4,6 +4,7 @@
 //! Everything slow is outside the loop: attempts are async tasks, the spool and the sensors have
 //! threads, the session is an async task.
 
+mod beats;
 mod loan;
 
 use std::collections::BTreeMap;
@@ -46,6 +47,7 @@ use crate::share::{Gauge, ProcessorTimes, UpTime};
 use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, SpoolRequest, Spooled};
 use crate::spool::{HostMoment, Spool};
+use beats::Beats;
 use loan::ReportedLoan;
 
 /// The most inputs that are taken before their outputs are carried out.
@@ -923,29 +925,6 @@ async fn next_beat(uplink: &mut Option<(Uplink, Beats)>) {
             beats.next = Instant::now() + beats.every;
         }
         None => std::future::pending().await,
-    }
-}
-
-/// The interval of heartbeats and the time of the next one.
-struct Beats {
-    usual: Duration,
-    every: Duration,
-    next: Instant,
-}
-
-impl Beats {
-    /// Sets the interval: as often as `wanted`, otherwise as usual; or at `idle_every`, if that is
-    /// longer, while the worker holds no attempts.
-    fn keep(&mut self, wanted: Option<Duration>, idle_every: Option<Duration>, now: Instant) {
-        let every = match (wanted, idle_every) {
-            (Some(wanted), _) => wanted.min(self.usual),
-            (None, Some(idle_every)) => idle_every.max(self.usual),
-            (None, None) => self.usual,
-        };
-        if every != self.every {
-            self.every = every;
-            self.next = self.next.min(now + every);
-        }
     }
 }
 
