@@ -13,6 +13,7 @@ use common::token::JoinToken;
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::frame::{MAX_FRAME, PREFIX, decode, encode, length};
+use common::wire::peer::PeerGet;
 use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{ToMaster, ToWorker};
 use serde::Serialize;
@@ -54,7 +55,7 @@ pub fn message(bytes: &[u8]) {
     let Some((kind, body)) = bytes.split_first() else {
         return;
     };
-    match kind % 10 {
+    match kind % 11 {
         0 => reads_back::<Enrol>(body),
         1 => reads_back::<EnrolReply>(body),
         2 => reads_back::<Open>(body),
@@ -64,6 +65,7 @@ pub fn message(bytes: &[u8]) {
         6 => reads_back::<ToWorker>(body),
         7 => reads_back::<Request>(body),
         9 => reads_back::<TailPart>(body),
+        10 => reads_back::<PeerGet>(body),
         _ => reads_back::<Reply>(body),
     }
 }

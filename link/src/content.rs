@@ -1,6 +1,7 @@
 //! Content by hash: a directory of verified blobs ([`BlobStore`]), and the transfer of a blob
 //! between two ends. An interrupted transfer goes on where it broke off.
 
+mod fetch;
 mod pieces;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ use crate::channel::{Channel, FrameSender};
 use crate::endpoint::Connection;
 use crate::error::LinkError;
 use crate::files::{free_bytes, sync_dir, sync_file};
+pub(crate) use fetch::WITHDRAWN;
+pub use fetch::{Fetching, SendPace, serve_host};
 use pieces::{Incoming, PIECE, send_file};
 
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
@@ -417,12 +420,13 @@ pub async fn get(
     store: &BlobStore,
     blob: BlobRef,
 ) -> Result<(), LinkError> {
-    let turn = store.turn(blob.hash, "master").await;
-    if store.has(&blob) {
-        return Ok(());
+    match store.fetching(blob).await {
+        Some(fetching) => fetching
+            .ask(connection, false, Vec::new(), |_| ())
+            .await
+            .map(drop),
+        None => Ok(()),
     }
-    let part = fetch_part(connection, blob, store.part_path(&turn.arrival)).await?;
-    store.keep_async(part, blob).await
 }
 
 /// Brings a blob of the other end's into the file `path`, which is there only once it is whole and
@@ -454,6 +458,8 @@ async fn fetch_part(
         .open(&Open::Get {
             hash: blob.hash,
             offset: incoming.have,
+            peers: false,
+            failed: Vec::new(),
         })
         .await?;
     channel.tx.finish();
@@ -467,6 +473,9 @@ async fn fetch_part(
             blob.hash, blob.size
         ))),
         GetReply::Refused(refusal) => Err(refusal.into()),
+        GetReply::Waits(_) | GetReply::At(_) => Err(LinkError::Protocol(
+            "an answer to another question".to_owned(),
+        )),
     }
 }
 
@@ -477,7 +486,7 @@ async fn fetch_part(
 pub async fn put(connection: &Connection, path: &Path, blob: BlobRef) -> Result<(), LinkError> {
     let mut channel = connection.open(&Open::Put(blob)).await?;
     if let PutReply::Resume(offset) = put_reply(&mut channel).await? {
-        send_file(&mut channel.tx, path, offset, false).await?;
+        send_file(&mut channel.tx, path, offset, false, &SendPace::default()).await?;
         finish_put(&mut channel).await?;
     }
     Ok(())
@@ -522,7 +531,7 @@ async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
     }
 }
 
-/// Answers an [`Open::Get`].
+/// Answers an [`Open::Get`] at this [`SendPace`].
 ///
 /// # Errors
 /// If the connection is gone or the file cannot be read.
@@ -531,12 +540,13 @@ pub async fn serve_get(
     mut tx: FrameSender,
     hash: BlobHash,
     offset: u64,
+    pace: &SendPace,
 ) -> Result<(), LinkError> {
     let path = store.path_of(&hash);
     let sent = match tokio::fs::metadata(&path).await {
         Ok(meta) if offset <= meta.len() => {
             tx.send(&GetReply::Found(meta.len())).await?;
-            send_file(&mut tx, &path, offset, offset == 0).await?
+            send_file(&mut tx, &path, offset, offset == 0, pace).await?
         }
         _ => return refuse_get(tx, hash).await,
     };

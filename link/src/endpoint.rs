@@ -1,7 +1,7 @@
 //! QUIC endpoints and connections with deskgrid's settings: over UDP, and where that does not get
 //! through, through a tunnel of TCP (`tunnel`).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +47,9 @@ const IDLE: VarInt = VarInt::from_u32(45_000);
 /// The same of a client, which says something every other second: one that was killed is to be
 /// forgotten soon.
 const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
+/// The idle timeout between two workers, in milliseconds: the parts of a tree come over one
+/// connection.
+const PEER_IDLE: VarInt = VarInt::from_u32(20_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
 /// The most bytes that wait for a peer that does not read.
@@ -111,6 +114,11 @@ fn transport(keep_alive: Option<Duration>, idle: VarInt) -> Arc<TransportConfig>
     Arc::new(transport)
 }
 
+/// Settings of a connection between two workers, who come for a while.
+pub(crate) fn brief() -> Arc<TransportConfig> {
+    transport(None, PEER_IDLE)
+}
+
 /// Settings of somebody for whom nobody waits.
 pub(crate) fn patient() -> Arc<TransportConfig> {
     transport(Some(KEEP_ALIVE), IDLE)
@@ -132,7 +140,7 @@ pub fn listen(
 }
 
 /// Binds a socket with room for what comes while this process is busy.
-fn bound(address: SocketAddr) -> std::io::Result<std::net::UdpSocket> {
+pub(crate) fn bound(address: SocketAddr) -> std::io::Result<std::net::UdpSocket> {
     let socket = std::net::UdpSocket::bind(address)?;
     #[cfg(not(windows))]
     {
@@ -144,7 +152,7 @@ fn bound(address: SocketAddr) -> std::io::Result<std::net::UdpSocket> {
 }
 
 /// Returns the settings of an endpoint.
-fn settings(mut config: EndpointConfig) -> Result<EndpointConfig, LinkError> {
+pub(crate) fn settings(mut config: EndpointConfig) -> Result<EndpointConfig, LinkError> {
     config
         .max_udp_payload_size(DATAGRAM)
         .map_err(|e| LinkError::Protocol(e.to_string()))?;
@@ -199,7 +207,7 @@ fn serving(
 }
 
 /// Returns the async runtime that endpoints use.
-fn runtime() -> std::io::Result<Arc<dyn quinn::Runtime>> {
+pub(crate) fn runtime() -> std::io::Result<Arc<dyn quinn::Runtime>> {
     tokio::runtime::Handle::try_current().map_err(std::io::Error::other)?;
     #[cfg(windows)]
     return Ok(Arc::new(crate::socket::Forgiving));
@@ -507,6 +515,15 @@ impl Connection {
     /// Returns the carrier of this connection, [`Carrier`].
     pub fn way(&self) -> Carrier {
         self.way
+    }
+
+    /// Returns this machine's address in the network through which the other end is reached. Nothing
+    /// is sent to find it.
+    pub fn own_address(&self) -> Option<IpAddr> {
+        let to = self.quic.remote_address();
+        let socket = std::net::UdpSocket::bind(any_like(to)).ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip().to_canonical())
     }
 
     /// Returns what tells the master at once that this process is dead, if somebody else sends it

@@ -175,6 +175,10 @@ impl From<quinn::WriteError> for LinkError {
 impl From<quinn::ReadError> for LinkError {
     fn from(error: quinn::ReadError) -> Self {
         match error {
+            quinn::ReadError::Reset(code) if code == crate::content::WITHDRAWN => {
+                let what = "the host does not serve this any more";
+                Refusal::new(RefusalCode::Unavailable, what, "").into()
+            }
             quinn::ReadError::ConnectionLost(lost) => lost.into(),
             other => LinkError::Closed(other.to_string()),
         }

@@ -132,6 +132,17 @@ impl Identity {
         write("link.toml", link.as_bytes())
     }
 
+    /// Returns another handle to the same identity.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            certificate: self.certificate.clone(),
+            key: self.key.clone_key(),
+            ca: self.ca.clone(),
+            link: self.link.clone(),
+            home: self.home.clone(),
+        }
+    }
+
     pub(crate) fn private_key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(self.key.clone_key())
     }

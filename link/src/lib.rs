@@ -14,6 +14,7 @@ mod farewell;
 pub mod files;
 pub mod identity;
 mod networks;
+pub mod peer;
 pub mod renewal;
 pub mod retry;
 #[cfg(windows)]

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::token::Role;
+use common::wire::peer::KeyHash;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
@@ -18,10 +20,13 @@ use rustls::{
 };
 
 use crate::error::LinkError;
-use crate::identity::{Identity, Validity, key_hash};
+use crate::identity::{Identity, Validity, key_hash, read_certificate};
 
 /// The name in every master's certificate: which master it is follows from its CA, not from DNS.
 pub const MASTER_NAME: &str = "master.deskgrid.internal";
+
+/// The name that a worker asks another one for: which it is follows from its key.
+pub(crate) const PEER_NAME: &str = "peer.deskgrid.internal";
 
 /// Returns the server name with which an end that trusts the CA with this key hash greets the
 /// master. While one CA replaces another, the master has a certificate of each.
@@ -73,6 +78,58 @@ pub fn client_config(identity: &Identity, alpn: &[u8]) -> Result<ClientConfig, L
         .with_client_auth_cert(vec![identity.certificate.clone()], identity.private_key())
         .map_err(bad)?;
     Ok(finish_client(config, alpn))
+}
+
+/// Settings of a worker that calls another one, whose key has this hash.
+///
+/// # Errors
+/// If the identity's parts do not fit together.
+pub(crate) fn peer_client_config(
+    identity: &Identity,
+    key: KeyHash,
+    alpn: &[u8],
+) -> Result<ClientConfig, LinkError> {
+    let verifier = Arc::new(PinnedPeer {
+        key,
+        workers: workers_of(identity)?,
+    });
+
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(bad)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_client_auth_cert(vec![identity.certificate.clone()], identity.private_key())
+        .map_err(bad)?;
+    Ok(finish_client(config, alpn))
+}
+
+/// Settings of a worker that is called by others: each shows a certificate of the same CA.
+///
+/// # Errors
+/// If the identity's parts do not fit together.
+pub(crate) fn peer_server_config(
+    identity: &Identity,
+    alpn: &[u8],
+) -> Result<ServerConfig, LinkError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(bad)?
+        .with_client_cert_verifier(workers_of(identity)?)
+        .with_single_cert(vec![identity.certificate.clone()], identity.private_key())
+        .map_err(bad)?;
+
+    config.alpn_protocols = vec![alpn.to_vec()];
+    config.send_tls13_tickets = 0;
+    config.max_early_data_size = 0;
+    Ok(config)
+}
+
+/// Verifies certificates of this identity's CA. An expired one passes: the master, whose clock
+/// counts, decides who comes.
+fn workers_of(identity: &Identity) -> Result<Arc<AnyTime>, LinkError> {
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots([&identity.ca])?, provider());
+    Ok(Arc::new(AnyTime(verifier.build().map_err(bad)?)))
 }
 
 /// Settings of a joiner, who knows nothing of the master but the hash of its CA's key.
@@ -234,6 +291,59 @@ impl ClientCertVerifier for AnyTime {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.supported_verify_schemes()
+    }
+}
+
+/// Accepts the worker that has this key, with a certificate of our CA. Workers' certificates are
+/// for clients only, so they are verified as such.
+#[derive(Debug)]
+struct PinnedPeer {
+    key: KeyHash,
+    workers: Arc<AnyTime>,
+}
+
+impl ServerCertVerifier for PinnedPeer {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.workers
+            .verify_client_cert(end_entity, intermediates, now)?;
+
+        match read_certificate(end_entity) {
+            Ok((name, key)) if name.role == Role::Worker && key == self.key => {
+                Ok(ServerCertVerified::assertion())
+            }
+            _ => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.workers
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.workers
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.workers.supported_verify_schemes()
     }
 }
 

@@ -57,6 +57,10 @@ pub struct Config {
     pub event_days: u32,
     /// The size of the largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
+    /// Whether hosts that agree pass large inputs on to others of their network.
+    pub peer_transfer: bool,
+    /// The most hosts that one host passes inputs on to at a time, at least 1.
+    pub peer_fan_out: u32,
     /// The life of a worker's or user's certificate; it is renewed automatically once a third of it
     /// is left.
     pub certificate_life: ConfigDuration,
@@ -205,6 +209,8 @@ impl Default for Config {
             availability_days: 90,
             event_days: 7,
             max_blob_bytes: 64 << 30,
+            peer_transfer: true,
+            peer_fan_out: 2,
             certificate_life: seconds(30 * 86_400),
             renewal_grace: seconds(7 * 86_400),
             sharing: SharingConfig::default(),
@@ -244,6 +250,11 @@ impl Config {
 
         if config.event_days == 0 {
             let why = "event_days is 0, and the least is 1: a follower that was away for a moment would miss events";
+            return Err(MasterError::Config(why.to_owned()));
+        }
+
+        if config.peer_fan_out == 0 {
+            let why = "peer_fan_out is 0, and the least is 1: peer_transfer = false keeps hosts from passing inputs on";
             return Err(MasterError::Config(why.to_owned()));
         }
 

@@ -17,6 +17,7 @@ pub mod operations;
 mod room;
 mod run;
 mod sessions;
+mod sources;
 mod store;
 mod sweep;
 mod tails;

@@ -23,6 +23,7 @@ use crate::room::DiskRoom;
 use crate::sessions::Entrance;
 use crate::sessions::alive::WorkerCount;
 use crate::sessions::live::LiveSessions;
+use crate::sessions::share::SharedContent;
 use crate::store::{PeerStatus, Reader, Writer};
 use crate::tails::Tails;
 use crate::uploads::Uploads;
@@ -58,6 +59,8 @@ pub(crate) struct SessionContext {
     pub(crate) away: Away,
     /// Those who wait for the output of running tasks.
     pub(crate) tails: Tails,
+    /// The hosts that pass content on.
+    pub(crate) shared: SharedContent,
 }
 
 impl SessionContext {
@@ -205,6 +208,7 @@ async fn begin(
     let reader = Reader::new(&home);
     let counters = Counters::new(&config.limits, &files);
     let live = LiveSessions::default();
+    let shared = SharedContent::new(config.peer_fan_out);
     let state = SessionContext {
         home,
         config,
@@ -223,6 +227,7 @@ async fn begin(
         workers: WorkerCount::default(),
         away,
         tails: Tails::default(),
+        shared,
     };
 
     Ok(StartingMaster {

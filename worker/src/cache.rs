@@ -16,11 +16,13 @@ use common::BlobRef;
 use common::content::BlobHash;
 use common::manifest::{MAX_TREE_LIST, Manifest};
 use common::units::Bytes;
+use common::wire::peer::LEAST_SHARED;
 use link::{BlobStore, Connection, LinkError};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::os::{FileStamp, stamp_of};
+use crate::peers::InputPeers;
 use tree::{TreeLook, Trees, UnpackedTree};
 
 /// The pause before fetching again over a connection that is still there.
@@ -46,6 +48,7 @@ pub(crate) struct Cache {
     limit: u64,
     books: Mutex<CacheIndex>,
     master: watch::Receiver<Option<Connection>>,
+    peers: Arc<InputPeers>,
 }
 
 #[derive(Debug, Default)]
@@ -121,11 +124,12 @@ impl NoTree {
 
 impl Cache {
     /// Opens the cache of files in `dir` and of trees in `trees`, bounded to `limit` bytes.
-    /// `master` is the connection, while there is one.
+    /// `master` is the connection, while there is one; large content may come from `peers`.
     pub(crate) fn open(
         (dir, trees): (&Path, &Path),
         limit: u64,
         master: watch::Receiver<Option<Connection>>,
+        peers: Arc<InputPeers>,
     ) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
         let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
@@ -147,6 +151,7 @@ impl Cache {
             limit,
             books: Mutex::new(books),
             master,
+            peers,
         };
         cache.evict(&mut cache.lock());
 
@@ -170,7 +175,7 @@ impl Cache {
             let Some(connection) = connection else {
                 continue;
             };
-            match link::content::get(&connection, &self.store, blob).await {
+            match self.bring(&connection, blob).await {
                 Ok(()) => {}
                 Err(error) if error.is_full() && self.make_room() => {}
                 Err(error @ LinkError::Damaged { .. }) if damaged >= DAMAGED => return Err(error),
@@ -182,6 +187,46 @@ impl Cache {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Brings the content here over this connection, or from another host.
+    async fn bring(&self, master: &Connection, blob: BlobRef) -> Result<(), LinkError> {
+        if blob.size < LEAST_SHARED {
+            return link::content::get(master, &self.store, blob).await;
+        }
+        match self.store.fetching(blob).await {
+            Some(fetching) => self.peers.fetch(master, fetching).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the content if it is here and intact.
+    pub(crate) async fn whole(self: &Arc<Self>, blob: BlobRef) -> Option<Pinned> {
+        let pinned = self.pin(blob)?;
+        let looked = off(move || pinned.is_whole().map(|whole| whole.then_some(pinned))).await;
+        looked.ok()?.ok()?
+    }
+
+    /// Returns the contents of this size and more, those that were used last, at most so many.
+    pub(crate) fn large(&self, least: u64, most: usize) -> Vec<BlobHash> {
+        let books = self.lock();
+        let mut large: Vec<_> = books
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.size >= least)
+            .filter_map(|(key, entry)| match key {
+                CacheKey::File(hash) => Some((entry.used, *hash)),
+                CacheKey::Tree(_) => None,
+            })
+            .collect();
+
+        large.sort_unstable();
+        large
+            .into_iter()
+            .rev()
+            .take(most)
+            .map(|(_, hash)| hash)
+            .collect()
     }
 
     /// Removes content that was found damaged; a later `fetch` brings it again.
@@ -536,7 +581,15 @@ mod tests {
     fn cache(dir: &Path, limit: u64) -> (Arc<Cache>, watch::Sender<Option<Connection>>) {
         let (tx, master) = watch::channel(None);
         (
-            Arc::new(Cache::open((dir, &dir.join("trees")), limit, master).unwrap()),
+            Arc::new(
+                Cache::open(
+                    (dir, &dir.join("trees")),
+                    limit,
+                    master,
+                    Arc::new(InputPeers::new(&crate::Config::default())),
+                )
+                .unwrap(),
+            ),
             tx,
         )
     }

@@ -58,6 +58,12 @@ pub struct Config {
     /// The disk space of the cache of input files and trees, in bytes. Files that running tasks need stay in
     /// any case.
     pub cache_limit_bytes: u64,
+    /// Whether inputs in the cache are passed on to hosts of the same network that the master sends.
+    pub share_inputs: bool,
+    /// The UDP port on which such hosts are served; 0: any that is free.
+    pub share_port: u16,
+    /// The most bytes a second that are sent to such hosts, all together; 0: no limit.
+    pub share_bytes_per_s: u64,
     /// The level at which tasks are kept away from the owner's things.
     pub confinement: Choice<Confinement>,
     /// The tasks that may use the network, from confinement `landlock` on.
@@ -117,6 +123,9 @@ impl Default for Config {
             checkpoint_limit_bytes: 64 << 20,
             checkpoint_files_limit: 1_000,
             cache_limit_bytes: 10 << 30,
+            share_inputs: true,
+            share_port: 0,
+            share_bytes_per_s: 62_500_000,
             confinement: Choice::Auto,
             network: NetworkRule::Asked,
             readable_paths: Vec::new(),

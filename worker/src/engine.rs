@@ -266,6 +266,8 @@ impl Engine {
             | ToWorker::Kept { .. }
             | ToWorker::SendEvery(_)
             | ToWorker::Tail(_)
+            | ToWorker::Serve(_)
+            | ToWorker::Unserve(_)
             | ToWorker::Refused(_) => return,
         };
 

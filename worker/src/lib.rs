@@ -31,6 +31,7 @@ mod lock;
 mod machine;
 pub mod os;
 pub mod owner;
+mod peers;
 mod platform;
 mod record;
 mod seats;

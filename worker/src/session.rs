@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::alive::AliveSender;
+use crate::peers::InputPeers;
 use crate::spool::blobs::Blobs;
 
 /// The longest time that the master may take to answer a greeting.
@@ -103,7 +104,7 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
     mut again: Again,
     blobs: Arc<Blobs>,
     tell: UnboundedSender<T>,
-    current: watch::Sender<Option<Connection>>,
+    (current, peers): (watch::Sender<Option<Connection>>, Arc<InputPeers>),
 ) {
     let run = link::identity::draw_run();
     let mut papers = Papers {
@@ -117,7 +118,7 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
             &mut papers,
             &blobs,
             &tell,
-            &current,
+            (&current, &peers),
             &mut again,
         )
         .await;
@@ -186,7 +187,7 @@ async fn in_words(identity: &Identity, error: &LinkError) -> String {
 }
 
 /// Returns the present time by the wall clock, which people see and may set.
-fn wall_clock() -> Time {
+pub(crate) fn wall_clock() -> Time {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
@@ -256,7 +257,7 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     papers: &mut Papers,
     blobs: &Arc<Blobs>,
     tell: &UnboundedSender<T>,
-    current: &watch::Sender<Option<Connection>>,
+    (current, peers): (&watch::Sender<Option<Connection>>, &Arc<InputPeers>),
     again: &mut Again,
 ) -> Result<Next, LinkError> {
     papers.freshen(identity).await?;
@@ -299,12 +300,13 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     };
 
     let since = tokio::time::Instant::now();
-    current.send_replace(Some(connection.clone()));
 
     let asker = IdentityRequest::of(identity)?;
     let (outbox, letters) = mpsc::unbounded_channel();
     let alive = AliveSender::default();
     let sender = outbox.downgrade();
+    peers.connected(&connection, identity, sender.clone()).await;
+    current.send_replace(Some(connection.clone()));
     let uplink = Uplink {
         connection: connection.clone(),
         outbox,

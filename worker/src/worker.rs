@@ -4,6 +4,9 @@
 //! Everything slow is outside the loop: attempts are async tasks, the spool and the sensors have
 //! threads, the session is an async task.
 
+mod beats;
+mod loan;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
@@ -34,14 +37,17 @@ use crate::owner::policy::OwnerPolicy;
 use crate::owner::rules::HostSize;
 use crate::owner::sensors::{self, Sighted, Timeouts};
 use crate::owner::{self, hour};
+use crate::peers::InputPeers;
 use crate::record::Look;
 use crate::record::book::{Book, DueIntervals};
-use crate::session::{self, SessionEvent, Uplink};
+use crate::session::{self, SessionEvent, Uplink, wall_clock};
 use crate::share::{Gauge, ProcessorTimes, UpTime};
 use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, SpoolRequest, Spooled};
 use crate::spool::{HostMoment, Spool};
 use crate::{facts, lock};
+use beats::Beats;
+use loan::ReportedLoan;
 
 /// The most inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
@@ -145,11 +151,14 @@ pub async fn run(
     let (mut facts, room) = measure(&identity.link.name, &config).await;
     config.slots = facts.slots;
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
+    let peers = Arc::new(InputPeers::new(&config));
     let cache = Arc::new(Cache::open(
         (&dir.join("cache"), &dir.join(TREES)),
         cache_bytes,
         master.clone(),
+        Arc::clone(&peers),
     )?);
+    peers.serve_from(&cache);
     let attempts = dir.join(ATTEMPTS);
     let level = force.level;
     let most = force.most;
@@ -201,7 +210,7 @@ pub async fn run(
         config.again(),
         blobs,
         tell.clone(),
-        current,
+        (current, Arc::clone(&peers)),
     );
     let session = tokio::spawn(session);
     let look_every = config.look_every();
@@ -213,6 +222,7 @@ pub async fn run(
         out: None,
         facts,
         shop: Arc::new(shop),
+        peers,
         spool,
         spooling,
         tell,
@@ -336,34 +346,6 @@ enum OwedAnswer {
     Kept,
 }
 
-/// The end of the host's loan as last reported to the master.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReportedLoan {
-    /// There is no master, or it does not ask.
-    NoMaster,
-    /// Nothing reported yet.
-    Untold,
-    /// The loan ends at this time, or (`None`) has no end.
-    Told(Option<Time>),
-}
-
-/// Clocks are adjusted a little all the time: ends no farther apart than this are the same.
-const SAME_END: Span = Span::from_secs(30);
-
-impl ReportedLoan {
-    /// Whether the master must be told of this end.
-    fn is_news(self, until: Option<Time>) -> bool {
-        match (self, until) {
-            (ReportedLoan::NoMaster, _) => false,
-            (ReportedLoan::Told(Some(told)), Some(until)) => {
-                until.since(told).max(told.since(until)) > SAME_END
-            }
-            (ReportedLoan::Told(told), until) => told != until,
-            (ReportedLoan::Untold, _) => true,
-        }
-    }
-}
-
 /// The most words about progress in one message.
 const WORDS: usize = 256;
 
@@ -386,6 +368,7 @@ struct Shell {
     out: Option<String>,
     facts: HostFacts,
     shop: Arc<Workshop>,
+    peers: Arc<InputPeers>,
     spool: threads::Sender<SpoolRequest>,
     spooling: std::thread::JoinHandle<()>,
     tell: UnboundedSender<LoopInput>,
@@ -562,6 +545,7 @@ impl Shell {
     fn decide(&mut self, outputs: &mut Vec<EngineOutput>) {
         let now = self.now();
         let decision = self.policy.decide(now, hour::now());
+        self.peers.lend(decision.slots(self.facts.slots) > 0);
         // The master must know of the loan before anything may start here.
         self.lend(now);
         if decision != self.engine.machine().decision() {
@@ -592,6 +576,7 @@ impl Shell {
             link,
             turned,
             out,
+            peers,
             ..
         } = self;
 
@@ -609,6 +594,7 @@ impl Shell {
             out,
             policy,
             machine,
+            sharing: (peers.state(), peers.bytes()),
         }
         .report(self.now())
     }
@@ -665,6 +651,8 @@ impl Shell {
                 self.book.acknowledged(*last, &self.tell);
             }
             ToWorker::Tail(order) => return self.show(*order),
+            ToWorker::Serve(ticket) => return self.peers.expect(ticket.clone()),
+            ToWorker::Unserve(numbers) => return self.peers.take_back(numbers),
             _ => {}
         }
 
@@ -889,14 +877,6 @@ impl Shell {
     }
 }
 
-/// Returns the present time by the wall clock, which people see and may set.
-fn wall_clock() -> Time {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    Time(0) + Span::from(since)
-}
-
 async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -911,28 +891,5 @@ async fn next_beat(uplink: &mut Option<(Uplink, Beats)>) {
             beats.next = Instant::now() + beats.every;
         }
         None => std::future::pending().await,
-    }
-}
-
-/// The interval of heartbeats and the time of the next one.
-struct Beats {
-    usual: Duration,
-    every: Duration,
-    next: Instant,
-}
-
-impl Beats {
-    /// Sets the interval: as often as `wanted`, otherwise as usual; or at `idle_every`, if that is
-    /// longer, while the worker holds no attempts.
-    fn keep(&mut self, wanted: Option<Duration>, idle_every: Option<Duration>, now: Instant) {
-        let every = match (wanted, idle_every) {
-            (Some(wanted), _) => wanted.min(self.usual),
-            (None, Some(idle_every)) => idle_every.max(self.usual),
-            (None, None) => self.usual,
-        };
-        if every != self.every {
-            self.every = every;
-            self.next = self.next.min(now + every);
-        }
     }
 }

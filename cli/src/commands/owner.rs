@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::SystemTime;
 
+use common::units::Bytes;
 use serde::Serialize;
 use worker::control::{self, ControlError, ControlRequest, StatusReport};
 
@@ -157,6 +158,13 @@ fn sentence(switched: &Switched, dir: &Path) -> String {
     }
 }
 
+/// Says whether inputs are passed on to other hosts; `None` for a worker that does not say.
+fn sharing(report: &StatusReport) -> Option<String> {
+    let [sent, came] = [report.inputs_sent_bytes, report.inputs_from_hosts_bytes].map(Bytes);
+    let says = &report.shares_inputs;
+    (!says.is_empty()).then(|| format!("{says}; {sent} sent to other hosts, {came} came from some"))
+}
+
 fn describe(report: &StatusReport, why: bool, color: bool) -> String {
     let lasts = |seconds: f64| common::Span::from_secs_f64(seconds).to_string();
     let state = match (report.decision.as_str(), &report.reason) {
@@ -207,6 +215,7 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
             )),
         ),
         ("confinement", Some(report.confinement.clone())),
+        ("sharing", sharing(report)),
     ]);
 
     let mut attempts = Rows::new(&["attempt", "phase", "why", "ran", "suspended"], color);
@@ -328,6 +337,9 @@ mod tests {
             slots: 4,
             slots_usable: 1,
             confinement: "process".to_owned(),
+            shares_inputs: "yes".to_owned(),
+            inputs_sent_bytes: 3_000_000,
+            inputs_from_hosts_bytes: 0,
             version: "1.2.3".to_owned(),
         }
     }
@@ -369,7 +381,7 @@ mod tests {
     #[test]
     fn the_fields_for_scripts_stay() {
         let json = crate::output::document(&report());
-        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","version":"1.2.3"}"#;
+        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","shares_inputs":"yes","inputs_sent_bytes":3000000,"inputs_from_hosts_bytes":0,"version":"1.2.3"}"#;
         assert_eq!(json, expected);
     }
 }

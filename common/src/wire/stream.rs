@@ -2,13 +2,14 @@
 //! a stream of its own.
 //!
 //! The opener sends one [`Open`]. `Control` and `Request` go on with the messages of their own
-//! modules. `Get` is answered by a [`GetReply`] and then the raw bytes from the offset to the end;
+//! modules. `Get` is answered by [`GetReply`]s and then the raw bytes from the offset to the end;
 //! `Put` by a [`PutReply`], after `Resume` the opener sends the raw bytes from there and finishes,
 //! and gets a second reply.
 
 use serde::{Deserialize, Serialize};
 
 use super::Refusal;
+use super::peer::{PeerReport, PeerSource};
 use crate::content::{BlobHash, BlobRef};
 
 /// The purpose of a stream, its first message.
@@ -24,6 +25,12 @@ pub enum Open {
         hash: BlobHash,
         /// The first byte to send.
         offset: u64,
+        /// Whether the opener, a worker, would rather wait or be sent to another host than cost
+        /// the master's line a copy.
+        peers: bool,
+        /// The hosts that did not give the content, at most
+        /// [`MAX_REPORTED`](super::peer::MAX_REPORTED).
+        failed: Vec<PeerReport>,
     },
     /// Offers content that the opener has. Answered by a [`PutReply`].
     Put(BlobRef),
@@ -58,6 +65,10 @@ pub enum GetReply {
     Found(u64),
     /// The content is not available.
     Refused(Refusal),
+    /// Another answer follows, once something has happened; with what is waited for.
+    Waits(String),
+    /// This host has the content and expects the opener. Nothing follows.
+    At(PeerSource),
 }
 
 /// Answer to [`Open::Put`], before and after the bytes.

@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::peer::{PeerTicket, SharingOffer};
 use super::{Refusal, Versions};
 use crate::attempt::{Completion, HeldAttempt, Spent, StreamKind};
 use crate::availability::AvailabilityInterval;
 use crate::checkpoint::{Checkpointing, Saving};
-use crate::content::BlobRef;
+use crate::content::{BlobHash, BlobRef};
 use crate::host::{Confinement, HostFacts, Loan, OwnerState, Status};
 use crate::ids::{AttemptId, HostId, Incarnation};
 use crate::needs::Demand;
@@ -94,6 +95,17 @@ pub enum ToMaster {
     Alive(Span),
     /// The words that programs say of their progress, where they have changed.
     Words(Vec<(AttemptId, String)>),
+    /// The worker passes inputs on to hosts that the master sends, or (`None`) does so no more.
+    Shares(Option<SharingOffer>),
+    /// Content of [`LEAST_SHARED`](super::peer::LEAST_SHARED) bytes or more has come and is whole.
+    Fetched {
+        /// The content.
+        hash: BlobHash,
+        /// The ticket of the host that gave the last of it; `None`: the master did.
+        ticket: Option<u64>,
+        /// The bytes that this source gave.
+        bytes: u64,
+    },
 }
 
 /// A completion on its way to the master.
@@ -173,6 +185,10 @@ pub enum ToWorker {
     /// Somebody looks at the output of a held attempt. Answered by a stream that begins with
     /// `Open::Tail`.
     Tail(TailOrder),
+    /// A host comes for content: it may have it.
+    Serve(PeerTicket),
+    /// These tickets hold no more: what is being sent for them ends.
+    Unserve(Vec<u64>),
 }
 
 /// An order to show the output of an attempt while it runs.

@@ -4,13 +4,14 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use common::BlobRef;
 use common::content::BlobHash;
 use tokio::task::JoinHandle;
 
+use super::fetch::SendPace;
 use super::run_blocking;
 use crate::channel::{FrameReceiver, FrameSender};
 use crate::error::LinkError;
@@ -24,6 +25,30 @@ const LULL: Duration = Duration::from_millis(500);
 /// The longest time that the other end may take to read a piece: who asks and does not read keeps a
 /// file open here.
 const UNREAD: Duration = Duration::from_secs(60);
+
+/// The patience with a sender.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// The time without data after which it is given up.
+    pub(super) stall: Duration,
+    /// The time after which, and the bytes a second below which on average, it is given up.
+    pub(super) floor: Option<(Duration, u64)>,
+}
+
+impl Patience {
+    /// The patience with a sender that has what nobody else has.
+    pub(super) const WITH_MASTER: Self = Self {
+        stall: STALL,
+        floor: None,
+    };
+
+    /// Whether so many bytes are too few after so long.
+    fn is_slow(self, bytes: u64, after: Duration) -> bool {
+        let (grace, per_s) = self.floor.unwrap_or((Duration::MAX, 0));
+        let counted = after.saturating_sub(grace).as_secs_f64();
+        (bytes as f64) < counted * per_s as f64
+    }
+}
 
 /// A blob on its way into a file.
 pub(super) struct Incoming {
@@ -84,6 +109,16 @@ impl Incoming {
         rx: &mut FrameReceiver,
         blob: &BlobRef,
     ) -> Result<PathBuf, LinkError> {
+        self.receive_within(rx, blob, Patience::WITH_MASTER).await
+    }
+
+    /// The same, with this patience.
+    pub(super) async fn receive_within(
+        self,
+        rx: &mut FrameReceiver,
+        blob: &BlobRef,
+        limits: Patience,
+    ) -> Result<PathBuf, LinkError> {
         let Self {
             path,
             written,
@@ -95,13 +130,18 @@ impl Incoming {
             busy: None,
         };
 
+        let begun = Instant::now();
+        let first = have;
         let mut piece = Vec::new();
         let ended = loop {
             let before = piece.len();
-            let patience = if piece.is_empty() { STALL } else { LULL };
+            let patience = if piece.is_empty() { limits.stall } else { LULL };
             let came = tokio::time::timeout(patience, rx.read_onto(&mut piece)).await;
             have += (piece.len() - before) as u64;
 
+            if limits.is_slow(have - first, begun.elapsed()) && have < blob.size {
+                break Err(LinkError::Closed("the content came too slowly".to_owned()));
+            }
             match came {
                 Ok(Ok(true)) if have <= blob.size && piece.len() < PIECE => {}
                 Ok(Ok(true)) if have <= blob.size => {
@@ -109,7 +149,7 @@ impl Incoming {
                 }
                 Ok(Ok(_)) => break Ok(()),
                 Ok(Err(error)) => break Err(error),
-                Err(_) if piece.is_empty() => break Err(stalled()),
+                Err(_) if piece.is_empty() => break Err(stalled(patience)),
                 Err(_) => piece = writer.write(piece).await.map_err(failed)?,
             }
         };
@@ -137,8 +177,8 @@ impl Incoming {
     }
 }
 
-fn stalled() -> LinkError {
-    LinkError::Closed(format!("no byte of the content came for {STALL:?}"))
+fn stalled(patience: Duration) -> LinkError {
+    LinkError::Closed(format!("no byte of the content came for {patience:?}"))
 }
 
 impl HashedFile {
@@ -202,6 +242,7 @@ pub(super) async fn send_file(
     path: &Path,
     offset: u64,
     hashed: bool,
+    pace: &SendPace,
 ) -> Result<Option<BlobRef>, LinkError> {
     let failed = |e| LinkError::file("cannot read", path)(e);
 
@@ -221,10 +262,13 @@ pub(super) async fn send_file(
             return Ok(hashed.then_some(BlobRef { hash, size }));
         }
 
-        size += piece.len() as u64;
+        let length = piece.len() as u64;
+        size += length;
         reading = tokio::task::spawn_blocking(move || file.read(hashed));
+        pace.turn(length).await;
         tokio::time::timeout(UNREAD, tx.raw().write_chunk(piece))
             .await
             .map_err(|_| LinkError::Unread)??;
+        pace.note(length);
     }
 }

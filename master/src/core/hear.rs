@@ -160,7 +160,7 @@ impl Core {
             }
             ToMaster::Spent(_) => Ok(()),
             // The session has seen to it.
-            ToMaster::Alive(_) => Ok(()),
+            ToMaster::Alive(_) | ToMaster::Shares(_) | ToMaster::Fetched { .. } => Ok(()),
             ToMaster::Instance(run) => self.on_instance(host, session, run),
             ToMaster::Lent(loan) => self.on_event(
                 host,

@@ -6,13 +6,15 @@
 use common::content::BlobHash;
 use common::token::Role;
 use common::units::Bytes;
+use common::wire::peer::PeerReport;
 use common::wire::stream::Open;
 use common::wire::worker::ToMaster;
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, Completion, HostId};
+use link::content::SendPace;
 use link::{Channel, FrameSender, LinkError, content};
 
-use super::stopped;
+use super::{share, stopped};
 use crate::core::ContentNeed;
 use crate::core::ask::{HostAsk, UpkeepAsk};
 use crate::run::SessionContext;
@@ -26,7 +28,12 @@ pub(super) async fn serve(
     channel: Channel,
 ) -> Result<(), LinkError> {
     match open {
-        Open::Get { hash, offset } => give(state, peer, hash, offset, channel.tx).await,
+        Open::Get {
+            hash,
+            offset,
+            peers,
+            failed,
+        } => give(state, peer, (hash, offset), (peers, failed), channel.tx).await,
         Open::Put(blob) => take(state, peer, blob, channel).await,
         Open::Control | Open::Request | Open::Renew { .. } | Open::Tail { .. } => {
             Err(LinkError::Protocol("not a stream for content".to_owned()))
@@ -65,8 +72,8 @@ pub(super) fn was_brought(
 async fn give(
     state: &SessionContext,
     peer: &Peer,
-    hash: BlobHash,
-    offset: u64,
+    (hash, offset): (BlobHash, u64),
+    peers: (bool, Vec<PeerReport>),
     tx: FrameSender,
 ) -> Result<(), LinkError> {
     let refusal = match (peer.role, peer.host) {
@@ -77,9 +84,14 @@ async fn give(
             .then_some("no job that it may see needs this content"),
     };
 
-    match refusal {
-        None => content::serve_get(&state.blobs, tx, hash, offset).await,
-        Some(why) => {
+    match (refusal, peer.host) {
+        (None, Some(host)) => {
+            share::give(state, (host, &peer.name), (hash, offset), peers, tx).await
+        }
+        (None, None) => {
+            content::serve_get(&state.blobs, tx, hash, offset, &SendPace::default()).await
+        }
+        (Some(why), _) => {
             state.refused(&peer.name, "read", &format!("content {hash}"), why);
             content::refuse_get(tx, hash).await
         }
@@ -88,7 +100,11 @@ async fn give(
 
 /// Whether an attempt that the host has now needs this content: as an input, or in the checkpoint
 /// that it starts from.
-async fn needs(state: &SessionContext, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
+pub(super) async fn needs(
+    state: &SessionContext,
+    host: HostId,
+    hash: BlobHash,
+) -> Result<bool, LinkError> {
     let lists = match state
         .core
         .ask(HostAsk::Needs(host, hash))

@@ -13,6 +13,7 @@ mod follow;
 pub(crate) mod live;
 mod renew;
 mod rights;
+pub(crate) mod share;
 mod speculation;
 mod tail;
 mod views;
@@ -213,7 +214,10 @@ async fn serve_connection(
     let id = peer.id;
     let served = async {
         match (shown.purpose, peer.role) {
-            (Purpose::Worker, Role::Worker) => worker::serve(state, connection.clone(), peer).await,
+            (Purpose::Worker, Role::Worker) => {
+                let seen = tunnels.is_none().then_some(from);
+                worker::serve(state, connection.clone(), peer, (seen, key_hash)).await
+            }
             (Purpose::Client, Role::Client | Role::Admin) => {
                 client::serve(state, connection.clone(), peer, present.busy()).await
             }

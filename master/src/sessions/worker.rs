@@ -1,10 +1,12 @@
 //! A worker's session: its control stream, and its content streams beside it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::HostId;
+use common::wire::peer::KeyHash;
 use common::wire::stream::Open;
 use common::wire::worker::{ToMaster, ToWorker};
 use link::{Channel, FrameReceiver, FrameSender, LinkError};
@@ -13,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
 use super::alive::AliveWatch;
-use super::{accept, checkpoint, content, read_open, renew, stopped, within_deadline};
+use super::{accept, checkpoint, content, read_open, renew, share, stopped, within_deadline};
 use crate::core::ask::HostAsk;
 use crate::core::{Outbox, SessionId, content_is_here, greeted};
 use crate::run::SessionContext;
@@ -30,6 +32,7 @@ pub(super) async fn serve(
     state: &Arc<SessionContext>,
     connection: Connection,
     peer: Peer,
+    way: HostWay,
 ) -> Result<(), LinkError> {
     let Some(host) = peer.host else {
         return Err(LinkError::BadIdentity(
@@ -42,6 +45,7 @@ pub(super) async fn serve(
         connection,
         peer,
         host,
+        way,
         controlled: AtomicBool::new(false),
     });
     loop {
@@ -55,12 +59,17 @@ pub(super) async fn serve(
     }
 }
 
+/// The address of a worker as the master sees it, unless the connection goes through a tunnel, and
+/// the hash of its key.
+pub(super) type HostWay = (Option<IpAddr>, KeyHash);
+
 /// A connected worker.
 struct Worker {
     state: Arc<SessionContext>,
     connection: Connection,
     peer: Peer,
     host: HostId,
+    way: HostWay,
     /// Whether the worker has opened its control stream.
     controlled: AtomicBool,
 }
@@ -71,9 +80,7 @@ impl Worker {
             Open::Control if !self.controlled.swap(true, Ordering::Relaxed) => {
                 let session = SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed));
                 let host = self.host;
-                let ended =
-                    serve_control(&self.state, &self.connection, channel, &self.peer, session)
-                        .await;
+                let ended = self.serve_control(channel, session).await;
                 self.state.core.tell(HostAsk::Disconnected(host, session));
 
                 let why = ended.as_ref().map_or_else(LinkError::to_string, |()| {
@@ -90,42 +97,40 @@ impl Worker {
             open => content::serve(&self.state, &self.peer, open, channel).await,
         }
     }
-}
 
-async fn serve_control(
-    state: &Arc<SessionContext>,
-    connection: &Connection,
-    mut channel: Channel,
-    peer: &Peer,
-    session: SessionId,
-) -> Result<(), LinkError> {
-    let Some(host) = peer.host else {
-        return Err(LinkError::BadIdentity(
-            "a worker that is no host".to_owned(),
-        ));
-    };
+    async fn serve_control(
+        &self,
+        mut channel: Channel,
+        session: SessionId,
+    ) -> Result<(), LinkError> {
+        let state = &self.state;
+        let host = self.host;
+        let connection = &self.connection;
+        let (outbox, inbox) = Outbox::new(connection.clone());
+        let alive = AliveWatch::new(state.workers.enter(), outbox.sender());
+        let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
+        let name = self.peer.name.clone();
+        let heartbeat = state.config.heartbeat.span();
+        let sender = outbox.sender().clone().downgrade();
+        let connected = match greeted(hello, (host, name), session, outbox, heartbeat) {
+            Ok(connected) => connected,
+            Err(refusal) => {
+                channel.tx.send(&ToWorker::Refused(refusal.clone())).await?;
+                channel.tx.finish();
+                channel.tx.delivered().await;
+                return Err(refusal.into());
+            }
+        };
 
-    let (outbox, inbox) = Outbox::new(connection.clone());
-    let alive = AliveWatch::new(state.workers.enter(), outbox.sender());
-    let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
-    let name = peer.name.clone();
-    let heartbeat = state.config.heartbeat.span();
-    let connected = match greeted(hello, (host, name), session, outbox, heartbeat) {
-        Ok(connected) => connected,
-        Err(refusal) => {
-            channel.tx.send(&ToWorker::Refused(refusal.clone())).await?;
-            channel.tx.finish();
-            channel.tx.delivered().await;
-            return Err(refusal.into());
+        let connected = HostAsk::Connected(Box::new(connected));
+        state.core.ask::<()>(connected).await.map_err(stopped)?;
+        let (seen, key) = self.way;
+        let _entered = seen.map(|seen| state.shared.enter((host, session), seen, key, sender));
+        tokio::select! {
+            ended = speak(channel.tx, inbox, &alive) => ended,
+            ended = listen(state, channel.rx, (host, session), &alive) => ended,
+            broken = alive.broken(connection) => Err(broken),
         }
-    };
-
-    let connected = HostAsk::Connected(Box::new(connected));
-    state.core.ask::<()>(connected).await.map_err(stopped)?;
-    tokio::select! {
-        ended = speak(channel.tx, inbox, &alive) => ended,
-        ended = listen(state, channel.rx, (host, session), &alive) => ended,
-        broken = alive.broken(connection) => Err(broken),
     }
 }
 
@@ -186,6 +191,9 @@ async fn listen(
                 checkpoint::take(state, host, attempt, sequence, saving).await;
             }
             message => {
+                let Some(message) = share::hear(state, (host, session), message) else {
+                    continue;
+                };
                 if matches!(message, ToMaster::Heartbeat { .. }) {
                     alive.adapt();
                 }

@@ -38,7 +38,12 @@ async fn offer(connection: &Connection, blob: BlobRef) -> (PutReply, Channel) {
 
 async fn ask_for(connection: &Connection, hash: common::content::BlobHash) -> GetReply {
     let mut channel = connection
-        .open(&Open::Get { hash, offset: 0 })
+        .open(&Open::Get {
+            hash,
+            offset: 0,
+            peers: false,
+            failed: Vec::new(),
+        })
         .await
         .unwrap();
     within(channel.rx.expect::<GetReply>()).await.unwrap()

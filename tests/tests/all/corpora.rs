@@ -178,6 +178,7 @@ fn firsts() -> Vec<Input> {
         "request",
         "reply",
         "tail",
+        "peer",
     ];
 
     let mut all = Vec::new();

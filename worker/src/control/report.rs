@@ -45,6 +45,15 @@ pub struct StatusReport {
     pub slots_usable: u32,
     /// The level at which every task is confined.
     pub confinement: String,
+    /// Whether it passes inputs on to other hosts: `yes`, or the reason why not.
+    #[serde(default)]
+    pub shares_inputs: String,
+    /// The bytes of inputs that it has sent to other hosts since its start.
+    #[serde(default)]
+    pub inputs_sent_bytes: u64,
+    /// The bytes of inputs that came from other hosts since its start.
+    #[serde(default)]
+    pub inputs_from_hosts_bytes: u64,
     /// The program's version.
     pub version: String,
 }
@@ -103,6 +112,8 @@ pub(crate) struct ReportSources<'a> {
     pub(crate) out: Option<&'a str>,
     pub(crate) policy: &'a OwnerPolicy,
     pub(crate) machine: &'a Machine,
+    /// Whether it passes inputs on, and the bytes that it has sent and got so.
+    pub(crate) sharing: (String, (u64, u64)),
 }
 
 impl ReportSources<'_> {
@@ -111,6 +122,7 @@ impl ReportSources<'_> {
         let (since, decision) = self.policy.decided();
         let why = self.policy.why().into_iter();
         let sensors = self.policy.sensors().iter();
+        let (shares_inputs, (inputs_sent_bytes, inputs_from_hosts_bytes)) = self.sharing.clone();
         StatusReport {
             host: self.host.to_owned(),
             master: self.master.to_owned(),
@@ -132,6 +144,9 @@ impl ReportSources<'_> {
             slots: self.facts.slots,
             slots_usable: decision.slots(self.facts.slots),
             confinement: self.facts.confinement.to_string(),
+            shares_inputs,
+            inputs_sent_bytes,
+            inputs_from_hosts_bytes,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

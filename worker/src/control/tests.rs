@@ -36,6 +36,7 @@ fn report() -> StatusReport {
     let connected = (false, Time(0));
 
     ReportSources {
+        sharing: ("yes".to_owned(), (0, 0)),
         host: "h",
         master: "m:1",
         facts: &facts,

@@ -28,6 +28,19 @@ pub(crate) use windows::{
 #[cfg(windows)]
 pub use windows::{Grounds, Launcher, Output, Process, Survey};
 
+/// Makes the calling thread, and those that it starts, yield to every other one of this host.
+#[cfg(target_os = "linux")]
+pub(crate) fn yield_thread() {
+    let this = Some(rustix::thread::gettid());
+    if let Err(error) = rustix::process::setpriority_process(this, 19) {
+        tracing::debug!(%error, "a thread has the usual priority");
+    }
+}
+
+/// On Windows such a thread has the usual priority.
+#[cfg(windows)]
+pub(crate) fn yield_thread() {}
+
 /// The tasks' `PATH` unless the owner sets another.
 #[cfg(not(windows))]
 pub(crate) const TASK_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -16,6 +16,7 @@ use common::token::Role;
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Command, Errand, ToMaster, ToWorker};
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId};
+use link::content::SendPace;
 use link::identity::LinkInfo;
 use link::{BlobStore, Channel, Identity, Purpose, endpoint, tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -217,10 +218,16 @@ pub(crate) async fn accept(
                 tokio::spawn(async move {
                     match channel.rx.expect().await {
                         Ok(Open::Control) => drop(tell.send((connection, channel))),
-                        Ok(Open::Get { hash, offset }) => {
-                            link::content::serve_get(&blobs, channel.tx, hash, offset)
-                                .await
-                                .unwrap();
+                        Ok(Open::Get { hash, offset, .. }) => {
+                            link::content::serve_get(
+                                &blobs,
+                                channel.tx,
+                                hash,
+                                offset,
+                                &SendPace::default(),
+                            )
+                            .await
+                            .unwrap();
                         }
                         Ok(Open::Put(blob)) => {
                             if !blobs.has(&blob) {

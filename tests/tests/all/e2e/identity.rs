@@ -19,7 +19,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-fn http_get(address: &str, path: &str) -> String {
+pub(super) fn http_get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the master serves HTTP");
     write!(
         stream,

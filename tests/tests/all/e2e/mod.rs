@@ -26,6 +26,7 @@ mod record;
 mod requests;
 mod research;
 mod service;
+pub(crate) mod sharing;
 mod speculation;
 mod tail;
 mod together;

@@ -4,6 +4,7 @@
 //! It knows the protocol as well as the program does, and where that helps, even the CA's key.
 
 mod forge;
+mod peers;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

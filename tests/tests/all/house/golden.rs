@@ -2,6 +2,7 @@
 //! change that is meant (and a raised `WIRE_VERSION`): `DESKGRID_BLESS=1 cargo test -p tests
 //! golden`.
 
+mod peers;
 mod values;
 
 use std::fmt::Write;
@@ -45,7 +46,7 @@ fn all_lines() -> String {
     lines(
         &mut out,
         "get_reply",
-        values::replies_to_get(),
+        peers::replies_to_get(),
         values::name_of_get_reply,
     );
 
@@ -80,6 +81,7 @@ fn all_lines() -> String {
     );
 
     lines(&mut out, "reply", values::replies(), values::reply_name);
+    lines(&mut out, "peer", vec![peers::get()], |_| "PeerGet");
     out
 }
 

@@ -48,13 +48,14 @@ macro_rules! variants {
 
 variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here });
 variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
-variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
+variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused, Waits, At });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
     Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive, Words,
+    Shares, Fetched,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
@@ -92,7 +93,7 @@ fn promise() -> PromiseView {
     }
 }
 
-fn refusal() -> Refusal {
+pub(super) fn refusal() -> Refusal {
     Refusal::new(
         RefusalCode::NotFound,
         "there is no job 9",
@@ -259,20 +260,13 @@ pub(super) fn opens() -> Vec<Open> {
     vec![
         Open::Control,
         Open::Request,
-        Open::Get {
-            hash: blob(4).hash,
-            offset: 70_000,
-        },
+        super::peers::wish_for(blob(4).hash),
         Open::Put(blob(5)),
         Open::Renew {
             csr: vec![0x30, 0x82],
         },
         Open::Tail { ticket: 1 << 40 },
     ]
-}
-
-pub(super) fn replies_to_get() -> Vec<GetReply> {
-    vec![GetReply::Found(70_000), GetReply::Refused(refusal())]
 }
 
 pub(super) fn put_replies() -> Vec<PutReply> {
@@ -375,6 +369,8 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         })),
         ToMaster::Alive(Span(3_000_000)),
         ToMaster::Words(vec![(attempt(), "reading".into())]),
+        super::peers::shares(blob(6).hash),
+        super::peers::fetched(blob(7).hash),
     ]
 }
 
@@ -473,6 +469,8 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             why: "made room for task 7.3".into(),
         },
         ToWorker::SendEvery(Span(100_000_000)),
+        super::peers::serve(blob(8)),
+        ToWorker::Unserve(vec![1 << 45]),
         ToWorker::Tail(TailOrder {
             attempt: attempt(),
             stream: StreamKind::Stderr,
