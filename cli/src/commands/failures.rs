@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use common::selector::Selector;
 use common::view::{AttemptState, AttemptView, JobView, TaskState, TaskView};
 use common::{IdSet, TaskId};
-use serde::Serialize;
 
 use super::cat;
 use crate::args::job::StreamName;
 use crate::failure::Failure;
+use crate::output::json::{FailureCause, FailuresOnHost};
 use crate::output::table::printable;
 use crate::session::Session;
 
@@ -26,28 +26,6 @@ const SHOWN_HOSTS: usize = 4;
 const LAST_LINES: usize = 5;
 const LINE: usize = 200;
 
-/// One cause of failures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Cause {
-    /// The end of the attempts, in words.
-    cause: String,
-    /// The number of attempts that ended like that.
-    attempts: u64,
-    /// The number of these attempts on each host, in descending order.
-    hosts: Vec<OnHost>,
-    /// A task with such an attempt.
-    task: String,
-    /// The last lines that this task wrote to its standard error.
-    stderr: Vec<String>,
-}
-
-/// The number of attempts that failed on a host.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct OnHost {
-    host: String,
-    attempts: u64,
-}
-
 /// The count of failed attempts of one cause.
 struct Counted {
     attempts: u64,
@@ -60,7 +38,7 @@ struct Counted {
 ///
 /// # Errors
 /// If the master refuses or the connection is gone.
-pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, Failure> {
+pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<FailureCause>, Failure> {
     if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
         return Ok(Vec::new());
     }
@@ -82,14 +60,14 @@ pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, F
         },
     ) in counted
     {
-        let mut hosts: Vec<OnHost> = hosts
+        let mut hosts: Vec<FailuresOnHost> = hosts
             .into_iter()
-            .map(|(host, attempts)| OnHost { host, attempts })
+            .map(|(host, attempts)| FailuresOnHost { host, attempts })
             .collect();
         hosts.sort_by_key(|on| std::cmp::Reverse(on.attempts));
 
         let stderr = last_lines(session, example).await?;
-        causes.push(Cause {
+        causes.push(FailureCause {
             cause,
             attempts,
             hosts,
@@ -154,7 +132,7 @@ async fn last_lines(session: &Session, task: TaskId) -> Result<Vec<String>, Fail
 }
 
 /// Describes the causes in text, to stand before a job's facts; empty if there are none.
-pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
+pub(super) fn in_words(job: &JobView, causes: &[FailureCause]) -> String {
     if job.tasks.failed > MOST_TASKS {
         return format!(
             "{} tasks failed; deskgrid task list {} --state failed shows why\n\n",
@@ -163,7 +141,7 @@ pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
     }
 
     let mut text = String::new();
-    for Cause {
+    for FailureCause {
         cause,
         attempts,
         hosts,

@@ -18,7 +18,6 @@ use common::{
 };
 
 use super::*;
-use crate::output::document;
 
 const START: Time = Time(1_700_000_000_000_000);
 

@@ -1,0 +1,139 @@
+//! The JSON of tokens, identities and the audit log.
+
+use common::identity::{AuditView, IdentityState, IdentityView};
+use common::token::Role;
+use common::view::TokenView;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Moment, Object, Word};
+
+/// A token, without its secret.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TokenJson {
+    /// Its number.
+    pub id: u32,
+    /// The role of its holder.
+    pub role: Word<Role>,
+    /// The admin's name for it.
+    pub name: String,
+    /// The number of times that it may still be used.
+    pub uses_left: u32,
+    /// The time at which it expires.
+    pub expires: Moment,
+    /// Whether an admin revoked it.
+    pub revoked: bool,
+}
+
+impl Object for TokenView {
+    type Json = TokenJson;
+
+    fn json(&self) -> TokenJson {
+        TokenJson {
+            id: self.id,
+            role: Word(self.role),
+            name: self.name.clone(),
+            uses_left: self.uses_left,
+            expires: Moment(self.expires),
+            revoked: self.revoked,
+        }
+    }
+}
+
+/// A token that was just made, with its secret.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTokenAnswer<'a>(pub &'a str, pub &'a TokenView);
+
+/// A token that was just made: this is the only time that its secret is shown.
+#[derive(Serialize, JsonSchema)]
+pub struct NewTokenJson {
+    /// The token with its secret.
+    pub token: String,
+    /// The token as lists show it.
+    #[serde(flatten)]
+    pub view: TokenJson,
+}
+
+impl Object for NewTokenAnswer<'_> {
+    type Json = NewTokenJson;
+
+    fn json(&self) -> NewTokenJson {
+        NewTokenJson {
+            token: self.0.to_owned(),
+            view: self.1.json(),
+        }
+    }
+}
+
+/// An identity that has joined.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct IdentityJson {
+    /// Its name.
+    pub identity: String,
+    /// Its role.
+    pub role: Word<Role>,
+    /// Whether it may connect.
+    pub state: Word<IdentityState>,
+    /// The id of the host; `null` for a user.
+    pub host: Option<String>,
+    /// The time of its enrolment.
+    pub enrolled: Moment,
+    /// The time at which its newest certificate expires.
+    pub expires: Option<Moment>,
+    /// The number of its open connections.
+    pub connections: u32,
+}
+
+impl Object for IdentityView {
+    type Json = IdentityJson;
+
+    fn json(&self) -> IdentityJson {
+        IdentityJson {
+            identity: self.name.clone(),
+            role: Word(self.role),
+            state: Word(self.state),
+            host: self.host.map(|host| host.to_string()),
+            enrolled: Moment(self.enrolled),
+            expires: self.expires.map(Moment),
+            connections: self.connections,
+        }
+    }
+}
+
+/// An entry of the audit log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AuditJson {
+    /// Counts the entries, from 1.
+    pub number: u64,
+    /// The time of the event.
+    pub at: Moment,
+    /// The actor.
+    pub who: String,
+    /// The attempted action, in one word.
+    pub what: String,
+    /// The person or thing that the action was aimed at.
+    pub subject: String,
+    /// Whether it was allowed.
+    pub allowed: bool,
+    /// The reason of a denial, or further details.
+    pub why: String,
+    /// The number of times that it happened within a minute.
+    pub count: u32,
+}
+
+impl Object for AuditView {
+    type Json = AuditJson;
+
+    fn json(&self) -> AuditJson {
+        AuditJson {
+            number: self.number,
+            at: Moment(self.at),
+            who: self.who.clone(),
+            what: self.what.clone(),
+            subject: self.subject.clone(),
+            allowed: self.allowed,
+            why: self.why.clone(),
+            count: self.count,
+        }
+    }
+}
