@@ -28,7 +28,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 pub use accounts::{AccountAnswer, AccountJson, AccountsJson, EstimatesJson, ShareJson};
-pub use events::{EventJson, EventLine, LostEvents, LostJson, ResultJson};
+pub use events::{EventJson, EventLine, FileJson, LostEvents, LostJson, ResultJson};
 pub use hosts::HostJson;
 pub use jobs::{
     AddAnswer, AddJson, ExplainJson, FailureCause, FailuresOnHost, JobInfo, JobInfoJson, JobJson,

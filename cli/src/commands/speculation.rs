@@ -96,7 +96,7 @@ impl RequestEffect {
         let named = match tasks {
             Selector::Ids(ids) => ids.len(),
             Selector::Last => 1,
-            Selector::Labelled(_) => 0,
+            Selector::Labelled(_) | Selector::Beyond(_) => 0,
             Selector::All => session.job(OneJob::Id(job)).await?.tasks.total,
         };
 

@@ -1,7 +1,7 @@
 //! The JSON that commands print: the types are those of the API.
 
 pub(crate) use api::json::{
-    AccountAnswer, AddAnswer, EventLine, FailureCause, FailuresOnHost, JobInfo, Json, List,
+    AccountAnswer, AddAnswer, EventLine, FailureCause, JobInfo, Json, List,
     LostEvents, NewTokenAnswer, PredictionAnswer, RequestAnswer, Retried, SubmitAnswer,
 };
 
