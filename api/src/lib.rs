@@ -21,6 +21,6 @@ mod ticket;
 pub use call::Call;
 pub use door::{Coming, Door, Entrance, Found, Pieces, Replies, Who};
 pub use problem::Problem;
-pub use router::{openapi, router};
+pub use router::{Pages, openapi, router};
 pub use serve::{HttpBounds, serve};
 pub use ticket::{OwnSocket, TICKET_LIFE, Tickets};

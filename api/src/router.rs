@@ -30,24 +30,31 @@ fn table() -> Table {
     table
 }
 
-/// Makes the router of one server.
-pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>) -> Router {
+/// Pages for people.
+#[derive(Debug, Default)]
+pub struct Pages {
+    /// The pages, for those who were let in.
+    pub pages: Router,
+    /// What they load, which says nothing of the grid: anybody may have it.
+    pub files: Router,
+}
+
+/// Makes the router of one server, with `pages` beside the API.
+pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>, pages: Pages) -> Router {
     let (endpoints, document) = table().finish();
     let document = format!("{document:#}\n");
     let api = endpoints
         .with_state(door.clone())
         .route("/openapi.json", get(move || openapi_json(document.clone())));
 
-    // Pages for people have their place here, beside the API and behind the same checks.
-    let pages = Router::new();
-
     Router::new()
         .nest("/api/v1", api)
-        .merge(pages)
+        .merge(pages.pages)
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_verb)
         .layer(from_fn_with_state(entrance.clone(), admit))
         .merge(way_in(entrance.clone()))
+        .merge(pages.files)
         .layer(from_fn_with_state(entrance, guard))
         .layer(from_fn(without_body))
 }

@@ -24,7 +24,7 @@ mod why;
 
 use std::sync::Arc;
 
-use api::Door;
+use api::{Door, Pages};
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -33,8 +33,8 @@ use axum::routing::{MethodRouter, get};
 use grid::Grid;
 
 /// Returns the pages of the grid behind `door`.
-pub fn pages(door: Arc<dyn Door>) -> Router {
-    Router::new()
+pub fn pages(door: Arc<dyn Door>) -> Pages {
+    let pages = Router::new()
         .route("/", get(now::page))
         .route("/jobs", get(jobs::page))
         .route("/jobs/{job}", get(job::page))
@@ -47,16 +47,13 @@ pub fn pages(door: Arc<dyn Door>) -> Router {
         .route("/submit", get(submit::form).post(submit::send))
         .route("/admin", get(admin::page))
         .route("/admin/{verb}", axum::routing::post(act::do_admin))
-        .with_state(Arc::new(Grid::new(door)))
-        .merge(assets())
-}
-
-/// Returns the files that pages load, which everybody may have.
-pub fn assets() -> Router {
-    Router::new()
+        .with_state(Arc::new(Grid::new(door)));
+    let files = Router::new()
         .route("/style.css", file("text/css; charset=utf-8", include_str!("../assets/style.css")))
         .route("/live.js", file("text/javascript; charset=utf-8", include_str!("../assets/live.js")))
-        .route("/icon.svg", file("image/svg+xml", include_str!("../assets/icon.svg")))
+        .route("/icon.svg", file("image/svg+xml", include_str!("../assets/icon.svg")));
+
+    Pages { pages, files }
 }
 
 fn file(kind: &'static str, content: &'static str) -> MethodRouter {
