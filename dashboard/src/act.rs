@@ -80,7 +80,14 @@ pub(crate) async fn ask_job(
     let act = find(&JOB_ACTS, &verb)?;
     let job = grid.job(&who, number(&job)?).await?;
     let subject = format!("job {}, {},", job.job, printable(&job.name));
-    Ok(question(&who, &headers, act, "/jobs", &format!("/jobs/{}", job.job), &subject))
+    Ok(question(
+        &who,
+        &headers,
+        act,
+        "/jobs",
+        &format!("/jobs/{}", job.job),
+        &subject,
+    ))
 }
 
 pub(crate) async fn do_job(
@@ -119,7 +126,14 @@ pub(crate) async fn ask_host(
 ) -> Result<Response, Trouble> {
     let act = find(&HOST_ACTS, &verb)?;
     let back = format!("/hosts/{}", in_path(&host));
-    Ok(question(&who, &headers, act, "/hosts", &back, &printable(&host)))
+    Ok(question(
+        &who,
+        &headers,
+        act,
+        "/hosts",
+        &back,
+        &printable(&host),
+    ))
 }
 
 pub(crate) async fn do_host(

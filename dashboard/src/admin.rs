@@ -10,7 +10,7 @@ use common::wire::client::{Reply, Request};
 use maud::{Markup, html};
 
 use crate::grid::collect;
-use crate::parts::{badge, count, Look};
+use crate::parts::{Look, badge, count};
 use crate::shell::{Page, Shared, Viewer};
 use crate::trouble::Trouble;
 use crate::when::{clock, now};
@@ -58,9 +58,8 @@ fn role(role: Role) -> &'static str {
 }
 
 fn tokens_part(tokens: &[TokenView]) -> Markup {
-    let counts = |token: &&TokenView| {
-        !token.revoked && token.uses_left > 0 && token.expires > now()
-    };
+    let counts =
+        |token: &&TokenView| !token.revoked && token.uses_left > 0 && token.expires > now();
     html! {
         section aria-labelledby="tokens" {
             h2 #tokens { "Join tokens" }

@@ -45,7 +45,13 @@ pub(crate) fn hosts(hosts: &[HostView]) -> Markup {
     let each = hosts.len().div_ceil(CELLS).max(1);
     let groups: Vec<(&str, &str, Vec<&HostView>)> = GROUPS
         .iter()
-        .map(|(class, word, is)| (*class, *word, hosts.iter().filter(|host| is(host)).collect()))
+        .map(|(class, word, is)| {
+            (
+                *class,
+                *word,
+                hosts.iter().filter(|host| is(host)).collect(),
+            )
+        })
         .collect();
     let cells: usize = groups
         .iter()
@@ -119,7 +125,9 @@ pub(crate) fn eta(job: &JobView) -> Option<Markup> {
     let predicted = job.predicted?;
     let now = when::now();
     let begin = job.started.unwrap_or(job.submitted);
-    let (low, high) = predicted.interval.unwrap_or((predicted.finish, predicted.finish));
+    let (low, high) = predicted
+        .interval
+        .unwrap_or((predicted.finish, predicted.finish));
     let deadline = job.promise.as_ref().map(|promise| promise.deadline);
     let end = [Some(high), Some(predicted.finish), deadline, Some(now)];
     let end = end.into_iter().flatten().max().unwrap_or(high);

@@ -104,7 +104,10 @@ impl Grid {
         jobs: Selector,
         states: Vec<JobState>,
     ) -> Result<Vec<JobView>, Trouble> {
-        Ok(collect!(self.ask(who, Request::Jobs { jobs, states }), Reply::Jobs))
+        Ok(collect!(
+            self.ask(who, Request::Jobs { jobs, states }),
+            Reply::Jobs
+        ))
     }
 
     /// Returns the job with this number.

@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::chart;
-use crate::parts::{action, badge, count, grouped, host_link, in_path, task_link, Look};
+use crate::parts::{Look, action, badge, count, grouped, host_link, in_path, task_link};
 use crate::shell::{Page, Shared, Viewer};
 use crate::trouble::Trouble;
 use crate::when::clock;
@@ -109,9 +109,8 @@ pub(crate) async fn one(
 ) -> Result<Response, Trouble> {
     let hosts = grid.hosts(&who).await?;
     let host = hosts.iter().find(|host| host.facts.name == name);
-    let host = host.ok_or_else(|| {
-        Trouble::not_found(format!("there is no host {}", printable(&name)))
-    })?;
+    let host =
+        host.ok_or_else(|| Trouble::not_found(format!("there is no host {}", printable(&name))))?;
 
     let body = html! {
         h1 { (printable(&host.facts.name)) " " (badge(Look::of_host(host.state), host.state)) }

@@ -1,7 +1,7 @@
 //! The page of a job: how far it is, when it should end, where it ran, why tasks failed, its tasks.
 
-use api::failures::{MOST_TASKS, causes, last_lines};
 use api::Who;
+use api::failures::{MOST_TASKS, causes, last_lines};
 use axum::extract::{Path, Query};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -15,7 +15,9 @@ use serde::Deserialize;
 use crate::chart;
 use crate::grid::Grid;
 use crate::jobs::end;
-use crate::parts::{action, badge, bar, count, done, grouped, host_link, legend, of_job, task_link, Look};
+use crate::parts::{
+    Look, action, badge, bar, count, done, grouped, host_link, legend, of_job, task_link,
+};
 use crate::shell::{Page, Shared, Viewer};
 use crate::timeline::timeline;
 use crate::trouble::Trouble;
@@ -196,12 +198,7 @@ fn facts(job: &JobView) -> Markup {
     }
 }
 
-async fn tasks(
-    grid: &Grid,
-    who: &Who,
-    job: &JobView,
-    wanted: &Wanted,
-) -> Result<Markup, Trouble> {
+async fn tasks(grid: &Grid, who: &Who, job: &JobView, wanted: &Wanted) -> Result<Markup, Trouble> {
     let states = wanted.state.parse::<TaskState>().into_iter().collect();
     let chosen = wanted.after.map_or(Selector::All, Selector::Beyond);
     let request = common::wire::client::Request::Tasks {

@@ -3,14 +3,14 @@
 use axum::extract::Query;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use common::IdSet;
 use common::needs::Label;
 use common::selector::Selector;
 use common::view::{JobState, JobView, PromiseState};
-use common::IdSet;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::parts::{badge, bar, count, done, grouped, in_path, job_link, of_job, Look};
+use crate::parts::{Look, badge, bar, count, done, grouped, in_path, job_link, of_job};
 use crate::shell::{Page, Shared, Viewer};
 use crate::trouble::Trouble;
 use crate::when::{clock, span};
@@ -50,7 +50,11 @@ impl Wanted {
     /// The address of the same list, before this job.
     fn address(&self, before: Option<u32>) -> String {
         let mut pairs = Vec::new();
-        for (name, value) in [("state", &self.state), ("label", &self.label), ("user", &self.user)] {
+        for (name, value) in [
+            ("state", &self.state),
+            ("label", &self.label),
+            ("user", &self.user),
+        ] {
             if !value.is_empty() {
                 pairs.push(format!("{name}={}", in_path(value)));
             }
@@ -129,7 +133,15 @@ async fn newest(
 }
 
 fn filters(wanted: &Wanted) -> Markup {
-    let states = ["", "open", "running", "waiting", "finished", "failed", "cancelled"];
+    let states = [
+        "",
+        "open",
+        "running",
+        "waiting",
+        "finished",
+        "failed",
+        "cancelled",
+    ];
     html! {
         form.filters action="/jobs" {
             label { "State " select name="state" {

@@ -43,15 +43,33 @@ pub fn pages(door: Arc<dyn Door>) -> Pages {
         .route("/jobs/{job}/{verb}", get(act::ask_job).post(act::do_job))
         .route("/hosts", get(hosts::list))
         .route("/hosts/{host}", get(hosts::one))
-        .route("/hosts/{host}/{verb}", get(act::ask_host).post(act::do_host))
+        .route(
+            "/hosts/{host}/{verb}",
+            get(act::ask_host).post(act::do_host),
+        )
         .route("/submit", get(submit::form).post(submit::send))
         .route("/admin", get(admin::page))
         .route("/admin/{verb}", axum::routing::post(act::do_admin))
         .with_state(Arc::new(Grid::new(door)));
     let files = Router::new()
-        .route("/style.css", file("text/css; charset=utf-8", include_str!("../assets/style.css")))
-        .route("/live.js", file("text/javascript; charset=utf-8", include_str!("../assets/live.js")))
-        .route("/icon.svg", file("image/svg+xml", include_str!("../assets/icon.svg")));
+        .route(
+            "/style.css",
+            file(
+                "text/css; charset=utf-8",
+                include_str!("../assets/style.css"),
+            ),
+        )
+        .route(
+            "/live.js",
+            file(
+                "text/javascript; charset=utf-8",
+                include_str!("../assets/live.js"),
+            ),
+        )
+        .route(
+            "/icon.svg",
+            file("image/svg+xml", include_str!("../assets/icon.svg")),
+        );
 
     Pages { pages, files }
 }

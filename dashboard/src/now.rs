@@ -3,15 +3,15 @@
 
 use axum::http::HeaderMap;
 use axum::response::Response;
+use common::IdSet;
 use common::selector::Selector;
 use common::text::printable;
 use common::view::{HostState, HostView, JobState, JobView, PromiseState};
-use common::IdSet;
 use maud::{Markup, html};
 
 use crate::chart;
 use crate::jobs::rows;
-use crate::parts::{badge, count, grouped, job_link, of_job, Look};
+use crate::parts::{Look, badge, count, grouped, job_link, of_job};
 use crate::shell::{Page, Shared, Viewer};
 use crate::trouble::Trouble;
 use crate::when::{self, clock};
@@ -94,7 +94,10 @@ fn sentence(hosts: &[HostView], open: &[JobView]) -> Markup {
         .filter(|job| job.state == JobState::Running)
         .count() as u64;
     let wait = open.len() as u64 - run;
-    let latest = open.iter().filter_map(|job| job.predicted).max_by_key(|end| end.finish);
+    let latest = open
+        .iter()
+        .filter_map(|job| job.predicted)
+        .max_by_key(|end| end.finish);
 
     html! {
         @if hosts.is_empty() { "No PC has joined this grid yet" }

@@ -181,7 +181,11 @@ pub(crate) fn grouped(number: u64) -> String {
 
 /// Says how many there are of something.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+    format!(
+        "{} {}",
+        grouped(number),
+        if number == 1 { one } else { many }
+    )
 }
 
 /// A link to a job, by its name and number.
@@ -251,7 +255,10 @@ mod tests {
         let bar = bar(&tasks).into_string();
         assert!(bar.contains("4 finished, 1 failed, 1 running, 1 suspended, 1 waiting"));
         assert!(bar.contains("width=\"50.00%\"") && bar.contains("url(#hatch)"));
-        assert_eq!((percent(0, 0), percent(2, 3), percent(3, 3)), (100, 66, 100));
+        assert_eq!(
+            (percent(0, 0), percent(2, 3), percent(3, 3)),
+            (100, 66, 100)
+        );
         assert_eq!(grouped(1_234_567), "1\u{2009}234\u{2009}567");
     }
 }

@@ -122,7 +122,12 @@ impl JobForm {
             "write a program and its arguments, as in a shell: sh -c 'echo %{TASK_ID}'",
         ))?;
         let argv: Result<Vec<Template>, _> = words.iter().map(|word| word.parse()).collect();
-        let argv = argv.map_err(|bad| (format!("in the command: {bad}"), "%{TASK_ID} and %{ITEM} stand for the task"))?;
+        let argv = argv.map_err(|bad| {
+            (
+                format!("in the command: {bad}"),
+                "%{TASK_ID} and %{ITEM} stand for the task",
+            )
+        })?;
 
         let rules = Rules {
             retries: number(&self.retries)?,
@@ -160,7 +165,9 @@ impl JobForm {
             (0, "") => IdSet::from_range(1, 1),
             (0, array) => match array.parse() {
                 Ok(Selector::Ids(ids)) => ids,
-                Ok(_) => return Err(("`all` and `last` number no tasks".to_owned(), "write 1-100")),
+                Ok(_) => {
+                    return Err(("`all` and `last` number no tasks".to_owned(), "write 1-100"));
+                }
                 Err(bad) => return Err((bad.to_string(), "write 1-100 for a hundred tasks")),
             },
             (count, "") => IdSet::from_range(1, u32::try_from(count).unwrap_or(u32::MAX)),
@@ -180,9 +187,16 @@ impl JobForm {
     }
 
     fn labels(&self) -> Result<BTreeSet<common::needs::Label>, (String, &'static str)> {
-        let labels = self.label.split([',', ' ']).filter(|label| !label.is_empty());
+        let labels = self
+            .label
+            .split([',', ' '])
+            .filter(|label| !label.is_empty());
         labels
-            .map(|label| label.parse().map_err(|bad: common::needs::BadNeeds| (bad.to_string(), "")))
+            .map(|label| {
+                label
+                    .parse()
+                    .map_err(|bad: common::needs::BadNeeds| (bad.to_string(), ""))
+            })
             .collect()
     }
 }
@@ -190,9 +204,12 @@ impl JobForm {
 fn number(text: &str) -> Result<u32, (String, &'static str)> {
     match text.trim() {
         "" => Ok(0),
-        text => text
-            .parse()
-            .map_err(|_| ("the number of retries is none".to_owned(), "write 0, 1, 2 …")),
+        text => text.parse().map_err(|_| {
+            (
+                "the number of retries is none".to_owned(),
+                "write 0, 1, 2 …",
+            )
+        }),
     }
 }
 
@@ -201,7 +218,10 @@ fn duration(what: &str, text: &str) -> Result<Option<Span>, (String, &'static st
         "" => Ok(None),
         text => match humantime::parse_duration(text) {
             Ok(duration) => Ok(Some(duration.into())),
-            Err(_) => Err((format!("the {what} is no duration"), "write 90s, 10m or 1h30m")),
+            Err(_) => Err((
+                format!("the {what} is no duration"),
+                "write 90s, 10m or 1h30m",
+            )),
         },
     }
 }
@@ -311,14 +331,26 @@ mod tests {
         };
 
         for (change, said) in [
-            ((|form: &mut JobForm| form.command = "sh -c 'x".into()) as fn(&mut JobForm), "a quote in it"),
-            (|form| form.command = "echo %{WHAT}".into(), "in the command"),
+            (
+                (|form: &mut JobForm| form.command = "sh -c 'x".into()) as fn(&mut JobForm),
+                "a quote in it",
+            ),
+            (
+                |form| form.command = "echo %{WHAT}".into(),
+                "in the command",
+            ),
             (|form| form.array = "5-1".into(), "ends before it starts"),
             (|form| form.estimate = "soon".into(), "write 90s"),
             (|form| form.retries = "-1".into(), "write 0, 1"),
-            (|form| form.needs = "mem=1".into(), "write a number with M, G or T"),
+            (
+                |form| form.needs = "mem=1".into(),
+                "write a number with M, G or T",
+            ),
             (|form| form.label = "a/b".into(), "is no label"),
-            (|form| (form.array, form.items) = ("1-2".into(), "x".into()), "leave one of them empty"),
+            (
+                |form| (form.array, form.items) = ("1-2".into(), "x".into()),
+                "leave one of them empty",
+            ),
         ] {
             let why = with(change);
             assert!(why.contains(said), "{why}");

@@ -15,7 +15,7 @@ use maud::{Markup, html};
 
 use crate::grid::Grid;
 use crate::job::number;
-use crate::parts::{badge, count, host_link, of_job, Look};
+use crate::parts::{Look, badge, count, host_link, of_job};
 use crate::shell::{Page, Shared, Viewer};
 use crate::timeline::timeline;
 use crate::trouble::Trouble;

@@ -218,10 +218,7 @@ mod tests {
 
     #[test]
     fn half_of_the_time_is_half_of_the_columns() {
-        let tasks = [
-            ran(1, "a".into(), 0, 50),
-            ran(2, "b".into(), 50, 100),
-        ];
+        let tasks = [ran(1, "a".into(), 0, 50), ran(2, "b".into(), 50, 100)];
         let shown = timeline(&tasks).expect("something ran").into_string();
         assert!(shown.contains("M0 2h121v14h-121z"), "{shown}");
         assert!(shown.contains("M120 20h120v14h-120z"), "{shown}");

@@ -15,7 +15,10 @@ pub(crate) struct Trouble(Problem);
 impl Trouble {
     /// Makes the trouble with something that is not there.
     pub(crate) fn not_found(what: impl Into<String>) -> Self {
-        Self(Problem::not_found(what, "see the list of jobs, or of hosts"))
+        Self(Problem::not_found(
+            what,
+            "see the list of jobs, or of hosts",
+        ))
     }
 
     /// Makes the trouble with a form that makes no sense.

@@ -52,7 +52,15 @@ mod tests {
         let told = [0, 59, 60, 90, 3_599, 3_600, 90_000].map(|s| span(Span::from_secs(s)));
         assert_eq!(
             told,
-            ["0 s", "59 s", "1 min", "2 min", "60 min", "1 h 00 min", "1 d 1 h"]
+            [
+                "0 s",
+                "59 s",
+                "1 min",
+                "2 min",
+                "60 min",
+                "1 h 00 min",
+                "1 d 1 h"
+            ]
         );
     }
 

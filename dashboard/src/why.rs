@@ -80,7 +80,10 @@ fn shortened(tasks: &str) -> String {
     if tasks.len() <= 60 {
         return tasks.to_owned();
     }
-    let cut = tasks.char_indices().nth(60).map_or(tasks.len(), |(at, _)| at);
+    let cut = tasks
+        .char_indices()
+        .nth(60)
+        .map_or(tasks.len(), |(at, _)| at);
     format!("{}…", &tasks[..cut])
 }
 
@@ -96,7 +99,8 @@ fn hosts(hosts: &[(String, String)], base: &str, wanted: &Wanted) -> Markup {
     let chosen: Vec<&(String, String)> = hosts.iter().filter(|(_, why)| chosen(why)).collect();
     let page = chosen.iter().skip(wanted.skip).take(PAGE);
     let next = wanted.skip.saturating_add(PAGE);
-    let of = |reason: &str, skip: usize| format!("{base}?reason={}&skip={skip}#hosts", in_path(reason));
+    let of =
+        |reason: &str, skip: usize| format!("{base}?reason={}&skip={skip}#hosts", in_path(reason));
 
     html! {
         section aria-labelledby="hosts" {

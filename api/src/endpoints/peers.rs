@@ -88,10 +88,7 @@ struct IdentitiesJson {
     identities: Vec<IdentityJson>,
 }
 
-async fn identity_list(
-    call: &Call,
-    request: Request,
-) -> Result<Document<IdentitiesJson>, Problem> {
+async fn identity_list(call: &Call, request: Request) -> Result<Document<IdentitiesJson>, Problem> {
     let identities = collect!(call, request, Reply::Identities);
     let identities = all(&identities);
     Ok(Document(IdentitiesJson { identities }))
