@@ -134,7 +134,9 @@ fn up_to(mut found: Found, mut count: u64) -> Body {
 
 /// Takes from `bytes` what is still wanted.
 fn first(bytes: Bytes, count: &mut u64) -> Bytes {
-    let wanted = usize::try_from(*count).unwrap_or(usize::MAX).min(bytes.len());
+    let wanted = usize::try_from(*count)
+        .unwrap_or(usize::MAX)
+        .min(bytes.len());
     *count -= wanted as u64;
     bytes.slice(..wanted)
 }
@@ -151,7 +153,15 @@ mod tests {
         assert_eq!(read("bytes=-3", 10), Some((7, 10)));
         assert_eq!(read("bytes=-99", 10), Some((0, 10)));
         assert_eq!(read("bytes=10-", 10), Some((10, 10)));
-        for odd in ["", "bytes=", "bytes=-", "bytes=3-2", "bytes=0-1,3-4", "items=0-1", "bytes=+1-"] {
+        for odd in [
+            "",
+            "bytes=",
+            "bytes=-",
+            "bytes=3-2",
+            "bytes=0-1,3-4",
+            "items=0-1",
+            "bytes=+1-",
+        ] {
             assert_eq!(read(odd, 10), None, "{odd}");
         }
     }

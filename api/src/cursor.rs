@@ -55,7 +55,15 @@ mod tests {
         }
         let good = Cursor { after: 7 }.to_string();
         let other = format!("00000008{}", &good[8..]);
-        for wrong in ["", "7", "é", &good[1..], &good.to_uppercase(), &other, &format!("{good}0")] {
+        for wrong in [
+            "",
+            "7",
+            "é",
+            &good[1..],
+            &good.to_uppercase(),
+            &other,
+            &format!("{good}0"),
+        ] {
             assert!(wrong == good || wrong.parse::<Cursor>().is_err(), "{wrong}");
         }
     }

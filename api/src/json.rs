@@ -20,9 +20,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use common::identity::IdentityState;
 use common::token::Role;
-use common::view::{
-    AttemptState, Belief, HostState, JobState, PromiseState, TaskState,
-};
+use common::view::{AttemptState, Belief, HostState, JobState, PromiseState, TaskState};
 use common::{EndCondition, Span, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, SerializeMap, Serializer};

@@ -104,7 +104,9 @@ async fn in_script() -> Response {
 
 async fn exchange(State(entrance): State<Arc<dyn Entrance>>, request: Request) -> Response {
     let ticket = body::to_bytes(request.into_body(), TICKET).await;
-    let ticket = ticket.ok().and_then(|ticket| String::from_utf8(ticket.into()).ok());
+    let ticket = ticket
+        .ok()
+        .and_then(|ticket| String::from_utf8(ticket.into()).ok());
     let cookie = ticket.and_then(|ticket| entrance.exchange(ticket.trim()));
     match cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
         Some(cookie) => (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response(),

@@ -137,7 +137,12 @@ fn same_site(request: &Request) -> Result<(), Problem> {
     let refuse = || {
         let title = "this request comes from a page of another site";
         let hint = "programs send neither Origin nor Sec-Fetch-Site; pages ask the server that they came from";
-        Err(Problem::new(StatusCode::FORBIDDEN, "cross-site", title, hint))
+        Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "cross-site",
+            title,
+            hint,
+        ))
     };
     let (Ok(origin), Ok(site), Ok(mode)) = (
         one(headers, header::ORIGIN),

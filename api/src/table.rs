@@ -54,10 +54,7 @@ pub(crate) struct NoQuery {}
 /// Something that is read from a body.
 pub(crate) trait Sent: Sized + Send + 'static {
     /// Reads it.
-    fn read(
-        headers: &HeaderMap,
-        body: Body,
-    ) -> impl Future<Output = Result<Self, Problem>> + Send;
+    fn read(headers: &HeaderMap, body: Body) -> impl Future<Output = Result<Self, Problem>> + Send;
 
     /// Returns what the document says of it.
     fn describe(schemas: &mut SchemaGenerator) -> Option<Value>;
@@ -327,7 +324,9 @@ fn not_null(schema: &Value) -> Value {
         ways.retain(|way| way.get("type").is_none_or(|kind| kind != "null"));
     }
     if schema.get("default").is_some_and(Value::is_null) {
-        schema.as_object_mut().map(|fields| fields.remove("default"));
+        schema
+            .as_object_mut()
+            .map(|fields| fields.remove("default"));
     }
     schema
 }

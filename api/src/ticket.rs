@@ -93,7 +93,9 @@ impl Tickets {
 
 impl Entrance for Tickets {
     fn is_ours(&self, host: &str) -> bool {
-        self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
+        self.names
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(host))
     }
 
     fn admit<'a>(&'a self, headers: &'a HeaderMap) -> Coming<'a, Option<Who>> {

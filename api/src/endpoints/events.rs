@@ -62,9 +62,17 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
     let last = last.map(|id| id.to_str().ok().and_then(|id| id.parse().ok()));
     let after = match last {
         // A reader that has seen no event yet sends an empty one, or none.
-        Some(None) if call.headers.get("last-event-id").is_some_and(|id| !id.is_empty()) => {
+        Some(None)
+            if call
+                .headers
+                .get("last-event-id")
+                .is_some_and(|id| !id.is_empty()) =>
+        {
             let hint = "send the id of the last event that came";
-            return Err(Problem::invalid("Last-Event-ID is no number of an event", hint));
+            return Err(Problem::invalid(
+                "Last-Event-ID is no number of an event",
+                hint,
+            ));
         }
         Some(Some(id)) => Some(id),
         _ => query.after,

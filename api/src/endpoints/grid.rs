@@ -14,7 +14,11 @@ use crate::table::{NoBody, NoQuery, Table};
 
 pub(super) fn add(table: &mut Table) {
     table.add(
-        &get("/whoami", "whoami", "Says who you are, and what you may do."),
+        &get(
+            "/whoami",
+            "whoami",
+            "Says who you are, and what you may do.",
+        ),
         whoami,
     );
     table.add(

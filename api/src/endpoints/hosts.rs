@@ -78,7 +78,9 @@ async fn list(call: Call, query: HostsQuery, _: NoBody) -> Result<Document<Hosts
     views.sort_by_key(|view| view.id);
 
     let mut page = Page::new(query.limit);
-    let wanted = views.iter().filter(|view| after.is_none_or(|number| view.id.0 > number));
+    let wanted = views
+        .iter()
+        .filter(|view| after.is_none_or(|number| view.id.0 > number));
     for view in wanted {
         if !page.add(view.id.0, view.json()) {
             break;

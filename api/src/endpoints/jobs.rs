@@ -27,7 +27,11 @@ pub(super) fn add(table: &mut Table) {
         list,
     );
     table.add(
-        &get("/jobs/{job}", "job", "Shows a job, and why its tasks failed."),
+        &get(
+            "/jobs/{job}",
+            "job",
+            "Shows a job, and why its tasks failed.",
+        ),
         info,
     );
     table.add(

@@ -31,9 +31,9 @@ impl<'de> Deserialize<'de> for Limit {
         let text = String::deserialize(from)?;
         let number = text.parse::<u32>().ok();
         let number = number.filter(|number| (1..=MOST).contains(number));
-        number.map(|number| Self(number as usize)).ok_or_else(|| {
-            D::Error::custom(format!("`limit` is a number from 1 to {MOST}"))
-        })
+        number
+            .map(|number| Self(number as usize))
+            .ok_or_else(|| D::Error::custom(format!("`limit` is a number from 1 to {MOST}")))
     }
 }
 

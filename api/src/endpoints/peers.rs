@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{get, post};
 use crate::answer::Document;
 use crate::call::{Call, collect};
-use crate::json::{AuditJson, IdentityJson, Object, TokenJson, all};
+use crate::json::{AuditJson, IdentityJson, TokenJson, all};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
 
@@ -88,10 +88,7 @@ struct IdentitiesJson {
     identities: Vec<IdentityJson>,
 }
 
-async fn identity_list(
-    call: &Call,
-    request: Request,
-) -> Result<Document<IdentitiesJson>, Problem> {
+async fn identity_list(call: &Call, request: Request) -> Result<Document<IdentitiesJson>, Problem> {
     let identities = collect!(call, request, Reply::Identities);
     let identities = all(&identities);
     Ok(Document(IdentitiesJson { identities }))

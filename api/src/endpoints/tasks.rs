@@ -24,11 +24,19 @@ use crate::table::{NoBody, NoQuery, Table};
 
 pub(super) fn add(table: &mut Table) {
     table.add(
-        &get("/jobs/{job}/tasks", "listTasks", "Lists the tasks of a job."),
+        &get(
+            "/jobs/{job}/tasks",
+            "listTasks",
+            "Lists the tasks of a job.",
+        ),
         list,
     );
     table.add(
-        &get("/jobs/{job}/tasks/{task}", "task", "Shows a task with its attempts."),
+        &get(
+            "/jobs/{job}/tasks/{task}",
+            "task",
+            "Shows a task with its attempts.",
+        ),
         info,
     );
     table.add(

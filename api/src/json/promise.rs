@@ -1,6 +1,8 @@
 //! The JSON of promises, of learned limits, and of the quality of estimates.
 
-use common::view::{CounterView, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView};
+use common::view::{
+    CounterView, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -321,9 +321,7 @@ impl Asker {
                 reader.job_ids_of(&ids, user.as_deref(), shared)
             }
             Selector::Labelled(labels) => reader.labelled(&labels, user.as_deref(), shared),
-            Selector::Beyond(number) => {
-                reader.job_ids_of(&beyond(number), user.as_deref(), shared)
-            }
+            Selector::Beyond(number) => reader.job_ids_of(&beyond(number), user.as_deref(), shared),
             _ => reader.job_ids(user.as_deref(), shared),
         });
         let there = there.await?;
@@ -583,7 +581,10 @@ impl Asker {
         if let Some(tasks) = &tasks {
             // With `all` or a label, the jobs that have such tasks are meant. A job that is named
             // must have them, or nothing is cancelled at all.
-            let all = matches!(jobs, Selector::All | Selector::Labelled(_) | Selector::Beyond(_));
+            let all = matches!(
+                jobs,
+                Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
+            );
             for id in if all { &open } else { &picked }.iter().map(JobId) {
                 let spec = self.spec(id).await?;
                 let chosen = if all {
@@ -649,7 +650,10 @@ impl Asker {
         // Naming an unsettled job is an error; `all`, or a label, means every job that can be
         // forgotten.
         let open = self.open_of(&picked).await?;
-        let named = !matches!(jobs, Selector::All | Selector::Labelled(_) | Selector::Beyond(_));
+        let named = !matches!(
+            jobs,
+            Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
+        );
         if let (Some(job), true) = (open.first().map(JobId), named) {
             let hint = format!("cancel it first: deskgrid job cancel {job}");
             return Err(refuse(
