@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{get, post};
 use crate::answer::Document;
 use crate::call::{Call, collect};
-use crate::json::{AuditJson, IdentityJson, Object, TokenJson, all};
+use crate::json::{AuditJson, IdentityJson, TokenJson, all};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
 
