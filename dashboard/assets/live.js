@@ -9,6 +9,8 @@ const LINES = 5000;
 /* Times */
 
 const clock = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
+const soon = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const SOON_MS = 600000;
 const day = new Intl.DateTimeFormat([], {
   month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
 });
@@ -17,7 +19,9 @@ function tellTimes(root) {
   const today = new Date().toDateString();
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
-    const text = at.toDateString() === today ? clock.format(at) : day.format(at);
+    const near = Math.abs(at - Date.now()) < SOON_MS;
+    const same = at.toDateString() === today;
+    const text = (near ? soon : same ? clock : day).format(at);
     if (time.textContent !== text) {
       time.title = at.toLocaleString();
       time.textContent = text;
@@ -175,6 +179,9 @@ function key(event) {
 
 tellTimes(document);
 document.addEventListener("keydown", key);
-document.addEventListener("visibilitychange", again);
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(timer);
+  if (!document.hidden) fetchAgain();
+});
 document.querySelectorAll("pre[data-follow]").forEach(follow);
 if (document.getElementById("offline") !== null) again();

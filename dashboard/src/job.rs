@@ -90,8 +90,8 @@ pub(crate) async fn page(
 fn sentence(job: &JobView) -> Markup {
     html! {
         strong { (done(job)) " % done" } ": " (grouped(job.tasks.settled())) " of " (count(job.tasks.total, "task", "tasks")) ". "
-        (end(job))
-        @if let Some(reason) = &job.reason { " " span.quiet { (printable(reason)) } }
+        (end(job, "It should be done at"))
+        @if let Some(reason) = &job.reason { span.quiet.reason { (printable(reason)) } }
     }
 }
 

@@ -175,19 +175,19 @@ fn row(job: &JobView) -> Markup {
                 span.percent { (done(job)) " %" }
                 span { (grouped(job.tasks.settled())) " of " (count(job.tasks.total, "task", "tasks")) }
                 @if job.tasks.failed > 0 { a.bad href=(of_job(job.job, "#failures")) { (grouped(job.tasks.failed)) " failed" } }
-                (end(job))
+                (end(job, "done at"))
             }
         }
     }
 }
 
-/// Says when a job ended, or should end.
-pub(crate) fn end(job: &JobView) -> Markup {
+/// Says when a job ended, or, after the words `begin`, should end.
+pub(crate) fn end(job: &JobView, begin: &str) -> Markup {
     html! {
         @if let Some(finished) = job.finished {
-            span { "ended " (clock(finished)) @if let Some(started) = job.started { ", took " (span(finished.since(started))) } }
+            span { "Ended " (clock(finished)) @if let Some(started) = job.started { ", after " (span(finished.since(started))) } }
         } @else if let Some(end) = job.predicted {
-            span { "done at " strong { (clock(end.finish)) }
+            span { (begin) " " strong { (clock(end.finish)) }
                 @if let Some((low, high)) = end.interval { span.quiet { " (" (clock(low)) " to " (clock(high)) ")" } } }
         } @else if job.state == JobState::Waiting {
             a href=(of_job(job.job, "/why")) { "why it waits" }

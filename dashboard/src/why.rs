@@ -96,7 +96,8 @@ fn hosts(hosts: &[(String, String)], base: &str, wanted: &Wanted) -> Markup {
     reasons.sort_by_key(|(why, hosts)| (std::cmp::Reverse(*hosts), *why));
 
     let chosen = |why: &str| wanted.reason.is_empty() || wanted.reason == why;
-    let chosen: Vec<&(String, String)> = hosts.iter().filter(|(_, why)| chosen(why)).collect();
+    let mut chosen: Vec<&(String, String)> = hosts.iter().filter(|(_, why)| chosen(why)).collect();
+    chosen.sort();
     let page = chosen.iter().skip(wanted.skip).take(PAGE);
     let next = wanted.skip.saturating_add(PAGE);
     let of =

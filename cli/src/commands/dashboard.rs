@@ -42,7 +42,8 @@ pub(super) async fn run(context: &Context, args: DashboardArgs) -> Result<Exit, 
         .local_addr()
         .map_or(args.port, |bound| bound.port());
     let tickets = Arc::new(Tickets::new(who.clone(), port));
-    let pages = api::router(door.clone(), tickets.clone());
+    let pages = dashboard::pages(door.clone());
+    let pages = api::router(door.clone(), tickets.clone(), pages);
     tokio::spawn(api::serve(listener, pages, HttpBounds::default()));
 
     #[cfg(unix)]
@@ -50,7 +51,8 @@ pub(super) async fn run(context: &Context, args: DashboardArgs) -> Result<Exit, 
         let path = args.socket.clone();
         let path = path.unwrap_or_else(|| private.path().join("gateway.sock"));
         let listener = socket::listen(&path)?;
-        let router = api::router(door, Arc::new(api::OwnSocket(who)));
+        let own = Arc::new(api::OwnSocket(who));
+        let router = api::router(door, own, api::Pages::default());
         tokio::spawn(api::serve(listener, router, HttpBounds::default()));
         Some(socket::Removed(path))
     };
