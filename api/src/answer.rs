@@ -22,7 +22,7 @@ use crate::table::Answer;
 pub(crate) struct Document<J>(pub(crate) J);
 
 /// Returns the schema of a document with this body.
-fn schema<J: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
+pub(crate) fn schema<J: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
     let body = schemas.subschema_for::<J>();
     json!({
         "allOf": [
@@ -36,7 +36,8 @@ fn schema<J: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
     })
 }
 
-fn in_json(status: StatusCode, body: &impl Serialize) -> Response {
+/// Answers with a document.
+pub(crate) fn in_json(status: StatusCode, body: &impl Serialize) -> Response {
     let kind = HeaderValue::from_static("application/json");
     let text = document(body) + "\n";
     (status, [(header::CONTENT_TYPE, kind)], text).into_response()

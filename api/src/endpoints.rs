@@ -7,6 +7,7 @@ mod hosts;
 mod jobs;
 mod list;
 mod peers;
+mod submit;
 mod tasks;
 
 use axum::http::Method;
@@ -17,6 +18,7 @@ use crate::table::{Row, Table};
 pub(crate) fn fill(table: &mut Table) {
     grid::add(table);
     jobs::add(table);
+    submit::add(table);
     tasks::add(table);
     content::add(table);
     hosts::add(table);

@@ -15,6 +15,7 @@ mod problem;
 mod router;
 mod safety;
 mod serve;
+mod submit;
 mod table;
 mod ticket;
 

@@ -157,7 +157,7 @@ struct StartingMaster {
     grid: Uuid,
     state: Arc<SessionContext>,
     entrances: Vec<Entrance>,
-    listener: Option<tokio::net::TcpListener>,
+    listener: Option<http::HttpPlace>,
     bound: SocketAddr,
     address: String,
     files: FileTransfers,
@@ -177,6 +177,7 @@ async fn begin(
     room: Arc<DiskRoom>,
 ) -> Result<StartingMaster, MasterError> {
     let home = dir.join("master");
+    config.check_http()?;
     let (grid, seed) = name(&home, &mut store)?;
     let authority = Authority::open(&home, grid, config.certificate_life.0)?;
     let away = Away::read(&store, clock, config.renewal_grace.span())?;
@@ -184,7 +185,7 @@ async fn begin(
     let tls = tls::server_config(authority.server()?, &Purpose::ALL.map(Purpose::alpn))?;
     let (bound, entrances) = listen(config.listen, tls, seed, files.tunnels).await?;
     let listener = match config.http {
-        Some(address) => Some(http::bind(address).await?),
+        Some(address) => Some(http::bind(&config, address).await?),
         None => None,
     };
 
@@ -428,7 +429,7 @@ fn known_as(bound: SocketAddr) -> String {
 fn write_addresses(
     home: &Path,
     address: &str,
-    http: Option<&tokio::net::TcpListener>,
+    http: Option<&http::HttpPlace>,
 ) -> Result<(), MasterError> {
     let write = |name: &str, text: String| {
         let path = home.join(name);

@@ -10,8 +10,8 @@ use common::HostId;
 use common::event::{EventPage, EventView, Following};
 use common::needs::Label;
 use common::selector::Selector;
-use common::wire::Refusal;
 use common::wire::client::{Reply, Request};
+use common::wire::{Refusal, RefusalCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -27,6 +27,10 @@ use crate::table::{NoBody, Table};
 
 /// The longest time without a word: proxies end a connection on which nothing comes.
 const QUIET: Duration = Duration::from_secs(15);
+
+/// The pauses between two tries to reach a master that is away.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) fn add(table: &mut Table) {
     table.add(
@@ -87,18 +91,21 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
             (!labels.is_empty()).then(|| Selector::Labelled(labels.into_iter().collect()))
         }
     };
-    let mut replies = call.ask(Request::Follow(Following {
+    let following = Following {
         jobs,
         hosts: query.host.into_iter().collect(),
         after,
         results: query.results,
         wait: true,
-    }));
+    };
 
     // A refusal is an answer of its own, before anything is sent.
+    let mut replies = call.ask(Request::Follow(following.clone()));
     let first = replies.recv().await.ok_or_else(Problem::unexpected)??;
     let (tx, rx) = mpsc::channel(4);
     let feed = Feed {
+        call,
+        following,
         names: BTreeMap::new(),
         tx,
     };
@@ -108,6 +115,9 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
 
 /// Events on their way to one reader.
 struct Feed {
+    call: Call,
+    /// The events that are wanted, after the last one that was sent.
+    following: Following,
     /// The names of hosts that events have mentioned.
     names: BTreeMap<HostId, String>,
     tx: mpsc::Sender<Result<Bytes, Refusal>>,
@@ -115,13 +125,22 @@ struct Feed {
 
 impl Feed {
     async fn run(mut self, first: Reply, mut replies: Replies) {
-        let mut next = Some(Ok(first));
+        let mut next: Option<Result<Reply, Refusal>> = Some(Ok(first));
         loop {
             let text = match next {
                 Some(Ok(Reply::Events(page))) => self.page(page),
-                Some(Ok(Reply::Lagged { after, from })) => lost(after, from),
-                // The reader comes back, and learns then what is wrong.
-                Some(Ok(_) | Err(_)) | None => return,
+                Some(Ok(Reply::Lagged { after, from })) => self.lost(after, from),
+                Some(Err(refusal)) if refusal.code != RefusalCode::Unavailable => return,
+                // The master is away: the reader is held until it is back.
+                Some(Err(_)) | None => match self.again().await {
+                    Some((first, rest)) => {
+                        replies = rest;
+                        next = Some(Ok(first));
+                        continue;
+                    }
+                    None => return,
+                },
+                Some(Ok(_)) => return,
             };
             if self.tx.send(Ok(text.into())).await.is_err() {
                 return;
@@ -130,19 +149,44 @@ impl Feed {
             next = loop {
                 tokio::select! {
                     reply = replies.recv() => break reply,
-                    () = tokio::time::sleep(QUIET) => {
-                        if self.tx.send(Ok(Bytes::from_static(b":\n\n"))).await.is_err() {
-                            return;
-                        }
-                    }
+                    () = tokio::time::sleep(QUIET) => if !self.still_there().await {
+                        return;
+                    },
                     () = self.tx.closed() => return,
                 }
             };
         }
     }
 
+    /// Sends a word that is no event; returns whether somebody is there to read it.
+    async fn still_there(&self) -> bool {
+        self.tx.send(Ok(Bytes::from_static(b":\n\n"))).await.is_ok()
+    }
+
+    /// Asks again for what comes after the last event, until the master answers; `None` if it
+    /// refuses, or the reader has gone.
+    async fn again(&self) -> Option<(Reply, Replies)> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.tx.closed() => return None,
+            }
+            if !self.still_there().await {
+                return None;
+            }
+            let mut replies = self.call.ask(Request::Follow(self.following.clone()));
+            match replies.recv().await {
+                Some(Ok(first)) => return Some((first, replies)),
+                Some(Err(refusal)) if refusal.code != RefusalCode::Unavailable => return None,
+                _ => pause = (2 * pause).min(LONGEST_PAUSE),
+            }
+        }
+    }
+
     /// The events of a page, and the number up to which the reader has them all.
     fn page(&mut self, page: EventPage) -> String {
+        self.following.after = Some(page.upto);
         self.names.extend(page.hosts);
         let mut text = String::new();
         for view in &page.events {
@@ -161,11 +205,12 @@ impl Feed {
         });
         EventLine { view, host }
     }
-}
 
-/// Says that events are gone which the reader has not had.
-fn lost(after: u64, from: u64) -> String {
-    let line = document(&LostEvents { after, from }.json());
-    let last = from.saturating_sub(1);
-    format!("id: {last}\nevent: lagged\ndata: {line}\n\n")
+    /// Says that events are gone which the reader has not had.
+    fn lost(&mut self, after: u64, from: u64) -> String {
+        let line = document(&LostEvents { after, from }.json());
+        let last = from.saturating_sub(1);
+        self.following.after = Some(last);
+        format!("id: {last}\nevent: lagged\ndata: {line}\n\n")
+    }
 }

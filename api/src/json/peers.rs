@@ -23,6 +23,9 @@ pub struct TokenJson {
     pub expires: Moment,
     /// Whether an admin revoked it.
     pub revoked: bool,
+    /// The user for whom it speaks over HTTP; left out where machines join with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speaks_for: Option<String>,
 }
 
 impl Object for TokenView {
@@ -36,6 +39,7 @@ impl Object for TokenView {
             uses_left: self.uses_left,
             expires: Moment(self.expires),
             revoked: self.revoked,
+            speaks_for: self.speaks_for.clone(),
         }
     }
 }

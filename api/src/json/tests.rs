@@ -330,6 +330,7 @@ fn token() -> TokenView {
         uses_left: 5,
         expires: START,
         revoked: false,
+        speaks_for: None,
     }
 }
 

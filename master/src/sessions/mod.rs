@@ -11,6 +11,7 @@ mod damage;
 mod enrol;
 mod follow;
 pub(crate) mod live;
+pub(crate) mod near;
 mod renew;
 mod rights;
 mod speculation;

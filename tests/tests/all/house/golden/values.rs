@@ -735,6 +735,7 @@ pub(super) fn requests() -> Vec<Request> {
             uses: 3,
             name: "lab".into(),
             approval: false,
+            speaks_for: Some("ann".into()),
         },
         Request::TokenList,
         Request::TokenRevoke { id: 3 },
@@ -749,6 +750,7 @@ pub(super) fn requests() -> Vec<Request> {
             uses: 3,
             name: "lab".into(),
             approval: true,
+            speaks_for: None,
         },
         Request::Identities {
             names: vec!["office-12".into()],
