@@ -72,6 +72,16 @@ pub trait Entrance: Send + Sync + 'static {
         None
     }
 
+    /// Whether people get in with a token that they paste into a form.
+    fn takes_tokens(&self) -> bool {
+        false
+    }
+
+    /// Whether what browsers send is encrypted on its way.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
+
     /// Says how one gets in here.
     fn way_in(&self) -> &'static str;
 }

@@ -18,10 +18,12 @@ mod serve;
 mod submit;
 mod table;
 mod ticket;
+mod way_in;
 
 pub use call::Call;
 pub use door::{Coming, Door, Entrance, Found, Pieces, Replies, Who};
 pub use problem::Problem;
 pub use router::{Pages, openapi, router};
 pub use serve::{HttpBounds, serve};
+pub use submit::JobBody;
 pub use ticket::{OwnSocket, TICKET_LIFE, Tickets};

@@ -1,11 +1,11 @@
-//! The router: the endpoints below `/api/v1`, the exchange of tickets at `/in`, and the pages.
+//! The router: the endpoints below `/api/v1`, the way in at `/in`, and the pages.
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, body};
 use serde_json::Value;
@@ -15,9 +15,7 @@ use crate::endpoints;
 use crate::problem::Problem;
 use crate::safety::{admit, guard};
 use crate::table::Table;
-
-/// The longest ticket that is looked at, in bytes.
-const TICKET: usize = 256;
+use crate::way_in;
 
 /// Returns the OpenAPI document.
 pub fn openapi() -> Value {
@@ -53,7 +51,7 @@ pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>, pages: Pages) ->
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_verb)
         .layer(from_fn_with_state(entrance.clone(), admit))
-        .merge(way_in(entrance.clone()))
+        .merge(way_in::routes(entrance.clone()))
         .merge(pages.files)
         .layer(from_fn_with_state(entrance, guard))
         .layer(from_fn(without_body))
@@ -89,40 +87,4 @@ async fn wrong_verb() -> Problem {
         "there is no such verb at this path",
         "GET /api/v1/openapi.json says what there is",
     )
-}
-
-/// The page that exchanges a ticket for a cookie, without a proof of who asks.
-fn way_in(entrance: Arc<dyn Entrance>) -> Router {
-    Router::new()
-        .route("/in", get(in_page).post(exchange))
-        .route("/in.js", get(in_script))
-        .with_state(entrance)
-}
-
-/// The ticket is in the fragment of this page's address: only its script sees it.
-async fn in_page() -> Html<&'static str> {
-    Html(include_str!("in.html"))
-}
-
-async fn in_script() -> Response {
-    let kind = HeaderValue::from_static("text/javascript; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], include_str!("in.js")).into_response()
-}
-
-async fn exchange(State(entrance): State<Arc<dyn Entrance>>, request: Request) -> Response {
-    let ticket = body::to_bytes(request.into_body(), TICKET).await;
-    let ticket = ticket
-        .ok()
-        .and_then(|ticket| String::from_utf8(ticket.into()).ok());
-    let cookie = ticket.and_then(|ticket| entrance.exchange(ticket.trim()));
-    match cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
-        Some(cookie) => (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response(),
-        None => Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "not-authenticated",
-            "this ticket does not count, or not any more",
-            entrance.way_in(),
-        )
-        .into_response(),
-    }
 }

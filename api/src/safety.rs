@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::door::Entrance;
 use crate::problem::Problem;
+use crate::way_in::{lead, with_token};
 
 /// What a page of this server may load and do: its own files, and nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -67,7 +68,7 @@ pub(crate) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let headers = request.headers().clone();
+    let headers = with_token(request.headers());
     match entrance.admit(&headers).await {
         Some(who) => {
             request.extensions_mut().insert(who);
@@ -81,6 +82,9 @@ pub(crate) async fn admit(
                 title,
                 entrance.way_in(),
             );
+            if let Some(response) = lead(&headers) {
+                return response;
+            }
             let mut response = problem.into_response();
             response
                 .headers_mut()

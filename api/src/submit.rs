@@ -22,21 +22,21 @@ use crate::problem::Problem;
 /// A job to be submitted.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub(crate) struct JobBody {
+pub struct JobBody {
     /// Program and arguments; no shell is involved.
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
     /// The name of the job; without it that of the program.
-    name: Option<String>,
+    pub name: Option<String>,
     /// Labels by which the job is found again.
-    label: Vec<String>,
+    pub label: Vec<String>,
     /// The jobs that have to end before, as `JOB`, `JOB:ok` or `JOB:any`.
     pub(crate) after: Vec<String>,
     /// Whether tasks can be added until the job is closed.
     open: bool,
     /// One task for each index, such as `1-100`.
-    array: Option<String>,
+    pub array: Option<String>,
     /// One task for each of these; `%{ITEM}` is the text.
-    items: Vec<String>,
+    pub items: Vec<String>,
     /// Files that tasks find in their directory.
     input: Vec<InputBody>,
     /// The files to bring back, as patterns.
@@ -50,7 +50,7 @@ pub(crate) struct JobBody {
     /// Variables of the tasks' environment, as `NAME=VALUE`.
     env: Vec<String>,
     /// The number of times that a failed task is tried again.
-    retries: u32,
+    pub retries: u32,
     /// The number of attempts of a task that may be lost with their hosts.
     max_losses: Option<u32>,
     /// The longest run time of one attempt, such as `10m`.
@@ -62,11 +62,11 @@ pub(crate) struct JobBody {
     /// The policy that places the tasks.
     policy: Option<String>,
     /// The run time of a task on a host of speed 1, such as `5m`.
-    estimate: Option<String>,
+    pub estimate: Option<String>,
     /// An estimate for each task, in the order of the tasks.
     estimates: Vec<String>,
     /// The time by which all of it has to be done: a date, or a duration from now.
-    deadline: Option<String>,
+    pub deadline: Option<String>,
     /// Whether nobody waits for a task until it is requested.
     pub(crate) disclose: bool,
     /// The interval at which tasks save their state, such as `30s`.
@@ -80,7 +80,7 @@ pub(crate) struct JobBody {
     /// The least level of confinement.
     confinement: Option<String>,
     /// What hosts have to have, such as `cpus=2,mem=4G`.
-    needs: Vec<String>,
+    pub needs: Vec<String>,
     /// Whether tasks use the network.
     network: bool,
     /// Whether tasks do nothing, without a process.
@@ -139,7 +139,10 @@ fn deadline(text: &str) -> Result<(Option<Time>, Span), Problem> {
 
 impl JobBody {
     /// Makes the job, and what is sent beside it. The jobs that have to end before come later.
-    pub(crate) fn job(&self) -> Result<(JobSpec, SubmitOptions), Problem> {
+    ///
+    /// # Errors
+    /// Names the first thing that makes no sense.
+    pub fn job(&self) -> Result<(JobSpec, SubmitOptions), Problem> {
         let tasks = self.tasks()?;
         let work = match (self.noop, self.command.is_empty()) {
             (true, true) => Work::Noop,
@@ -168,7 +171,11 @@ impl JobBody {
     fn usual_name(&self) -> String {
         let program = self.command.first().map_or("noop", String::as_str);
         let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
-        let name: String = name.chars().filter(|c| !c.is_control()).take(50).collect();
+        let name: String = name
+            .chars()
+            .filter(|c| !common::text::acts(*c))
+            .take(50)
+            .collect();
         if name.is_empty() {
             "job".to_owned()
         } else {
@@ -238,7 +245,9 @@ impl JobBody {
         command.stdin = stdin.map(|text| self.template("stdin", text)).transpose()?;
         command.stdout = self.capture("stdout", self.stdout.as_deref())?;
         command.stderr = self.capture("stderr", self.stderr.as_deref())?;
-        command.checkpoint = checkpoint.map(|text| span("checkpoint", text)).transpose()?;
+        command.checkpoint = checkpoint
+            .map(|text| span("checkpoint", text))
+            .transpose()?;
         Ok(command)
     }
 
@@ -285,17 +294,14 @@ impl JobBody {
 
     fn needs(&self) -> Result<Needs, Problem> {
         let level = self.confinement.as_deref();
-        let mut needs = Needs {
+        let texts = self.needs.iter().map(String::as_str);
+        Ok(Needs {
             confinement: level
                 .map(|text| read::<Confinement>("confinement", text))
                 .transpose()?,
             network: self.network,
-            ..Needs::default()
-        };
-        for text in &self.needs {
-            needs.read(text).map_err(|why| wrong("needs", &why))?;
-        }
-        Ok(needs)
+            ..Needs::parse(texts).map_err(|why| wrong("needs", &why))?
+        })
     }
 
     /// The jobs that have to end before, where they are named by numbers.

@@ -206,6 +206,7 @@ pub(crate) async fn do_admin(
             uses: form.uses.clamp(1, 10_000),
             name: form.name,
             approval: false,
+            speaks_for: None,
         },
         "revoke-token" => Request::TokenRevoke { id: form.id },
         "approve" => Request::Approve { name: form.name },

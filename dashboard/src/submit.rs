@@ -1,19 +1,14 @@
 //! The form that submits a job. Its first button only asks: what it would take, until when, and
 //! whether a deadline would be promised. The second one submits what was asked about.
 
-use std::collections::BTreeSet;
-
+use api::JobBody;
 use axum::Form;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
-use common::job::{CommandSpec, Rules, Work};
-use common::needs::Needs;
-use common::selector::Selector;
-use common::template::Template;
+use common::RequestId;
 use common::text::printable;
 use common::view::{CounterView, Forecast, PromiseView};
 use common::wire::client::{Reply, Request, Submission};
-use common::{IdSet, JobSpec, RequestId, Span, SubmitOptions, TaskSet};
 use maud::{Markup, html};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -59,6 +54,13 @@ enum Answer {
     Refused(String, String),
 }
 
+impl Answer {
+    fn of(trouble: &Trouble) -> Self {
+        let (what, hint) = trouble.words();
+        Answer::Refused(what.to_owned(), hint.to_owned())
+    }
+}
+
 pub(crate) async fn form(who: Viewer, headers: HeaderMap) -> Response {
     let empty = JobForm {
         id: Uuid::new_v4(),
@@ -75,10 +77,7 @@ pub(crate) async fn send(
 ) -> Result<Response, Trouble> {
     let submission = match form.read() {
         Ok(submission) => submission,
-        Err((what, hint)) => {
-            let refused = Answer::Refused(what, hint.to_owned());
-            return Ok(show(&who, &headers, &form, &refused));
-        }
+        Err(trouble) => return Ok(show(&who, &headers, &form, &Answer::of(&trouble))),
     };
     let request = Request::Submit {
         id: RequestId(form.id),
@@ -105,125 +104,50 @@ pub(crate) async fn send(
         },
         Ok(Reply::NotPromised(counter)) => Answer::NotPromised(counter),
         Ok(_) => return Err(Trouble::unexpected()),
-        Err(trouble) => {
-            let (what, hint) = trouble.words();
-            Answer::Refused(what.to_owned(), hint.to_owned())
-        }
+        Err(trouble) => Answer::of(&trouble),
     };
     Ok(show(&who, &headers, &form, &answer))
 }
 
 impl JobForm {
-    /// Makes the submission. The error says what makes no sense, and what to write.
-    fn read(&self) -> Result<Submission, (String, &'static str)> {
-        let words = shlex::split(&self.command).filter(|words| !words.is_empty());
-        let words = words.ok_or((
-            "the command is empty, or a quote in it does not end".to_owned(),
-            "write a program and its arguments, as in a shell: sh -c 'echo %{TASK_ID}'",
-        ))?;
-        let argv: Result<Vec<Template>, _> = words.iter().map(|word| word.parse()).collect();
-        let argv = argv.map_err(|bad| {
-            (
-                format!("in the command: {bad}"),
-                "%{TASK_ID} and %{ITEM} stand for the task",
-            )
+    /// Makes the submission.
+    fn read(&self) -> Result<Submission, Trouble> {
+        let command = shlex::split(&self.command).ok_or_else(|| {
+            let hint = "write a program and its arguments as in a shell: sh -c 'echo %{TASK_ID}'";
+            Trouble::invalid("a quote in the command does not end", hint)
         })?;
+        let retries = match self.retries.trim() {
+            "" => Ok(0),
+            text => text.parse(),
+        };
 
-        let rules = Rules {
-            retries: number(&self.retries)?,
-            estimate: duration("estimate", &self.estimate)?,
-            deadline: duration("deadline", &self.deadline)?,
-            needs: self.needs()?,
-            ..Rules::default()
-        };
-        let name = match self.name.trim() {
-            "" => words[0].rsplit('/').next().unwrap_or("job").to_owned(),
-            name => name.to_owned(),
-        };
-        let spec = JobSpec {
-            name,
-            tasks: self.tasks()?,
-            work: Work::Command(CommandSpec::new(argv)),
-            rules,
-        };
-        let asked = SubmitOptions {
-            labels: self.labels()?,
-            ..SubmitOptions::default()
-        };
+        let mut body = JobBody::default();
+        body.command = command;
+        body.name = filled(&self.name);
+        body.array = filled(&self.array);
+        body.items = lines(&self.items);
+        body.estimate = filled(&self.estimate);
+        body.deadline = filled(&self.deadline);
+        body.retries = retries
+            .map_err(|_| Trouble::invalid("the number of tries is none", "write 0, 1, 2 …"))?;
+        body.needs = filled(&self.needs).into_iter().collect();
+        body.label = self.label.split([',', ' ']).filter_map(filled).collect();
+
+        let (spec, asked) = body.job()?;
+        let checked = spec.check().and_then(|()| asked.check(&spec));
+        checked.map_err(|bad| Trouble::invalid(bad.to_string(), ""))?;
         Ok(Submission::Inline(Box::new(spec), asked))
     }
-
-    fn tasks(&self) -> Result<TaskSet, (String, &'static str)> {
-        let items: Vec<String> = self
-            .items
-            .lines()
-            .map(str::trim)
-            .filter(|item| !item.is_empty())
-            .map(str::to_owned)
-            .collect();
-        let ids = match (items.len(), self.array.trim()) {
-            (0, "") => IdSet::from_range(1, 1),
-            (0, array) => match array.parse() {
-                Ok(Selector::Ids(ids)) => ids,
-                Ok(_) => {
-                    return Err(("`all` and `last` number no tasks".to_owned(), "write 1-100"));
-                }
-                Err(bad) => return Err((bad.to_string(), "write 1-100 for a hundred tasks")),
-            },
-            (count, "") => IdSet::from_range(1, u32::try_from(count).unwrap_or(u32::MAX)),
-            _ => {
-                let what = "both numbers and items are given".to_owned();
-                return Err((what, "leave one of them empty: each item is a task"));
-            }
-        };
-        Ok(TaskSet { ids, items })
-    }
-
-    fn needs(&self) -> Result<Needs, (String, &'static str)> {
-        if self.needs.trim().is_empty() {
-            return Ok(Needs::default());
-        }
-        Needs::parse([self.needs.trim()]).map_err(|bad| (bad.to_string(), ""))
-    }
-
-    fn labels(&self) -> Result<BTreeSet<common::needs::Label>, (String, &'static str)> {
-        let labels = self
-            .label
-            .split([',', ' '])
-            .filter(|label| !label.is_empty());
-        labels
-            .map(|label| {
-                label
-                    .parse()
-                    .map_err(|bad: common::needs::BadNeeds| (bad.to_string(), ""))
-            })
-            .collect()
-    }
 }
 
-fn number(text: &str) -> Result<u32, (String, &'static str)> {
-    match text.trim() {
-        "" => Ok(0),
-        text => text.parse().map_err(|_| {
-            (
-                "the number of retries is none".to_owned(),
-                "write 0, 1, 2 …",
-            )
-        }),
-    }
+/// Returns what was filled in, if something was.
+fn filled(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn duration(what: &str, text: &str) -> Result<Option<Span>, (String, &'static str)> {
-    match text.trim() {
-        "" => Ok(None),
-        text => match humantime::parse_duration(text) {
-            Ok(duration) => Ok(Some(duration.into())),
-            Err(_) => Err((
-                format!("the {what} is no duration"),
-                "write 90s, 10m or 1h30m",
-            )),
-        },
-    }
+fn lines(text: &str) -> Vec<String> {
+    text.lines().filter_map(filled).collect()
 }
 
 fn show(who: &api::Who, headers: &HeaderMap, form: &JobForm, answer: &Answer) -> Response {
@@ -312,48 +236,65 @@ fn said(answer: &Answer) -> Markup {
 mod tests {
     use super::*;
 
-    fn refused(form: JobForm) -> String {
-        let (what, hint) = form.read().expect_err("it makes no sense");
-        format!("{what}: {hint}")
-    }
-
     #[test]
     fn nonsense_in_a_form_is_told_with_what_to_write() {
-        let ok = JobForm {
-            command: "true".into(),
+        let form = |command: &str| JobForm {
+            command: command.into(),
             ..JobForm::default()
         };
-        ok.read().expect("a job of one task");
-        let with = |change: fn(&mut JobForm)| {
-            let mut form = ok.clone();
-            change(&mut form);
-            refused(form)
-        };
-
-        for (change, said) in [
+        form("true").read().expect("a job of one task");
+        let text = |text: &str| text.to_owned();
+        for (form, said) in [
+            (form(""), "a job needs a program"),
+            (form("sh -c 'x"), "a quote in the command"),
+            (form("echo %{WHAT}"), "`command`"),
             (
-                (|form: &mut JobForm| form.command = "sh -c 'x".into()) as fn(&mut JobForm),
-                "a quote in it",
+                JobForm {
+                    array: text("5-1"),
+                    ..form("true")
+                },
+                "ends before it starts",
             ),
             (
-                |form| form.command = "echo %{WHAT}".into(),
-                "in the command",
+                JobForm {
+                    estimate: text("soon"),
+                    ..form("true")
+                },
+                "`estimate`",
             ),
-            (|form| form.array = "5-1".into(), "ends before it starts"),
-            (|form| form.estimate = "soon".into(), "write 90s"),
-            (|form| form.retries = "-1".into(), "write 0, 1"),
             (
-                |form| form.needs = "mem=1".into(),
+                JobForm {
+                    retries: text("-1"),
+                    ..form("true")
+                },
+                "write 0, 1",
+            ),
+            (
+                JobForm {
+                    needs: text("mem=1"),
+                    ..form("true")
+                },
                 "write a number with M, G or T",
             ),
-            (|form| form.label = "a/b".into(), "is no label"),
             (
-                |form| (form.array, form.items) = ("1-2".into(), "x".into()),
-                "leave one of them empty",
+                JobForm {
+                    label: text("a/b"),
+                    ..form("true")
+                },
+                "is no label",
+            ),
+            (
+                JobForm {
+                    array: text("1-2"),
+                    items: text("x"),
+                    ..form("true")
+                },
+                "an array already",
             ),
         ] {
-            let why = with(change);
-            assert!(why.contains(said), "{why}");
+            let trouble = form.read().expect_err(said);
+            let (what, hint) = trouble.words();
+            assert!(format!("{what} {hint}").contains(said), "{what} {hint}");
         }
     }
 

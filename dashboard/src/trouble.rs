@@ -48,6 +48,12 @@ impl From<Refusal> for Trouble {
     }
 }
 
+impl From<Problem> for Trouble {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
         let Self(problem) = self;

@@ -76,7 +76,8 @@ pub(crate) async fn serve(place: HttpPlace, state: Arc<SessionContext>, files: F
         .layer(guarded)
         .with_state(state.clone());
     let door = Arc::new(NearDoor(state.clone()));
-    let routes = api::router(door, Arc::new(Bearers(state.clone()))).merge(numbers);
+    let pages = dashboard::pages(door.clone());
+    let routes = api::router(door, Arc::new(Bearers(state.clone())), pages).merge(numbers);
 
     let bounds = HttpBounds {
         connections: files.http.saturating_mul(2),

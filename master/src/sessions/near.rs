@@ -254,6 +254,14 @@ impl Entrance for Bearers {
         })
     }
 
+    fn takes_tokens(&self) -> bool {
+        true
+    }
+
+    fn is_encrypted(&self) -> bool {
+        self.0.config.http_certificate.is_some() || self.0.config.http_behind_proxy
+    }
+
     fn way_in(&self) -> &'static str {
         "send Authorization: Bearer TOKEN; an admin makes one with deskgrid token create --http --role client --for USER"
     }
