@@ -238,7 +238,9 @@ impl JobBody {
         command.stdin = stdin.map(|text| self.template("stdin", text)).transpose()?;
         command.stdout = self.capture("stdout", self.stdout.as_deref())?;
         command.stderr = self.capture("stderr", self.stderr.as_deref())?;
-        command.checkpoint = checkpoint.map(|text| span("checkpoint", text)).transpose()?;
+        command.checkpoint = checkpoint
+            .map(|text| span("checkpoint", text))
+            .transpose()?;
         Ok(command)
     }
 

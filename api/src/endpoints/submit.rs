@@ -104,7 +104,10 @@ async fn submit(
     let id = match call.headers.get("idempotency-key") {
         None => RequestId(uuid::Uuid::from_bytes(rand::random())),
         Some(key) => {
-            let key = key.to_str().ok().and_then(|key| key.trim_matches('"').parse().ok());
+            let key = key
+                .to_str()
+                .ok()
+                .and_then(|key| key.trim_matches('"').parse().ok());
             let wrong = || {
                 let hint = "make one with uuidgen, and send it again with each repeat";
                 Problem::invalid("Idempotency-Key is no UUID", hint)
