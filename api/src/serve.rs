@@ -1,9 +1,10 @@
 //! Serves connections over HTTP/1.1 within bounds: of headers, of time without progress, and of
 //! connections at a time. Whoever reads nothing, or sends nothing, loses the connection.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,13 +14,13 @@ use hyper::server::conn::http1::Builder;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 /// The bounds of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpBounds {
-    /// The most connections at a time. Further ones wait.
+    /// The most connections at a time; a further one ends the oldest.
     pub connections: usize,
     /// The time in which the head of a request has to be there; so long, too, a connection may
     /// stand idle between two requests.
@@ -47,18 +48,30 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, bounds: HttpBou
 where
     L::Io: 'static,
 {
-    let places = Arc::new(Semaphore::new(bounds.connections));
+    // Whoever drops the other half of a place ends its connection.
+    let mut places: VecDeque<oneshot::Sender<Infallible>> = VecDeque::new();
     loop {
-        // Whoever finds no place waits in the system's queue.
-        let Ok(place) = places.clone().acquire_owned().await else {
-            return;
-        };
         let (stream, _) = listener.accept().await;
-        tokio::spawn(connection(stream, router.clone(), bounds, place));
+        if places.len() >= bounds.connections {
+            places.retain(|place| !place.is_closed());
+        }
+        if places.len() >= bounds.connections {
+            places.pop_front();
+        }
+        let (place, lost) = oneshot::channel();
+        places.push_back(place);
+
+        let served = connection(stream, router.clone(), bounds);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = served => {}
+                _ = lost => tracing::debug!("the oldest connection over HTTP makes room"),
+            }
+        });
     }
 }
 
-async fn connection<Io>(stream: Io, router: Router, bounds: HttpBounds, place: OwnedSemaphorePermit)
+async fn connection<Io>(stream: Io, router: Router, bounds: HttpBounds)
 where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -75,7 +88,6 @@ where
     if let Err(error) = served {
         tracing::debug!(%error, "a connection over HTTP ended");
     }
-    drop(place);
 }
 
 /// A stream that fails if nothing that is written to it is taken for some time.

@@ -80,7 +80,7 @@ pub(crate) async fn serve(place: HttpPlace, state: Arc<SessionContext>, files: F
     let routes = api::router(door, Arc::new(Bearers(state.clone())), pages).merge(numbers);
 
     let bounds = HttpBounds {
-        connections: files.http.saturating_mul(2),
+        connections: files.http,
         head: HEAD,
         patience: state.config.limits.answer_patience.0,
     };

@@ -307,7 +307,10 @@ impl Shown {
         let Ok(bytes) = stored(call, captured(&output, self.stream)).await else {
             return;
         };
-        if !self.begins(output.attempt, &output.host).await {
+        let same = self
+            .begun
+            .is_some_and(|(attempt, _)| attempt == output.attempt);
+        if !same && !self.begins(output.attempt, &output.host).await {
             return;
         }
         let shown = match self.begun {

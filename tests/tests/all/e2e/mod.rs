@@ -1,5 +1,6 @@
 //! Scenarios: what people at a terminal do with deskgrid, and what goes wrong around them.
 
+mod api;
 mod availability;
 mod checkpoints;
 mod confinement;

@@ -10,17 +10,19 @@ use super::{ROOMS, files, root, text};
 
 /// What each room may use of the others. `tests` and `examples` are not listed: they may use
 /// anything.
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("common", &[]),
     ("scheduler", &["common"]),
     ("simulator", &["scheduler", "common"]),
     ("link", &["common"]),
-    ("master", &["scheduler", "link", "common"]),
+    ("api", &["common"]),
+    ("master", &["scheduler", "link", "api", "common"]),
     ("worker", &["link", "common"]),
     (
         "cli",
         &[
             "simulator",
+            "api",
             "master",
             "worker",
             "scheduler",

@@ -5,6 +5,7 @@ mod arrows;
 mod claims;
 mod configs;
 mod golden;
+mod openapi;
 mod policies;
 mod source;
 mod style;
@@ -40,11 +41,12 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
 const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
-const ROOMS: [&str; 10] = [
+const ROOMS: [&str; 11] = [
     "common",
     "scheduler",
     "simulator",
     "link",
+    "api",
     "master",
     "worker",
     "cli",

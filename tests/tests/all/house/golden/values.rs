@@ -781,7 +781,7 @@ pub(super) fn requests() -> Vec<Request> {
             tasks: Selector::Ids(ids()),
         },
         Request::CancelUnrequested {
-            jobs: Selector::Last,
+            jobs: Selector::Beyond(100),
         },
         Request::Account {
             user: Some("ada".into()),
@@ -1046,14 +1046,14 @@ fn host_view(state: &HostState) -> HostView {
 
 fn token_view() -> TokenView {
     let name = "lab".into();
-    let expires = Time(1_700_003_600_000_000);
     TokenView {
         id: 3,
         role: Role::Admin,
         name,
         uses_left: 2,
-        expires,
+        expires: Time(1_700_003_600_000_000),
         revoked: true,
+        speaks_for: Some("ann".into()),
     }
 }
 
