@@ -40,6 +40,12 @@ macro_rules! collect {
 }
 pub(crate) use collect;
 
+/// Reads a number of digits alone.
+pub(crate) fn number(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
 impl Call {
     pub(crate) fn new(
         door: Arc<dyn Door>,
@@ -76,7 +82,7 @@ impl Call {
     pub(crate) async fn job(&self) -> Result<JobId, Problem> {
         match self.param("job") {
             "last" => Ok(self.job_view(Selector::Last).await?.job),
-            text => text.parse().map_err(|_| {
+            text => number(text).map(JobId).ok_or_else(|| {
                 let what = format!("`{}` is no number of a job", text.escape_debug());
                 Problem::invalid(what, "write a number, or `last`")
             }),
@@ -86,7 +92,7 @@ impl Call {
     /// The task in the path.
     pub(crate) async fn task(&self) -> Result<TaskId, Problem> {
         let text = self.param("task");
-        let index = text.parse().map_err(|_| {
+        let index = number(text).ok_or_else(|| {
             let what = format!("`{}` is no number of a task", text.escape_debug());
             Problem::invalid(what, "write a number")
         })?;

@@ -123,7 +123,7 @@ fn up_to(mut found: Found, mut count: u64) -> Body {
         while count > 0
             && let Some(piece) = found.pieces.recv().await
         {
-            let piece = piece.map(|bytes| first(bytes, &mut count));
+            let piece = piece.map(|bytes| first(&bytes, &mut count));
             if tx.send(piece).await.is_err() {
                 return;
             }
@@ -133,7 +133,7 @@ fn up_to(mut found: Found, mut count: u64) -> Body {
 }
 
 /// Takes from `bytes` what is still wanted.
-fn first(bytes: Bytes, count: &mut u64) -> Bytes {
+fn first(bytes: &Bytes, count: &mut u64) -> Bytes {
     let wanted = usize::try_from(*count)
         .unwrap_or(usize::MAX)
         .min(bytes.len());

@@ -35,7 +35,7 @@ pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>) -> Router {
     let (endpoints, document) = table().finish();
     let document = format!("{document:#}\n");
     let api = endpoints
-        .with_state(door.clone())
+        .with_state(door)
         .route("/openapi.json", get(move || openapi_json(document.clone())));
 
     // Pages for people have their place here, beside the API and behind the same checks.

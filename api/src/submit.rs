@@ -15,7 +15,8 @@ use common::selector::parse_ids;
 use common::template::Template;
 use common::{After, BlobRef, IdSet, JobSpec, Span, SubmitOptions, TaskSet, Time};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
 
 use crate::problem::Problem;
 
@@ -38,6 +39,7 @@ pub(crate) struct JobBody {
     /// One task for each of these; `%{ITEM}` is the text.
     items: Vec<String>,
     /// Files that tasks find in their directory.
+    #[serde(deserialize_with = "objects")]
     input: Vec<InputBody>,
     /// The files to bring back, as patterns.
     output_file: Vec<String>,
@@ -102,6 +104,14 @@ pub(crate) struct InputBody {
     executable: bool,
 }
 
+/// Reads a list of objects: a struct would be read from a list as well.
+fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<serde_json::Map<String, serde_json::Value>>::deserialize(from)?;
+    let read = |fields: serde_json::Map<_, _>| serde_json::from_value(fields.into());
+    let read: Result<Vec<T>, _> = all.into_iter().map(read).collect();
+    read.map_err(D::Error::custom)
+}
+
 /// Reads the text of a name.
 fn read<T: FromStr>(name: &str, text: &str) -> Result<T, Problem>
 where
@@ -111,7 +121,7 @@ where
 }
 
 fn wrong(name: &str, why: &dyn Display) -> Problem {
-    Problem::invalid(
+    Problem::senseless(
         format!("`{name}`: {why}"),
         "docs/job-files.md explains all names",
     )

@@ -25,6 +25,8 @@ use crate::problem::Problem;
 pub(crate) const BODY: usize = 8 << 20;
 /// The time in which such a body has to be there.
 const BODY_TIME: Duration = Duration::from_secs(30);
+/// Beyond this a number with a fraction part does not say which whole number is meant.
+const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
 /// The place of schemas in the document.
 const SCHEMAS: &str = "/components/schemas";
 
@@ -93,7 +95,10 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for Given<T> {
         }
 
         let bytes = whole(body).await?;
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
+        // A struct is read from a list as well, which no document says.
+        let fields = serde_json::from_slice::<Map<String, Value>>(&bytes);
+        let read = fields.and_then(|fields| serde_json::from_value(whole_numbers(fields.into())));
+        read.map(Self).map_err(|error| {
             Problem::invalid(
                 format!("the body is not understood: {error}"),
                 "GET /api/v1/openapi.json says what it may have",
@@ -107,6 +112,24 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for Given<T> {
             "required": true,
             "content": { "application/json": { "schema": schema } },
         }))
+    }
+}
+
+/// Writes `3.0` as `3`, which is a whole number to JSON Schema and none to serde.
+fn whole_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(real) if number.is_f64() && real.fract() == 0.0 && real.abs() < MOST_WHOLE => {
+                json!(real as i64)
+            }
+            _ => number.into(),
+        },
+        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (name, whole_numbers(value)))
+            .collect(),
+        other => other,
     }
 }
 
@@ -257,7 +280,7 @@ impl Table {
             },
             "security": [{ "bearer": [] }],
         });
-        (self.router, without_suffix(document))
+        (self.router, bounded(without_suffix(document)))
     }
 }
 
@@ -276,6 +299,30 @@ fn without_suffix(value: Value) -> Value {
             })
             .collect(),
         Value::Array(items) => items.into_iter().map(without_suffix).collect(),
+        other => other,
+    }
+}
+
+/// Says of each number which ones fit: readers of the document know nothing of our types.
+fn bounded(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Map<String, Value> = fields
+                .into_iter()
+                .map(|(name, value)| (name, bounded(value)))
+                .collect();
+            let (least, most) = match fields.get("format").and_then(Value::as_str) {
+                Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
+                Some("uint16") => (json!(0), json!(u16::MAX)),
+                Some("uint32") => (json!(0), json!(u32::MAX)),
+                Some("uint64") => (json!(0), json!(u64::MAX)),
+                _ => return fields.into(),
+            };
+            fields.entry("minimum").or_insert(least);
+            fields.entry("maximum").or_insert(most);
+            fields.into()
+        }
+        Value::Array(items) => items.into_iter().map(bounded).collect(),
         other => other,
     }
 }

@@ -85,7 +85,7 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
     let jobs = match (query.job, query.label.0) {
         (Some(jobs), _) => {
             let jobs = jobs.parse::<Selector>();
-            Some(jobs.map_err(|error| Problem::invalid(error.to_string(), ""))?)
+            Some(jobs.map_err(|error| Problem::senseless(error.to_string(), ""))?)
         }
         (None, labels) => {
             (!labels.is_empty()).then(|| Selector::Labelled(labels.into_iter().collect()))

@@ -9,6 +9,7 @@ use super::list::{Limit, Page, after};
 use super::{get, post};
 use crate::answer::Document;
 use crate::call::{Call, collect};
+use crate::cursor::After;
 use crate::json::{HostJson, Object};
 use crate::problem::Problem;
 use crate::table::{Given, NoBody, NoQuery, Table};
@@ -58,7 +59,7 @@ struct HostsQuery {
     #[serde(default)]
     limit: Limit,
     /// The `next` of the page before.
-    after: Option<String>,
+    after: Option<After>,
 }
 
 /// A page of hosts.
@@ -72,7 +73,7 @@ struct HostsPage {
 }
 
 async fn list(call: Call, query: HostsQuery, _: NoBody) -> Result<Document<HostsPage>, Problem> {
-    let after = after(query.after.as_deref())?;
+    let after = after(query.after.as_ref())?;
     let names = Vec::new();
     let mut views = collect!(call, Request::Hosts { names }, Reply::Hosts);
     views.sort_by_key(|view| view.id);
@@ -155,7 +156,7 @@ async fn label(
 ) -> Result<Document<HostJson>, Problem> {
     let read = |words: Vec<String>| {
         let labels: Result<Vec<Label>, _> = words.iter().map(|word| word.parse()).collect();
-        labels.map_err(|error| Problem::invalid(format!("{error}"), ""))
+        labels.map_err(|error| Problem::senseless(format!("{error}"), ""))
     };
     let request = Request::HostLabels {
         host: name(&call),

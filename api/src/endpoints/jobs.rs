@@ -13,6 +13,7 @@ use super::{get, post};
 use crate::answer::Document;
 use crate::call::{Call, collect};
 use crate::content::stored;
+use crate::cursor::After;
 use crate::failures::{MOST_TASKS, causes, last_lines};
 use crate::json::{
     ExplainJson, FailureCause, JobInfo, JobInfoJson, JobJson, Object, PredictionAnswer,
@@ -112,7 +113,7 @@ struct JobsQuery {
     #[serde(default)]
     limit: Limit,
     /// The `next` of the page before.
-    after: Option<String>,
+    after: Option<After>,
 }
 
 /// A page of jobs.
@@ -126,7 +127,7 @@ struct JobsPage {
 }
 
 async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<Document<JobsPage>, Problem> {
-    let after = after(query.after.as_deref())?;
+    let after = after(query.after.as_ref())?;
     let jobs = match (query.label.0, after) {
         (labels, _) if !labels.is_empty() => Selector::Labelled(labels.into_iter().collect()),
         (_, Some(number)) => Selector::Beyond(number),
@@ -214,7 +215,7 @@ async fn changed(call: &Call, request: Request) -> Result<Document<ChangedJson>,
 /// Reads a choice of tasks.
 fn tasks(text: Option<&str>) -> Result<Selector, Problem> {
     let read = text.map_or(Ok(Selector::All), str::parse);
-    read.map_err(|error| Problem::invalid(error.to_string(), ""))
+    read.map_err(|error| Problem::senseless(error.to_string(), ""))
 }
 
 /// The job in the path, as a choice.

@@ -8,7 +8,7 @@ use common::view::{JobState, TaskState};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::cursor::Cursor;
+use crate::cursor::{After, Cursor};
 use crate::json::Words;
 use crate::problem::Problem;
 
@@ -29,7 +29,8 @@ impl Default for Limit {
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let number = text.parse::<u32>().ok();
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse::<u32>().ok().filter(|_| digits);
         let number = number.filter(|number| (1..=MOST).contains(number));
         number
             .map(|number| Self(number as usize))
@@ -98,7 +99,7 @@ impl Pattern for TaskState {
 
 impl Pattern for common::needs::Label {
     fn pattern() -> String {
-        "[a-z0-9][a-z0-9._-]{0,30}".to_owned()
+        "[A-Za-z0-9][A-Za-z0-9._-]{0,63}".to_owned()
     }
 }
 
@@ -156,7 +157,7 @@ impl<T> Page<T> {
 }
 
 /// The number after which a page begins.
-pub(super) fn after(cursor: Option<&str>) -> Result<Option<u32>, Problem> {
-    let cursor = cursor.map(str::parse::<Cursor>).transpose()?;
+pub(super) fn after(cursor: Option<&After>) -> Result<Option<u32>, Problem> {
+    let cursor = cursor.map(After::read).transpose()?;
     Ok(cursor.map(|cursor| cursor.after))
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{get, post};
 use crate::answer::Document;
-use crate::call::{Call, collect};
+use crate::call::{Call, collect, number};
 use crate::json::{AuditJson, IdentityJson, TokenJson, all};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
@@ -76,8 +76,8 @@ async fn tokens(call: Call, _: NoQuery, _: NoBody) -> Result<Document<TokensJson
 }
 
 async fn revoke_token(call: Call, _: NoQuery, _: NoBody) -> Result<Document<TokensJson>, Problem> {
-    let id = call.param("token").parse();
-    let id = id.map_err(|_| Problem::invalid("a token has a number", "GET /api/v1/tokens"))?;
+    let id = number(call.param("token"));
+    let id = id.ok_or_else(|| Problem::invalid("a token has a number", "GET /api/v1/tokens"))?;
     token_list(&call, Request::TokenRevoke { id }).await
 }
 

@@ -42,7 +42,7 @@ struct SubmitQuery {
 
 /// The answer to a submission: taken, or refused with what could be promised.
 enum Submitted {
-    Taken(Made<SubmitJson>),
+    Taken(Box<Made<SubmitJson>>),
     NotPromised(Box<SubmitJson>),
 }
 
@@ -87,10 +87,13 @@ impl Answer for Submitted {
 
     fn describe(schemas: &mut SchemaGenerator) -> Value {
         let mut answers = Made::<SubmitJson>::describe(schemas);
-        let content = schema::<NotPromisedJson>(schemas);
+        let ways = [
+            schema::<NotPromisedJson>(schemas),
+            schemas.subschema_for::<Problem>().into(),
+        ];
         answers["422"] = json!({
-            "description": "The job is not taken.",
-            "content": { "application/problem+json": { "schema": content } },
+            "description": "The job makes no sense, or its deadline cannot be promised.",
+            "content": { "application/problem+json": { "schema": { "anyOf": ways } } },
         });
         answers
     }
@@ -119,7 +122,7 @@ async fn submit(
     let (spec, mut asked) = body.job()?;
     asked.after = body.after()?;
     let checked = spec.check().and_then(|()| asked.check(&spec));
-    checked.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was submitted"))?;
+    checked.map_err(|bad| Problem::senseless(bad.to_string(), "nothing was submitted"))?;
     let bytes = postcard::to_stdvec(&(&spec, &asked));
     let bytes = bytes.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was submitted"))?;
     let spec = if bytes.len() <= SHORT {
@@ -177,7 +180,7 @@ fn answer(reply: Reply, dry_run: bool) -> Result<Submitted, Problem> {
                 ..SubmitAnswer::default()
             };
             let document = answer.json();
-            Ok(Submitted::Taken(Made { document, new }))
+            Ok(Submitted::Taken(Box::new(Made { document, new })))
         }
         Reply::NotPromised(counter) => {
             let answer = SubmitAnswer {

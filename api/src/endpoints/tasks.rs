@@ -18,6 +18,7 @@ use super::list::{Commas, Limit, Page, after};
 use crate::answer::{Document, Flow, Raw};
 use crate::call::Call;
 use crate::content::{send, stored};
+use crate::cursor::After;
 use crate::json::{FileJson, Object, TaskJson};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
@@ -84,7 +85,7 @@ struct TasksQuery {
     #[serde(default)]
     limit: Limit,
     /// The `next` of the page before.
-    after: Option<String>,
+    after: Option<After>,
 }
 
 /// A page of tasks.
@@ -98,7 +99,7 @@ struct TasksPage {
 }
 
 async fn list(call: Call, query: TasksQuery, _: NoBody) -> Result<Document<TasksPage>, Problem> {
-    let after = after(query.after.as_deref())?;
+    let after = after(query.after.as_ref())?;
     let request = Request::Tasks {
         job: call.job().await?,
         tasks: after.map_or(Selector::All, Selector::Beyond),

@@ -237,6 +237,18 @@ fn a_submission_that_is_sent_twice_with_one_key_is_one_job() {
         .expect(404);
     let refused = programs.post("/api/v1/jobs", &json!({"command": ["x"], "comand": 1}));
     assert!(refused.expect(400).text().contains("comand"));
+    for (body, status) in [
+        (json!([]), 400),
+        (json!({"command": ["x"], "input": [["a", "b", 1]]}), 400),
+        (json!({"command": ["x"], "retries": -1}), 400),
+        (json!({"command": ["x"], "retries": 1.5}), 400),
+        (json!({"command": ["true"], "retries": 1.0}), 201),
+        (json!({"command": ["x"], "timeout": "soon"}), 422),
+        (json!({"command": ["%{ITEM}"]}), 422),
+        (json!({}), 422),
+    ] {
+        programs.post("/api/v1/jobs", &body).expect(status);
+    }
 }
 
 #[test]
@@ -276,9 +288,17 @@ fn lists_come_in_pages_and_cursors_made_up_are_refused() {
                 .collect();
             assert_eq!(names.len(), count, "{path}: none twice");
 
-            for wrong in ["7", "", "0000000112345678", "%00", "zzzzzzzzzzzzzzzz"] {
+            for wrong in [
+                "7",
+                "",
+                "%00",
+                "zzzzzzzzzzzzzzzz",
+                "0000000112345678&after=7",
+            ] {
                 way.get(&format!("{path}?after={wrong}")).expect(400);
             }
+            way.get(&format!("{path}?after=0000000112345678"))
+                .expect(404);
             for limit in ["0", "1001", "-1", "x"] {
                 way.get(&format!("{path}?limit={limit}")).expect(400);
             }
@@ -355,7 +375,7 @@ fn a_stream_of_events_goes_on_through_a_killed_master_and_a_killed_gateway() {
     let odd = gateway.programs().with("Last-Event-ID", "made up");
     odd.get("/api/v1/events").expect(400);
     let future = gateway.programs().with("Last-Event-ID", "99999999");
-    future.get("/api/v1/events").expect(400);
+    future.get("/api/v1/events").expect(422);
 }
 
 #[test]
@@ -516,7 +536,7 @@ fn slow_large_and_broken_requests_are_bounded_and_others_are_served_meanwhile() 
     json.send("POST", "/api/v1/jobs", Some(&large)).expect(413);
     known
         .post("/api/v1/jobs", &json!({"command": ["x".repeat(1 << 20)]}))
-        .expect(400);
+        .expect(422);
     known.send("POST", "/api/v1/jobs", Some(b"{}")).expect(415);
 
     // Connections on which nothing comes take no place from those who ask.
