@@ -20,22 +20,22 @@ const LENGTH: usize = 16;
 
 /// A cursor as it stands in a query.
 #[derive(Debug, Clone, serde::Deserialize)]
-pub(crate) struct After(String);
+pub(crate) struct PageStart(String);
 
-impl After {
+impl PageStart {
     /// Reads the cursor.
     pub(crate) fn read(&self) -> Result<Cursor, Problem> {
         self.0.parse()
     }
 }
 
-impl JsonSchema for After {
+impl JsonSchema for PageStart {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "After".into()
+        "PageStart".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
@@ -86,6 +86,7 @@ mod tests {
         }
         let good = Cursor { after: 7 }.to_string();
         let other = format!("00000008{}", &good[8..]);
+
         for wrong in [
             "",
             "7",

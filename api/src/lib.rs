@@ -20,7 +20,7 @@ mod table;
 mod ticket;
 
 pub use call::Call;
-pub use door::{Coming, Door, Entrance, Found, Pieces, Replies, Who};
+pub use door::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
 pub use problem::Problem;
 pub use router::{openapi, router};
 pub use serve::{HttpBounds, serve};

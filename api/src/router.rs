@@ -108,6 +108,7 @@ async fn exchange(State(entrance): State<Arc<dyn Entrance>>, request: Request) -
         .ok()
         .and_then(|ticket| String::from_utf8(ticket.into()).ok());
     let cookie = ticket.and_then(|ticket| entrance.exchange(ticket.trim()));
+
     match cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
         Some(cookie) => (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response(),
         None => Problem::new(

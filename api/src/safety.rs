@@ -68,6 +68,7 @@ pub(crate) async fn admit(
     next: Next,
 ) -> Response {
     let headers = request.headers().clone();
+
     match entrance.admit(&headers).await {
         Some(who) => {
             request.extensions_mut().insert(who);
@@ -119,6 +120,7 @@ fn named(request: &Request, entrance: &dyn Entrance) -> Result<(), Problem> {
     {
         return Ok(());
     }
+
     Err(Problem::new(
         StatusCode::MISDIRECTED_REQUEST,
         "misdirected",

@@ -43,7 +43,7 @@ pub(crate) struct Row {
     pub(crate) about: &'static str,
 }
 
-/// Something that is read from a query.
+/// Something that is read from a query (`serde_urlencoded`).
 pub(crate) trait Query: DeserializeOwned + JsonSchema + Send + 'static {}
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Query for T {}
@@ -78,9 +78,9 @@ impl Sent for NoBody {
 
 /// A body of JSON.
 #[derive(Debug)]
-pub(crate) struct Given<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for Given<T> {
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
     async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
         let kind = headers.get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -152,11 +152,12 @@ async fn whole(body: Body) -> Result<bytes::Bytes, Problem> {
         )
     };
     let read = tokio::time::timeout(BODY_TIME, body::to_bytes(body, BODY)).await;
+
     read.map_err(late)?.map_err(too_large)
 }
 
 /// Something that answers a request.
-pub(crate) trait Answer: Send {
+pub(crate) trait Respond: Send {
     /// Makes the answer.
     fn respond(self) -> Response;
 
@@ -189,7 +190,7 @@ impl Table {
         }
     }
 
-    /// Adds an endpoint.
+    /// Adds an endpoint for this [`Row`].
     pub(crate) fn add<Q, B, A, F>(
         &mut self,
         row: &Row,
@@ -197,7 +198,7 @@ impl Table {
     ) where
         Q: Query,
         B: Sent,
-        A: Answer,
+        A: Respond,
         F: Future<Output = Result<A, Problem>> + Send + 'static,
     {
         self.describe::<Q, B, A>(row);
@@ -225,8 +226,8 @@ impl Table {
         self.router = router.route(row.path, route);
     }
 
-    /// Adds what the document says of an endpoint.
-    fn describe<Q: Query, B: Sent, A: Answer>(&mut self, row: &Row) {
+    /// Adds what the document says of an endpoint, an `operation`.
+    fn describe<Q: Query, B: Sent, A: Respond>(&mut self, row: &Row) {
         let mut answers = A::describe(&mut self.written);
         let problem = self.written.subschema_for::<Problem>();
         answers["default"] = json!({
@@ -255,7 +256,7 @@ impl Table {
             .insert(verb, operation);
     }
 
-    /// Returns the routes, and the document.
+    /// Returns the routes, and the document for `docs/openapi.json`.
     pub(crate) fn finish(mut self) -> (Router<Arc<dyn Door>>, Value) {
         let mut schemas = self.read.take_definitions(true);
         schemas.append(&mut self.written.take_definitions(true));
@@ -280,6 +281,7 @@ impl Table {
             },
             "security": [{ "bearer": [] }],
         });
+
         (self.router, bounded(without_suffix(document)))
     }
 }
@@ -290,6 +292,7 @@ fn without_suffix(value: Value) -> Value {
         Some(name) if !name.is_empty() => name.to_owned(),
         _ => text,
     };
+
     match value {
         Value::Object(fields) => fields
             .into_iter()
@@ -341,6 +344,7 @@ fn path_parameters(path: &str) -> Vec<Value> {
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     };
+
     names.map(parameter).collect()
 }
 
@@ -375,6 +379,7 @@ fn not_null(schema: &Value) -> Value {
             .as_object_mut()
             .map(|fields| fields.remove("default"));
     }
+
     schema
 }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{get, post};
-use crate::answer::Document;
+use crate::answer::JsonDocument;
 use crate::call::{Call, collect, number};
 use crate::json::{AuditJson, IdentityJson, TokenJson, all};
 use crate::problem::Problem;
@@ -48,6 +48,7 @@ pub(super) fn add(table: &mut Table) {
         ),
         revoke,
     );
+
     table.add(
         &get(
             "/audit",
@@ -65,17 +66,21 @@ struct TokensJson {
     tokens: Vec<TokenJson>,
 }
 
-async fn token_list(call: &Call, request: Request) -> Result<Document<TokensJson>, Problem> {
+async fn token_list(call: &Call, request: Request) -> Result<JsonDocument<TokensJson>, Problem> {
     let tokens = collect!(call, request, Reply::Tokens);
     let tokens = all(&tokens);
-    Ok(Document(TokensJson { tokens }))
+    Ok(JsonDocument(TokensJson { tokens }))
 }
 
-async fn tokens(call: Call, _: NoQuery, _: NoBody) -> Result<Document<TokensJson>, Problem> {
+async fn tokens(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<TokensJson>, Problem> {
     token_list(&call, Request::TokenList).await
 }
 
-async fn revoke_token(call: Call, _: NoQuery, _: NoBody) -> Result<Document<TokensJson>, Problem> {
+async fn revoke_token(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<TokensJson>, Problem> {
     let id = number(call.param("token"));
     let id = id.ok_or_else(|| Problem::invalid("a token has a number", "GET /api/v1/tokens"))?;
     token_list(&call, Request::TokenRevoke { id }).await
@@ -88,27 +93,38 @@ struct IdentitiesJson {
     identities: Vec<IdentityJson>,
 }
 
-async fn identity_list(call: &Call, request: Request) -> Result<Document<IdentitiesJson>, Problem> {
+async fn identity_list(
+    call: &Call,
+    request: Request,
+) -> Result<JsonDocument<IdentitiesJson>, Problem> {
     let identities = collect!(call, request, Reply::Identities);
     let identities = all(&identities);
-    Ok(Document(IdentitiesJson { identities }))
+    Ok(JsonDocument(IdentitiesJson { identities }))
 }
 
 async fn identities(
     call: Call,
     _: NoQuery,
     _: NoBody,
-) -> Result<Document<IdentitiesJson>, Problem> {
+) -> Result<JsonDocument<IdentitiesJson>, Problem> {
     let names = Vec::new();
     identity_list(&call, Request::Identities { names }).await
 }
 
-async fn approve(call: Call, _: NoQuery, _: NoBody) -> Result<Document<IdentitiesJson>, Problem> {
+async fn approve(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<IdentitiesJson>, Problem> {
     let name = call.param("identity").to_owned();
     identity_list(&call, Request::Approve { name }).await
 }
 
-async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<Document<IdentitiesJson>, Problem> {
+async fn revoke(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<IdentitiesJson>, Problem> {
     let name = call.param("identity").to_owned();
     identity_list(&call, Request::Revoke { name }).await
 }
@@ -117,9 +133,9 @@ async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<Document<Identities
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
-    /// The most entries.
+    /// The most entries: `100` if nothing is said.
     #[serde(default)]
-    limit: super::list::Limit,
+    limit: super::list::PageLimit,
 }
 
 /// Entries of the audit log.
@@ -129,9 +145,13 @@ struct AuditsJson {
     audit: Vec<AuditJson>,
 }
 
-async fn audit(call: Call, query: AuditQuery, _: NoBody) -> Result<Document<AuditsJson>, Problem> {
+async fn audit(
+    call: Call,
+    query: AuditQuery,
+    _: NoBody,
+) -> Result<JsonDocument<AuditsJson>, Problem> {
     let most = u32::try_from(query.limit.0).unwrap_or(u32::MAX);
     let entries = collect!(call, Request::Audit { most }, Reply::Audit);
     let audit = all(&entries);
-    Ok(Document(AuditsJson { audit }))
+    Ok(JsonDocument(AuditsJson { audit }))
 }

@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::json::{Object, SubmitAnswer, SubmitJson};
 use crate::problem::Problem;
 use crate::submit::JobBody;
-use crate::table::{Answer, Given, Table};
+use crate::table::{JsonBody, Respond, Table};
 
 /// The longest job that travels inside a request, in bytes.
 const SHORT: usize = 128 * 1024;
@@ -63,7 +63,7 @@ struct NotPromisedJson {
     answer: SubmitJson,
 }
 
-impl Answer for Submitted {
+impl Respond for Submitted {
     fn respond(self) -> Response {
         let answer = match self {
             Submitted::Taken(made) => return made.respond(),
@@ -82,6 +82,7 @@ impl Answer for Submitted {
         let mut response = in_json(status, &body).into_response();
         let headers = response.headers_mut();
         headers.insert(axum::http::header::CONTENT_TYPE, kind);
+
         response
     }
 
@@ -102,7 +103,7 @@ impl Answer for Submitted {
 async fn submit(
     call: Call,
     query: SubmitQuery,
-    Given(body): Given<JobBody>,
+    JsonBody(body): JsonBody<JobBody>,
 ) -> Result<Submitted, Problem> {
     let id = match call.headers.get("idempotency-key") {
         None => RequestId(uuid::Uuid::from_bytes(rand::random())),

@@ -52,7 +52,7 @@ pub(super) async fn run(context: &Context, args: DashboardArgs) -> Result<Exit, 
         let listener = socket::listen(&path)?;
         let router = api::router(door, Arc::new(api::OwnSocket(who)));
         tokio::spawn(api::serve(listener, router, HttpBounds::default()));
-        Some(socket::Removed(path))
+        Some(socket::SocketFile(path))
     };
     #[cfg(unix)]
     let path = socket.as_ref().map(|socket| socket.0.as_path());
@@ -103,6 +103,7 @@ fn say(context: &Context, url: &str, socket: Option<&Path>) -> Result<(), Failur
         )
     };
     let address = Address { url, socket };
+
     context.out.show(&address, text, || vec![url.to_owned()])
 }
 
@@ -122,6 +123,7 @@ fn lines(wanted: bool) -> mpsc::Receiver<()> {
             }
         }
     });
+
     rx
 }
 
@@ -156,6 +158,7 @@ fn browser(file: &Path) -> std::io::Result<()> {
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null());
+
     command.spawn().map(drop)
 }
 
@@ -171,9 +174,9 @@ mod socket {
     use crate::failure::{Exit, Failure};
 
     /// A socket that is removed when this is dropped.
-    pub(super) struct Removed(pub(super) PathBuf);
+    pub(super) struct SocketFile(pub(super) PathBuf);
 
-    impl Drop for Removed {
+    impl Drop for SocketFile {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }
