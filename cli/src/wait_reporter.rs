@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use common::text::printable;
 use common::view::{ExplainView, JobView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId};
@@ -12,7 +13,6 @@ use link::{Client, LinkError};
 use tokio::time::Instant;
 
 use crate::commands::{nothing_is_left, nothing_left};
-use crate::output::table::printable;
 
 /// Time before the first look: a job that was submitted just now may be about to start.
 const FIRST: Duration = Duration::from_secs(1);

@@ -121,7 +121,7 @@ impl HostFacts {
     /// Whether lists in it are short and its words are fit for screens.
     pub fn is_sound(&self) -> bool {
         let fine = |gpu: &Gpu| {
-            let printable = |c: char| !c.is_control();
+            let printable = |c: char| !crate::text::acts(c);
             gpu.name.len() <= MAX_GPU_NAME && gpu.name.chars().all(printable)
         };
         self.platform.is_sound()

@@ -405,8 +405,10 @@ pub enum BadJob {
         /// The number of entries in the list.
         given: usize,
     },
-    /// The job's name is too long or has control characters.
-    #[error("the job's name must be 1 to {MAX_NAME} bytes without control characters")]
+    /// The job's name is too long or has characters that act on screens.
+    #[error(
+        "the job's name must be 1 to {MAX_NAME} bytes without control characters and marks of direction"
+    )]
     Name,
     /// The name of an environment variable is empty or has `=` or a zero byte.
     #[error("`{0}` cannot be the name of an environment variable")]
@@ -529,7 +531,7 @@ impl JobSpec {
         }
         if self.name.is_empty()
             || self.name.len() > MAX_NAME
-            || self.name.chars().any(char::is_control)
+            || self.name.chars().any(crate::text::acts)
         {
             return Err(BadJob::Name);
         }

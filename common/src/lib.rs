@@ -26,6 +26,7 @@ pub mod ranks;
 pub mod selector;
 pub mod settings;
 pub mod template;
+pub mod text;
 pub mod time;
 pub mod token;
 pub mod units;

@@ -1,6 +1,8 @@
 //! The progress that a program reports: a number from 0 to 1 and, if it likes, some words. It
 //! writes both into the file that `DESKGRID_PROGRESS` names.
 
+use crate::text::acts;
+
 /// The variable that names the file.
 pub const PROGRESS_VARIABLE: &str = "DESKGRID_PROGRESS";
 /// The most bytes of the file that are read.
@@ -41,7 +43,8 @@ impl ProgressReport {
 
 /// Returns the part if it is between 0 and 1.
 pub fn sound_part(part: f32) -> Option<f32> {
-    (0.0..=1.0).contains(&part).then_some(part)
+    // The sign of a zero would be shown.
+    (0.0..=1.0).contains(&part).then_some(part.abs())
 }
 
 /// Returns words as they may be shown: at most [`MAX_WORDS`] bytes, without control characters.
@@ -51,7 +54,7 @@ pub fn words_of(text: &str) -> String {
         if words.len() + c.len_utf8() > MAX_WORDS {
             break;
         }
-        words.push(if c.is_control() { ' ' } else { c });
+        words.push(if acts(c) { ' ' } else { c });
     }
     words
 }
@@ -69,11 +72,13 @@ mod tests {
         let part = |part, words: &str| Some((Some(part), words.to_owned()));
         assert_eq!(read("0.5"), part(0.5, ""));
         assert_eq!(read("  1\n"), part(1.0, ""));
+        let zero = read("-0").and_then(|(part, _)| part).expect("a number");
+        assert!(zero.is_sign_positive());
         assert_eq!(
             read("0 \t reading images \nmore"),
             part(0.0, "reading images")
         );
-        assert_eq!(read("2.5e-1 a\u{7}b"), part(0.25, "a b"));
+        assert_eq!(read("2.5e-1 a\u{7}b\u{202e}c"), part(0.25, "a b c"));
         assert_eq!(read(""), None);
         assert_eq!(read(" \n \n"), None);
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::attempt::{OutputFile, Stream};
-use common::view::{AttemptState, JobState};
+use common::view::{AfterView, AttemptState, JobState};
 use common::wire::Refusal;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
@@ -56,6 +56,8 @@ pub struct JobRecord {
     pub state: JobState,
     /// The spec as it was submitted.
     pub spec: JobSpec,
+    /// The jobs that have to end before it starts.
+    pub after: Vec<AfterView>,
     /// Tasks with a result.
     pub finished: IdSet,
     /// Tasks that failed.
@@ -311,6 +313,7 @@ impl Engine {
         Ok(Some(JobRecord {
             state: restored.view.state,
             spec: restored.spec,
+            after: restored.view.after,
             finished: progress.finished,
             failed: progress.failed,
             cancelled: progress.cancelled,

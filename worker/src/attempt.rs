@@ -507,19 +507,26 @@ impl Workshop {
             keeper.finish().await;
         }
 
-        let (status, cpu, over) = match end {
-            End::Tree(status, cpu, over) => (status, cpu, over),
+        let (status, cpu, [taken, over]) = match end {
+            End::Tree(status, cpu, limits) => (status, cpu, limits),
             End::NotStarted(why) => return Ok(AttemptEnding::bare(Outcome::NotStarted(why))),
             End::Dropped => return Err(Dropped),
         };
-        let outcome = match (over, status) {
-            (Some(over), _) => Outcome::OverLimit(over),
-            (None, ProcessStatus::Exited(0)) => Outcome::Succeeded,
-            (None, ProcessStatus::Exited(code)) => Outcome::Exited(code),
-            (None, ProcessStatus::Signalled(signal)) => Outcome::Signalled(signal),
+        let mut warning = None;
+        let outcome = match (taken, over, status) {
+            (Some(taken), ..) => Outcome::OverLimit(taken),
+            (None, over, ProcessStatus::Exited(0)) => {
+                warning = over.map(|over| format!("a process that it started was ended: {over}"));
+                Outcome::Succeeded
+            }
+            (None, Some(over), _) => Outcome::OverLimit(over),
+            (None, None, ProcessStatus::Exited(code)) => Outcome::Exited(code),
+            (None, None, ProcessStatus::Signalled(signal)) => Outcome::Signalled(signal),
         };
+
         let failed = matches!(outcome, Outcome::Exited(_) | Outcome::Signalled(_));
         let mut ending = self.gather(outcome, cpu, (out, err), dir, wanted).await;
+        ending.warnings.extend(warning);
         ending.confined = confined.filter(|_| failed);
         Ok(ending)
     }
@@ -607,8 +614,9 @@ async fn until_dropped(orders: &mut UnboundedReceiver<AttemptOrder>) {
 
 /// The end of the command's time.
 enum End {
-    /// Its process tree has ended; holds the exceeded limit if that was the cause.
-    Tree(ProcessStatus, Span, Option<String>),
+    /// Its process tree has ended. The limits are those for which the worker ended it, and for
+    /// which the system ended some process of it.
+    Tree(ProcessStatus, Span, [Option<String>; 2]),
     /// The command was never started.
     NotStarted(String),
     /// As [`End::Tree`], but the result is not wanted.
@@ -635,7 +643,7 @@ async fn drive(
             report = process.report() => match report {
                 WatcherReport::Frozen => keeper.into_iter().for_each(Keeper::frozen),
                 _ if dropped => return (End::Dropped, false),
-                WatcherReport::Ended { status, cpu, over } => return (End::Tree(status, cpu, taken.or(over)), save),
+                WatcherReport::Ended { status, cpu, over } => return (End::Tree(status, cpu, [taken, over]), save),
                 WatcherReport::NotStarted(why) => return (End::NotStarted(why), false),
             },
             why = &mut too_much, if taken.is_none() => {

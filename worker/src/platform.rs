@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::host::{Gpu, MAX_GPU_NAME, MAX_GPUS};
 use common::platform::HostPlatform;
+use common::text::acts;
 
 /// The time after which a program that is asked is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -122,7 +123,7 @@ fn in_sysfs(nodes: &Path) -> Vec<Gpu> {
 
 /// Returns the text without control characters, cut to what a name may have.
 fn printable(text: &str) -> String {
-    let mut text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
+    let mut text: String = text.trim().chars().filter(|c| !acts(*c)).collect();
     while text.len() > MAX_GPU_NAME {
         text.pop();
     }

@@ -50,6 +50,10 @@ const BATCH: usize = 1_024;
 const LAST_DELIVERY: Duration = Duration::from_secs(2);
 /// The interval between checks, at the very end, whether the spool has written everything.
 const SPOOL_PAUSE: Duration = Duration::from_millis(2);
+/// The longest time to wait for another worker that leaves the same directory.
+const LOCKED: Duration = Duration::from_secs(3);
+/// The pause between two tries to lock the directory.
+const LOCK_RETRY: Duration = Duration::from_millis(50);
 /// The shortest interval between heartbeats, however often the master wants them.
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
 /// The number of the sensor of the switch in the worker's own directory.
@@ -133,7 +137,7 @@ pub async fn run(
     identity: Identity,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
-    let _lock = lock(&dir)?;
+    let _lock = lock(&dir).await?;
     // Attempts run elsewhere: their paths must not depend on where the worker was started.
     let dir = os::whole_path(&dir).map_err(WorkerError::file("cannot find", &dir))?;
     let (tell, inputs) = unbounded_channel();
@@ -318,7 +322,9 @@ fn share_disk(config: &mut Config, dir: &Path, slots: u32) -> u64 {
     cache_bytes
 }
 
-fn lock(dir: &Path) -> Result<File, WorkerError> {
+/// Locks the worker's directory. A worker that was just killed leaves it locked for a moment: until
+/// the system has ended the processes that it was starting.
+async fn lock(dir: &Path) -> Result<File, WorkerError> {
     link::files::private_dir(dir).map_err(WorkerError::file("cannot make", dir))?;
     let path = dir.join("lock");
     let file = File::options()
@@ -328,11 +334,19 @@ fn lock(dir: &Path) -> Result<File, WorkerError> {
         .open(&path);
 
     let file = file.map_err(WorkerError::file("cannot open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(WorkerError::InUse(dir.to_owned())),
-        Err(std::fs::TryLockError::Error(error)) => {
-            Err(WorkerError::file("cannot lock", path)(error))
+    let until = Instant::now() + LOCKED;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < until => {
+                tokio::time::sleep(LOCK_RETRY).await;
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(WorkerError::InUse(dir.to_owned()));
+            }
+            Err(std::fs::TryLockError::Error(error)) => {
+                return Err(WorkerError::file("cannot lock", path)(error));
+            }
         }
     }
 }
@@ -954,5 +968,21 @@ impl Beats {
             self.every = every;
             self.next = self.next.min(now + every);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_directory_that_another_worker_is_leaving_is_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let held = lock(dir.path()).await.expect("nobody has it");
+
+        // The second is asked first, and finds the directory locked.
+        let leaves = async { drop(held) };
+        let (next, ()) = tokio::join!(lock(dir.path()), leaves);
+        next.expect("it was let go");
     }
 }

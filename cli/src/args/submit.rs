@@ -9,8 +9,8 @@ use common::needs::Label;
 use serde::Deserialize;
 
 use super::value::{
-    AfterArg, Agree, Array, Deadline, Dur, EnvPair, EstimatesArg, Limit, OneJob, Parallelism,
-    WidthArg,
+    AfterArg, Agree, Array, Deadline, Dur, EnvPair, EstimatesArg, Limit, NeedsText, OneJob,
+    Parallelism, WidthArg,
 };
 
 /// The examples below the help of `deskgrid submit`.
@@ -238,7 +238,7 @@ pub(crate) struct JobArgs {
     /// Run only on hosts that have this, and count it: os, arch, platform (linux-x86_64), libc, cpus,
     /// mem, gpu, disk, label (a task is bound to its cpus, and mem is its limit, too) [repeatable]
     #[arg(long, value_name = "KEY=VALUE,..", help_heading = "Rules")]
-    pub needs: Vec<String>,
+    pub needs: Vec<NeedsText>,
     /// Let the tasks use the network: run only on hosts whose owners allow it
     #[arg(long, help_heading = "Rules")]
     pub network: bool,

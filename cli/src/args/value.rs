@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use common::needs::Label;
+use common::needs::{Label, Needs};
 use common::selector::Selector;
 use common::{EndCondition, IdSet, JobId, Span, Time};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -77,6 +77,11 @@ pub(crate) struct Array(pub IdSet);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Agree(pub common::job::Compare);
+
+/// Needs of tasks, such as `mem=4G,cpus=2`: a text that makes sense by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct NeedsText(pub String);
 
 /// An environment variable, written `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -319,6 +324,14 @@ impl FromStr for Dur {
     }
 }
 
+impl FromStr for NeedsText {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        Needs::parse([s]).map_err(|why| why.to_string())?;
+        Ok(Self(s.to_owned()))
+    }
+}
+
 impl FromStr for Limit {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
@@ -444,6 +457,7 @@ macro_rules! from_text {
     )+};
 }
 from_text!(
+    NeedsText,
     AfterArg,
     Agree,
     Dur,

@@ -4,6 +4,7 @@
 use common::attempt::Stream;
 use common::content::Content;
 use common::selector::Selector;
+use common::text::ShownOutput;
 use common::units::Bytes;
 use common::view::{OutputView, TaskState};
 use common::{IdSet, TaskId};
@@ -70,7 +71,9 @@ pub(super) async fn run(
                 text: String::from_utf8_lossy(&bytes).into_owned(),
                 dropped_bytes,
             }),
-            OutputMode::Cli | OutputMode::Quiet => context.out.bytes(&bytes)?,
+            OutputMode::Cli | OutputMode::Quiet => {
+                context.out.of_task(&mut ShownOutput::default(), &bytes)?;
+            }
         }
     }
 

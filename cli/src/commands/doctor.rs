@@ -6,12 +6,12 @@ mod master;
 
 use std::fmt::Write;
 
+use common::text::printable;
 use serde::Serialize;
 
 use super::Context;
 use crate::args::serve::DoctorArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::table::printable;
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

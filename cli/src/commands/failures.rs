@@ -3,6 +3,7 @@
 
 use api::failures::{MOST_TASKS, causes, last_lines};
 use common::selector::Selector;
+use common::text::printable;
 use common::view::{JobView, TaskState};
 use common::{IdSet, TaskId};
 
@@ -10,7 +11,6 @@ use super::cat;
 use crate::args::job::StreamName;
 use crate::failure::Failure;
 use crate::output::json::FailureCause;
-use crate::output::table::printable;
 use crate::session::Session;
 
 /// The number of hosts that are named for a cause.

@@ -2,6 +2,7 @@
 
 use common::host::{Gpu, HostFacts};
 use common::needs::{Capacity, Label};
+use common::text::printable;
 use common::units::Bytes;
 use common::view::{HostState, HostView};
 use common::wire::client::Request;
@@ -10,8 +11,8 @@ use super::Context;
 use crate::args::HostCommand;
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, List};
-use crate::output::table::{Rows, facts, printable};
-use crate::output::when;
+use crate::output::table::{Rows, facts};
+use crate::output::{note, when};
 use crate::session::Session;
 
 /// Executes one verb of `deskgrid host`.
@@ -34,6 +35,7 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
             remove,
         } => {
             let add = labels;
+            note_missing(&session, &host, &remove).await?;
             one(context, &session, Request::HostLabels { host, add, remove }).await?;
         }
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
@@ -41,6 +43,30 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
 
     session.close().await;
     Ok(Exit::Well)
+}
+
+/// Says of labels that are to be removed and that no admin has given the host that nothing changes.
+async fn note_missing(session: &Session, host: &str, remove: &[Label]) -> Result<(), Failure> {
+    if remove.is_empty() {
+        return Ok(());
+    }
+    let names = vec![host.to_owned()];
+    let hosts = session.hosts(&Request::Hosts { names }).await?;
+
+    for (view, label) in hosts
+        .iter()
+        .flat_map(|view| remove.iter().map(move |label| (view, label)))
+    {
+        let name = &view.facts.name;
+        if view.facts.labels.contains(label) {
+            note(&format!(
+                "{name} keeps the label {label}: its owner has given it, and only the worker's settings end that"
+            ));
+        } else if !view.labels.contains(label) {
+            note(&format!("{name} has no label {label}"));
+        }
+    }
+    Ok(())
 }
 
 /// Revokes a host's identity, which has the host's name.

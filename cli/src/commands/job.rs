@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use common::selector::Selector;
+use common::text::printable;
 use common::view::{
     ExplainView, Forecast, JobState, JobView, LimitsView, PromiseState, ShareView, StartView,
 };
@@ -20,7 +21,7 @@ use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{JobSelection, OneJob, labelled};
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, List};
-use crate::output::table::{Rows, facts, printable};
+use crate::output::table::{Rows, facts};
 use crate::output::{json, note, when};
 use crate::progress::Progress;
 use crate::session::Session;

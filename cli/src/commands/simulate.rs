@@ -372,10 +372,7 @@ fn clocks(path: &Path) -> Result<Vec<f64>, Failure> {
 /// Reads the needs of tasks that simulated hosts can meet.
 fn needs(text: &str) -> Result<Needs, Failure> {
     let hint = "simulated hosts have up to 16 processors and 64 GiB: --needs cpus=4,mem=4G";
-    let mut needs = Needs::default();
-    if let Err(why) = needs.read(text) {
-        return Err(Failure::usage(why.to_string(), hint));
-    }
+    let needs = Needs::parse([text]).map_err(|why| Failure::usage(why.to_string(), hint))?;
 
     let counted = Needs {
         takes: needs.takes,

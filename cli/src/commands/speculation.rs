@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use common::selector::Selector;
+use common::text::ShownOutput;
 use common::view::{OutputView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
@@ -318,5 +319,5 @@ async fn print(
         note(&removed_in_words(task, view.state));
     }
 
-    context.out.bytes(&bytes)
+    context.out.of_task(&mut ShownOutput::default(), &bytes)
 }

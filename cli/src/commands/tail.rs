@@ -3,6 +3,7 @@
 
 use common::attempt::StreamKind;
 use common::selector::Selector;
+use common::text::ShownOutput;
 use common::wire::client::{Reply, Request, TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::{AttemptId, IdSet, TaskId};
@@ -38,6 +39,8 @@ struct Tail<'a> {
     at: TailFrom,
     /// The attempt that is shown, with its host.
     shown: Option<(AttemptId, String)>,
+    /// The output so far, as a terminal shows it.
+    screen: ShownOutput,
 }
 
 /// Prints one stream of each of these tasks from its beginning, one task after the other.
@@ -56,6 +59,7 @@ pub(super) async fn each(
             stream,
             at: TailFrom::Start,
             shown: None,
+            screen: ShownOutput::default(),
         };
         tail.run(session).await?;
     }
@@ -80,6 +84,7 @@ pub(super) async fn newest(
         },
         at: TailFrom::Newest,
         shown: None,
+        screen: ShownOutput::default(),
     };
     tail.run(session).await
 }
@@ -162,16 +167,19 @@ impl Tail<'_> {
         }
 
         let next = part.offset.saturating_add(part.bytes.len() as u64);
-        let out = self.line(&part.bytes, part.offset, *attempt, host);
-        self.context.out.bytes(&out)?;
-        self.at = TailFrom::Byte(*attempt, next);
+        let attempt = *attempt;
+        match self.line(&part.bytes, part.offset, attempt, host) {
+            Some(line) => self.context.out.bytes(&line)?,
+            None => self.context.out.of_task(&mut self.screen, &part.bytes)?,
+        }
+        self.at = TailFrom::Byte(attempt, next);
         Ok(())
     }
 
-    /// The bytes as they are printed.
-    fn line(&self, bytes: &[u8], offset: u64, attempt: AttemptId, host: &str) -> Vec<u8> {
+    /// Returns the line of JSON with these bytes, if JSON is printed.
+    fn line(&self, bytes: &[u8], offset: u64, attempt: AttemptId, host: &str) -> Option<Vec<u8>> {
         if self.context.out.mode() != OutputMode::Json {
-            return bytes.to_vec();
+            return None;
         }
         let line = Line {
             task: self.task.to_string(),
@@ -180,11 +188,11 @@ impl Tail<'_> {
             offset,
             text: String::from_utf8_lossy(bytes).into_owned(),
         };
-        format!("{}\n", document(&line)).into_bytes()
+        Some(format!("{}\n", document(&line)).into_bytes())
     }
 
     /// Prints what the result of the settled task has beyond what was printed.
-    async fn rest(&self, session: &Session) -> Result<(), Failure> {
+    async fn rest(&mut self, session: &Session) -> Result<(), Failure> {
         let this = Selector::Ids(IdSet::from_range(self.task.index, self.task.index));
         let outputs = session.outputs(self.task.job, this).await?;
         note_removed(session, &outputs).await?;
@@ -204,8 +212,10 @@ impl Tail<'_> {
             };
             let skip = usize::try_from(printed).unwrap_or(usize::MAX);
             if let Some(rest) = bytes.get(skip..).filter(|rest| !rest.is_empty()) {
-                let out = self.line(rest, printed, output.attempt, &output.host);
-                self.context.out.bytes(&out)?;
+                match self.line(rest, printed, output.attempt, &output.host) {
+                    Some(line) => self.context.out.bytes(&line)?,
+                    None => self.context.out.of_task(&mut self.screen, rest)?,
+                }
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use common::checkpoint::Saved;
 use common::selector::Selector;
+use common::text::printable;
 use common::units::Bytes;
 use common::view::{AttemptView, TaskState, TaskView};
 use common::{IdSet, Span, TaskId, Time};
@@ -12,7 +13,7 @@ use crate::args::value::{OneJob, OneTask};
 use crate::failure::{Exit, Failure};
 use crate::output::PagePlace;
 use crate::output::json::{Json, List};
-use crate::output::table::{Rows, facts, printable};
+use crate::output::table::{Rows, facts};
 use crate::output::when;
 use crate::session::Session;
 

@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 pub(crate) use api::json::document;
 use clap::ColorChoice;
+use common::text::ShownOutput;
 use serde::Serialize;
 
 use crate::args::{OutputMode, Printing};
@@ -114,6 +115,18 @@ impl OutputForm {
             result => {
                 result.map_err(|error| Failure::io("cannot write to standard output", &error))
             }
+        }
+    }
+
+    /// Writes what a task printed: as it is, but on a terminal without what would act there.
+    ///
+    /// # Errors
+    /// As [`OutputForm::bytes`].
+    pub fn of_task(&self, shown: &mut ShownOutput, bytes: &[u8]) -> Result<(), Failure> {
+        if io::stdout().is_terminal() {
+            self.bytes(shown.piece(bytes).as_bytes())
+        } else {
+            self.bytes(bytes)
         }
     }
 

@@ -1,5 +1,6 @@
 //! Lays out tables and lists for people.
 
+use common::text::printable;
 use console::{Alignment, Style, measure_text_width, pad_str};
 
 /// The space between two columns.
@@ -76,14 +77,6 @@ impl Rows {
         }
         out
     }
-}
-
-/// Replaces the control characters in a foreign text, which could move the cursor or change the
-/// terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }
 
 fn style_of(word: &str) -> Style {

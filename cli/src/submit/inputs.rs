@@ -177,7 +177,7 @@ fn of_platform(given: &str) -> Result<Option<(PlatformName, &str)>, BuildError> 
         return Ok(None);
     };
 
-    let known = Needs::default().read(&format!("platform={platform}"));
+    let known = Needs::parse([format!("platform={platform}").as_str()]);
     known.map_err(BadJob::from)?;
     Ok(Some((platform, build)))
 }

@@ -12,6 +12,7 @@ use common::needs::Needs;
 use common::path::{PortablePath, is_inside};
 use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
+use common::text::acts;
 use common::{After, IdSet, NewTasks, Ranks, Span, SubmitOptions, TaskSet, Time};
 
 use super::inputs::{Local, LocalContent, LocalKind, PlannedInput, plan_inputs, plan_trees};
@@ -477,15 +478,12 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
 
 /// Reads what each `--needs` asks for.
 fn needs(args: &JobArgs) -> Result<Needs, BuildError> {
-    let mut needs = Needs {
+    let texts = args.needs.iter().map(|text| text.0.as_str());
+    Ok(Needs {
         confinement: args.confinement,
         network: args.network,
-        ..Needs::default()
-    };
-    for text in &args.needs {
-        needs.read(text).map_err(BadJob::from)?;
-    }
-    Ok(needs)
+        ..Needs::parse(texts).map_err(BadJob::from)?
+    })
 }
 
 /// Explains why `--timeout auto` sets no limits here, if it sets none.
@@ -503,7 +501,7 @@ pub(crate) fn no_limits(args: &JobArgs) -> Option<&'static str> {
 fn default_name(command: &[String]) -> String {
     let program = command.first().map_or("noop", String::as_str);
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
-    let name: String = name.chars().filter(|c| !c.is_control()).take(50).collect();
+    let name: String = name.chars().filter(|c| !acts(*c)).take(50).collect();
     if name.is_empty() {
         "job".to_owned()
     } else {

@@ -1,5 +1,7 @@
 //! Reads needs as users write them: `os=windows,mem=4G,label=lab3`.
 
+use std::collections::BTreeSet;
+
 use super::{BadNeeds, Needs};
 use crate::platform::PlatformName;
 
@@ -18,85 +20,82 @@ pub(super) const PROCESSORS: &[&str] = &[
 /// The kinds of C libraries.
 pub(super) const LIBRARIES: &[&str] = &["gnu", "musl"];
 
+/// Needs as they are read, each key at most once.
+#[derive(Default)]
+struct NeedsReader {
+    needs: Needs,
+    given: BTreeSet<&'static str>,
+}
+
 impl Needs {
-    /// Adds what a text asks for, `KEY=VALUE` with commas between.
+    /// Reads texts such as `os=windows,mem=4G`: `KEY=VALUE` with commas between.
     ///
     /// # Errors
-    /// Names the first part that makes no sense, or contradicts what was added before.
-    pub fn read(&mut self, text: &str) -> Result<(), BadNeeds> {
-        let parts = text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty());
-        parts.into_iter().try_for_each(|part| self.read_one(part))
+    /// Names the first part that makes no sense, or contradicts what stands before it.
+    pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Needs, BadNeeds> {
+        let mut reader = NeedsReader::default();
+        let parts = texts.into_iter().flat_map(|text| text.split(','));
+        for part in parts {
+            reader.read(part.trim())?;
+        }
+        Ok(reader.needs)
     }
+}
 
-    fn read_one(&mut self, part: &str) -> Result<(), BadNeeds> {
+impl NeedsReader {
+    fn read(&mut self, part: &str) -> Result<(), BadNeeds> {
         let (key, value) = part
             .split_once('=')
             .ok_or_else(|| BadNeeds::NoPair(part.escape_debug().to_string()))?;
 
         match key.trim() {
-            "os" => word(&mut self.os, "os", value, SYSTEMS),
-            "arch" => word(&mut self.arch, "arch", value, PROCESSORS),
-            "libc" => word(&mut self.libc, "libc", value, LIBRARIES),
+            "os" => self.needs.os = Some(self.word("os", value, SYSTEMS)?),
+            "arch" => self.needs.arch = Some(self.word("arch", value, PROCESSORS)?),
+            "libc" => self.needs.libc = Some(self.word("libc", value, LIBRARIES)?),
             "platform" => {
                 let name: PlatformName = value.parse()?;
-                word(&mut self.os, "os", name.os(), SYSTEMS)?;
-                word(&mut self.arch, "arch", name.arch(), PROCESSORS)
+                self.needs.os = Some(self.word("os", name.os(), SYSTEMS)?);
+                self.needs.arch = Some(self.word("arch", name.arch(), PROCESSORS)?);
             }
-            "cpus" => {
-                let cores = count("cpus", value)?;
-                fill(&mut self.takes.cores, 1, "cpus", cores)
-            }
-            "gpu" | "gpus" => {
-                let gpus = count("gpu", value)?;
-                fill(&mut self.takes.gpus, 0, "gpu", gpus)
-            }
-            "mem" => {
-                let mib = size("mem", value)?;
-                fill(&mut self.takes.memory_mib, 0, "mem", mib)
-            }
-            "disk" => {
-                let mib = size("disk", value)?;
-                fill(&mut self.disk_mib, 0, "disk", mib)
-            }
+            "cpus" => self.needs.takes.cores = self.number("cpus", count("cpus", value)?)?,
+            "gpu" | "gpus" => self.needs.takes.gpus = self.number("gpu", count("gpu", value)?)?,
+            "mem" => self.needs.takes.memory_mib = self.number("mem", size("mem", value)?)?,
+            "disk" => self.needs.disk_mib = self.number("disk", size("disk", value)?)?,
             "label" => {
-                self.labels.insert(value.parse()?);
-                Ok(())
+                self.needs.labels.insert(value.parse()?);
             }
-            other => Err(BadNeeds::Key(other.escape_debug().to_string())),
+            other => return Err(BadNeeds::Key(other.escape_debug().to_string())),
+        }
+        Ok(())
+    }
+
+    fn once(&mut self, key: &'static str) -> Result<(), BadNeeds> {
+        if self.given.insert(key) {
+            Ok(())
+        } else {
+            Err(BadNeeds::Twice(key))
         }
     }
+
+    fn word(&mut self, key: &'static str, value: &str, known: &[&str]) -> Result<String, BadNeeds> {
+        if !known.contains(&value) {
+            let value = value.escape_debug().to_string();
+            return Err(BadNeeds::Word(key, value, known.join(", ")));
+        }
+        self.once(key)?;
+        Ok(value.to_owned())
+    }
+
+    fn number(&mut self, key: &'static str, value: u32) -> Result<u32, BadNeeds> {
+        self.once(key)?;
+        if value > super::MOST {
+            return Err(BadNeeds::TooMuch(key));
+        }
+        Ok(value)
+    }
 }
 
-fn word(
-    place: &mut Option<String>,
-    key: &'static str,
-    value: &str,
-    known: &[&str],
-) -> Result<(), BadNeeds> {
-    if !known.contains(&value) {
-        let value = value.escape_debug().to_string();
-        return Err(BadNeeds::Word(key, value, known.join(", ")));
-    }
-    match place.replace(value.to_owned()) {
-        None => Ok(()),
-        Some(_) => Err(BadNeeds::Twice(key)),
-    }
-}
-
-fn fill(place: &mut u32, empty: u32, key: &'static str, value: u32) -> Result<(), BadNeeds> {
-    if *place != empty {
-        return Err(BadNeeds::Twice(key));
-    }
-    if value > super::MOST {
-        return Err(BadNeeds::TooMuch(key));
-    }
-    *place = value;
-    Ok(())
-}
-
+/// Returns the whole number.
 fn count(key: &'static str, value: &str) -> Result<u32, BadNeeds> {
     let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     if !digits {
@@ -125,7 +124,6 @@ pub fn mebibytes(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(end);
     let number: f64 = number.parse().ok()?;
     let mib = match unit {
-        "K" | "KiB" => 1.0 / 1024.0,
         "M" | "MiB" => 1.0,
         "G" | "GiB" => 1024.0,
         "T" | "TiB" => 1024.0 * 1024.0,
@@ -139,8 +137,7 @@ mod tests {
     use super::*;
 
     fn refused(texts: &[&str]) -> String {
-        let mut needs = Needs::default();
-        let read = texts.iter().try_for_each(|text| needs.read(text));
+        let read = Needs::parse(texts.iter().copied());
         read.expect_err("it makes no sense").to_string()
     }
 
@@ -164,7 +161,10 @@ mod tests {
             (&["cpus=0"], "asks for nothing"),
             (&["cpus=1.5"], "is no count"),
             (&["cpus=99999999999999999999"], "more than any host"),
-            (&["cpus=2,cpus=3"], "`cpus` is given twice"),
+            (&["cpus=1,cpus=2"], "`cpus` is given twice"),
+            (&[""], "write KEY=VALUE"),
+            (&["cpus=2,,mem=1G"], "write KEY=VALUE"),
+            (&["mem=1K"], "write a number with M, G or T"),
             (&["gpu=1", "gpu=2"], "`gpu` is given twice"),
             (&["label="], "is no label"),
             (&["label=a b"], "is no label"),
@@ -176,10 +176,9 @@ mod tests {
 
     #[test]
     fn sizes_are_rounded_up_to_whole_mebibytes() {
-        assert_eq!(mebibytes("1K"), Some(1));
         assert_eq!(mebibytes("1.5G"), Some(1536));
         assert_eq!(mebibytes("2TiB"), Some(2 << 20));
-        for bad in ["", "G", "4", "4g", "4GB", "1e3M", ".", "∞G"] {
+        for bad in ["", "G", "4", "4g", "4GB", "1e3M", ".", "1K", "∞G"] {
             assert_eq!(mebibytes(bad), None, "{bad}");
         }
     }

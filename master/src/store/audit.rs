@@ -3,6 +3,7 @@
 
 use common::Time;
 use common::identity::AuditView;
+use common::text::acts;
 use rusqlite::{Row, params};
 
 use super::reader::Reader;
@@ -60,7 +61,7 @@ impl Writer {
 fn plain(text: &str) -> String {
     text.chars()
         .take(LONGEST)
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if acts(c) { ' ' } else { c })
         .collect()
 }
 

@@ -23,9 +23,7 @@ fn first_of(w: &World, host: HostId, job: JobId) -> AttemptId {
 }
 
 fn needs(text: &str) -> Needs {
-    let mut needs = Needs::default();
-    needs.read(text).expect("needs");
-    needs
+    Needs::parse([text]).expect("needs")
 }
 
 /// A PC with Linux that lends so many processors, so much memory and so many GPUs.

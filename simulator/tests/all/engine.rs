@@ -392,9 +392,7 @@ fn deskgrid_copies_a_task_that_is_stuck_on_a_loaded_or_suspended_host() {
 }
 
 fn needs(text: &str) -> Needs {
-    let mut needs = Needs::default();
-    needs.read(text).expect("needs");
-    needs
+    Needs::parse([text]).expect("needs")
 }
 
 #[test]

@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::HeldAttempt;
+use common::view::AfterView;
 use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
-use common::{AttemptId, JobId, JobSpec, RequestId, TaskId};
+use common::{After, AttemptId, JobId, JobSpec, RequestId, TaskId};
 use link::Contents;
 use master::engine::{Engine, JobRecord, ResultRecord};
 use uuid::Uuid;
@@ -17,13 +18,15 @@ use uuid::Uuid;
 use super::barrier::Barrier;
 use super::contents::Shelves;
 use super::master::who;
-use super::people::{Ask, Told};
+use super::people::{Ask, Told, Wish};
 use super::tasks;
 
 /// What the store of the master must have: put back when a copy of it is.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Promised {
-    submissions: BTreeMap<RequestId, (JobId, JobSpec)>,
+    submissions: BTreeMap<RequestId, (JobId, Wish)>,
+    /// The jobs of which a task has started: those before them had ended.
+    released: BTreeSet<JobId>,
     /// Somebody may have had them removed.
     forgettable: BTreeSet<JobId>,
     /// Somebody has asked for another try.
@@ -75,6 +78,36 @@ fn nonce(work: &Assignment) -> Option<String> {
 }
 
 impl Audit {
+    /// The master is about to send work: where it is a job's first, every job before it has ended as
+    /// it had to.
+    pub(super) fn on_first(&mut self, message: &ToWorker, engine: &Engine) -> Result<(), String> {
+        let (ToWorker::Assign(work) | ToWorker::AssignTogether(work)) = message else {
+            return Ok(());
+        };
+        let failed = |error: master::StoreError| format!("the store cannot be read: {error}");
+        for job in work.iter().map(|work| work.attempt.task.job) {
+            if !self.promised.released.insert(job) {
+                continue;
+            }
+            let after = engine.record_of(job).map_err(failed)?;
+            for before in after.into_iter().flat_map(|record| record.after) {
+                // What was tried again may be open again, and what is settled may be gone.
+                let changed = [&self.promised.retried, &self.promised.forgettable];
+                if changed.iter().any(|jobs| jobs.contains(&before.job)) {
+                    continue;
+                }
+                let record = engine.record_of(before.job).map_err(failed)?;
+                let ended = record.is_some_and(|record| {
+                    record.state.settled() && before.how.is_met_by(record.state)
+                });
+                if !ended || before.left.is_some() {
+                    return Err(format!("job {job} starts before {before:?} has ended"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The master sends a message to a worker.
     pub(super) fn on_sent(&mut self, worker: usize, message: &ToWorker) -> Result<(), String> {
         match message {
@@ -307,11 +340,11 @@ impl Audit {
     /// The master answers a question.
     pub(super) fn on_answered(&mut self, ask: &Ask, answered: &Told) -> Result<(), String> {
         match (ask, answered) {
-            (Ask::Submit(request, spec, _), Told::Submitted(Ok((job, _)))) => {
+            (Ask::Submit(request, wish), Told::Submitted(Ok((job, _)))) => {
                 let before = self
                     .promised
                     .submissions
-                    .insert(*request, (*job, (**spec).clone()));
+                    .insert(*request, (*job, (**wish).clone()));
                 match before {
                     // Nobody remembers the request of a job that was forgotten.
                     Some((other, _))
@@ -322,7 +355,7 @@ impl Audit {
                     Some((other, _)) if other != *job => {
                         Err(format!("{request} is job {other}, and then {job}"))
                     }
-                    Some((_, other)) if other != **spec => {
+                    Some((_, other)) if other.spec != wish.spec => {
                         Err(format!("{request} was taken with another body"))
                     }
                     _ => Ok(()),
@@ -418,7 +451,7 @@ impl Audit {
             .promised
             .submissions
             .get(&request)
-            .is_none_or(|(_, spec)| !is_that(spec, &record.spec))
+            .is_none_or(|(_, wish)| !is_that(wish, record))
         {
             return Err(format!("job {job} is not what was submitted"));
         }
@@ -506,7 +539,19 @@ impl Audit {
 }
 
 /// Whether a job is the one that was submitted: how many ranks it has is settled when it starts.
-fn is_that(submitted: &JobSpec, spec: &JobSpec) -> bool {
+fn is_that(wish: &Wish, record: &JobRecord) -> bool {
+    let after = record.after.iter();
+    let after: Vec<After> = after
+        .map(|AfterView { job, how, .. }| After {
+            job: *job,
+            how: *how,
+        })
+        .collect();
+    if after != wish.after {
+        return false;
+    }
+
+    let (submitted, spec) = (&wish.spec, &record.spec);
     let Some(ranks) = submitted.work.ranks() else {
         return submitted == spec;
     };

@@ -510,6 +510,7 @@ impl World {
         for (_, letter) in &letters {
             if let Letter::Says(message) = letter {
                 self.audit.on_word(message);
+                self.audit.on_first(message, engine)?;
             }
         }
 

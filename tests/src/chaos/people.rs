@@ -7,7 +7,10 @@ use common::needs::{Demand, Needs};
 use common::token::{JoinToken, Role};
 use common::wire::enrol::WantedRole;
 use common::wire::{Refusal, RefusalCode};
-use common::{IdSet, JobId, JobSpec, Ranks, RequestId, Span, SubmitOptions, TaskSet, Time};
+use common::{
+    After, EndCondition, IdSet, JobId, JobSpec, Ranks, RequestId, Span, SubmitOptions, TaskSet,
+    Time,
+};
 use master::engine::{
     CoreReply, JobAsk, Peer, PeerAsk, Redeemed, Redeeming, Submitting, TokenWish,
 };
@@ -20,8 +23,8 @@ use super::world::{What, World};
 /// What is asked of the master.
 #[derive(Debug, Clone)]
 pub(super) enum Ask {
-    /// Take a job; the last word says whether it is only disclosed.
-    Submit(RequestId, Box<JobSpec>, bool),
+    /// Take a job.
+    Submit(RequestId, Box<Wish>),
     /// Somebody waits for tasks of a disclosed one.
     Request(JobId, IdSet),
     /// Nobody needs what was not requested of one.
@@ -36,6 +39,16 @@ pub(super) enum Ask {
     Token(u32),
     /// Let a worker in.
     Enrol(JoinToken, [u8; 32]),
+}
+
+/// A job that somebody wants to be done.
+#[derive(Debug, Clone)]
+pub(super) struct Wish {
+    pub(super) spec: JobSpec,
+    /// Whether its tasks are only disclosed.
+    disclosed: bool,
+    /// The jobs that have to end before.
+    pub(super) after: Vec<After>,
 }
 
 /// An answer.
@@ -55,13 +68,16 @@ impl Ask {
     /// What a client's or joiner's session makes of it.
     pub(super) fn into_core(self) -> ::master::engine::Ask {
         match self {
-            Ask::Submit(request, spec, disclosed) => JobAsk::Submit(Box::new(Submitting {
+            Ask::Submit(request, wish) => JobAsk::Submit(Box::new(Submitting {
                 request,
                 user: "people".to_owned(),
-                spec: *spec,
-                asked: SubmitOptions::default(),
+                spec: wish.spec,
+                asked: SubmitOptions {
+                    after: wish.after,
+                    ..SubmitOptions::default()
+                },
                 hidden: IdSet::new(),
-                disclosed,
+                disclosed: wish.disclosed,
                 dry_run: false,
             }))
             .into(),
@@ -293,17 +309,19 @@ impl World {
             return Ok(());
         };
         match (who, ask, told) {
-            (_, Ask::Submit(request, spec, disclosed), Told::Submitted(Ok((job, again)))) => {
+            (_, Ask::Submit(request, wish), Told::Submitted(Ok((job, again)))) => {
                 self.story.count("submissions acknowledged");
                 self.story.tell(
                     self.now,
                     format_args!("people"),
                     format_args!("{request} is job {job} (again: {again})"),
                 );
-                self.after_submission(who, request, (*spec, disclosed), job);
+                self.submitted.insert(job);
+                self.after_submission(who, request, *wish, job);
             }
-            (_, Ask::Submit(request, ..), Told::Submitted(Err(refusal)))
-                if refusal.code != RefusalCode::Conflict =>
+            // What it is to come after may be forgotten, or have failed.
+            (_, Ask::Submit(request, wish), Told::Submitted(Err(refusal)))
+                if refusal.code != RefusalCode::Conflict && wish.after.is_empty() =>
             {
                 return Err(format!("the submission {request} was refused: {refusal}"));
             }
@@ -329,30 +347,23 @@ impl World {
     }
 
     /// What a client may do next with a job.
-    fn after_submission(
-        &mut self,
-        who: Who,
-        request: RequestId,
-        (spec, disclosed): (JobSpec, bool),
-        job: JobId,
-    ) {
+    fn after_submission(&mut self, who: Who, request: RequestId, wish: Wish, job: JobId) {
         let soon = |chance: &mut Chance| Span::from_secs(chance.between(1, 200));
         if self.healed() {
             return;
         }
-        if disclosed {
-            self.plan_requests(job, &spec.tasks.ids);
+        let tasks = wish.spec.tasks.ids.clone();
+        if wish.disclosed {
+            self.plan_requests(job, &tasks);
         }
 
         match self.chance.below(12) {
-            0 => self.ask(who, Ask::Submit(request, Box::new(spec), disclosed)),
+            0 => self.ask(who, Ask::Submit(request, Box::new(wish))),
             1 => {
                 // The same request with another body: a mistake, and to be refused as one.
-                let other = JobSpec {
-                    name: "another".to_owned(),
-                    ..spec
-                };
-                self.ask(who, Ask::Submit(request, Box::new(other), disclosed));
+                let mut other = wish;
+                "another".clone_into(&mut other.spec.name);
+                self.ask(who, Ask::Submit(request, Box::new(other)));
             }
             2 => {
                 let wait = soon(&mut self.chance);
@@ -360,7 +371,7 @@ impl World {
             }
             3..6 => {
                 let wait = soon(&mut self.chance);
-                self.later(wait, What::Wish(Ask::Retry(job, spec.tasks.ids)));
+                self.later(wait, What::Wish(Ask::Retry(job, tasks)));
             }
             6 => {
                 let wait = soon(&mut self.chance);
@@ -397,10 +408,33 @@ impl World {
         let honest = self.workers.iter().filter(|worker| !worker.liar).count() as u64;
         let (spec, disclosed) = job(&nonce, honest, &mut self.chance);
         let request = RequestId(Uuid::from_bytes(self.chance.bytes()));
-        self.ask(
-            Who::Client(client),
-            Ask::Submit(request, Box::new(spec), disclosed),
-        );
+        let after = if disclosed { Vec::new() } else { self.before() };
+        let wish = Wish {
+            spec,
+            disclosed,
+            after,
+        };
+        self.ask(Who::Client(client), Ask::Submit(request, Box::new(wish)));
+    }
+
+    /// Chooses what goes before a job: mostly nothing, else one or two of the latest jobs.
+    fn before(&mut self) -> Vec<After> {
+        let count = [0, 0, 1, 2][self.chance.below(4) as usize];
+        let latest: Vec<JobId> = self.submitted.iter().rev().take(4).copied().collect();
+        let mut before = std::collections::BTreeMap::new();
+        for _ in 0..count {
+            let ok = self.chance.one_in(2);
+            if let Some(job) = self.chance.pick(&latest) {
+                let how = if ok {
+                    EndCondition::Ok
+                } else {
+                    EndCondition::Any
+                };
+                before.insert(*job, how);
+            }
+        }
+        let after = before.into_iter();
+        after.map(|(job, how)| After { job, how }).collect()
     }
 
     /// Somebody stands before the door with a token.
@@ -442,7 +476,8 @@ impl World {
 /// In short.
 pub(super) fn words(ask: &Ask) -> String {
     match ask {
-        Ask::Submit(request, spec, disclosed) => {
+        Ask::Submit(request, wish) => {
+            let spec = &wish.spec;
             let name = &spec.name;
             let tasks = spec.tasks.ids.len();
             let policy = &spec.rules.policy;
@@ -452,8 +487,14 @@ pub(super) fn words(ask: &Ask) -> String {
                 }
                 None => format!("{tasks} tasks"),
             };
-            let how = if *disclosed { "disclose" } else { "submit" };
-            format!("{how} {name} with {what} under {policy} as {request}")
+            let how = if wish.disclosed { "disclose" } else { "submit" };
+            let after: Vec<String> = wish
+                .after
+                .iter()
+                .map(|after| format!(" after {}:{}", after.job, after.how))
+                .collect();
+            let after = after.concat();
+            format!("{how} {name} with {what} under {policy} as {request}{after}")
         }
         Ask::Request(job, tasks) => format!("request {tasks} of {job}"),
         Ask::DropRest(job) => format!("drop the rest of {job}"),

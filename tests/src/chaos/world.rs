@@ -2,10 +2,10 @@
 //! or until something has happened that must not. First comes a time of trouble, then everything is
 //! mended, and then all must come to an end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::token::JoinToken;
-use common::{AttemptId, Span, Time};
+use common::{AttemptId, JobId, Span, Time};
 
 use super::Laws;
 use super::audit::Audit;
@@ -73,13 +73,15 @@ pub(super) struct World {
     pub(super) workers: Vec<worker::Node>,
     pub(super) questions: BTreeMap<u64, Question>,
     pub(super) next_question: u64,
+    /// The jobs that were ever acknowledged.
+    pub(super) submitted: BTreeSet<JobId>,
     /// Whether a copy of the store is made and put in its place: then clocks are not set back.
     pub(super) copies: bool,
     /// What was found to be wrong where it could not be said at once.
     pub(super) broken: Option<String>,
     plans: BTreeMap<(Time, u64), What>,
     planned: u64,
-    resending: std::collections::BTreeSet<(u64, End)>,
+    resending: BTreeSet<(u64, End)>,
 }
 
 impl World {
@@ -121,6 +123,7 @@ impl World {
             workers,
             questions: BTreeMap::new(),
             next_question: 0,
+            submitted: BTreeSet::new(),
             copies: false,
             broken: None,
             plans: BTreeMap::new(),

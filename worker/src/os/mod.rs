@@ -253,7 +253,7 @@ pub enum WatcherReport {
         status: ProcessStatus,
         /// Processor time of the whole tree.
         cpu: Span,
-        /// The limit of this host that ended it, if known.
+        /// The limit of this host that ended it, or a process below it, if known.
         over: Option<String>,
     },
 }

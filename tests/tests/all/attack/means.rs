@@ -113,9 +113,9 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     let job = grid.submit(["--", "true"]);
 
     // Who has joined needs no token, and may be told of the master's address.
-    let _again = grid.background_as("file", starts_dedicated(grid.listen()));
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    let again = grid.background_as("file", starts_dedicated(grid.listen()));
+    let waited = grid.deskgrid(["job", "wait", &job, "--timeout", "60s"]);
+    assert_eq!(waited.code, 0, "{waited:?}; {:?}", again.killed());
 }
 
 #[test]

@@ -60,6 +60,15 @@ fn a_host_says_what_it_is_and_lends_and_bears_labels_of_its_owner_and_of_admins(
     let labels = grid.until("it is back", &["host", "info", "pc"], back);
     assert_eq!(labels, serde_json::json!(["fast", "lab3"]));
 
+    for (label, said) in [
+        ("none", "pc has no label none"),
+        ("lab3", "its owner has given it"),
+    ] {
+        let words = ["host", "label", "pc", "--remove", label];
+        let same = grid.as_user("admin", words).expect_code(0);
+        assert!(same.stderr.contains(said), "{label}: {same:?}");
+    }
+
     grid.as_user("admin", ["host", "label", "pc", "a b"])
         .expect_code(2);
     grid.as_user("admin", ["host", "label", "nobody", "a"])
@@ -139,6 +148,20 @@ fn a_task_that_takes_more_memory_than_it_asked_for_is_ended() {
     };
     assert_eq!(submit("mem=64M"), 3);
     assert_eq!(submit("mem=2G"), 0);
+
+    // Its shell goes on and succeeds.
+    let shell = format!("python3 -c '{greedy}'; echo on");
+    grid.submit(["--needs", "mem=64M", "--", "sh", "-c", &shell]);
+    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
+        .expect_code(0);
+    let task = grid.json(["task", "info", "last.1"]);
+    let warned = task["attempts"][0]["reason"].to_string();
+    // Without control groups the program is refused the memory, and says so itself.
+    let said = grid.deskgrid(["job", "cat", "last", "stderr"]).stdout;
+    assert!(
+        warned.contains("more memory than its 64 MiB") || said.contains("MemoryError"),
+        "{task}: {said}"
+    );
 }
 
 #[test]

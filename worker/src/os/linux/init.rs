@@ -279,7 +279,7 @@ impl Init<'_> {
             return Ok(false);
         };
 
-        let starved = status != ProcessStatus::Exited(0) && self.room.kills_for_memory() > starved;
+        let starved = self.room.kills_for_memory() > starved;
         let over = launch.limits.memory.filter(|_| starved);
         let over = over.map(|limit| {
             let limit = Bytes(limit);

@@ -1,0 +1,113 @@
+//! Foreign text on its way to a screen: names, reasons and what tasks print. Somebody else chose its
+//! characters.
+
+/// What stands for a character that is not shown.
+pub const HIDDEN: char = '\u{fffd}';
+
+/// Whether a terminal or a page acts on the character instead of showing it: control characters, and
+/// those that change the direction of the text after them.
+pub fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{061c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+                | '\u{feff}'
+        )
+}
+
+/// Replaces the characters that would act by [`HIDDEN`].
+pub fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if acts(c) { HIDDEN } else { c })
+        .collect()
+}
+
+/// The output of a task as a screen may show it, piece by piece: lines and tabs act, other
+/// characters that would are replaced. A character may be cut by the end of a piece.
+#[derive(Debug, Default)]
+pub struct ShownOutput {
+    /// The beginning of a character whose end has not come.
+    begun: Vec<u8>,
+    /// Whether the last character was a carriage return, which begins a line unless one follows.
+    returned: bool,
+}
+
+impl ShownOutput {
+    /// Returns what to show of the next piece.
+    pub fn piece(&mut self, bytes: &[u8]) -> String {
+        let mut whole = std::mem::take(&mut self.begun);
+        whole.extend_from_slice(bytes);
+        let mut shown = String::with_capacity(whole.len());
+
+        let mut chunks = whole.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            chunk.valid().chars().for_each(|c| self.put(c, &mut shown));
+            let last = chunks.peek().is_none();
+            match chunk.invalid() {
+                [] => {}
+                cut if last && is_cut(cut) => self.begun = cut.to_vec(),
+                _ => self.put(HIDDEN, &mut shown),
+            }
+        }
+        shown
+    }
+
+    fn put(&mut self, c: char, shown: &mut String) {
+        if std::mem::take(&mut self.returned) && c != '\n' {
+            shown.push('\n');
+        }
+        match c {
+            '\r' => self.returned = true,
+            '\n' | '\t' => shown.push(c),
+            c if acts(c) => shown.push(HIDDEN),
+            c => shown.push(c),
+        }
+    }
+}
+
+/// Whether these bytes, of no character, are the beginning of one.
+fn is_cut(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn escapes_and_marks_of_direction_do_not_act() {
+        assert_eq!(printable("a\u{1b}[2Jb\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}c");
+        assert_eq!(printable("größer 漢字 😀"), "größer 漢字 😀");
+    }
+
+    #[test]
+    fn a_carriage_return_overwrites_nothing() {
+        let shown = ShownOutput::default().piece(b"10 %\r20 %\r\ndone\tx\x1b[31m\n");
+        assert_eq!(shown, "10 %\n20 %\ndone\tx\u{fffd}[31m\n");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_show_what_the_whole_shows(
+            bytes in proptest::collection::vec(
+                prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(0xe2), Just(0x80), Just(0xae)],
+                0..60,
+            ),
+            cut in 0usize..60,
+        ) {
+            let whole = ShownOutput::default().piece(&bytes);
+            let (one, other) = bytes.split_at(cut.min(bytes.len()));
+            let mut pieces = ShownOutput::default();
+            let pieces = pieces.piece(one) + &pieces.piece(other);
+
+            prop_assert!(whole.chars().all(|c| !acts(c) || c == '\n' || c == '\t'));
+            prop_assert_eq!(pieces, whole);
+        }
+    }
+}
