@@ -298,17 +298,13 @@ impl JobBody {
 
     fn needs(&self) -> Result<Needs, Problem> {
         let level = self.confinement.as_deref();
-        let mut needs = Needs {
-            confinement: level
-                .map(|text| read::<Confinement>("confinement", text))
-                .transpose()?,
+        let level = level.map(|text| read::<Confinement>("confinement", text));
+        let needs = Needs::parse(self.needs.iter().map(String::as_str));
+        Ok(Needs {
+            confinement: level.transpose()?,
             network: self.network,
-            ..Needs::default()
-        };
-        for text in &self.needs {
-            needs.read(text).map_err(|why| wrong("needs", &why))?;
-        }
-        Ok(needs)
+            ..needs.map_err(|why| wrong("needs", &why))?
+        })
     }
 
     /// The jobs that have to end before, where they are named by numbers.
