@@ -13,6 +13,7 @@ mod jobs;
 mod peers;
 mod promise;
 mod tasks;
+mod waits;
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -36,6 +37,7 @@ pub use jobs::{
 pub use peers::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, TokenJson};
 pub use promise::{LimitsJson, QualityJson};
 pub use tasks::{AttemptJson, CheckpointJson, TaskJson};
+pub use waits::{PredictedWait, WaitInterval};
 
 /// The version of the JSON. It is raised when a field goes or changes its meaning, not when one is
 /// added.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::get;
 use crate::answer::JsonDocument;
 use crate::call::{Call, collect};
-use crate::json::{AccountAnswer, AccountsJson, Object, Word};
+use crate::json::{AccountAnswer, AccountsJson, Object, PredictedWait, Word};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
 
@@ -30,6 +30,34 @@ pub(super) fn add(table: &mut Table) {
         ),
         account,
     );
+    table.add(
+        &get(
+            "/predict/wait",
+            "predictWait",
+            "Says when so many hosts should be free together.",
+        ),
+        wait,
+    );
+}
+
+/// The hosts that are wanted together.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WaitQuery {
+    /// The number of hosts.
+    hosts: u32,
+}
+
+async fn wait(
+    call: Call,
+    query: WaitQuery,
+    _: NoBody,
+) -> Result<JsonDocument<PredictedWait>, Problem> {
+    let WaitQuery { hosts } = query;
+    match call.one(Request::HostsWait { hosts }).await? {
+        Reply::HostsWait(view) => Ok(JsonDocument(view.json())),
+        _ => Err(Problem::unexpected()),
+    }
 }
 
 /// The one who asks.

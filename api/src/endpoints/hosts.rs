@@ -50,6 +50,22 @@ pub(super) fn add(table: &mut Table) {
         ),
         label,
     );
+    table.add(
+        &post(
+            "/hosts/{host}/revoke",
+            "revokeHost",
+            "Shuts a host out for good; its tasks run elsewhere. Admins only.",
+        ),
+        revoke,
+    );
+    table.add(
+        &post(
+            "/hosts/{host}/forget",
+            "forgetHost",
+            "Leaves a revoked host out of lists. Admins only.",
+        ),
+        forget,
+    );
 }
 
 /// The hosts that are wanted.
@@ -112,6 +128,29 @@ fn name(call: &Call) -> String {
 async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
     let names = vec![name(&call)];
     one(&call, Request::Hosts { names }).await
+}
+
+async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    // The name of an identity is that of its host; a number is looked up first.
+    let names = vec![name(&call)];
+    let views = collect!(
+        call,
+        Request::Hosts {
+            names: names.clone()
+        },
+        Reply::Hosts
+    );
+    let found = views.first().map(|view| view.facts.name.clone());
+    let missing = || Problem::not_found("there is no such host", "GET /api/v1/hosts");
+
+    let name = found.ok_or_else(missing)?;
+    collect!(call, Request::Revoke { name }, Reply::Identities);
+    one(&call, Request::Hosts { names }).await
+}
+
+async fn forget(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    let host = name(&call);
+    one(&call, Request::HostForget { host }).await
 }
 
 async fn drain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {

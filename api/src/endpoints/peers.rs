@@ -5,16 +5,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{get, post};
-use crate::answer::JsonDocument;
+use crate::answer::{JsonDocument, Made};
 use crate::call::{Call, collect, number};
-use crate::json::{AuditJson, IdentityJson, TokenJson, all};
+use crate::json::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, Object, TokenJson, all};
 use crate::problem::Problem;
-use crate::table::{NoBody, NoQuery, Table};
+use crate::table::{JsonBody, NoBody, NoQuery, Table};
+
+/// The longest life of a token.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 86_400);
 
 pub(super) fn add(table: &mut Table) {
     table.add(
         &get("/tokens", "listTokens", "Lists the tokens. Admins only."),
         tokens,
+    );
+    table.add(
+        &post(
+            "/tokens",
+            "makeToken",
+            "Makes a token; its secret is shown this once. Admins only.",
+        ),
+        make_token,
     );
     table.add(
         &post(
@@ -57,6 +68,59 @@ pub(super) fn add(table: &mut Table) {
         ),
         audit,
     );
+}
+
+/// A token to be made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct TokenBody {
+    /// The role of those who join with it, or with which it speaks: `worker`, `client` or `admin`.
+    role: String,
+    /// The time for which it is valid, such as `1h`.
+    ttl: String,
+    /// The number of times that it can be used.
+    #[serde(default = "once")]
+    uses: u32,
+    /// Its name for lists and logs.
+    #[serde(default)]
+    name: String,
+    /// Whether those who join with it wait for an admin's approval.
+    #[serde(default)]
+    approve: bool,
+    /// The user for whom it speaks over HTTP; without it machines and people join with it.
+    #[serde(rename = "for")]
+    speaks_for: Option<String>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+async fn make_token(
+    call: Call,
+    _: NoQuery,
+    JsonBody(body): JsonBody<TokenBody>,
+) -> Result<Made<NewTokenJson>, Problem> {
+    let wrong = |why: String| Problem::senseless(why, "nothing was made");
+    let role = body.role.parse().map_err(wrong)?;
+    let ttl = humantime::parse_duration(&body.ttl);
+    let ttl = ttl.map_err(|why| wrong(format!("`ttl`: {why}")))?;
+
+    let made = call.one(Request::TokenCreate {
+        role,
+        ttl: ttl.min(LONGEST).into(),
+        uses: body.uses,
+        name: body.name,
+        approval: body.approve,
+        speaks_for: body.speaks_for,
+    });
+    match made.await? {
+        Reply::Token(token, view, _) => Ok(Made {
+            document: NewTokenAnswer(&token.to_string(), &view).json(),
+            new: true,
+        }),
+        _ => Err(Problem::unexpected()),
+    }
 }
 
 /// Tokens.
