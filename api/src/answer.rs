@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::json::{SCHEMA, document};
-use crate::table::Answer;
+use crate::table::Respond;
 
 /// A JSON document, as `--output json` prints it.
 #[derive(Debug)]
-pub(crate) struct Document<J>(pub(crate) J);
+pub(crate) struct JsonDocument<J>(pub(crate) J);
 
 /// Returns the schema of a document with this body.
 pub(crate) fn schema<J: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
@@ -36,21 +36,21 @@ pub(crate) fn schema<J: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
     })
 }
 
-/// Answers with a document.
+/// Answers with a document, as `application/json`.
 pub(crate) fn in_json(status: StatusCode, body: &impl Serialize) -> Response {
     let kind = HeaderValue::from_static("application/json");
     let text = document(body) + "\n";
     (status, [(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-impl<J: Serialize + JsonSchema + Send> Answer for Document<J> {
+impl<J: Serialize + JsonSchema + Send> Respond for JsonDocument<J> {
     fn respond(self) -> Response {
         in_json(StatusCode::OK, &self.0)
     }
 
     fn describe(schemas: &mut SchemaGenerator) -> Value {
         let content = json!({ "application/json": { "schema": schema::<J>(schemas) } });
-        json!({ "200": { "description": "Done.", "content": content } })
+        json!({ "200": { "description": "NothingMore.", "content": content } })
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Made<J> {
     pub(crate) new: bool,
 }
 
-impl<J: Serialize + JsonSchema + Send> Answer for Made<J> {
+impl<J: Serialize + JsonSchema + Send> Respond for Made<J> {
     fn respond(self) -> Response {
         let status = if self.new {
             StatusCode::CREATED
@@ -82,10 +82,10 @@ impl<J: Serialize + JsonSchema + Send> Answer for Made<J> {
     }
 }
 
-/// A body that comes piece by piece.
-pub(crate) struct Flow(pub(crate) mpsc::Receiver<Result<Bytes, Refusal>>);
+/// A body that comes piece by piece, as a `Body` of `http_body`.
+pub(crate) struct PieceFlow(pub(crate) mpsc::Receiver<Result<Bytes, Refusal>>);
 
-impl http_body::Body for Flow {
+impl http_body::Body for PieceFlow {
     type Data = Bytes;
     type Error = Refusal;
 
@@ -112,7 +112,7 @@ pub(crate) struct Raw {
     pub(crate) text: bool,
 }
 
-impl Answer for Raw {
+impl Respond for Raw {
     fn respond(self) -> Response {
         let kind = if self.text {
             "text/plain; charset=utf-8"
@@ -163,9 +163,9 @@ impl Answer for Raw {
 }
 
 /// Events that a server sends (`text/event-stream`).
-pub(crate) struct EventStream(pub(crate) Flow);
+pub(crate) struct EventStream(pub(crate) PieceFlow);
 
-impl Answer for EventStream {
+impl Respond for EventStream {
     fn respond(self) -> Response {
         let kind = HeaderValue::from_static("text/event-stream");
         let mut response = Body::new(self.0).into_response();
@@ -181,14 +181,14 @@ impl Answer for EventStream {
 
 /// Nothing but the word that it is done.
 #[derive(Debug)]
-pub(crate) struct Done;
+pub(crate) struct NothingMore;
 
-impl Answer for Done {
+impl Respond for NothingMore {
     fn respond(self) -> Response {
         StatusCode::NO_CONTENT.into_response()
     }
 
     fn describe(_: &mut SchemaGenerator) -> Value {
-        json!({ "204": { "description": "Done." } })
+        json!({ "204": { "description": "NothingMore." } })
     }
 }

@@ -40,6 +40,12 @@ macro_rules! collect {
 }
 pub(crate) use collect;
 
+/// Reads a number of digits alone.
+pub(crate) fn number(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
 impl Call {
     pub(crate) fn new(
         door: Arc<dyn Door>,
@@ -56,12 +62,12 @@ impl Call {
         }
     }
 
-    /// Asks the grid.
+    /// Asks the grid, and returns its [`Replies`].
     pub fn ask(&self, request: Request) -> Replies {
         self.door.ask(&self.who, request)
     }
 
-    /// Asks the grid for one reply.
+    /// Asks the grid for one [`Reply`].
     pub(crate) async fn one(&self, request: Request) -> Result<Reply, Problem> {
         let reply = self.ask(request).recv().await;
         Ok(reply.ok_or_else(Problem::unexpected)??)
@@ -76,7 +82,7 @@ impl Call {
     pub(crate) async fn job(&self) -> Result<JobId, Problem> {
         match self.param("job") {
             "last" => Ok(self.job_view(Selector::Last).await?.job),
-            text => text.parse().map_err(|_| {
+            text => number(text).map(JobId).ok_or_else(|| {
                 let what = format!("`{}` is no number of a job", text.escape_debug());
                 Problem::invalid(what, "write a number, or `last`")
             }),
@@ -86,14 +92,14 @@ impl Call {
     /// The task in the path.
     pub(crate) async fn task(&self) -> Result<TaskId, Problem> {
         let text = self.param("task");
-        let index = text.parse().map_err(|_| {
+        let index = number(text).ok_or_else(|| {
             let what = format!("`{}` is no number of a task", text.escape_debug());
             Problem::invalid(what, "write a number")
         })?;
         Ok(TaskId::new(self.job().await?, index))
     }
 
-    /// The job in the path, as it stands.
+    /// The job in the path, as it stands: a `JobView`.
     pub(crate) async fn this_job(&self) -> Result<JobView, Problem> {
         let job = self.job().await?;
         self.job_view(Selector::Ids(IdSet::from_range(job.0, job.0)))
@@ -108,7 +114,7 @@ impl Call {
             .ok_or_else(|| Problem::not_found("there is no such job", "GET /api/v1/jobs"))
     }
 
-    /// The task in the path, as it stands.
+    /// The task in the path, as it stands: a `TaskView`.
     pub(crate) async fn this_task(&self) -> Result<TaskView, Problem> {
         let TaskId { job, index } = self.task().await?;
         let tasks = Selector::Ids(IdSet::from_range(index, index));
@@ -121,7 +127,7 @@ impl Call {
         found.pop().ok_or_else(missing)
     }
 
-    /// What a task has left; `None` if nothing yet.
+    /// The `OutputView` of a task; `None` if it has left nothing yet.
     pub(crate) async fn output(&self, task: TaskId) -> Result<Option<OutputView>, Problem> {
         let TaskId { job, index } = task;
         let tasks = Selector::Ids(IdSet::from_range(index, index));

@@ -6,15 +6,15 @@ use bytes::Bytes;
 use common::content::{BlobHash, Content};
 use tokio::sync::mpsc;
 
-use crate::answer::{Flow, Raw};
+use crate::answer::{PieceFlow, Raw};
 use crate::call::Call;
-use crate::door::Found;
+use crate::door::FoundContent;
 use crate::problem::Problem;
 
 /// The longest content that is read into memory, in bytes.
 const SHORT: u64 = 16 << 20;
 
-/// Returns the whole content of a stream.
+/// Returns the whole [`Content`] of a stream.
 pub(crate) async fn stored(call: &Call, content: &Content) -> Result<Vec<u8>, Problem> {
     let blob = match content {
         Content::Inline(bytes) => return Ok(bytes.clone()),
@@ -36,6 +36,7 @@ fn part(call: &Call, size: u64) -> Result<Option<(u64, u64)>, Problem> {
         return Ok(None);
     };
     let asked = range.to_str().ok().and_then(|text| read(text, size));
+
     match asked {
         // Several ranges, and what is not understood, get all (RFC 9110, 14.2).
         None => Ok(None),
@@ -59,6 +60,7 @@ fn read(text: &str, size: u64) -> Option<(u64, u64)> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX))
     };
+
     match (number(first), number(last)) {
         (Some(first), Some(last)) if first <= last => {
             Some((first, last.saturating_add(1).min(size)))
@@ -89,6 +91,7 @@ pub(crate) async fn send(
             up_to(found, to - from)
         }
     };
+
     Ok(Raw {
         name,
         body,
@@ -98,7 +101,7 @@ pub(crate) async fn send(
     })
 }
 
-/// Sends content by its hash.
+/// Sends content by its `BlobHash`.
 pub(crate) async fn by_hash(call: &Call, hash: BlobHash) -> Result<Raw, Problem> {
     let mut found = call.door.get(&call.who, hash, 0).await?;
     let size = found.size;
@@ -107,6 +110,7 @@ pub(crate) async fn by_hash(call: &Call, hash: BlobHash) -> Result<Raw, Problem>
         found = call.door.get(&call.who, hash, from).await?;
     }
     let (from, to) = part.unwrap_or((0, size));
+
     Ok(Raw {
         name: hash.to_string(),
         body: up_to(found, to - from),
@@ -117,23 +121,23 @@ pub(crate) async fn by_hash(call: &Call, hash: BlobHash) -> Result<Raw, Problem>
 }
 
 /// The first `count` bytes of what was found, as a body.
-fn up_to(mut found: Found, mut count: u64) -> Body {
+fn up_to(mut found: FoundContent, mut count: u64) -> Body {
     let (tx, rx) = mpsc::channel(2);
     tokio::spawn(async move {
         while count > 0
             && let Some(piece) = found.pieces.recv().await
         {
-            let piece = piece.map(|bytes| first(bytes, &mut count));
+            let piece = piece.map(|bytes| first(&bytes, &mut count));
             if tx.send(piece).await.is_err() {
                 return;
             }
         }
     });
-    Body::new(Flow(rx))
+    Body::new(PieceFlow(rx))
 }
 
 /// Takes from `bytes` what is still wanted.
-fn first(bytes: Bytes, count: &mut u64) -> Bytes {
+fn first(bytes: &Bytes, count: &mut u64) -> Bytes {
     let wanted = usize::try_from(*count)
         .unwrap_or(usize::MAX)
         .min(bytes.len());
@@ -153,6 +157,7 @@ mod tests {
         assert_eq!(read("bytes=-3", 10), Some((7, 10)));
         assert_eq!(read("bytes=-99", 10), Some((0, 10)));
         assert_eq!(read("bytes=10-", 10), Some((10, 10)));
+
         for odd in [
             "",
             "bytes=",

@@ -1,7 +1,10 @@
 //! The cursor of a page: where the next one begins, in a form that only this program makes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::problem::Problem;
 
@@ -10,6 +13,34 @@ use crate::problem::Problem;
 pub(crate) struct Cursor {
     /// The number.
     pub(crate) after: u32,
+}
+
+/// The number of digits of a cursor.
+const LENGTH: usize = 16;
+
+/// A cursor as it stands in a query.
+#[derive(Debug, Clone, serde::Deserialize)]
+pub(crate) struct PageStart(String);
+
+impl PageStart {
+    /// Reads the cursor.
+    pub(crate) fn read(&self) -> Result<Cursor, Problem> {
+        self.0.parse()
+    }
+}
+
+impl JsonSchema for PageStart {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "PageStart".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": format!("^[0-9a-f]{{{LENGTH}}}$") })
+    }
 }
 
 /// The check behind the number: a cursor that was made up or shortened is noticed.
@@ -34,12 +65,12 @@ impl FromStr for Cursor {
             let cursor = Self { after };
             (cursor.to_string() == text && rest == check(digits)).then_some(cursor)
         };
-        read().ok_or_else(|| {
-            Problem::invalid(
-                "this is no cursor of ours",
-                "give `after` the `next` of the page before, as it is",
-            )
-        })
+        let hint = "give `after` the `next` of the page before, as it is";
+        let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() != LENGTH || !text.bytes().all(hex) {
+            return Err(Problem::invalid("this is no cursor of ours", hint));
+        }
+        read().ok_or_else(|| Problem::not_found("this cursor was made up", hint))
     }
 }
 
@@ -55,6 +86,7 @@ mod tests {
         }
         let good = Cursor { after: 7 }.to_string();
         let other = format!("00000008{}", &good[8..]);
+
         for wrong in [
             "",
             "7",

@@ -23,7 +23,7 @@ pub type Pieces = mpsc::Receiver<Result<Bytes, Refusal>>;
 
 /// Content that was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundContent {
     /// Its whole length.
     pub size: u64,
     /// The bytes that were asked for.
@@ -47,7 +47,12 @@ pub trait Door: Send + Sync + 'static {
     fn ask(&self, who: &Who, request: Request) -> Replies;
 
     /// Fetches content from this byte on, with its whole length.
-    fn get(&self, who: &Who, hash: BlobHash, from: u64) -> Coming<'_, Result<Found, Refusal>>;
+    fn get(
+        &self,
+        who: &Who,
+        hash: BlobHash,
+        from: u64,
+    ) -> Coming<'_, Result<FoundContent, Refusal>>;
 
     /// Sends content, of which the hash is verified.
     fn put(&self, who: &Who, blob: BlobRef, content: Pieces) -> Coming<'_, Result<(), Refusal>>;

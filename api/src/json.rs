@@ -13,6 +13,7 @@ mod jobs;
 mod peers;
 mod promise;
 mod tasks;
+mod waits;
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -36,6 +37,7 @@ pub use jobs::{
 pub use peers::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, TokenJson};
 pub use promise::{LimitsJson, QualityJson};
 pub use tasks::{AttemptJson, CheckpointJson, TaskJson};
+pub use waits::{PredictedWait, WaitInterval};
 
 /// The version of the JSON. It is raised when a field goes or changes its meaning, not when one is
 /// added.
@@ -115,21 +117,21 @@ pub fn iso(time: Time) -> String {
 
 /// A time, as text in ISO 8601.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment(pub Time);
+pub struct IsoTime(pub Time);
 
-impl Serialize for Moment {
+impl Serialize for IsoTime {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&iso(self.0))
     }
 }
 
-impl JsonSchema for Moment {
+impl JsonSchema for IsoTime {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Moment".into()
+        "IsoTime".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
@@ -166,20 +168,20 @@ impl JsonSchema for Seconds {
 pub struct Word<T>(pub T);
 
 /// The cases of a value that prints as a word.
-pub trait Words: Display + Sized + 'static {
+pub trait WordCases: Display + Sized + 'static {
     /// Its name in the schema.
     const NAME: &'static str;
     /// All its cases.
     const CASES: &'static [Self];
 }
 
-impl<T: Words> Serialize for Word<T> {
+impl<T: WordCases> Serialize for Word<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
 }
 
-impl<T: Words> JsonSchema for Word<T> {
+impl<T: WordCases> JsonSchema for Word<T> {
     fn schema_name() -> Cow<'static, str> {
         T::NAME.into()
     }
@@ -192,7 +194,7 @@ impl<T: Words> JsonSchema for Word<T> {
 
 macro_rules! words {
     ($($name:literal: $of:ty = $cases:expr),+ $(,)?) => {
-        $(impl Words for $of {
+        $(impl WordCases for $of {
             const NAME: &'static str = $name;
             const CASES: &'static [Self] = $cases;
         })+

@@ -21,7 +21,7 @@ mod ticket;
 mod way_in;
 
 pub use call::Call;
-pub use door::{Coming, Door, Entrance, Found, Pieces, Replies, Who};
+pub use door::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
 pub use problem::Problem;
 pub use router::{Pages, openapi, router};
 pub use serve::{HttpBounds, serve};

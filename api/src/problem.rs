@@ -37,9 +37,14 @@ impl Problem {
         }
     }
 
-    /// Makes the problem of a request that makes no sense.
+    /// Makes the problem of a request that is not well formed, by the document of the API.
     pub fn invalid(title: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid", title, hint)
+    }
+
+    /// Makes the problem of a request that is well formed and still makes no sense.
+    pub fn senseless(title: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", title, hint)
     }
 
     /// Makes the problem of something that is not there.
@@ -61,7 +66,7 @@ impl From<Refusal> for Problem {
             RefusalCode::Version => (StatusCode::BAD_GATEWAY, "version"),
             RefusalCode::NotAuthorised => (StatusCode::FORBIDDEN, "not-authorised"),
             RefusalCode::NotFound => (StatusCode::NOT_FOUND, "not-found"),
-            RefusalCode::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
+            RefusalCode::Invalid => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
             RefusalCode::Conflict => (StatusCode::CONFLICT, "conflict"),
             RefusalCode::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             RefusalCode::NotAdmitted => (StatusCode::UNPROCESSABLE_ENTITY, "not-admitted"),

@@ -42,7 +42,7 @@ pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>, pages: Pages) ->
     let (endpoints, document) = table().finish();
     let document = format!("{document:#}\n");
     let api = endpoints
-        .with_state(door.clone())
+        .with_state(door)
         .route("/openapi.json", get(move || openapi_json(document.clone())));
 
     Router::new()

@@ -22,7 +22,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const ALWAYS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CONTENT_SECURITY_POLICY, POLICY),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // Not none at all: forms of this server's own pages would come from nowhere.
+    (header::REFERRER_POLICY, "same-origin"),
     (
         HeaderName::from_static("cross-origin-resource-policy"),
         "same-origin",
@@ -69,6 +70,7 @@ pub(crate) async fn admit(
     next: Next,
 ) -> Response {
     let headers = with_token(request.headers());
+
     match entrance.admit(&headers).await {
         Some(who) => {
             request.extensions_mut().insert(who);
@@ -123,6 +125,7 @@ fn named(request: &Request, entrance: &dyn Entrance) -> Result<(), Problem> {
     {
         return Ok(());
     }
+
     Err(Problem::new(
         StatusCode::MISDIRECTED_REQUEST,
         "misdirected",

@@ -85,6 +85,7 @@ where
         .max_buf_size(2 * HEAD)
         .serve_connection(stream, service)
         .await;
+
     if let Err(error) = served {
         tracing::debug!(%error, "a connection over HTTP ended");
     }
@@ -124,6 +125,7 @@ impl<Io> Patient<Io> {
             self.over.as_mut().reset(Instant::now() + self.patience);
         }
         ready!(self.over.as_mut().poll(cx));
+
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }

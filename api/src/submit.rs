@@ -15,7 +15,8 @@ use common::selector::parse_ids;
 use common::template::Template;
 use common::{After, BlobRef, IdSet, JobSpec, Span, SubmitOptions, TaskSet, Time};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
 
 use crate::problem::Problem;
 
@@ -25,9 +26,9 @@ use crate::problem::Problem;
 pub struct JobBody {
     /// Program and arguments; no shell is involved.
     pub command: Vec<String>,
-    /// The name of the job; without it that of the program.
+    /// The name of the job; without it that of the program in `command`.
     pub name: Option<String>,
-    /// Labels by which the job is found again.
+    /// Labels by which the job is found again, such as `sweep7`.
     pub label: Vec<String>,
     /// The jobs that have to end before, as `JOB`, `JOB:ok` or `JOB:any`.
     pub(crate) after: Vec<String>,
@@ -37,11 +38,12 @@ pub struct JobBody {
     pub array: Option<String>,
     /// One task for each of these; `%{ITEM}` is the text.
     pub items: Vec<String>,
-    /// Files that tasks find in their directory.
+    /// Files that tasks find in their directory, each sent before as `content`.
+    #[serde(deserialize_with = "objects")]
     input: Vec<InputBody>,
-    /// The files to bring back, as patterns.
+    /// The files to bring back, as patterns: `out/*.csv`.
     output_file: Vec<String>,
-    /// The input that is the tasks' standard input.
+    /// The name of the `input` that is the tasks' standard input.
     stdin: Option<String>,
     /// The file name that `job fetch` gives standard output, or `none` to drop it.
     stdout: Option<String>,
@@ -49,9 +51,9 @@ pub struct JobBody {
     stderr: Option<String>,
     /// Variables of the tasks' environment, as `NAME=VALUE`.
     env: Vec<String>,
-    /// The number of times that a failed task is tried again.
+    /// The number of times that a failed task is tried again: `0` if nothing is said.
     pub retries: u32,
-    /// The number of attempts of a task that may be lost with their hosts.
+    /// The number of attempts of a task that may be lost with their hosts: `10` if nothing is said.
     max_losses: Option<u32>,
     /// The longest run time of one attempt, such as `10m`.
     timeout: Option<String>,
@@ -59,25 +61,25 @@ pub struct JobBody {
     max_fails: Option<u64>,
     /// The priority among your own jobs: higher goes first.
     priority: i32,
-    /// The policy that places the tasks.
+    /// The policy that places the tasks, such as `PRI-CR`.
     policy: Option<String>,
     /// The run time of a task on a host of speed 1, such as `5m`.
     pub estimate: Option<String>,
-    /// An estimate for each task, in the order of the tasks.
+    /// An estimate for each task, in the order of the tasks: `5m`.
     estimates: Vec<String>,
-    /// The time by which all of it has to be done: a date, or a duration from now.
+    /// The time by which all of it has to be done: a date, or a duration from now (`2h`).
     pub deadline: Option<String>,
     /// Whether nobody waits for a task until it is requested.
     pub(crate) disclose: bool,
     /// The interval at which tasks save their state, such as `30s`.
     checkpoint: Option<String>,
-    /// The number of results of a task that have to agree.
+    /// The number of results of a task that have to agree: `1` if nothing is said.
     quorum: Option<u32>,
-    /// Whether hosts that have agreed for long enough are trusted.
+    /// Whether hosts that have agreed for long enough are trusted, with a `quorum`.
     adaptive: bool,
     /// The rule by which results agree: `bytes`, or `float:PART`.
     compare: Option<String>,
-    /// The least level of confinement.
+    /// The least level of confinement, such as `landlock`.
     confinement: Option<String>,
     /// What hosts have to have, such as `cpus=2,mem=4G`.
     pub needs: Vec<String>,
@@ -91,7 +93,7 @@ pub struct JobBody {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputBody {
-    /// Its name below the task's directory.
+    /// Its name below the task's directory, such as `sim`.
     name: String,
     /// The hash of its content.
     blake3: String,
@@ -102,7 +104,15 @@ pub(crate) struct InputBody {
     executable: bool,
 }
 
-/// Reads the text of a name.
+/// Reads a list of objects: a struct would be read from a list as well.
+fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<serde_json::Map<String, serde_json::Value>>::deserialize(from)?;
+    let read = |fields: serde_json::Map<_, _>| serde_json::from_value(fields.into());
+    let read: Result<Vec<T>, _> = all.into_iter().map(read).collect();
+    read.map_err(D::Error::custom)
+}
+
+/// Reads the text of a name as a `T`.
 fn read<T: FromStr>(name: &str, text: &str) -> Result<T, Problem>
 where
     T::Err: Display,
@@ -111,7 +121,7 @@ where
 }
 
 fn wrong(name: &str, why: &dyn Display) -> Problem {
-    Problem::invalid(
+    Problem::senseless(
         format!("`{name}`: {why}"),
         "docs/job-files.md explains all names",
     )
@@ -138,7 +148,7 @@ fn deadline(text: &str) -> Result<(Option<Time>, Span), Problem> {
 }
 
 impl JobBody {
-    /// Makes the job, and what is sent beside it. The jobs that have to end before come later.
+    /// Makes the `JobSpec`, and what is sent beside it. The jobs that have to end before come later.
     ///
     /// # Errors
     /// Names the first thing that makes no sense.
@@ -165,6 +175,7 @@ impl JobBody {
             work,
             rules: self.rules()?,
         };
+
         Ok((spec, asked))
     }
 
@@ -294,13 +305,12 @@ impl JobBody {
 
     fn needs(&self) -> Result<Needs, Problem> {
         let level = self.confinement.as_deref();
-        let texts = self.needs.iter().map(String::as_str);
+        let level = level.map(|text| read::<Confinement>("confinement", text));
+        let needs = Needs::parse(self.needs.iter().map(String::as_str));
         Ok(Needs {
-            confinement: level
-                .map(|text| read::<Confinement>("confinement", text))
-                .transpose()?,
+            confinement: level.transpose()?,
             network: self.network,
-            ..Needs::parse(texts).map_err(|why| wrong("needs", &why))?
+            ..needs.map_err(|why| wrong("needs", &why))?
         })
     }
 

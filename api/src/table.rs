@@ -25,6 +25,8 @@ use crate::problem::Problem;
 pub(crate) const BODY: usize = 8 << 20;
 /// The time in which such a body has to be there.
 const BODY_TIME: Duration = Duration::from_secs(30);
+/// Beyond this a number with a fraction part does not say which whole number is meant.
+const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
 /// The place of schemas in the document.
 const SCHEMAS: &str = "/components/schemas";
 
@@ -41,7 +43,7 @@ pub(crate) struct Row {
     pub(crate) about: &'static str,
 }
 
-/// Something that is read from a query.
+/// Something that is read from a query (`serde_urlencoded`).
 pub(crate) trait Query: DeserializeOwned + JsonSchema + Send + 'static {}
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Query for T {}
@@ -76,9 +78,9 @@ impl Sent for NoBody {
 
 /// A body of JSON.
 #[derive(Debug)]
-pub(crate) struct Given<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for Given<T> {
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
     async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
         let kind = headers.get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -93,7 +95,10 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for Given<T> {
         }
 
         let bytes = whole(body).await?;
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
+        // A struct is read from a list as well, which no document says.
+        let fields = serde_json::from_slice::<Map<String, Value>>(&bytes);
+        let read = fields.and_then(|fields| serde_json::from_value(whole_numbers(fields.into())));
+        read.map(Self).map_err(|error| {
             Problem::invalid(
                 format!("the body is not understood: {error}"),
                 "GET /api/v1/openapi.json says what it may have",
@@ -107,6 +112,24 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for Given<T> {
             "required": true,
             "content": { "application/json": { "schema": schema } },
         }))
+    }
+}
+
+/// Writes `3.0` as `3`, which is a whole number to JSON Schema and none to serde.
+fn whole_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(real) if number.is_f64() && real.fract() == 0.0 && real.abs() < MOST_WHOLE => {
+                json!(real as i64)
+            }
+            _ => number.into(),
+        },
+        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (name, whole_numbers(value)))
+            .collect(),
+        other => other,
     }
 }
 
@@ -129,11 +152,12 @@ async fn whole(body: Body) -> Result<bytes::Bytes, Problem> {
         )
     };
     let read = tokio::time::timeout(BODY_TIME, body::to_bytes(body, BODY)).await;
+
     read.map_err(late)?.map_err(too_large)
 }
 
 /// Something that answers a request.
-pub(crate) trait Answer: Send {
+pub(crate) trait Respond: Send {
     /// Makes the answer.
     fn respond(self) -> Response;
 
@@ -166,7 +190,7 @@ impl Table {
         }
     }
 
-    /// Adds an endpoint.
+    /// Adds an endpoint for this [`Row`].
     pub(crate) fn add<Q, B, A, F>(
         &mut self,
         row: &Row,
@@ -174,7 +198,7 @@ impl Table {
     ) where
         Q: Query,
         B: Sent,
-        A: Answer,
+        A: Respond,
         F: Future<Output = Result<A, Problem>> + Send + 'static,
     {
         self.describe::<Q, B, A>(row);
@@ -202,8 +226,8 @@ impl Table {
         self.router = router.route(row.path, route);
     }
 
-    /// Adds what the document says of an endpoint.
-    fn describe<Q: Query, B: Sent, A: Answer>(&mut self, row: &Row) {
+    /// Adds what the document says of an endpoint, an `operation`.
+    fn describe<Q: Query, B: Sent, A: Respond>(&mut self, row: &Row) {
         let mut answers = A::describe(&mut self.written);
         let problem = self.written.subschema_for::<Problem>();
         answers["default"] = json!({
@@ -232,7 +256,7 @@ impl Table {
             .insert(verb, operation);
     }
 
-    /// Returns the routes, and the document.
+    /// Returns the routes, and the document for `docs/openapi.json`.
     pub(crate) fn finish(mut self) -> (Router<Arc<dyn Door>>, Value) {
         let mut schemas = self.read.take_definitions(true);
         schemas.append(&mut self.written.take_definitions(true));
@@ -257,7 +281,8 @@ impl Table {
             },
             "security": [{ "bearer": [] }],
         });
-        (self.router, without_suffix(document))
+
+        (self.router, bounded(without_suffix(document)))
     }
 }
 
@@ -267,6 +292,7 @@ fn without_suffix(value: Value) -> Value {
         Some(name) if !name.is_empty() => name.to_owned(),
         _ => text,
     };
+
     match value {
         Value::Object(fields) => fields
             .into_iter()
@@ -276,6 +302,30 @@ fn without_suffix(value: Value) -> Value {
             })
             .collect(),
         Value::Array(items) => items.into_iter().map(without_suffix).collect(),
+        other => other,
+    }
+}
+
+/// Says of each number which ones fit: readers of the document know nothing of our types.
+fn bounded(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Map<String, Value> = fields
+                .into_iter()
+                .map(|(name, value)| (name, bounded(value)))
+                .collect();
+            let (least, most) = match fields.get("format").and_then(Value::as_str) {
+                Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
+                Some("uint16") => (json!(0), json!(u16::MAX)),
+                Some("uint32") => (json!(0), json!(u32::MAX)),
+                Some("uint64") => (json!(0), json!(u64::MAX)),
+                _ => return fields.into(),
+            };
+            fields.entry("minimum").or_insert(least);
+            fields.entry("maximum").or_insert(most);
+            fields.into()
+        }
+        Value::Array(items) => items.into_iter().map(bounded).collect(),
         other => other,
     }
 }
@@ -294,6 +344,7 @@ fn path_parameters(path: &str) -> Vec<Value> {
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     };
+
     names.map(parameter).collect()
 }
 
@@ -328,6 +379,7 @@ fn not_null(schema: &Value) -> Value {
             .as_object_mut()
             .map(|fields| fields.remove("default"));
     }
+
     schema
 }
 

@@ -20,7 +20,7 @@ use crate::core::ask::{HostAsk, PeerAsk, UpkeepAsk};
 use crate::core::{self, CoreHandle};
 use crate::limits::{Attempted, Counters, FileTransfers};
 use crate::room::DiskRoom;
-use crate::sessions::Entrance;
+use crate::sessions::QuicEntrance;
 use crate::sessions::alive::WorkerCount;
 use crate::sessions::live::LiveSessions;
 use crate::store::{PeerStatus, Reader, Writer};
@@ -156,7 +156,7 @@ pub async fn run(
 struct StartingMaster {
     grid: Uuid,
     state: Arc<SessionContext>,
-    entrances: Vec<Entrance>,
+    entrances: Vec<QuicEntrance>,
     listener: Option<http::HttpPlace>,
     bound: SocketAddr,
     address: String,
@@ -241,7 +241,7 @@ async fn begin(
 }
 
 /// Accepts connections at every entrance.
-fn receive(state: &Arc<SessionContext>, entrances: &[Entrance]) -> JoinSet<()> {
+fn receive(state: &Arc<SessionContext>, entrances: &[QuicEntrance]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for entrance in entrances {
         tasks.spawn(sessions::serve(state.clone(), entrance.clone()));
@@ -265,7 +265,7 @@ fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError
 
 /// Ends in order: writes the last notes, tells the connected peers, and has the core close its
 /// store.
-async fn end(state: &SessionContext, entrances: &[Entrance], mut tasks: JoinSet<()>) {
+async fn end(state: &SessionContext, entrances: &[QuicEntrance], mut tasks: JoinSet<()>) {
     tracing::info!("shutting down");
     write_the_last(state).await;
     for entrance in entrances {
@@ -290,7 +290,7 @@ async fn write_the_last(state: &SessionContext) {
 }
 
 /// Gives the last packets time to leave.
-async fn farewell(entrances: &[Entrance]) {
+async fn farewell(entrances: &[QuicEntrance]) {
     for entrance in entrances {
         let _ = tokio::time::timeout(GOODBYE, entrance.endpoint.wait_idle()).await;
     }
@@ -304,7 +304,7 @@ async fn listen(
     tls: rustls::ServerConfig,
     seed: [u8; 32],
     limits: TunnelLimits,
-) -> Result<(SocketAddr, Vec<Entrance>), MasterError> {
+) -> Result<(SocketAddr, Vec<QuicEntrance>), MasterError> {
     let mut choices = if address.port() == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
@@ -312,14 +312,14 @@ async fn listen(
         let bound = endpoint
             .local_addr()
             .map_err(LinkError::file("cannot listen on", address.to_string()))?;
-        let over_udp = Entrance {
+        let over_udp = QuicEntrance {
             endpoint,
             tunnels: None,
         };
 
         match endpoint::listen_tcp(bound, tls.clone(), seed, limits).await {
             Ok((endpoint, tunnels)) => {
-                let over_tcp = Entrance {
+                let over_tcp = QuicEntrance {
                     endpoint,
                     tunnels: Some(Arc::new(tunnels)),
                 };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::get;
-use crate::answer::{Done, Raw};
+use crate::answer::{NothingMore, Raw};
 use crate::call::Call;
 use crate::content::by_hash;
 use crate::problem::Problem;
@@ -24,6 +24,7 @@ pub(super) fn add(table: &mut Table) {
         ),
         fetch,
     );
+
     table.add(
         &Row {
             verb: Method::PUT,
@@ -39,12 +40,12 @@ pub(super) fn add(table: &mut Table) {
 const LULL: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Content that is being sent.
-struct Arriving {
+struct ContentBody {
     size: u64,
     pieces: mpsc::Receiver<Result<bytes::Bytes, Refusal>>,
 }
 
-impl Sent for Arriving {
+impl Sent for ContentBody {
     async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
         let size = headers.get(header::CONTENT_LENGTH);
         let size = size.and_then(|size| size.to_str().ok()?.parse().ok());
@@ -58,6 +59,7 @@ impl Sent for Arriving {
         })?;
         let (tx, pieces) = mpsc::channel(2);
         tokio::spawn(pass_on(body, tx));
+
         Ok(Self { size, pieces })
     }
 
@@ -73,6 +75,7 @@ async fn pass_on(mut body: Body, tx: mpsc::Sender<Result<bytes::Bytes, Refusal>>
         let hint = "send it again";
         Refusal::new(RefusalCode::Invalid, what, hint)
     };
+
     loop {
         let mut body = std::pin::Pin::new(&mut body);
         let next = std::future::poll_fn(|cx| http_body::Body::poll_frame(body.as_mut(), cx));
@@ -92,13 +95,13 @@ async fn pass_on(mut body: Body, tx: mpsc::Sender<Result<bytes::Bytes, Refusal>>
     }
 }
 
-async fn put(call: Call, _: NoQuery, arriving: Arriving) -> Result<Done, Problem> {
+async fn put(call: Call, _: NoQuery, arriving: ContentBody) -> Result<NothingMore, Problem> {
     let hash = call.param("hash").parse();
     let hash = hash.map_err(|error| Problem::invalid(format!("{error}"), ""))?;
     let size = arriving.size;
     let blob = BlobRef { hash, size };
     call.door.put(&call.who, blob, arriving.pieces).await?;
-    Ok(Done)
+    Ok(NothingMore)
 }
 
 async fn fetch(call: Call, _: NoQuery, _: NoBody) -> Result<Raw, Problem> {

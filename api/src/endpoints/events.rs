@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::get;
 use super::list::Commas;
-use crate::answer::{EventStream, Flow};
+use crate::answer::{EventStream, PieceFlow};
 use crate::call::Call;
 use crate::door::Replies;
 use crate::json::{EventLine, LostEvents, Object, document};
@@ -52,7 +52,7 @@ struct EventsQuery {
     /// Only events of jobs with all of these labels, with commas between them.
     #[serde(default)]
     label: Commas<Label>,
-    /// Only events of this host.
+    /// Only events of this host, such as `desk-3`.
     host: Option<String>,
     /// Begin after the event with this number; without it, with what happens from now on.
     after: Option<u64>,
@@ -85,7 +85,7 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
     let jobs = match (query.job, query.label.0) {
         (Some(jobs), _) => {
             let jobs = jobs.parse::<Selector>();
-            Some(jobs.map_err(|error| Problem::invalid(error.to_string(), ""))?)
+            Some(jobs.map_err(|error| Problem::senseless(error.to_string(), ""))?)
         }
         (None, labels) => {
             (!labels.is_empty()).then(|| Selector::Labelled(labels.into_iter().collect()))
@@ -110,7 +110,7 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
         tx,
     };
     tokio::spawn(feed.run(first, replies));
-    Ok(EventStream(Flow(rx)))
+    Ok(EventStream(PieceFlow(rx)))
 }
 
 /// Events on their way to one reader.
@@ -167,6 +167,7 @@ impl Feed {
     /// refuses, or the reader has gone.
     async fn again(&self) -> Option<(Reply, Replies)> {
         let mut pause = FIRST_PAUSE;
+
         loop {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}

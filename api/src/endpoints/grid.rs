@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::get;
-use crate::answer::Document;
+use crate::answer::JsonDocument;
 use crate::call::{Call, collect};
-use crate::json::{AccountAnswer, AccountsJson, Object, Word};
+use crate::json::{AccountAnswer, AccountsJson, Object, PredictedWait, Word};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
 
@@ -21,6 +21,7 @@ pub(super) fn add(table: &mut Table) {
         ),
         whoami,
     );
+
     table.add(
         &get(
             "/account",
@@ -29,12 +30,40 @@ pub(super) fn add(table: &mut Table) {
         ),
         account,
     );
+    table.add(
+        &get(
+            "/predict/wait",
+            "predictWait",
+            "Says when so many hosts should be free together.",
+        ),
+        wait,
+    );
+}
+
+/// The hosts that are wanted together.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WaitQuery {
+    /// The number of hosts.
+    hosts: u32,
+}
+
+async fn wait(
+    call: Call,
+    query: WaitQuery,
+    _: NoBody,
+) -> Result<JsonDocument<PredictedWait>, Problem> {
+    let WaitQuery { hosts } = query;
+    match call.one(Request::HostsWait { hosts }).await? {
+        Reply::HostsWait(view) => Ok(JsonDocument(view.json())),
+        _ => Err(Problem::unexpected()),
+    }
 }
 
 /// The one who asks.
 #[derive(Debug, Serialize, JsonSchema)]
 struct WhoamiJson {
-    /// The user's name.
+    /// The user's name, such as `ann`.
     user: String,
     /// The user's rights.
     role: Word<Role>,
@@ -42,8 +71,8 @@ struct WhoamiJson {
     program: &'static str,
 }
 
-async fn whoami(call: Call, _: NoQuery, _: NoBody) -> Result<Document<WhoamiJson>, Problem> {
-    Ok(Document(WhoamiJson {
+async fn whoami(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<WhoamiJson>, Problem> {
+    Ok(JsonDocument(WhoamiJson {
         user: call.who.user.clone(),
         role: Word(call.who.role),
         program: env!("CARGO_PKG_VERSION"),
@@ -65,10 +94,10 @@ async fn account(
     call: Call,
     query: AccountQuery,
     _: NoBody,
-) -> Result<Document<AccountsJson>, Problem> {
+) -> Result<JsonDocument<AccountsJson>, Problem> {
     let AccountQuery { user, jobs } = query;
     let estimates = Request::Estimates { user: user.clone() };
     let accounts = collect!(call, Request::Account { user, jobs }, Reply::Accounts);
     let estimates = collect!(call, estimates, Reply::Estimates);
-    Ok(Document(AccountAnswer(&accounts, &estimates).json()))
+    Ok(JsonDocument(AccountAnswer(&accounts, &estimates).json()))
 }

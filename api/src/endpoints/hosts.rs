@@ -5,13 +5,14 @@ use common::wire::client::{Reply, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::list::{Limit, Page, after};
+use super::list::{ListPage, PageLimit, after};
 use super::{get, post};
-use crate::answer::Document;
+use crate::answer::JsonDocument;
 use crate::call::{Call, collect};
+use crate::cursor::PageStart;
 use crate::json::{HostJson, Object};
 use crate::problem::Problem;
-use crate::table::{Given, NoBody, NoQuery, Table};
+use crate::table::{JsonBody, NoBody, NoQuery, Table};
 
 pub(super) fn add(table: &mut Table) {
     table.add(&get("/hosts", "listHosts", "Lists the hosts."), list);
@@ -40,6 +41,7 @@ pub(super) fn add(table: &mut Table) {
         ),
         own,
     );
+
     table.add(
         &post(
             "/hosts/{host}/labels",
@@ -48,17 +50,33 @@ pub(super) fn add(table: &mut Table) {
         ),
         label,
     );
+    table.add(
+        &post(
+            "/hosts/{host}/revoke",
+            "revokeHost",
+            "Shuts a host out for good; its tasks run elsewhere. Admins only.",
+        ),
+        revoke,
+    );
+    table.add(
+        &post(
+            "/hosts/{host}/forget",
+            "forgetHost",
+            "Leaves a revoked host out of lists. Admins only.",
+        ),
+        forget,
+    );
 }
 
 /// The hosts that are wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HostsQuery {
-    /// The most hosts of the page.
+    /// The most hosts of the page: `100` if nothing is said.
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     /// The `next` of the page before.
-    after: Option<String>,
+    after: Option<PageStart>,
 }
 
 /// A page of hosts.
@@ -71,13 +89,17 @@ struct HostsPage {
     next: Option<String>,
 }
 
-async fn list(call: Call, query: HostsQuery, _: NoBody) -> Result<Document<HostsPage>, Problem> {
-    let after = after(query.after.as_deref())?;
+async fn list(
+    call: Call,
+    query: HostsQuery,
+    _: NoBody,
+) -> Result<JsonDocument<HostsPage>, Problem> {
+    let after = after(query.after.as_ref())?;
     let names = Vec::new();
     let mut views = collect!(call, Request::Hosts { names }, Reply::Hosts);
     views.sort_by_key(|view| view.id);
 
-    let mut page = Page::new(query.limit);
+    let mut page = ListPage::new(query.limit);
     let wanted = views
         .iter()
         .filter(|view| after.is_none_or(|number| view.id.0 > number));
@@ -89,31 +111,54 @@ async fn list(call: Call, query: HostsQuery, _: NoBody) -> Result<Document<Hosts
 
     let next = page.next();
     let hosts = page.entries;
-    Ok(Document(HostsPage { hosts, next }))
+    Ok(JsonDocument(HostsPage { hosts, next }))
 }
 
 /// The one host with which the master answers.
-async fn one(call: &Call, request: Request) -> Result<Document<HostJson>, Problem> {
+async fn one(call: &Call, request: Request) -> Result<JsonDocument<HostJson>, Problem> {
     let mut views = collect!(call, request, Reply::Hosts);
     let missing = || Problem::not_found("there is no such host", "GET /api/v1/hosts");
-    Ok(Document(views.pop().ok_or_else(missing)?.json()))
+    Ok(JsonDocument(views.pop().ok_or_else(missing)?.json()))
 }
 
 fn name(call: &Call) -> String {
     call.param("host").to_owned()
 }
 
-async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<Document<HostJson>, Problem> {
+async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
     let names = vec![name(&call)];
     one(&call, Request::Hosts { names }).await
 }
 
-async fn drain(call: Call, _: NoQuery, _: NoBody) -> Result<Document<HostJson>, Problem> {
+async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    // The name of an identity is that of its host; a number is looked up first.
+    let names = vec![name(&call)];
+    let views = collect!(
+        call,
+        Request::Hosts {
+            names: names.clone()
+        },
+        Reply::Hosts
+    );
+    let found = views.first().map(|view| view.facts.name.clone());
+    let missing = || Problem::not_found("there is no such host", "GET /api/v1/hosts");
+
+    let name = found.ok_or_else(missing)?;
+    collect!(call, Request::Revoke { name }, Reply::Identities);
+    one(&call, Request::Hosts { names }).await
+}
+
+async fn forget(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    let host = name(&call);
+    one(&call, Request::HostForget { host }).await
+}
+
+async fn drain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
     let host = name(&call);
     one(&call, Request::Drain { host }).await
 }
 
-async fn resume(call: Call, _: NoQuery, _: NoBody) -> Result<Document<HostJson>, Problem> {
+async fn resume(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
     let host = name(&call);
     one(&call, Request::Undrain { host }).await
 }
@@ -129,8 +174,8 @@ struct OwnerBody {
 async fn own(
     call: Call,
     _: NoQuery,
-    Given(body): Given<OwnerBody>,
-) -> Result<Document<HostJson>, Problem> {
+    JsonBody(body): JsonBody<OwnerBody>,
+) -> Result<JsonDocument<HostJson>, Problem> {
     let request = Request::HostOwner {
         host: name(&call),
         owner: body.owner,
@@ -142,7 +187,7 @@ async fn own(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct LabelsBody {
-    /// Labels that it gets.
+    /// Labels that it gets, such as `lab3`.
     add: Vec<String>,
     /// Labels that it has no more.
     remove: Vec<String>,
@@ -151,16 +196,17 @@ struct LabelsBody {
 async fn label(
     call: Call,
     _: NoQuery,
-    Given(body): Given<LabelsBody>,
-) -> Result<Document<HostJson>, Problem> {
+    JsonBody(body): JsonBody<LabelsBody>,
+) -> Result<JsonDocument<HostJson>, Problem> {
     let read = |words: Vec<String>| {
         let labels: Result<Vec<Label>, _> = words.iter().map(|word| word.parse()).collect();
-        labels.map_err(|error| Problem::invalid(format!("{error}"), ""))
+        labels.map_err(|error| Problem::senseless(format!("{error}"), ""))
     };
     let request = Request::HostLabels {
         host: name(&call),
         add: read(body.add)?,
         remove: read(body.remove)?,
     };
+
     one(&call, request).await
 }

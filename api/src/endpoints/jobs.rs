@@ -8,18 +8,19 @@ use common::wire::client::{Reply, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::list::{Commas, Limit, Page, after};
+use super::list::{Commas, ListPage, PageLimit, after};
 use super::{get, post};
-use crate::answer::Document;
+use crate::answer::JsonDocument;
 use crate::call::{Call, collect};
 use crate::content::stored;
+use crate::cursor::PageStart;
 use crate::failures::{MOST_TASKS, causes, last_lines};
 use crate::json::{
     ExplainJson, FailureCause, JobInfo, JobInfoJson, JobJson, Object, PredictionAnswer,
     PredictionJson, RequestAnswer, RequestJson, Retried, RetriedJson, TasksChangedJson, all,
 };
 use crate::problem::Problem;
-use crate::table::{Given, NoBody, NoQuery, Table};
+use crate::table::{JsonBody, NoBody, NoQuery, Table};
 
 pub(super) fn add(table: &mut Table) {
     table.add(
@@ -86,6 +87,7 @@ pub(super) fn add(table: &mut Table) {
         ),
         share,
     );
+
     table.add(
         &post(
             "/jobs/{job}/forget",
@@ -106,13 +108,13 @@ struct JobsQuery {
     /// Only jobs with all of these labels, with commas between them.
     #[serde(default)]
     label: Commas<Label>,
-    /// Only jobs of this user.
+    /// Only jobs of this user, such as `ann`.
     user: Option<String>,
-    /// The most jobs of the page.
+    /// The most jobs of the page: `100` if nothing is said.
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     /// The `next` of the page before.
-    after: Option<String>,
+    after: Option<PageStart>,
 }
 
 /// A page of jobs.
@@ -125,8 +127,8 @@ struct JobsPage {
     next: Option<String>,
 }
 
-async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<Document<JobsPage>, Problem> {
-    let after = after(query.after.as_deref())?;
+async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<JsonDocument<JobsPage>, Problem> {
+    let after = after(query.after.as_ref())?;
     let jobs = match (query.label.0, after) {
         (labels, _) if !labels.is_empty() => Selector::Labelled(labels.into_iter().collect()),
         (_, Some(number)) => Selector::Beyond(number),
@@ -139,7 +141,7 @@ async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<Document<JobsPa
     };
 
     let mut replies = call.ask(Request::Jobs { jobs, states });
-    let mut page = Page::new(query.limit);
+    let mut page = ListPage::new(query.limit);
     'page: while let Some(reply) = replies.recv().await {
         let Reply::Jobs(views) = reply? else {
             return Err(Problem::unexpected());
@@ -153,13 +155,13 @@ async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<Document<JobsPa
 
     let next = page.next();
     let jobs = page.entries;
-    Ok(Document(JobsPage { jobs, next }))
+    Ok(JsonDocument(JobsPage { jobs, next }))
 }
 
-async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<Document<JobInfoJson>, Problem> {
+async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<JobInfoJson>, Problem> {
     let job = call.this_job().await?;
     let failures = failures(&call, &job).await?;
-    Ok(Document(JobInfo(&job, &failures).json()))
+    Ok(JsonDocument(JobInfo(&job, &failures).json()))
 }
 
 /// The causes of a job's failures.
@@ -185,17 +187,21 @@ async fn failures(call: &Call, job: &JobView) -> Result<Vec<FailureCause>, Probl
     Ok(found)
 }
 
-async fn explain(call: Call, _: NoQuery, _: NoBody) -> Result<Document<ExplainJson>, Problem> {
+async fn explain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ExplainJson>, Problem> {
     let job = call.job().await?;
     match call.one(Request::Explain { job }).await? {
-        Reply::Explained(view) => Ok(Document(view.json())),
+        Reply::Explained(view) => Ok(JsonDocument(view.json())),
         _ => Err(Problem::unexpected()),
     }
 }
 
-async fn forecast(call: Call, _: NoQuery, _: NoBody) -> Result<Document<PredictionJson>, Problem> {
+async fn forecast(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<PredictionJson>, Problem> {
     let job = call.this_job().await?;
-    Ok(Document(PredictionAnswer(&job).json()))
+    Ok(JsonDocument(PredictionAnswer(&job).json()))
 }
 
 /// Jobs that were changed.
@@ -205,16 +211,16 @@ pub(super) struct ChangedJson {
     jobs: Vec<TasksChangedJson>,
 }
 
-async fn changed(call: &Call, request: Request) -> Result<Document<ChangedJson>, Problem> {
+async fn changed(call: &Call, request: Request) -> Result<JsonDocument<ChangedJson>, Problem> {
     let changed = collect!(call, request, Reply::Changed);
     let jobs = all(&changed);
-    Ok(Document(ChangedJson { jobs }))
+    Ok(JsonDocument(ChangedJson { jobs }))
 }
 
 /// Reads a choice of tasks.
 fn tasks(text: Option<&str>) -> Result<Selector, Problem> {
     let read = text.map_or(Ok(Selector::All), str::parse);
-    read.map_err(|error| Problem::invalid(error.to_string(), ""))
+    read.map_err(|error| Problem::senseless(error.to_string(), ""))
 }
 
 /// The job in the path, as a choice.
@@ -236,8 +242,8 @@ struct CancelBody {
 async fn cancel(
     call: Call,
     _: NoQuery,
-    Given(body): Given<CancelBody>,
-) -> Result<Document<ChangedJson>, Problem> {
+    JsonBody(body): JsonBody<CancelBody>,
+) -> Result<JsonDocument<ChangedJson>, Problem> {
     let jobs = this(&call).await?;
     if body.unrequested {
         return changed(&call, Request::CancelUnrequested { jobs }).await;
@@ -260,8 +266,8 @@ struct RetryBody {
 async fn retry(
     call: Call,
     _: NoQuery,
-    Given(body): Given<RetryBody>,
-) -> Result<Document<RetriedJson>, Problem> {
+    JsonBody(body): JsonBody<RetryBody>,
+) -> Result<JsonDocument<RetriedJson>, Problem> {
     let job = call.job().await?;
     let request = Request::Retry {
         job,
@@ -274,7 +280,8 @@ async fn retry(
         changed: &changed,
         promise,
     };
-    Ok(Document(answer.json()))
+
+    Ok(JsonDocument(answer.json()))
 }
 
 /// What is requested.
@@ -288,8 +295,8 @@ struct RequestBody {
 async fn request(
     call: Call,
     _: NoQuery,
-    Given(body): Given<RequestBody>,
-) -> Result<Document<RequestJson>, Problem> {
+    JsonBody(body): JsonBody<RequestBody>,
+) -> Result<JsonDocument<RequestJson>, Problem> {
     let job = call.job().await?;
     let tasks = tasks(body.tasks.as_deref())?;
     let request = Request::RequestTasks {
@@ -305,10 +312,11 @@ async fn request(
         cancelled: cancelled.len() as u64,
         tasks: None,
     };
-    Ok(Document(answer.json()))
+
+    Ok(JsonDocument(answer.json()))
 }
 
-async fn close(call: Call, _: NoQuery, _: NoBody) -> Result<Document<ChangedJson>, Problem> {
+async fn close(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ChangedJson>, Problem> {
     let jobs = this(&call).await?;
     changed(&call, Request::Close { jobs }).await
 }
@@ -317,7 +325,7 @@ async fn close(call: Call, _: NoQuery, _: NoBody) -> Result<Document<ChangedJson
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ShareBody {
-    /// The other user.
+    /// The other user, such as `eve`.
     user: String,
     /// Whether to end it.
     #[serde(default)]
@@ -327,8 +335,8 @@ struct ShareBody {
 async fn share(
     call: Call,
     _: NoQuery,
-    Given(body): Given<ShareBody>,
-) -> Result<Document<ChangedJson>, Problem> {
+    JsonBody(body): JsonBody<ShareBody>,
+) -> Result<JsonDocument<ChangedJson>, Problem> {
     let request = Request::Share {
         jobs: this(&call).await?,
         user: body.user,
@@ -337,7 +345,7 @@ async fn share(
     changed(&call, request).await
 }
 
-async fn forget(call: Call, _: NoQuery, _: NoBody) -> Result<Document<ChangedJson>, Problem> {
+async fn forget(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ChangedJson>, Problem> {
     let jobs = this(&call).await?;
     changed(&call, Request::Forget { jobs }).await
 }

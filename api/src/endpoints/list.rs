@@ -8,8 +8,8 @@ use common::view::{JobState, TaskState};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::cursor::Cursor;
-use crate::json::Words;
+use crate::cursor::{Cursor, PageStart};
+use crate::json::WordCases;
 use crate::problem::Problem;
 
 /// The most entries of a page, and as many as it has if nothing is said.
@@ -18,18 +18,19 @@ const USUAL: u32 = 100;
 
 /// The number of entries of a page.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit(pub(super) usize);
+pub(super) struct PageLimit(pub(super) usize);
 
-impl Default for Limit {
+impl Default for PageLimit {
     fn default() -> Self {
         Self(USUAL as usize)
     }
 }
 
-impl<'de> Deserialize<'de> for Limit {
+impl<'de> Deserialize<'de> for PageLimit {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let number = text.parse::<u32>().ok();
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse::<u32>().ok().filter(|_| digits);
         let number = number.filter(|number| (1..=MOST).contains(number));
         number
             .map(|number| Self(number as usize))
@@ -37,13 +38,13 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-impl JsonSchema for Limit {
+impl JsonSchema for PageLimit {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Limit".into()
+        "PageLimit".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
@@ -79,7 +80,7 @@ pub(super) trait Pattern {
     fn pattern() -> String;
 }
 
-fn one_of<T: Words>() -> String {
+fn one_of<T: WordCases>() -> String {
     let words: Vec<String> = T::CASES.iter().map(ToString::to_string).collect();
     format!("({})", words.join("|"))
 }
@@ -98,7 +99,7 @@ impl Pattern for TaskState {
 
 impl Pattern for common::needs::Label {
     fn pattern() -> String {
-        "[a-z0-9][a-z0-9._-]{0,30}".to_owned()
+        "[A-Za-z0-9][A-Za-z0-9._-]{0,63}".to_owned()
     }
 }
 
@@ -118,7 +119,7 @@ impl<T: Pattern> JsonSchema for Commas<T> {
 }
 
 /// Entries of a list that is read to the end of a page.
-pub(super) struct Page<T> {
+pub(super) struct ListPage<T> {
     /// The entries.
     pub(super) entries: Vec<T>,
     most: usize,
@@ -127,8 +128,8 @@ pub(super) struct Page<T> {
     more: bool,
 }
 
-impl<T> Page<T> {
-    pub(super) fn new(limit: Limit) -> Self {
+impl<T> ListPage<T> {
+    pub(super) fn new(limit: PageLimit) -> Self {
         Self {
             entries: Vec::new(),
             most: limit.0,
@@ -156,7 +157,7 @@ impl<T> Page<T> {
 }
 
 /// The number after which a page begins.
-pub(super) fn after(cursor: Option<&str>) -> Result<Option<u32>, Problem> {
-    let cursor = cursor.map(str::parse::<Cursor>).transpose()?;
+pub(super) fn after(cursor: Option<&PageStart>) -> Result<Option<u32>, Problem> {
+    let cursor = cursor.map(PageStart::read).transpose()?;
     Ok(cursor.map(|cursor| cursor.after))
 }

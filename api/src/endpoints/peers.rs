@@ -5,16 +5,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{get, post};
-use crate::answer::Document;
-use crate::call::{Call, collect};
-use crate::json::{AuditJson, IdentityJson, TokenJson, all};
+use crate::answer::{JsonDocument, Made};
+use crate::call::{Call, collect, number};
+use crate::json::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, Object, TokenJson, all};
 use crate::problem::Problem;
-use crate::table::{NoBody, NoQuery, Table};
+use crate::table::{JsonBody, NoBody, NoQuery, Table};
+
+/// The longest life of a token.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 86_400);
 
 pub(super) fn add(table: &mut Table) {
     table.add(
         &get("/tokens", "listTokens", "Lists the tokens. Admins only."),
         tokens,
+    );
+    table.add(
+        &post(
+            "/tokens",
+            "makeToken",
+            "Makes a token; its secret is shown this once. Admins only.",
+        ),
+        make_token,
     );
     table.add(
         &post(
@@ -48,6 +59,7 @@ pub(super) fn add(table: &mut Table) {
         ),
         revoke,
     );
+
     table.add(
         &get(
             "/audit",
@@ -58,6 +70,59 @@ pub(super) fn add(table: &mut Table) {
     );
 }
 
+/// A token to be made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct TokenBody {
+    /// The role of those who join with it, or with which it speaks: `worker`, `client` or `admin`.
+    role: String,
+    /// The time for which it is valid, such as `1h`.
+    ttl: String,
+    /// The number of times that it can be used.
+    #[serde(default = "once")]
+    uses: u32,
+    /// Its name for lists and logs.
+    #[serde(default)]
+    name: String,
+    /// Whether those who join with it wait for an admin's approval.
+    #[serde(default)]
+    approve: bool,
+    /// The user for whom it speaks over HTTP; without it machines and people join with it.
+    #[serde(rename = "for")]
+    speaks_for: Option<String>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+async fn make_token(
+    call: Call,
+    _: NoQuery,
+    JsonBody(body): JsonBody<TokenBody>,
+) -> Result<Made<NewTokenJson>, Problem> {
+    let wrong = |why: String| Problem::senseless(why, "nothing was made");
+    let role = body.role.parse().map_err(wrong)?;
+    let ttl = humantime::parse_duration(&body.ttl);
+    let ttl = ttl.map_err(|why| wrong(format!("`ttl`: {why}")))?;
+
+    let made = call.one(Request::TokenCreate {
+        role,
+        ttl: ttl.min(LONGEST).into(),
+        uses: body.uses,
+        name: body.name,
+        approval: body.approve,
+        speaks_for: body.speaks_for,
+    });
+    match made.await? {
+        Reply::Token(token, view, _) => Ok(Made {
+            document: NewTokenAnswer(&token.to_string(), &view).json(),
+            new: true,
+        }),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
 /// Tokens.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokensJson {
@@ -65,19 +130,23 @@ struct TokensJson {
     tokens: Vec<TokenJson>,
 }
 
-async fn token_list(call: &Call, request: Request) -> Result<Document<TokensJson>, Problem> {
+async fn token_list(call: &Call, request: Request) -> Result<JsonDocument<TokensJson>, Problem> {
     let tokens = collect!(call, request, Reply::Tokens);
     let tokens = all(&tokens);
-    Ok(Document(TokensJson { tokens }))
+    Ok(JsonDocument(TokensJson { tokens }))
 }
 
-async fn tokens(call: Call, _: NoQuery, _: NoBody) -> Result<Document<TokensJson>, Problem> {
+async fn tokens(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<TokensJson>, Problem> {
     token_list(&call, Request::TokenList).await
 }
 
-async fn revoke_token(call: Call, _: NoQuery, _: NoBody) -> Result<Document<TokensJson>, Problem> {
-    let id = call.param("token").parse();
-    let id = id.map_err(|_| Problem::invalid("a token has a number", "GET /api/v1/tokens"))?;
+async fn revoke_token(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<TokensJson>, Problem> {
+    let id = number(call.param("token"));
+    let id = id.ok_or_else(|| Problem::invalid("a token has a number", "GET /api/v1/tokens"))?;
     token_list(&call, Request::TokenRevoke { id }).await
 }
 
@@ -88,27 +157,38 @@ struct IdentitiesJson {
     identities: Vec<IdentityJson>,
 }
 
-async fn identity_list(call: &Call, request: Request) -> Result<Document<IdentitiesJson>, Problem> {
+async fn identity_list(
+    call: &Call,
+    request: Request,
+) -> Result<JsonDocument<IdentitiesJson>, Problem> {
     let identities = collect!(call, request, Reply::Identities);
     let identities = all(&identities);
-    Ok(Document(IdentitiesJson { identities }))
+    Ok(JsonDocument(IdentitiesJson { identities }))
 }
 
 async fn identities(
     call: Call,
     _: NoQuery,
     _: NoBody,
-) -> Result<Document<IdentitiesJson>, Problem> {
+) -> Result<JsonDocument<IdentitiesJson>, Problem> {
     let names = Vec::new();
     identity_list(&call, Request::Identities { names }).await
 }
 
-async fn approve(call: Call, _: NoQuery, _: NoBody) -> Result<Document<IdentitiesJson>, Problem> {
+async fn approve(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<IdentitiesJson>, Problem> {
     let name = call.param("identity").to_owned();
     identity_list(&call, Request::Approve { name }).await
 }
 
-async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<Document<IdentitiesJson>, Problem> {
+async fn revoke(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<IdentitiesJson>, Problem> {
     let name = call.param("identity").to_owned();
     identity_list(&call, Request::Revoke { name }).await
 }
@@ -117,9 +197,9 @@ async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<Document<Identities
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
-    /// The most entries.
+    /// The most entries: `100` if nothing is said.
     #[serde(default)]
-    limit: super::list::Limit,
+    limit: super::list::PageLimit,
 }
 
 /// Entries of the audit log.
@@ -129,9 +209,13 @@ struct AuditsJson {
     audit: Vec<AuditJson>,
 }
 
-async fn audit(call: Call, query: AuditQuery, _: NoBody) -> Result<Document<AuditsJson>, Problem> {
+async fn audit(
+    call: Call,
+    query: AuditQuery,
+    _: NoBody,
+) -> Result<JsonDocument<AuditsJson>, Problem> {
     let most = u32::try_from(query.limit.0).unwrap_or(u32::MAX);
     let entries = collect!(call, Request::Audit { most }, Reply::Audit);
     let audit = all(&entries);
-    Ok(Document(AuditsJson { audit }))
+    Ok(JsonDocument(AuditsJson { audit }))
 }

@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::json::{Object, SubmitAnswer, SubmitJson};
 use crate::problem::Problem;
 use crate::submit::JobBody;
-use crate::table::{Answer, Given, Table};
+use crate::table::{JsonBody, Respond, Table};
 
 /// The longest job that travels inside a request, in bytes.
 const SHORT: usize = 128 * 1024;
@@ -42,7 +42,7 @@ struct SubmitQuery {
 
 /// The answer to a submission: taken, or refused with what could be promised.
 enum Submitted {
-    Taken(Made<SubmitJson>),
+    Taken(Box<Made<SubmitJson>>),
     NotPromised(Box<SubmitJson>),
 }
 
@@ -63,7 +63,7 @@ struct NotPromisedJson {
     answer: SubmitJson,
 }
 
-impl Answer for Submitted {
+impl Respond for Submitted {
     fn respond(self) -> Response {
         let answer = match self {
             Submitted::Taken(made) => return made.respond(),
@@ -82,15 +82,19 @@ impl Answer for Submitted {
         let mut response = in_json(status, &body).into_response();
         let headers = response.headers_mut();
         headers.insert(axum::http::header::CONTENT_TYPE, kind);
+
         response
     }
 
     fn describe(schemas: &mut SchemaGenerator) -> Value {
         let mut answers = Made::<SubmitJson>::describe(schemas);
-        let content = schema::<NotPromisedJson>(schemas);
+        let ways = [
+            schema::<NotPromisedJson>(schemas),
+            schemas.subschema_for::<Problem>().into(),
+        ];
         answers["422"] = json!({
-            "description": "The job is not taken.",
-            "content": { "application/problem+json": { "schema": content } },
+            "description": "The job makes no sense, or its deadline cannot be promised.",
+            "content": { "application/problem+json": { "schema": { "anyOf": ways } } },
         });
         answers
     }
@@ -99,7 +103,7 @@ impl Answer for Submitted {
 async fn submit(
     call: Call,
     query: SubmitQuery,
-    Given(body): Given<JobBody>,
+    JsonBody(body): JsonBody<JobBody>,
 ) -> Result<Submitted, Problem> {
     let id = match call.headers.get("idempotency-key") {
         None => RequestId(uuid::Uuid::from_bytes(rand::random())),
@@ -119,7 +123,7 @@ async fn submit(
     let (spec, mut asked) = body.job()?;
     asked.after = body.after()?;
     let checked = spec.check().and_then(|()| asked.check(&spec));
-    checked.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was submitted"))?;
+    checked.map_err(|bad| Problem::senseless(bad.to_string(), "nothing was submitted"))?;
     let bytes = postcard::to_stdvec(&(&spec, &asked));
     let bytes = bytes.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was submitted"))?;
     let spec = if bytes.len() <= SHORT {
@@ -177,7 +181,7 @@ fn answer(reply: Reply, dry_run: bool) -> Result<Submitted, Problem> {
                 ..SubmitAnswer::default()
             };
             let document = answer.json();
-            Ok(Submitted::Taken(Made { document, new }))
+            Ok(Submitted::Taken(Box::new(Made { document, new })))
         }
         Reply::NotPromised(counter) => {
             let answer = SubmitAnswer {

@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::get;
-use super::list::{Commas, Limit, Page, after};
-use crate::answer::{Document, Flow, Raw};
+use super::list::{Commas, ListPage, PageLimit, after};
+use crate::answer::{JsonDocument, PieceFlow, Raw};
 use crate::call::Call;
 use crate::content::{send, stored};
+use crate::cursor::PageStart;
 use crate::json::{FileJson, Object, TaskJson};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
@@ -63,6 +64,7 @@ pub(super) fn add(table: &mut Table) {
         ),
         files,
     );
+
     table.add(
         &get(
             "/jobs/{job}/tasks/{task}/files/{*path}",
@@ -80,11 +82,11 @@ struct TasksQuery {
     /// Only tasks in these states, with commas between them.
     #[serde(default)]
     state: Commas<TaskState>,
-    /// The most tasks of the page.
+    /// The most tasks of the page: `100` if nothing is said.
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     /// The `next` of the page before.
-    after: Option<String>,
+    after: Option<PageStart>,
 }
 
 /// A page of tasks.
@@ -97,8 +99,12 @@ struct TasksPage {
     next: Option<String>,
 }
 
-async fn list(call: Call, query: TasksQuery, _: NoBody) -> Result<Document<TasksPage>, Problem> {
-    let after = after(query.after.as_deref())?;
+async fn list(
+    call: Call,
+    query: TasksQuery,
+    _: NoBody,
+) -> Result<JsonDocument<TasksPage>, Problem> {
+    let after = after(query.after.as_ref())?;
     let request = Request::Tasks {
         job: call.job().await?,
         tasks: after.map_or(Selector::All, Selector::Beyond),
@@ -106,7 +112,7 @@ async fn list(call: Call, query: TasksQuery, _: NoBody) -> Result<Document<Tasks
     };
 
     let mut replies = call.ask(request);
-    let mut page = Page::new(query.limit);
+    let mut page = ListPage::new(query.limit);
     'page: while let Some(reply) = replies.recv().await {
         let Reply::Tasks(views) = reply? else {
             return Err(Problem::unexpected());
@@ -120,11 +126,11 @@ async fn list(call: Call, query: TasksQuery, _: NoBody) -> Result<Document<Tasks
 
     let next = page.next();
     let tasks = page.entries;
-    Ok(Document(TasksPage { tasks, next }))
+    Ok(JsonDocument(TasksPage { tasks, next }))
 }
 
-async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<Document<TaskJson>, Problem> {
-    Ok(Document(call.this_task().await?.json()))
+async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<TaskJson>, Problem> {
+    Ok(JsonDocument(call.this_task().await?.json()))
 }
 
 /// How what a task writes is shown.
@@ -229,9 +235,10 @@ fn follow(call: Call, task: TaskId, stream: StreamKind, (from, name): (Beginning
             () = gone.closed() => {}
         }
     });
+
     Raw {
         name,
-        body: Body::new(Flow(rx)),
+        body: Body::new(PieceFlow(rx)),
         size: None,
         part: None,
         text: true,
@@ -255,6 +262,7 @@ impl Shown {
             stream: self.stream,
             from: self.from,
         });
+
         while let Some(reply) = replies.recv().await {
             let sent = match reply {
                 Ok(Reply::Tail(TailNews::Begins { attempt, host })) => {
@@ -318,6 +326,7 @@ impl Shown {
             _ => 0,
         };
         let skip = usize::try_from(shown).unwrap_or(usize::MAX);
+
         if let Some(rest) = bytes.get(skip..).filter(|rest| !rest.is_empty()) {
             self.send(rest.to_vec()).await;
         }
@@ -327,11 +336,11 @@ impl Shown {
 /// The files that a task left.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FilesJson {
-    /// The task.
+    /// The task, such as `7.3`.
     task: String,
     /// The attempt that left them.
     attempt: String,
-    /// Its host's name.
+    /// Its host's name, such as `desk-3`.
     host: String,
     /// The files.
     files: Vec<FileJson>,
@@ -352,7 +361,7 @@ async fn left(call: &Call) -> Result<OutputView, Problem> {
     }
 }
 
-async fn files(call: Call, _: NoQuery, _: NoBody) -> Result<Document<FilesJson>, Problem> {
+async fn files(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<FilesJson>, Problem> {
     let output = left(&call).await?;
     let file = |file: &FileView| FileJson {
         path: file.path.to_string(),
@@ -360,7 +369,8 @@ async fn files(call: Call, _: NoQuery, _: NoBody) -> Result<Document<FilesJson>,
         blake3: file.blob.hash.to_string(),
         text: None,
     };
-    Ok(Document(FilesJson {
+
+    Ok(JsonDocument(FilesJson {
         task: output.attempt.task.to_string(),
         attempt: output.attempt.to_string(),
         host: output.host.clone(),

@@ -10,7 +10,7 @@ use super::{Object, all};
 /// The processor time spent on a user's tasks, or on those of one job.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AccountJson {
-    /// The user.
+    /// The user, such as `ann`.
     pub user: String,
     /// The job; left out where the account is of all the user's jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,13 +29,13 @@ pub struct AccountJson {
     pub free_s: f64,
     /// The bytes kept of output that nobody has requested.
     pub kept_bytes: u64,
-    /// The ratio of all processor time to that of requested tasks.
+    /// The ratio of all processor time to that of requested tasks; `null` where there is none.
     pub scaled_if_all_billed: Option<f64>,
     /// The ratio of all processor time to that of tasks that were waited for.
     pub scaled_by_waited_for: Option<f64>,
-    /// The times that results were waited for.
+    /// The times that results were waited for; `null` where there is none.
     pub visible_response_s: Option<SpreadJson>,
-    /// The same as multiples of the tasks' run times.
+    /// The same as multiples of the tasks' run times; `null` where there is none.
     pub visible_slowdown: Option<SpreadJson>,
     /// The user's share of the grid.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,9 +132,9 @@ impl Object for ShareView {
 /// The quality of a user's estimates for a program, with their names.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct EstimatesJson {
-    /// The user.
+    /// The user, such as `ann`.
     pub user: String,
-    /// The program.
+    /// The program, such as `sim`.
     pub program: String,
     /// The number of tasks that were measured.
     pub tasks: u64,

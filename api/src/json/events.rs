@@ -7,14 +7,14 @@ use common::view::FileView;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Moment, Object, none};
+use super::{IsoTime, Object, none};
 
 /// An event, with the name of the host that it concerns.
 #[derive(Debug)]
 pub struct EventLine<'a> {
     /// The event.
     pub view: &'a EventView,
-    /// The name of its host.
+    /// The name of its host; `null` where there is none.
     pub host: Option<String>,
 }
 
@@ -50,14 +50,14 @@ impl Object for LostEvents {
     }
 }
 
-/// An event.
+/// An event, as `events` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct EventJson {
     /// Its number: rises by one from event to event, over restarts of the master too.
     pub seq: u64,
     /// The time of the change.
-    pub at: Moment,
-    /// The kind of change.
+    pub at: IsoTime,
+    /// The kind of change, such as `task-finished`.
     pub event: String,
     /// The job that it concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ impl Object for EventLine<'_> {
         let event = &self.view.event;
         let mut json = EventJson {
             seq: self.view.seq,
-            at: Moment(self.view.at),
+            at: IsoTime(self.view.at),
             event: event.name().to_owned(),
             job: event.job().map(|job| job.0),
             task: event.task().map(|task| task.to_string()),
@@ -136,9 +136,9 @@ impl Object for EventLine<'_> {
 /// A result. Text that is longer than travels with an event, or no UTF-8, is left out.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ResultJson {
-    /// The attempt.
+    /// The attempt, such as `7.3#1`.
     pub attempt: String,
-    /// Its host's name.
+    /// Its host's name, such as `desk-3`.
     pub host: String,
     /// Its standard output.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,6 +164,7 @@ impl Object for ResultView {
             blake3: file.blob.hash.to_string(),
             text: self.blob(file.blob.hash).map(str::to_owned),
         };
+
         ResultJson {
             attempt: output.attempt.to_string(),
             host: output.host.clone(),
@@ -202,7 +203,7 @@ pub struct FileJson {
     pub path: String,
     /// Its length.
     pub bytes: u64,
-    /// The hash of its content.
+    /// The BLAKE3 hash of its content, in hexadecimal digits: `af1349b9…`.
     pub blake3: String,
     /// Its content, if it is short text that came with an event.
     #[serde(skip_serializing_if = "Option::is_none")]

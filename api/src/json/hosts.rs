@@ -8,16 +8,16 @@ use common::view::{HostState, HostView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Moment, Object, Word, all};
+use super::{IsoTime, Object, Word, all};
 
-/// A host.
+/// A host, as `host info` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HostJson {
-    /// Its name.
+    /// Its name, such as `desk-3` of a host.
     pub host: String,
     /// The id that the master gave it, `host-N`.
     pub id: String,
-    /// Its state.
+    /// Its state, such as `running`.
     pub state: Word<HostState>,
     /// The reason of its state, where there is more to say.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,9 +25,9 @@ pub struct HostJson {
     /// Whether it is not expected back.
     pub gone: bool,
     /// The time since which it has been in its state.
-    pub since: Moment,
-    /// The time of its last message.
-    pub heard: Option<Moment>,
+    pub since: IsoTime,
+    /// The time of its last message; `null` where there is none.
+    pub heard: Option<IsoTime>,
     /// The measured speed of one slot.
     pub speed: f64,
     /// The clock rate of its processor, in MHz.
@@ -40,11 +40,11 @@ pub struct HostJson {
     pub cores: u32,
     /// Its main memory, in MiB.
     pub memory_mib: u64,
-    /// Its operating system and architecture.
+    /// Its operating system and architecture: `linux x86_64`.
     pub os: String,
-    /// Its platform, as jobs name it.
+    /// Its platform, as jobs name it: `linux-x86_64`.
     pub platform: String,
-    /// Its C library.
+    /// Its C library, such as `gnu 2.36`.
     pub libc: String,
     /// The processors that its owner lends.
     pub cores_lent: u32,
@@ -58,17 +58,17 @@ pub struct HostJson {
     pub gpus: Vec<GpuJson>,
     /// The number of these that its owner lends.
     pub gpus_lent: u32,
-    /// Its labels.
+    /// Its labels, such as `lab3`.
     pub labels: Vec<String>,
-    /// The level at which it confines every task.
+    /// The level at which it confines every task, such as `namespace`.
     pub confinement: String,
-    /// The highest level that it can.
+    /// The highest level that it can, such as `account`.
     pub confinement_most: String,
     /// Whether tasks that ask for the network get it.
     pub network: bool,
-    /// The recent mean part of the processor that tasks could have.
+    /// The recent mean part of the processor that tasks could have; `null` where there is none.
     pub cpu_availability: Option<f64>,
-    /// Whether its owner was active lately.
+    /// Whether its owner was active lately; `null` where there is none.
     pub owner_active: Option<bool>,
     /// The attempts that it holds.
     pub attempts: Vec<String>,
@@ -89,14 +89,15 @@ impl Object for HostView {
     fn json(&self) -> HostJson {
         let facts = &self.facts;
         let labels: BTreeSet<&Label> = facts.labels.union(&self.labels).collect();
+
         HostJson {
             host: facts.name.clone(),
             id: self.id.to_string(),
             state: Word(self.state),
             reason: self.reason.clone(),
             gone: self.gone,
-            since: Moment(self.since),
-            heard: self.heard.map(Moment),
+            since: IsoTime(self.since),
+            heard: self.heard.map(IsoTime),
             speed: facts.speed.factor(),
             clock_mhz: facts.clock_mhz,
             slots: facts.slots,

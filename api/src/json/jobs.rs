@@ -12,23 +12,23 @@ use serde::Serialize;
 use super::accounts::ShareJson;
 use super::promise::{CounterJson, LimitsJson, MadePromiseJson, PromiseJson};
 use super::tasks::TaskJson;
-use super::{Moment, Object, Seconds, Word, all, none};
+use super::{IsoTime, Object, Seconds, Word, all, none};
 
-/// A job.
+/// A job, as `job list` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct JobJson {
-    /// The job's number.
+    /// The job's number, such as `7`.
     pub job: u32,
-    /// Its name.
+    /// Its name, such as `desk-3` of a host.
     pub name: String,
     /// The user who submitted it.
     pub user: String,
-    /// Its state.
+    /// Its state, such as `running`.
     pub state: Word<JobState>,
     /// The reason of its state, where there is more to say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The name of its policy.
+    /// The name of its policy, such as `deskgrid`.
     pub policy: String,
     /// Its priority: higher goes first.
     pub priority: i32,
@@ -39,17 +39,17 @@ pub struct JobJson {
     /// The number of those that were copies.
     pub duplicates: u64,
     /// The time at which its submission was acknowledged.
-    pub submitted: Moment,
-    /// The time at which its first attempt was assigned.
-    pub started: Option<Moment>,
-    /// The time at which its last task was settled.
-    pub finished: Option<Moment>,
-    /// The time from submission to end, in seconds.
+    pub submitted: IsoTime,
+    /// The time at which its first attempt was assigned; `null` where there is none.
+    pub started: Option<IsoTime>,
+    /// The time at which its last task was settled; `null` where there is none.
+    pub finished: Option<IsoTime>,
+    /// The time from submission to end, in seconds; `null` where there is none.
     pub makespan_s: Option<f64>,
     /// Its predicted end.
     #[serde(flatten)]
     pub predicted: PredictedJson,
-    /// The makespan that was predicted when it started.
+    /// The makespan that was predicted when it started; `null` where there is none.
     pub predicted_makespan_s: Option<Seconds>,
     /// Its promise, if it has a deadline.
     #[serde(flatten)]
@@ -62,13 +62,13 @@ pub struct JobJson {
     pub starts: Option<StartJson>,
     /// The width of a job of several ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<WidthJson>,
+    pub width: Option<JobWidthJson>,
     /// The part that is done, from 0 to 1, if a running task reports progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
     /// The needs of its tasks, as `--needs` reads them.
     pub needs: String,
-    /// The labels that its user gave it.
+    /// The labels that its user gave it, such as `sweep7`.
     pub labels: Vec<String>,
     /// The jobs that it waits for, or has waited for.
     pub after: Vec<AfterJson>,
@@ -81,6 +81,7 @@ impl Object for JobView {
 
     fn json(&self) -> JobJson {
         let makespan = self.finished.map(|end| end.since(self.submitted).secs());
+
         JobJson {
             job: self.job.0,
             name: self.name.clone(),
@@ -92,9 +93,9 @@ impl Object for JobView {
             tasks: self.tasks.json(),
             attempts: self.attempts,
             duplicates: self.duplicates,
-            submitted: Moment(self.submitted),
-            started: self.started.map(Moment),
-            finished: self.finished.map(Moment),
+            submitted: IsoTime(self.submitted),
+            started: self.started.map(IsoTime),
+            finished: self.finished.map(IsoTime),
             makespan_s: makespan,
             predicted: PredictedJson::of(self.predicted.as_ref()),
             predicted_makespan_s: self.predicted_makespan.map(Seconds),
@@ -146,6 +147,7 @@ impl Object for TaskCounts {
             failed,
             cancelled,
         } = *self;
+
         CountsJson {
             total,
             disclosed,
@@ -162,7 +164,7 @@ impl Object for TaskCounts {
 /// A job that another one waits for.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AfterJson {
-    /// The job's number.
+    /// The job's number, such as `7`.
     pub job: u32,
     /// The way in which it has to end.
     pub how: Word<EndCondition>,
@@ -185,21 +187,21 @@ impl Object for AfterView {
 /// A predicted end: the best guess, and an interval that holds the end with a probability of 80 %.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PredictedJson {
-    /// The most likely time.
-    pub predicted_finish: Option<Moment>,
-    /// The earliest time of the interval.
-    pub predicted_low: Option<Moment>,
-    /// The latest time of the interval.
-    pub predicted_high: Option<Moment>,
+    /// The most likely time; `null` where there is none.
+    pub predicted_finish: Option<IsoTime>,
+    /// The earliest time of the interval; `null` where there is none.
+    pub predicted_low: Option<IsoTime>,
+    /// The latest time of the interval; `null` where there is none.
+    pub predicted_high: Option<IsoTime>,
 }
 
 impl PredictedJson {
     fn of(forecast: Option<&Forecast>) -> Self {
         let interval = forecast.and_then(|forecast| forecast.interval);
         Self {
-            predicted_finish: forecast.map(|of| Moment(of.finish)),
-            predicted_low: interval.map(|(low, _)| Moment(low)),
-            predicted_high: interval.map(|(_, high)| Moment(high)),
+            predicted_finish: forecast.map(|of| IsoTime(of.finish)),
+            predicted_low: interval.map(|(low, _)| IsoTime(low)),
+            predicted_high: interval.map(|(_, high)| IsoTime(high)),
         }
     }
 }
@@ -209,11 +211,11 @@ impl PredictedJson {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StartJson {
     /// The median.
-    pub predicted_start: Moment,
+    pub predicted_start: IsoTime,
     /// The earliest time of the interval.
-    pub predicted_start_low: Moment,
+    pub predicted_start_low: IsoTime,
     /// The latest time of the interval.
-    pub predicted_start_high: Moment,
+    pub predicted_start_high: IsoTime,
 }
 
 impl Object for StartView {
@@ -221,9 +223,9 @@ impl Object for StartView {
 
     fn json(&self) -> StartJson {
         StartJson {
-            predicted_start: Moment(self.start),
-            predicted_start_low: Moment(self.low),
-            predicted_start_high: Moment(self.high),
+            predicted_start: IsoTime(self.start),
+            predicted_start_low: IsoTime(self.low),
+            predicted_start_high: IsoTime(self.high),
         }
     }
 }
@@ -263,16 +265,16 @@ pub struct FailureCause {
     pub attempts: u64,
     /// The number of these attempts on each host, in descending order.
     pub hosts: Vec<FailuresOnHost>,
-    /// A task with such an attempt.
+    /// A task with such an attempt, such as `7.3`.
     pub task: String,
-    /// The last lines that this task wrote to its standard error.
+    /// The last lines that this task wrote to its standard error (`stderr`).
     pub stderr: Vec<String>,
 }
 
 /// The number of attempts that failed on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FailuresOnHost {
-    /// The host's name.
+    /// The host's name, such as `desk-3`.
     pub host: String,
     /// The number of attempts.
     pub attempts: u64,
@@ -282,19 +284,19 @@ pub struct FailuresOnHost {
 #[derive(Debug, Clone, Copy)]
 pub struct PredictionAnswer<'a>(pub &'a JobView);
 
-/// The forecast of a job's end.
+/// The forecast of a job's end, as `job predict` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PredictionJson {
-    /// The job's number.
+    /// The job's number, such as `7`.
     pub job: u32,
-    /// Its state.
+    /// Its state, such as `running`.
     pub state: Word<JobState>,
-    /// The time at which its last task was settled.
-    pub finished: Option<Moment>,
+    /// The time at which its last task was settled; `null` where there is none.
+    pub finished: Option<IsoTime>,
     /// Its predicted end.
     #[serde(flatten)]
     pub predicted: PredictedJson,
-    /// The makespan that was predicted when it started.
+    /// The makespan that was predicted when it started; `null` where there is none.
     pub predicted_makespan_s: Option<Seconds>,
     /// The jobs that it still waits for.
     pub waits_for: Vec<u32>,
@@ -311,7 +313,7 @@ impl Object for PredictionAnswer<'_> {
         PredictionJson {
             job: view.job.0,
             state: Word(view.state),
-            finished: view.finished.map(Moment),
+            finished: view.finished.map(IsoTime),
             predicted: PredictedJson::of(view.predicted.as_ref()),
             predicted_makespan_s: view.predicted_makespan.map(Seconds),
             waits_for: waits.map(|after| after.job.0).collect(),
@@ -337,10 +339,10 @@ pub struct AddAnswer {
     pub dry_run: bool,
 }
 
-/// Tasks that were added to an open job.
+/// Tasks that were added to an open job, as `submit --into` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AddJson {
-    /// The job's number.
+    /// The job's number, such as `7`.
     pub job: u32,
     /// The number of new tasks.
     pub added: u64,
@@ -372,7 +374,7 @@ impl Object for AddAnswer {
     }
 }
 
-/// The answer to a submission.
+/// The answer to a submission, as `submit` prints it.
 #[derive(Debug, Default)]
 pub struct SubmitAnswer {
     /// The job's number; `None` for a dry run or a refused job.
@@ -383,27 +385,27 @@ pub struct SubmitAnswer {
     pub again: bool,
     /// Whether this was a dry run, which submits nothing.
     pub dry_run: bool,
-    /// The reason of a refusal; without one the master accepts the job.
+    /// The reason of a refusal; without one the master accepts the job; `null` where there is none.
     pub refused_because: Option<String>,
-    /// The promise, of a job with a deadline.
+    /// The promise, of a job with a deadline; `null` where there is none.
     pub promise: Option<PromiseView>,
-    /// The promises that could be made instead.
+    /// The promises that could be made instead; `null` where there is none.
     pub counter: Option<CounterView>,
-    /// The limits of the job's attempts if they are learned.
+    /// The limits of the job's attempts if they are learned; `null` where there is none.
     pub limits: Option<LimitsView>,
-    /// The reason for no limits, if they were asked for.
+    /// The reason for no limits, if they were asked for; `null` where there is none.
     pub no_limits: Option<&'static str>,
-    /// The width of a job of several ranks.
+    /// The width of a job of several ranks; `null` where there is none.
     pub width: Option<Box<WidthView>>,
-    /// The predicted end.
+    /// The predicted end; `null` where there is none.
     pub predicted: Option<Forecast>,
-    /// The reasons why no known host could ever run a task of it.
+    /// The reasons why no known host could ever run a task of it; `null` where there is none.
     pub nowhere: Option<String>,
     /// The job after `--wait`.
     pub info: Option<JobView>,
 }
 
-/// The answer to a submission.
+/// The answer to a submission, as `submit` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SubmitJson {
     /// The job's number; `null` for a dry run or a refused job.
@@ -433,7 +435,7 @@ pub struct SubmitJson {
     pub limits: Option<LimitsJson>,
     /// The width of a job of several ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<WidthJson>,
+    pub width: Option<JobWidthJson>,
     /// The predicted end.
     #[serde(flatten)]
     pub predicted: Option<PredictedJson>,
@@ -493,14 +495,14 @@ pub struct ExplainJson {
 pub struct WaitingJson {
     /// The reason.
     pub reason: String,
-    /// The tasks that it holds back.
+    /// The tasks that it holds back: `1-10`.
     pub tasks: String,
 }
 
 /// A host that takes no task of a job.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PassedOverJson {
-    /// The host's name.
+    /// The host's name, such as `desk-3`.
     pub host: String,
     /// The reason.
     pub reason: String,
@@ -512,6 +514,7 @@ impl Object for ExplainView {
     fn json(&self) -> ExplainJson {
         let waiting = self.waiting.iter().cloned();
         let hosts = self.hosts.iter().cloned();
+
         ExplainJson {
             job: self.job.json(),
             waiting: waiting
@@ -529,9 +532,9 @@ impl Object for ExplainView {
 /// A live copy of a live attempt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DuplicateJson {
-    /// The copy.
+    /// The copy, such as `7.3#2`.
     pub attempt: String,
-    /// Its host's name.
+    /// Its host's name, such as `desk-3`.
     pub host: String,
     /// The reason why it was started.
     pub reason: String,
@@ -552,7 +555,7 @@ impl Object for DuplicateView {
 /// A job that a command changed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TasksChangedJson {
-    /// The job's number.
+    /// The job's number, such as `7`.
     pub job: u32,
     /// The number of changed tasks.
     pub tasks: u64,
@@ -574,11 +577,11 @@ impl Object for (JobId, u64) {
 pub struct Retried<'a> {
     /// The jobs with the number of tasks.
     pub changed: &'a [(JobId, u64)],
-    /// The promise, if the job had one.
+    /// The promise, if the job had one; `null` where there is none.
     pub promise: Option<PromiseStatus>,
 }
 
-/// The tasks that were made to wait again.
+/// The tasks that were made to wait again, as `job retry` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RetriedJson {
     /// The jobs with the number of tasks.
@@ -612,10 +615,10 @@ pub struct RequestAnswer<'a> {
     pub tasks: Option<&'a [TaskView]>,
 }
 
-/// Disclosed tasks that were requested.
+/// Disclosed tasks that were requested, as `request` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RequestJson {
-    /// The job's number.
+    /// The job's number, such as `7`.
     pub job: u32,
     /// The number of tasks that were not requested before.
     pub requested: u64,
@@ -641,44 +644,44 @@ impl Object for RequestAnswer<'_> {
 
 /// The width of a job of several ranks, held or predicted.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct WidthJson {
+pub struct JobWidthJson {
     /// The fewest hosts that it may have.
     pub least: u32,
     /// The most hosts that it may have.
     pub most: u32,
-    /// The number of its ranks, once that is settled.
+    /// The number of its ranks, once that is settled; `null` where there is none.
     pub ranks: Option<u32>,
-    /// The time since which it holds its hosts.
-    pub held_since: Option<Moment>,
-    /// The time since which its ranks run.
-    pub begun: Option<Moment>,
+    /// The time since which it holds its hosts; `null` where there is none.
+    pub held_since: Option<IsoTime>,
+    /// The time since which its ranks run; `null` where there is none.
+    pub begun: Option<IsoTime>,
     /// The number of hosts that are free for it.
     pub free: u32,
     /// The number of all suitable hosts.
     pub hosts: u32,
     /// The number of jobs behind it in the queue.
     pub behind: u32,
-    /// Its assumed speedup.
+    /// Its assumed speedup; `null` where there is none.
     pub scaling: Option<ScalingJson>,
-    /// The chosen width, while it holds no hosts.
-    pub chosen: Option<WayJson>,
+    /// The chosen width, while it holds no hosts; `null` where there is none.
+    pub chosen: Option<WidthChoiceJson>,
     /// The widths that were compared.
-    pub ways: Vec<WayJson>,
+    pub ways: Vec<WidthChoiceJson>,
     /// The reason why none was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 impl Object for WidthView {
-    type Json = WidthJson;
+    type Json = JobWidthJson;
 
-    fn json(&self) -> WidthJson {
-        WidthJson {
+    fn json(&self) -> JobWidthJson {
+        JobWidthJson {
             least: self.least,
             most: self.most,
             ranks: self.ranks,
-            held_since: self.formed.map(Moment),
-            begun: self.begun.map(Moment),
+            held_since: self.formed.map(IsoTime),
+            begun: self.begun.map(IsoTime),
             free: self.free,
             hosts: self.hosts,
             behind: self.behind,
@@ -718,23 +721,23 @@ impl Object for ScalingView {
 
 /// A width with its predicted start and end.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct WayJson {
+pub struct WidthChoiceJson {
     /// The number of hosts.
     pub hosts: u32,
     /// The time at which that many should be free.
-    pub start: Moment,
-    /// The time at which the job should be done, where that is known.
-    pub finish: Option<Moment>,
+    pub start: IsoTime,
+    /// The time at which the job should be done, where that is known; `null` where there is none.
+    pub finish: Option<IsoTime>,
 }
 
 impl Object for WayView {
-    type Json = WayJson;
+    type Json = WidthChoiceJson;
 
-    fn json(&self) -> WayJson {
-        WayJson {
+    fn json(&self) -> WidthChoiceJson {
+        WidthChoiceJson {
             hosts: self.hosts,
-            start: Moment(self.start),
-            finish: self.finish.map(Moment),
+            start: IsoTime(self.start),
+            finish: self.finish.map(IsoTime),
         }
     }
 }

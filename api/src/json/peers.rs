@@ -6,9 +6,9 @@ use common::view::TokenView;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Moment, Object, Word};
+use super::{IsoTime, Object, Word};
 
-/// A token, without its secret.
+/// A token, without its secret, as `token list` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TokenJson {
     /// Its number.
@@ -20,7 +20,7 @@ pub struct TokenJson {
     /// The number of times that it may still be used.
     pub uses_left: u32,
     /// The time at which it expires.
-    pub expires: Moment,
+    pub expires: IsoTime,
     /// Whether an admin revoked it.
     pub revoked: bool,
     /// The user for whom it speaks over HTTP; left out where machines join with it.
@@ -37,7 +37,7 @@ impl Object for TokenView {
             role: Word(self.role),
             name: self.name.clone(),
             uses_left: self.uses_left,
-            expires: Moment(self.expires),
+            expires: IsoTime(self.expires),
             revoked: self.revoked,
             speaks_for: self.speaks_for.clone(),
         }
@@ -69,10 +69,10 @@ impl Object for NewTokenAnswer<'_> {
     }
 }
 
-/// An identity that has joined.
+/// An identity that has joined, as `identity list` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct IdentityJson {
-    /// Its name.
+    /// Its name, such as `desk-3` of a host.
     pub identity: String,
     /// Its role.
     pub role: Word<Role>,
@@ -81,9 +81,9 @@ pub struct IdentityJson {
     /// The id of the host; `null` for a user.
     pub host: Option<String>,
     /// The time of its enrolment.
-    pub enrolled: Moment,
-    /// The time at which its newest certificate expires.
-    pub expires: Option<Moment>,
+    pub enrolled: IsoTime,
+    /// The time at which its newest certificate expires; `null` where there is none.
+    pub expires: Option<IsoTime>,
     /// The number of its open connections.
     pub connections: u32,
 }
@@ -97,25 +97,25 @@ impl Object for IdentityView {
             role: Word(self.role),
             state: Word(self.state),
             host: self.host.map(|host| host.to_string()),
-            enrolled: Moment(self.enrolled),
-            expires: self.expires.map(Moment),
+            enrolled: IsoTime(self.enrolled),
+            expires: self.expires.map(IsoTime),
             connections: self.connections,
         }
     }
 }
 
-/// An entry of the audit log.
+/// An entry of the audit log, as `audit` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AuditJson {
     /// Counts the entries, from 1.
     pub number: u64,
     /// The time of the event.
-    pub at: Moment,
+    pub at: IsoTime,
     /// The actor.
     pub who: String,
-    /// The attempted action, in one word.
+    /// The attempted action, in one word: `enrol`.
     pub what: String,
-    /// The person or thing that the action was aimed at.
+    /// The person or thing that the action was aimed at: `token 3`.
     pub subject: String,
     /// Whether it was allowed.
     pub allowed: bool,
@@ -131,7 +131,7 @@ impl Object for AuditView {
     fn json(&self) -> AuditJson {
         AuditJson {
             number: self.number,
-            at: Moment(self.at),
+            at: IsoTime(self.at),
             who: self.who.clone(),
             what: self.what.clone(),
             subject: self.subject.clone(),

@@ -6,15 +6,15 @@ use common::view::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Moment, Object, Seconds, Word};
+use super::{IsoTime, Object, Seconds, Word};
 
 /// The promise made to a job with a deadline.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MadePromiseJson {
     /// The time by which its last task must be done.
-    pub deadline: Moment,
+    pub deadline: IsoTime,
     /// The time at which its last task should be done.
-    pub promised_finish: Moment,
+    pub promised_finish: IsoTime,
     /// The probability that the deadline is kept.
     pub probability: f64,
     /// Whether the job is taken on probation.
@@ -29,8 +29,8 @@ impl Object for PromiseView {
 
     fn json(&self) -> MadePromiseJson {
         MadePromiseJson {
-            deadline: Moment(self.deadline),
-            promised_finish: Moment(self.finish),
+            deadline: IsoTime(self.deadline),
+            promised_finish: IsoTime(self.finish),
             probability: self.probability,
             probation: self.probation,
             estimates: self.estimates.as_ref().map(Object::json),
@@ -43,11 +43,11 @@ impl Object for PromiseView {
 pub struct CounterJson {
     /// The earliest deadline that could be promised.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub earliest_deadline: Option<Moment>,
+    pub earliest_deadline: Option<IsoTime>,
     /// The same as a span from the moment it is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub earliest_deadline_s: Option<Seconds>,
-    /// The largest part of the tasks that could be done by the deadline.
+    /// The largest part of the tasks that could be done by the deadline: `1-40`.
     pub fits: String,
     /// The number of these tasks.
     pub fits_tasks: u64,
@@ -58,7 +58,7 @@ impl Object for CounterView {
 
     fn json(&self) -> CounterJson {
         CounterJson {
-            earliest_deadline: self.earliest.map(|(at, _)| Moment(at)),
+            earliest_deadline: self.earliest.map(|(at, _)| IsoTime(at)),
             earliest_deadline_s: self.earliest.map(|(_, span)| Seconds(span)),
             fits: self.fits.to_string(),
             fits_tasks: self.fits.len(),
@@ -70,11 +70,11 @@ impl Object for CounterView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PromiseJson {
     /// The time by which its last task must be done.
-    pub deadline: Moment,
+    pub deadline: IsoTime,
     /// The expected end, as stated when the promise was made.
-    pub promised_finish: Moment,
+    pub promised_finish: IsoTime,
     /// The time at which the promise was made.
-    pub promise_made: Moment,
+    pub promise_made: IsoTime,
     /// The probability that the deadline is kept, as stated then.
     pub probability: f64,
     /// Whether the job was taken on probation.
@@ -90,9 +90,9 @@ impl Object for PromiseStatus {
 
     fn json(&self) -> PromiseJson {
         PromiseJson {
-            deadline: Moment(self.deadline),
-            promised_finish: Moment(self.finish),
-            promise_made: Moment(self.made),
+            deadline: IsoTime(self.deadline),
+            promised_finish: IsoTime(self.finish),
+            promise_made: IsoTime(self.made),
             probability: self.probability,
             probation: self.probation,
             promise: Word(self.state),
@@ -109,7 +109,7 @@ pub struct LimitsJson {
     pub runs: u64,
     /// The number of those that were killed before they were done.
     pub killed: u64,
-    /// The algorithm that chose them.
+    /// The algorithm that chose them: `TOptimal` or `ATOptimal`.
     pub algorithm: &'static str,
     /// The assumed rate of small work that fills gaps.
     pub zeta: f64,
@@ -117,7 +117,7 @@ pub struct LimitsJson {
     pub sequence_s: Vec<Seconds>,
     /// The probability, for each of these, that a task is done by then.
     pub done: Vec<f64>,
-    /// The first of these probabilities.
+    /// The first of these probabilities; `null` where there is none.
     pub p_first: Option<f64>,
     /// The expected reserved time that a task takes, over all its attempts.
     pub expected_cost_s: Option<Seconds>,
@@ -135,6 +135,7 @@ impl Object for LimitsView {
         } else {
             "TOptimal"
         };
+
         LimitsJson {
             runs: self.runs,
             killed: self.killed,

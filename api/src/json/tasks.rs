@@ -5,9 +5,9 @@ use common::view::{AttemptState, AttemptView, Belief, SpeculationView, TaskState
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Moment, Object, Seconds, Word, all};
+use super::{IsoTime, Object, Seconds, Word, all};
 
-/// A task with its attempts.
+/// A task with its attempts, as `task info` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TaskJson {
     /// The task, as `JOB.NUMBER`.
@@ -15,7 +15,7 @@ pub struct TaskJson {
     /// Its item, if the job was made from a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<String>,
-    /// Its state.
+    /// Its state, such as `running`.
     pub state: Word<TaskState>,
     /// The reason of its state, where there is more to say.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,16 +50,16 @@ impl Object for TaskView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SpeculationJson {
     /// The time at which it was disclosed.
-    pub disclosed: Moment,
-    /// The time at which it was requested.
-    pub requested: Option<Moment>,
-    /// The time at which it was executed.
-    pub executed: Option<Moment>,
-    /// The time at which its output was removed.
-    pub removed: Option<Moment>,
-    /// The time at which its user had the result.
-    pub delivered: Option<Moment>,
-    /// The time that its user waited for the result.
+    pub disclosed: IsoTime,
+    /// The time at which it was requested; `null` where there is none.
+    pub requested: Option<IsoTime>,
+    /// The time at which it was executed; `null` where there is none.
+    pub executed: Option<IsoTime>,
+    /// The time at which its output was removed; `null` where there is none.
+    pub removed: Option<IsoTime>,
+    /// The time at which its user had the result; `null` where there is none.
+    pub delivered: Option<IsoTime>,
+    /// The time that its user waited for the result; `null` where there is none.
     pub visible_response_s: Option<Seconds>,
 }
 
@@ -68,33 +68,33 @@ impl Object for SpeculationView {
 
     fn json(&self) -> SpeculationJson {
         SpeculationJson {
-            disclosed: Moment(self.disclosed),
-            requested: self.requested.map(Moment),
-            executed: self.executed.map(Moment),
-            removed: self.removed.map(Moment),
-            delivered: self.delivered().map(Moment),
+            disclosed: IsoTime(self.disclosed),
+            requested: self.requested.map(IsoTime),
+            executed: self.executed.map(IsoTime),
+            removed: self.removed.map(IsoTime),
+            delivered: self.delivered().map(IsoTime),
             visible_response_s: self.visible_response().map(Seconds),
         }
     }
 }
 
-/// An attempt of a task.
+/// An attempt of a task, as `task info` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AttemptJson {
     /// The attempt, as `JOB.TASK.NUMBER`.
     pub attempt: String,
-    /// Its host's name.
+    /// Its host's name, such as `desk-3`.
     pub host: String,
-    /// Its state.
+    /// Its state, such as `running`.
     pub state: Word<AttemptState>,
     /// Whether it was started while another attempt of its task was alive.
     pub duplicate: bool,
     /// The time at which it was assigned to its host.
-    pub assigned: Moment,
-    /// The time at which its command was started.
-    pub started: Option<Moment>,
-    /// The time at which it ended.
-    pub finished: Option<Moment>,
+    pub assigned: IsoTime,
+    /// The time at which its command was started; `null` where there is none.
+    pub started: Option<IsoTime>,
+    /// The time at which it ended; `null` where there is none.
+    pub finished: Option<IsoTime>,
     /// Run time without suspensions.
     pub run_s: Seconds,
     /// Processor time.
@@ -103,7 +103,7 @@ pub struct AttemptJson {
     pub suspended_s: Seconds,
     /// The start of the present suspension.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspended_since: Option<Moment>,
+    pub suspended_since: Option<IsoTime>,
     /// Its command's exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -139,13 +139,13 @@ impl Object for AttemptView {
             host: self.host.clone(),
             state: Word(self.state),
             duplicate: self.duplicate,
-            assigned: Moment(self.assigned),
-            started: self.started.map(Moment),
-            finished: self.finished.map(Moment),
+            assigned: IsoTime(self.assigned),
+            started: self.started.map(IsoTime),
+            finished: self.finished.map(IsoTime),
             run_s: Seconds(self.ran),
             cpu_s: Seconds(self.cpu),
             suspended_s: Seconds(self.suspended),
-            suspended_since: self.suspended_since.map(Moment),
+            suspended_since: self.suspended_since.map(IsoTime),
             exit_code: self.exit_code,
             reason: self.reason.clone(),
             started_from: self.started_from.as_ref().map(Object::json),
@@ -166,7 +166,7 @@ pub struct CheckpointJson {
     /// Its number among those of the task.
     pub sequence: u32,
     /// The time at which it was taken.
-    pub saved: Moment,
+    pub saved: IsoTime,
     /// The number of its files.
     pub files: u32,
     /// The bytes of its files.
@@ -180,7 +180,7 @@ impl Object for Saved {
         CheckpointJson {
             attempt: self.number,
             sequence: self.sequence,
-            saved: Moment(self.taken),
+            saved: IsoTime(self.taken),
             files: self.files,
             bytes: self.bytes,
         }

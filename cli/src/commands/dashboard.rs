@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context, args: DashboardArgs) -> Result<Exit, 
         let own = Arc::new(api::OwnSocket(who));
         let router = api::router(door, own, api::Pages::default());
         tokio::spawn(api::serve(listener, router, HttpBounds::default()));
-        Some(socket::Removed(path))
+        Some(socket::SocketFile(path))
     };
     #[cfg(unix)]
     let path = socket.as_ref().map(|socket| socket.0.as_path());
@@ -105,6 +105,7 @@ fn say(context: &Context, url: &str, socket: Option<&Path>) -> Result<(), Failur
         )
     };
     let address = Address { url, socket };
+
     context.out.show(&address, text, || vec![url.to_owned()])
 }
 
@@ -124,6 +125,7 @@ fn lines(wanted: bool) -> mpsc::Receiver<()> {
             }
         }
     });
+
     rx
 }
 
@@ -158,6 +160,7 @@ fn browser(file: &Path) -> std::io::Result<()> {
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null());
+
     command.spawn().map(drop)
 }
 
@@ -173,9 +176,9 @@ mod socket {
     use crate::failure::{Exit, Failure};
 
     /// A socket that is removed when this is dropped.
-    pub(super) struct Removed(pub(super) PathBuf);
+    pub(super) struct SocketFile(pub(super) PathBuf);
 
-    impl Drop for Removed {
+    impl Drop for SocketFile {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }

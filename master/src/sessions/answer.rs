@@ -10,13 +10,13 @@ use tokio::sync::mpsc;
 
 /// An answer to one request.
 pub(super) struct Response {
-    to: Reader,
+    to: AnswerReader,
     /// The time a client may take to read one piece.
     patience: Duration,
 }
 
 /// The one who reads an answer.
-enum Reader {
+enum AnswerReader {
     /// A client, over its connection.
     Far(FrameSender),
     /// This program's own API, with what was pushed since the last flush.
@@ -26,7 +26,7 @@ enum Reader {
 impl Response {
     pub(super) fn new(tx: FrameSender, patience: Duration) -> Self {
         Self {
-            to: Reader::Far(tx),
+            to: AnswerReader::Far(tx),
             patience,
         }
     }
@@ -34,7 +34,7 @@ impl Response {
     /// An answer to this program's own API.
     pub(super) fn near(tx: mpsc::Sender<Result<Reply, Refusal>>, patience: Duration) -> Self {
         Self {
-            to: Reader::Near(tx, Vec::new()),
+            to: AnswerReader::Near(tx, Vec::new()),
             patience,
         }
     }
@@ -42,8 +42,8 @@ impl Response {
     /// Keeps a reply for the next flush.
     pub(super) fn push(&mut self, reply: &Reply) -> Result<(), LinkError> {
         match &mut self.to {
-            Reader::Far(tx) => tx.push(reply),
-            Reader::Near(_, replies) => {
+            AnswerReader::Far(tx) => tx.push(reply),
+            AnswerReader::Near(_, replies) => {
                 replies.push(reply.clone());
                 Ok(())
             }
@@ -54,9 +54,9 @@ impl Response {
     /// as very long: so it is sent at once.
     pub(super) fn pending(&self) -> usize {
         match &self.to {
-            Reader::Far(tx) => tx.pending(),
-            Reader::Near(_, replies) if replies.is_empty() => 0,
-            Reader::Near(..) => usize::MAX,
+            AnswerReader::Far(tx) => tx.pending(),
+            AnswerReader::Near(_, replies) if replies.is_empty() => 0,
+            AnswerReader::Near(..) => usize::MAX,
         }
     }
 
@@ -67,8 +67,8 @@ impl Response {
     pub(super) async fn flush(&mut self) -> Result<(), LinkError> {
         let sent = async {
             match &mut self.to {
-                Reader::Far(tx) => tx.flush().await,
-                Reader::Near(tx, replies) => {
+                AnswerReader::Far(tx) => tx.flush().await,
+                AnswerReader::Near(tx, replies) => {
                     for reply in replies.drain(..) {
                         let reply = match reply {
                             Reply::Refused(refusal) => Err(refusal),
@@ -91,7 +91,7 @@ impl Response {
     /// # Errors
     /// Returns `LinkError::Unread` if the client does not read it.
     pub(super) async fn end(&mut self) -> Result<(), LinkError> {
-        let Reader::Far(tx) = &mut self.to else {
+        let AnswerReader::Far(tx) = &mut self.to else {
             return Ok(());
         };
         tx.finish();
@@ -102,8 +102,8 @@ impl Response {
     /// Resolves once the client has closed or lost the stream.
     pub(super) async fn gone(&mut self) {
         match &mut self.to {
-            Reader::Far(tx) => tx.delivered().await,
-            Reader::Near(tx, _) => tx.closed().await,
+            AnswerReader::Far(tx) => tx.delivered().await,
+            AnswerReader::Near(tx, _) => tx.closed().await,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use api::{Coming, Door, Entrance, Found, Pieces, Replies, Who};
+use api::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use common::BlobRef;
@@ -68,10 +68,16 @@ impl Door for NearDoor {
                 Ok(()) => {}
             }
         });
+
         rx
     }
 
-    fn get(&self, who: &Who, hash: BlobHash, from: u64) -> Coming<'_, Result<Found, Refusal>> {
+    fn get(
+        &self,
+        who: &Who,
+        hash: BlobHash,
+        from: u64,
+    ) -> Coming<'_, Result<FoundContent, Refusal>> {
         let peer = peer(who);
         Box::pin(async move {
             let state = &self.0;
@@ -116,7 +122,7 @@ impl Door for NearDoor {
                     }
                 }
             });
-            Ok(Found { size, pieces })
+            Ok(FoundContent { size, pieces })
         })
     }
 
@@ -150,7 +156,7 @@ impl Door for NearDoor {
 /// Takes content into the store, if it is what it was said to be.
 async fn take(state: &SessionContext, blob: BlobRef, content: Pieces) -> Result<(), Refusal> {
     let blobs = state.blobs.clone();
-    let arriving = Arriving {
+    let arriving = PiecesRead {
         content,
         piece: Bytes::new(),
         left: blob.size,
@@ -171,18 +177,19 @@ async fn take(state: &SessionContext, blob: BlobRef, content: Pieces) -> Result<
             (Err(error), None) => Err(unavailable(&error)),
         }
     });
+
     added.await.map_err(|error| unavailable(&error))?
 }
 
 /// Content that comes piece by piece, as a file that is read.
-struct Arriving {
+struct PiecesRead {
     content: Pieces,
     piece: Bytes,
     left: u64,
     refusal: Option<Refusal>,
 }
 
-impl Read for Arriving {
+impl Read for PiecesRead {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let stop = || Err(std::io::ErrorKind::Other.into());
         while self.piece.is_empty() {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use api::{Coming, Door, Found, Pieces, Replies, Who};
+use api::{Coming, Door, FoundContent, Pieces, Replies, Who};
 use common::BlobRef;
 use common::content::BlobHash;
 use common::wire::client::{Reply, Request};
@@ -25,17 +25,17 @@ const AHEAD: usize = 4;
 /// The way to the master.
 pub(super) struct LinkDoor {
     state: StateDir,
-    connections: Mutex<Vec<Connected>>,
+    connections: Mutex<Vec<MasterConnection>>,
 }
 
 /// One connection, with room for some requests.
-struct Connected {
+struct MasterConnection {
     client: Client,
     room: Arc<Semaphore>,
 }
 
 /// A client with room for one request, until it is dropped.
-struct Turn {
+struct RequestTurn {
     client: Client,
     _room: OwnedSemaphorePermit,
 }
@@ -51,19 +51,19 @@ impl LinkDoor {
         };
         let door = Self {
             state: state.clone(),
-            connections: Mutex::new(vec![Connected::new(client)]),
+            connections: Mutex::new(vec![MasterConnection::new(client)]),
         };
         Ok((Arc::new(door), who))
     }
 
     /// Returns a client with room for one more request.
-    async fn turn(&self) -> Result<Turn, Refusal> {
+    async fn turn(&self) -> Result<RequestTurn, Refusal> {
         let mut all = self.connections.lock().await;
         all.retain(|connected| {
             let closed = connected.client.connection().quic().close_reason();
             closed.is_none()
         });
-        if let Some(turn) = all.iter().find_map(Connected::turn) {
+        if let Some(turn) = all.iter().find_map(MasterConnection::turn) {
             return Ok(turn);
         }
         if all.len() >= CONNECTIONS {
@@ -73,7 +73,7 @@ impl LinkDoor {
         }
 
         let session = Session::open(&self.state).await.map_err(refusal_of)?;
-        let connected = Connected::new(session.client().clone());
+        let connected = MasterConnection::new(session.client().clone());
         let turn = connected.turn();
         all.push(connected);
         turn.ok_or_else(|| refused(&LinkError::Closed("no room".to_owned())))
@@ -92,11 +92,12 @@ impl LinkDoor {
                 return Ok(());
             }
         }
+
         Ok(())
     }
 }
 
-impl Connected {
+impl MasterConnection {
     fn new(client: Client) -> Self {
         Self {
             client,
@@ -104,9 +105,9 @@ impl Connected {
         }
     }
 
-    fn turn(&self) -> Option<Turn> {
+    fn turn(&self) -> Option<RequestTurn> {
         let room = self.room.clone().try_acquire_owned().ok()?;
-        Some(Turn {
+        Some(RequestTurn {
             client: self.client.clone(),
             _room: room,
         })
@@ -132,7 +133,7 @@ impl Door for Gateway {
         rx
     }
 
-    fn get(&self, _: &Who, hash: BlobHash, from: u64) -> Coming<'_, Result<Found, Refusal>> {
+    fn get(&self, _: &Who, hash: BlobHash, from: u64) -> Coming<'_, Result<FoundContent, Refusal>> {
         Box::pin(async move {
             let turn = self.0.turn().await?;
             let content = turn.client.content(hash, from).await;
@@ -153,7 +154,7 @@ impl Door for Gateway {
                     }
                 }
             });
-            Ok(Found { size, pieces })
+            Ok(FoundContent { size, pieces })
         })
     }
 

@@ -43,6 +43,10 @@ fn the_command_line_and_the_api_say_the_same_byte_for_byte() {
         ),
         (vec!["host", "info", "h1"], "hosts/h1".to_owned()),
         (vec!["host", "list"], "hosts".to_owned()),
+        (
+            vec!["predict", "wait", "--width", "1"],
+            "predict/wait?hosts=1".to_owned(),
+        ),
         (vec!["task", "list", &good], format!("jobs/{good}/tasks")),
     ];
     for way in &ways {
@@ -237,6 +241,18 @@ fn a_submission_that_is_sent_twice_with_one_key_is_one_job() {
         .expect(404);
     let refused = programs.post("/api/v1/jobs", &json!({"command": ["x"], "comand": 1}));
     assert!(refused.expect(400).text().contains("comand"));
+    for (body, status) in [
+        (json!([]), 400),
+        (json!({"command": ["x"], "input": [["a", "b", 1]]}), 400),
+        (json!({"command": ["x"], "retries": -1}), 400),
+        (json!({"command": ["x"], "retries": 1.5}), 400),
+        (json!({"command": ["true"], "retries": 1.0}), 201),
+        (json!({"command": ["x"], "timeout": "soon"}), 422),
+        (json!({"command": ["%{ITEM}"]}), 422),
+        (json!({}), 422),
+    ] {
+        programs.post("/api/v1/jobs", &body).expect(status);
+    }
 }
 
 #[test]
@@ -276,9 +292,17 @@ fn lists_come_in_pages_and_cursors_made_up_are_refused() {
                 .collect();
             assert_eq!(names.len(), count, "{path}: none twice");
 
-            for wrong in ["7", "", "0000000112345678", "%00", "zzzzzzzzzzzzzzzz"] {
+            for wrong in [
+                "7",
+                "",
+                "%00",
+                "zzzzzzzzzzzzzzzz",
+                "0000000112345678&after=7",
+            ] {
                 way.get(&format!("{path}?after={wrong}")).expect(400);
             }
+            way.get(&format!("{path}?after=0000000112345678"))
+                .expect(404);
             for limit in ["0", "1001", "-1", "x"] {
                 way.get(&format!("{path}?limit={limit}")).expect(400);
             }
@@ -297,7 +321,7 @@ fn numbers(coming: &mut Coming, job: &str, seen: &mut Vec<u64>) -> bool {
             let event: Value = serde_json::from_str(data).expect("JSON");
             assert_eq!(event["seq"], id, "the id is the number");
             seen.push(id);
-            if event["event"] == "job-settled" && event["job"].to_string() == job {
+            if event["event"] == "job-settled" && event["job"].as_u64() == job.parse().ok() {
                 return true;
             }
         }
@@ -355,7 +379,7 @@ fn a_stream_of_events_goes_on_through_a_killed_master_and_a_killed_gateway() {
     let odd = gateway.programs().with("Last-Event-ID", "made up");
     odd.get("/api/v1/events").expect(400);
     let future = gateway.programs().with("Last-Event-ID", "99999999");
-    future.get("/api/v1/events").expect(400);
+    future.get("/api/v1/events").expect(422);
 }
 
 #[test]
@@ -420,6 +444,14 @@ fn users_see_only_their_jobs_and_a_revoked_token_is_out() {
         )
         .expect(200);
     eve.get("/api/v1/jobs").expect(401);
+
+    let wish = json!({"role": "client", "ttl": "1h", "for": "eve"});
+    eve.post("/api/v1/tokens", &wish).expect(401);
+    own.post("/api/v1/tokens", &wish).expect(403);
+    let made = large.post("/api/v1/tokens", &wish).expect(201).json();
+    let made = format!("Bearer {}", made["token"].as_str().expect("a token"));
+    let other = Http::tcp(grid.http()).with("Authorization", &made);
+    assert_eq!(other.get("/api/v1/whoami").json()["user"], "eve");
 
     // So is one whose user is put out.
     let again = master(&grid, "eve", "client");
@@ -516,7 +548,7 @@ fn slow_large_and_broken_requests_are_bounded_and_others_are_served_meanwhile() 
     json.send("POST", "/api/v1/jobs", Some(&large)).expect(413);
     known
         .post("/api/v1/jobs", &json!({"command": ["x".repeat(1 << 20)]}))
-        .expect(400);
+        .expect(422);
     known.send("POST", "/api/v1/jobs", Some(b"{}")).expect(415);
 
     // Connections on which nothing comes take no place from those who ask.
@@ -614,4 +646,55 @@ fn http_beyond_this_machine_needs_tls_or_a_proxy() {
     way.with("Authorization", &format!("Bearer {bearer}"))
         .get("/api/v1/whoami")
         .expect(200);
+}
+
+#[test]
+fn a_master_with_a_certificate_for_http_speaks_tls() {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]);
+    let made = made.expect("a certificate");
+    let mut grid = Grid::prepared("");
+    let certificate = grid.file("http.pem", made.cert.pem());
+    let key = grid.file("http.key", made.signing_key.serialize_pem());
+    let config = format!(
+        "http_certificate = \"{}\"\nhttp_key = \"{}\"\n",
+        certificate.display(),
+        key.display()
+    );
+    std::fs::write(grid.dir().join("master.toml"), config).expect("a file");
+    grid.start_master();
+    let bearer = grid.bearer("admin", "client");
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("a certificate");
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "127.0.0.1".try_into().expect("a name");
+    let mut session =
+        rustls::ClientConnection::new(std::sync::Arc::new(client), name).expect("a session");
+    let mut stream = TcpStream::connect(grid.http()).expect("connects");
+    let mut tls = rustls::Stream::new(&mut session, &mut stream);
+    let request = format!(
+        "GET /api/v1/whoami HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {bearer}\r\nConnection: close\r\n\r\n",
+        grid.http()
+    );
+    tls.write_all(request.as_bytes()).expect("writes");
+    let mut answer = String::new();
+    // The other end may close without a last word of TLS.
+    let _ = tls.read_to_string(&mut answer);
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("\"user\":\"admin\""),
+        "{answer}"
+    );
+
+    // Whoever speaks no TLS is not answered.
+    let (plain, _) = raw(
+        grid.http(),
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        Duration::from_secs(60),
+    );
+    assert!(!plain.contains(" 200 "), "{plain}");
 }

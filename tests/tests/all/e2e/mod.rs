@@ -5,6 +5,7 @@ mod availability;
 mod checkpoints;
 mod confinement;
 mod control;
+mod dashboard;
 mod deadlines;
 mod demo;
 mod errors;
