@@ -70,8 +70,8 @@ fn tokens_part(tokens: &[TokenView]) -> Markup {
                 label { "Hours " input name="hours" type="number" min="1" max="8760" value="24"; }
                 button { "Make a token" }
             }
-            div.wide { table {
-                thead { tr { th { "No." } th { "For" } th { "Name" } th { "Uses left" } th { "Until" } th { "" } } }
+            div.wide tabindex="0" role="group" aria-label="Table" { table {
+                thead { tr { th { "No." } th { "For" } th { "Name" } th { "Uses left" } th { "Until" } th { "Action" } } }
                 tbody { @for token in tokens.iter().filter(counts) { tr {
                     td.number { (token.id) } td { (role(token.role)) } td { (printable(&token.name)) }
                     td.number { (token.uses_left) } td { (clock(token.expires)) }
@@ -89,8 +89,8 @@ fn identities_part(mut identities: Vec<IdentityView>) -> Markup {
     html! {
         section aria-labelledby="identities" {
             h2 #identities { (count(identities.len() as u64, "identity", "identities")) }
-            div.wide { table {
-                thead { tr { th { "Name" } th { "Role" } th { "State" } th { "Since" } th { "Certificate until" } th { "" } } }
+            div.wide tabindex="0" role="group" aria-label="Table" { table {
+                thead { tr { th { "Name" } th { "Role" } th { "State" } th { "Since" } th { "Certificate until" } th { "Action" } } }
                 tbody { @for identity in identities.iter().take(IDENTITIES) { tr {
                     td { (printable(&identity.name)) } td { (role(identity.role)) }
                     td { (badge(look(identity.state), identity.state)) }
@@ -118,12 +118,12 @@ fn audit_part(entries: &[AuditView]) -> Markup {
     html! {
         section aria-labelledby="audit" {
             h2 #audit { "Audit log" }
-            div.wide { table {
-                thead { tr { th { "When" } th { "Who" } th { "What" } th { "Of" } th { "" } th { "Why" } } }
+            div.wide tabindex="0" role="group" aria-label="Table" { table {
+                thead { tr { th { "When" } th { "Who" } th { "What" } th { "Of" } th { "Outcome" } th { "Why" } } }
                 tbody { @for entry in entries { tr {
                     td { (clock(entry.at)) @if entry.count > 1 { " × " (entry.count) } }
                     td { (printable(&entry.who)) } td { (printable(&entry.what)) } td { (printable(&entry.subject)) }
-                    td { @if !entry.allowed { (badge(look(IdentityState::Revoked), "refused")) } }
+                    td { @if entry.allowed { "done" } @else { (badge(look(IdentityState::Revoked), "refused")) } }
                     td.why { (printable(&entry.why)) }
                 } } }
             } }

@@ -9,6 +9,7 @@ use api::{Door, Replies, Who};
 use common::content::Content;
 use common::selector::Selector;
 use common::view::{HostView, JobState, JobView, OutputView, TaskState, TaskView};
+use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
 use tokio::sync::Mutex;
@@ -97,17 +98,30 @@ impl Grid {
         .await
     }
 
-    /// Returns these jobs, of these states if some are named.
+    /// Returns these jobs, of these states if some are named; none where there is none.
     pub(crate) async fn jobs_of(
         &self,
         who: &Who,
         jobs: Selector,
         states: Vec<JobState>,
     ) -> Result<Vec<JobView>, Trouble> {
-        Ok(collect!(
-            self.ask(who, Request::Jobs { jobs, states }),
-            Reply::Jobs
-        ))
+        let mut replies = self.ask(who, Request::Jobs { jobs, states });
+        let mut all = Vec::new();
+        while let Some(reply) = replies.recv().await {
+            match reply {
+                Ok(Reply::Jobs(some)) => all.extend(some),
+                Ok(_) => return Err(Trouble::unexpected()),
+                Err(refusal) if refusal.code == RefusalCode::NotFound => return Ok(Vec::new()),
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the number of the newest job that `who` may see; 0 if there is none.
+    pub(crate) async fn newest_job(&self, who: &Who) -> Result<u32, Trouble> {
+        let last = self.jobs_of(who, Selector::Last, Vec::new()).await?;
+        Ok(last.last().map_or(0, |job| job.job.0))
     }
 
     /// Returns the job with this number.

@@ -84,7 +84,7 @@ pub(crate) async fn list(
 
 fn table<'a>(hosts: impl Iterator<Item = &'a &'a HostView>) -> Markup {
     html! {
-        div.wide { table {
+        div.wide tabindex="0" role="group" aria-label="Table" { table {
             thead { tr { th { "Host" } th { "State" } th { "Why" } th { "Since" } th { "Slots" } th { "Speed" } th { "Free" } th { "Finished" } th { "Lost" } } }
             tbody { @for host in hosts { tr {
                 td { (host_link(&host.facts.name)) @for label in host.facts.labels.union(&host.labels) { " " span.label { (label) } } }

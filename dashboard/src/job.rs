@@ -234,7 +234,7 @@ async fn tasks(grid: &Grid, who: &Who, job: &JobView, wanted: &Wanted) -> Result
             }
             @if found.is_empty() { p.quiet { "No such task." } }
             @else {
-                div.wide { table {
+                div.wide tabindex="0" role="group" aria-label="Table" { table {
                     thead { tr { th { "Task" } th { "State" } th { "Host" } th { "Attempts" } th { "Ran" } th { "Why" } } }
                     tbody { @for task in &found { (task_row(task)) } }
                 } }

@@ -109,8 +109,7 @@ async fn newest(
     who: &api::Who,
     wanted: &Wanted,
 ) -> Result<(Vec<JobView>, Option<u32>), Trouble> {
-    let last = grid.jobs_of(who, Selector::Last, Vec::new()).await?;
-    let last = last.last().map_or(0, |job| job.job.0 + 1);
+    let last = grid.newest_job(who).await?.saturating_add(1);
     let mut below = wanted.before.unwrap_or(last).min(last);
     let mut looked = 0;
     let mut found = Vec::new();

@@ -30,8 +30,7 @@ pub(crate) async fn page(
     headers: HeaderMap,
 ) -> Result<Response, Trouble> {
     let (hosts, open) = tokio::try_join!(grid.hosts(&who), grid.open_jobs(&who))?;
-    let latest = grid.jobs_of(&who, Selector::Last, Vec::new()).await?;
-    let last = latest.last().map_or(0, |job| job.job.0);
+    let last = grid.newest_job(&who).await?;
     let recent = IdSet::from_range(last.saturating_sub(LATEST - 1).max(1), last.max(1));
     let mut ended = grid
         .jobs_of(&who, Selector::Ids(recent), Vec::new())

@@ -116,7 +116,7 @@ fn hosts(hosts: &[(String, String)], base: &str, wanted: &Wanted) -> Markup {
                     }
                 }
             }
-            div.wide { table {
+            div.wide tabindex="0" role="group" aria-label="Table" { table {
                 thead { tr { th { "Host" } th { "Why it takes no task of this job" } } }
                 tbody { @for (host, why) in page { tr { td { (host_link(host)) } td { (printable(why)) } } } }
             } }
