@@ -8,10 +8,10 @@ use clap::Args;
 /// The examples below the help of `deskgrid dashboard`.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  deskgrid dashboard                        opens a browser; Enter prints an address for another one
+  deskgrid dashboard                  opens a browser; Enter: another address
   deskgrid dashboard --no-open --port 8080
   deskgrid --output json dashboard --no-open > gateway.json &
-  curl --unix-socket \"$(jq -r .socket gateway.json)\" http://d/api/v1/jobs
+  curl --unix-socket $(jq -r .socket gateway.json) http://d/api/v1/jobs
 It acts as you, for as long as it runs. The address lets one browser in, within a minute; programs use the socket, which only \
 you can open. docs/api.md says what there is.";
 
