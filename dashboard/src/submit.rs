@@ -63,7 +63,7 @@ impl Answer {
 
 pub(crate) async fn form(who: Viewer, headers: HeaderMap) -> Response {
     let empty = JobForm {
-        id: Uuid::new_v4(),
+        id: Uuid::from_bytes(rand::random()),
         ..JobForm::default()
     };
     show(&who, &headers, &empty, &Answer::Nothing)

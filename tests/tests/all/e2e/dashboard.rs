@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tests::{Gateway, Grid, Started};
+use tests::{Gateway, Grid, Http, Started};
 
 /// A grid with a browser's way in.
 struct Scene {
@@ -263,4 +263,45 @@ fn an_admin_makes_a_token_on_a_page_and_it_lets_a_pc_in() {
     scene.grid.until("the PC joins", &["host", "list"], |list| {
         (list["hosts"].as_array()?.len() == 1).then_some(())
     });
+}
+
+#[test]
+fn a_token_lets_a_browser_in_at_the_master_and_a_revoked_one_does_not() {
+    let grid = Grid::start();
+    let visitor = Http::tcp(grid.http()).with("Accept", "text/html");
+    let led = visitor.get("/").expect(303);
+    assert_eq!(led.headers["location"], "/in");
+    let page = visitor.get("/in").expect(200);
+    assert!(page.text().contains("Access token"), "{}", page.text());
+
+    let token = grid.bearer("user", "client");
+    let page = Http::tcp(grid.http())
+        .with("Sec-Fetch-Site", "same-origin")
+        .with("Content-Type", "application/x-www-form-urlencoded");
+    let give = |token: &str| page.send("POST", "/in", Some(format!("token={token}").as_bytes()));
+    give("made-up").expect(401);
+    give("a%0d%0ab").expect(401);
+    give(&grid.token("client")).expect(401);
+
+    let answer = give(&token).expect(303);
+    let cookie = answer.headers["set-cookie"].clone();
+    assert!(cookie.contains("; HttpOnly; SameSite=Strict"), "{cookie}");
+    let pair = cookie.split(';').next().expect("a pair").to_owned();
+    let browser = Http::tcp(grid.http()).with("Cookie", &pair);
+    let now = browser.get("/").expect(200);
+    assert!(now.text().contains("No PC has joined"), "{}", now.text());
+    browser.get("/admin").expect(403);
+    // The cookie of a page of another site changes nothing.
+    browser
+        .send("POST", "/jobs/1/cancel", Some(b""))
+        .expect(403);
+
+    let tokens = grid.as_user("admin", ["--output", "json", "token", "list"]);
+    let tokens = tokens.expect_code(0).json();
+    let last = tokens["tokens"].as_array().expect("a list");
+    let number = last.iter().find(|made| made["speaks_for"] == "user");
+    let number = number.unwrap_or_else(|| panic!("{tokens}"))["id"].to_string();
+    grid.as_user("admin", ["token", "revoke", &number])
+        .expect_code(0);
+    browser.with("Accept", "text/html").get("/").expect(303);
 }

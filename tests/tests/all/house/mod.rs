@@ -41,12 +41,13 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
 const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
-const ROOMS: [&str; 11] = [
+const ROOMS: [&str; 12] = [
     "common",
     "scheduler",
     "simulator",
     "link",
     "api",
+    "dashboard",
     "master",
     "worker",
     "cli",
