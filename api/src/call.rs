@@ -83,20 +83,23 @@ impl Call {
         match self.param("job") {
             "last" => Ok(self.job_view(Selector::Last).await?.job),
             text => number(text).map(JobId).ok_or_else(|| {
-                let what = format!("`{}` is no number of a job", text.escape_debug());
-                Problem::invalid(what, "write a number, or `last`")
+                let what = format!("there is no job `{}`", text.escape_debug());
+                Problem::not_found(what, "write a number, or `last`")
             }),
         }
     }
 
-    /// The task in the path.
+    /// The task in the path: its number, or both numbers as documents show them (`7.3`).
     pub(crate) async fn task(&self) -> Result<TaskId, Problem> {
+        let job = self.job().await?;
         let text = self.param("task");
-        let index = number(text).ok_or_else(|| {
-            let what = format!("`{}` is no number of a task", text.escape_debug());
-            Problem::invalid(what, "write a number")
-        })?;
-        Ok(TaskId::new(self.job().await?, index))
+        let whole = text.parse::<TaskId>().ok().filter(|task| task.job == job);
+        let task = whole.or_else(|| Some(TaskId::new(job, number(text)?)));
+
+        task.ok_or_else(|| {
+            let what = format!("job {job} has no task `{}`", text.escape_debug());
+            Problem::not_found(what, format!("GET /api/v1/jobs/{job}/tasks"))
+        })
     }
 
     /// The job in the path, as it stands: a `JobView`.

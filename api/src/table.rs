@@ -25,8 +25,8 @@ use crate::problem::Problem;
 pub(crate) const BODY: usize = 8 << 20;
 /// The time in which such a body has to be there.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// Beyond this a number with a fraction part does not say which whole number is meant.
-const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
+/// The first number beyond what whole numbers of the API can say.
+const MOST_WHOLE: f64 = 18_446_744_073_709_551_616.0;
 /// The place of schemas in the document.
 const SCHEMAS: &str = "/components/schemas";
 
@@ -120,7 +120,11 @@ fn whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => match number.as_f64() {
             Some(real) if number.is_f64() && real.fract() == 0.0 && real.abs() < MOST_WHOLE => {
-                json!(real as i64)
+                if real < 0.0 {
+                    json!(real as i64)
+                } else {
+                    json!(real as u64)
+                }
             }
             _ => number.into(),
         },
@@ -338,7 +342,8 @@ fn path_parameters(path: &str) -> Vec<Value> {
         let name = name.trim_start_matches('*');
         let schema = match name {
             "job" => json!({ "type": "string", "pattern": "^([0-9]{1,9}|last)$" }),
-            "task" | "token" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+            "task" => json!({ "type": "string", "pattern": "^([0-9]{1,9}\\.)?[0-9]{1,9}$" }),
+            "token" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
             "hash" => json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }),
             _ => json!({ "type": "string", "minLength": 1 }),
         };

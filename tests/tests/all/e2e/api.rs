@@ -63,6 +63,13 @@ fn the_command_line_and_the_api_say_the_same_byte_for_byte() {
         let said = grid.deskgrid(["--output", "json", "task", "info", &task]);
         let served = way.get(&format!("/api/v1/jobs/{good}/tasks/2")).expect(200);
         assert_eq!(served.text(), said.expect_code(0).stdout);
+        let by_name = way.get(&format!("/api/v1/jobs/{good}/tasks/{task}"));
+        assert_eq!(by_name.expect(200).text(), served.text());
+        for missing in ["null", "0", "9.1", "-1", "4294967296"] {
+            way.get(&format!("/api/v1/jobs/{good}/tasks/{missing}"))
+                .expect(404);
+            way.get(&format!("/api/v1/jobs/{missing}")).expect(404);
+        }
     }
     let failed = ways[0].get(&format!("/api/v1/jobs/{bad}")).json();
     assert_eq!(failed["failures"][0]["stderr"][0], "broken");
