@@ -34,7 +34,9 @@ pub mod terminal {
     pub use crate::commands::{failed, threads, write};
     pub use crate::failure::{Exit, Failure};
     pub use crate::output::table::Rows;
-    pub use crate::output::waits::{PredictedWait, PredictorQuality, WaitInterval, table};
+    pub use crate::output::waits::{
+        PredictedWait, PredictorQuality, WaitInterval, show_wait, table,
+    };
     pub use crate::output::{OutputForm, note};
     pub use crate::usage::parse;
 }

@@ -26,6 +26,8 @@ pub enum Selector {
     Ids(IdSet),
     /// The jobs that have all of these labels. No task has one.
     Labelled(BTreeSet<Label>),
+    /// Every existing one with a higher number than this, as the next page of a list.
+    Beyond(u32),
 }
 
 impl Selector {
@@ -42,8 +44,16 @@ impl Selector {
                 .collect(),
             Selector::Ids(ids) => existing.intersection(ids),
             Selector::Labelled(_) => IdSet::new(),
+            Selector::Beyond(number) => existing.intersection(&beyond(*number)),
         }
     }
+}
+
+/// Returns the numbers above this one.
+pub fn beyond(number: u32) -> IdSet {
+    number
+        .checked_add(1)
+        .map_or_else(IdSet::new, |first| IdSet::from_range(first, u32::MAX))
 }
 
 /// The error for a text that is no [`Selector`].

@@ -456,6 +456,8 @@ pub struct TokenView {
     pub expires: Time,
     /// Whether an admin revoked it.
     pub revoked: bool,
+    /// The user for whom it speaks over HTTP; `None`: machines join with it.
+    pub speaks_for: Option<String>,
 }
 
 /// The reasons why a job's tasks wait, and why each host was passed over.

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use common::BlobRef;
+use common::content::BlobHash;
 use common::token::Role;
 use common::wire::Versions;
 use common::wire::client::{Reply, Request};
-use common::wire::stream::Open;
+use common::wire::stream::{GetReply, Open};
 
 use crate::channel::Channel;
 use crate::content;
@@ -37,6 +38,34 @@ impl Replies {
             Some(Reply::Refused(refusal)) => Err(refusal.into()),
             reply => Ok(reply),
         }
+    }
+}
+
+/// Content on its way.
+#[derive(Debug)]
+pub struct ContentReader {
+    channel: Channel,
+    size: u64,
+}
+
+impl ContentReader {
+    /// Returns the length of the whole content, wherever this begins.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the next piece; `None` after the last.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, LinkError> {
+        let mut piece = Vec::new();
+        while self.channel.rx.read_onto(&mut piece).await? {
+            if !piece.is_empty() {
+                return Ok(Some(piece));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -150,6 +179,28 @@ impl Client {
     /// If the master does not have it, or the file cannot be written.
     pub async fn fetch(&self, blob: BlobRef, path: &Path) -> Result<(), LinkError> {
         content::fetch_file(&self.connection, blob, path).await
+    }
+
+    /// Asks for content from this byte on. Whoever reads it has to see to it that it is whole.
+    ///
+    /// # Errors
+    /// If the master does not have it, or has it for others only, or the connection is gone.
+    pub async fn content(&self, hash: BlobHash, offset: u64) -> Result<ContentReader, LinkError> {
+        let get = Open::Get {
+            hash,
+            offset,
+            peers: false,
+            failed: Vec::new(),
+        };
+        let mut channel = self.connection.open(&get).await?;
+        channel.tx.finish();
+        match channel.rx.expect().await? {
+            GetReply::Found(size) => Ok(ContentReader { channel, size }),
+            GetReply::Refused(refusal) => Err(refusal.into()),
+            other @ (GetReply::Waits(_) | GetReply::At(_)) => Err(LinkError::Protocol(format!(
+                "{other:?}, which only workers are told"
+            ))),
+        }
     }
 
     /// Ends the session.

@@ -23,6 +23,12 @@ pub struct Config {
     /// Further names of this master that a request's `Host` may carry for `/healthz` and
     /// `/metrics`, besides addresses and localhost.
     pub http_hosts: Vec<String>,
+    /// The certificate chain for HTTP, as PEM, if TLS is used there.
+    pub http_certificate: Option<PathBuf>,
+    /// The key of that certificate, as PEM.
+    pub http_key: Option<PathBuf>,
+    /// Whether a proxy with TLS stands before the HTTP address.
+    pub http_behind_proxy: bool,
     /// The address that people use for this master, `HOST:PORT`; by default the address that it
     /// listens on (loopback if that is every address).
     pub advertise: Option<String>,
@@ -195,6 +201,9 @@ impl Default for Config {
             listen: SocketAddr::from(([0, 0, 0, 0], 7411)),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 7412))),
             http_hosts: Vec::new(),
+            http_certificate: None,
+            http_key: None,
+            http_behind_proxy: false,
             advertise: None,
             heartbeat: seconds(60),
             suspect_after: seconds(150),
@@ -267,6 +276,31 @@ impl Config {
         }
 
         Ok(config)
+    }
+
+    /// Refuses an address for HTTP at which tokens and results would cross a network as they are.
+    ///
+    /// # Errors
+    /// If there is neither TLS nor a proxy that has it.
+    pub(crate) fn check_http(&self) -> Result<(), MasterError> {
+        let has_tls = match (&self.http_certificate, &self.http_key) {
+            (Some(_), Some(_)) => true,
+            (None, None) => false,
+            _ => {
+                let why = "http_certificate and http_key belong together: give both, or none";
+                return Err(MasterError::Config(why.to_owned()));
+            }
+        };
+        match self.http {
+            Some(address) if !address.ip().is_loopback() && !has_tls && !self.http_behind_proxy => {
+                let why = format!(
+                    "http is {address}, where others on the network could read tokens and results: give http_certificate and \
+                     http_key, or say http_behind_proxy = true if a proxy with TLS stands before it, or listen on 127.0.0.1"
+                );
+                Err(MasterError::Config(why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads a configuration file.

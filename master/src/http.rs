@@ -1,9 +1,11 @@
-//! Serves `/healthz` and `/metrics`, one request on each connection.
+//! Serves the API, `/healthz` and `/metrics` over HTTP.
 
 mod door;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use api::HttpBounds;
 use axum::Router;
 use axum::extract::{Request, State as Shared};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -17,6 +19,11 @@ use tokio::net::TcpListener;
 use crate::core::ask::UpkeepAsk;
 use crate::limits::FileTransfers;
 use crate::run::SessionContext;
+use crate::sessions::near::{Bearers, NearDoor};
+use crate::{Config, MasterError};
+
+/// The time for which a connection may stand idle, and in which a request has to be there.
+const HEAD: Duration = Duration::from_secs(10);
 
 /// Installs the metrics recorder, once for the process; a second master in one process records into
 /// the first one's.
@@ -33,28 +40,57 @@ pub(crate) fn recorder() -> PrometheusHandle {
     HANDLE.get_or_init(install).clone()
 }
 
-/// Binds the address.
-pub(crate) async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, LinkError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(LinkError::file("cannot listen on", address.to_string()))
+/// The place at which HTTP is served.
+pub(crate) struct HttpPlace {
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl HttpPlace {
+    /// The address.
+    pub(crate) fn local_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Binds the address, and reads the certificate if there is one.
+pub(crate) async fn bind(
+    config: &Config,
+    address: std::net::SocketAddr,
+) -> Result<HttpPlace, MasterError> {
+    let tls = match (&config.http_certificate, &config.http_key) {
+        (Some(certificate), Some(key)) => Some(door::tls(certificate, key)?),
+        _ => None,
+    };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(LinkError::file("cannot listen on", address.to_string()))?;
+    Ok(HttpPlace { listener, tls })
 }
 
 /// Serves until the listener fails.
-pub(crate) async fn serve(listener: TcpListener, state: Arc<SessionContext>, files: FileTransfers) {
+pub(crate) async fn serve(place: HttpPlace, state: Arc<SessionContext>, files: FileTransfers) {
     let guarded = from_fn_with_state(state.clone(), guard);
-    let routes = Router::new()
+    let numbers = Router::new()
         .route("/healthz", get(healthz))
-        .route("/metrics", get(show_metrics));
-    let routes = routes.layer(guarded).with_state(state);
+        .route("/metrics", get(show_metrics))
+        .layer(guarded)
+        .with_state(state.clone());
+    let door = Arc::new(NearDoor(state.clone()));
+    let pages = dashboard::pages(door.clone());
+    let routes = api::router(door, Arc::new(Bearers(state.clone())), pages).merge(numbers);
 
-    if let Err(error) = axum::serve(
-        door::HttpListener::new(listener, files.http, files.http_of_one),
-        routes,
-    )
-    .await
-    {
-        tracing::error!(%error, "HTTP ended");
+    let bounds = HttpBounds {
+        connections: files.http,
+        head: HEAD,
+        patience: state.config.limits.answer_patience.0,
+    };
+    let listener = door::HttpListener::new(place.listener, files.http, files.http_of_one);
+    match place.tls {
+        None => api::serve(listener, routes, bounds).await,
+        Some(tls) => {
+            let listener = door::TlsListener::new(listener, tls, HEAD);
+            api::serve(listener, routes, bounds).await;
+        }
     }
 }
 
@@ -86,7 +122,7 @@ async fn guard(
 
 /// Whether the named host is this master: an address (a foreign page cannot be named so), this
 /// machine, or a configured name.
-fn is_ours(named: &str, state: &SessionContext) -> bool {
+pub(crate) fn is_ours(named: &str, state: &SessionContext) -> bool {
     let host = without_port(named);
     let address = host
         .trim_start_matches('[')

@@ -20,7 +20,7 @@ use crate::core::ask::{HostAsk, PeerAsk, UpkeepAsk};
 use crate::core::{self, CoreHandle};
 use crate::limits::{Attempted, Counters, FileTransfers};
 use crate::room::DiskRoom;
-use crate::sessions::Entrance;
+use crate::sessions::QuicEntrance;
 use crate::sessions::alive::WorkerCount;
 use crate::sessions::live::LiveSessions;
 use crate::sessions::share::SharedContent;
@@ -159,8 +159,8 @@ pub async fn run(
 struct StartingMaster {
     grid: Uuid,
     state: Arc<SessionContext>,
-    entrances: Vec<Entrance>,
-    listener: Option<tokio::net::TcpListener>,
+    entrances: Vec<QuicEntrance>,
+    listener: Option<http::HttpPlace>,
     bound: SocketAddr,
     address: String,
     files: FileTransfers,
@@ -180,6 +180,7 @@ async fn begin(
     room: Arc<DiskRoom>,
 ) -> Result<StartingMaster, MasterError> {
     let home = dir.join("master");
+    config.check_http()?;
     let (grid, seed) = name(&home, &mut store)?;
     let authority = Authority::open(&home, grid, config.certificate_life.0)?;
     let away = Away::read(&store, clock, config.renewal_grace.span())?;
@@ -187,7 +188,7 @@ async fn begin(
     let tls = tls::server_config(authority.server()?, &Purpose::ALL.map(Purpose::alpn))?;
     let (bound, entrances) = listen(config.listen, tls, seed, files.tunnels).await?;
     let listener = match config.http {
-        Some(address) => Some(http::bind(address).await?),
+        Some(address) => Some(http::bind(&config, address).await?),
         None => None,
     };
 
@@ -245,7 +246,7 @@ async fn begin(
 }
 
 /// Accepts connections at every entrance.
-fn receive(state: &Arc<SessionContext>, entrances: &[Entrance]) -> JoinSet<()> {
+fn receive(state: &Arc<SessionContext>, entrances: &[QuicEntrance]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for entrance in entrances {
         tasks.spawn(sessions::serve(state.clone(), entrance.clone()));
@@ -269,7 +270,7 @@ fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError
 
 /// Ends in order: writes the last notes, tells the connected peers, and has the core close its
 /// store.
-async fn end(state: &SessionContext, entrances: &[Entrance], mut tasks: JoinSet<()>) {
+async fn end(state: &SessionContext, entrances: &[QuicEntrance], mut tasks: JoinSet<()>) {
     tracing::info!("shutting down");
     write_the_last(state).await;
     for entrance in entrances {
@@ -294,7 +295,7 @@ async fn write_the_last(state: &SessionContext) {
 }
 
 /// Gives the last packets time to leave.
-async fn farewell(entrances: &[Entrance]) {
+async fn farewell(entrances: &[QuicEntrance]) {
     for entrance in entrances {
         let _ = tokio::time::timeout(GOODBYE, entrance.endpoint.wait_idle()).await;
     }
@@ -308,7 +309,7 @@ async fn listen(
     tls: rustls::ServerConfig,
     seed: [u8; 32],
     limits: TunnelLimits,
-) -> Result<(SocketAddr, Vec<Entrance>), MasterError> {
+) -> Result<(SocketAddr, Vec<QuicEntrance>), MasterError> {
     let mut choices = if address.port() == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
@@ -316,14 +317,14 @@ async fn listen(
         let bound = endpoint
             .local_addr()
             .map_err(LinkError::file("cannot listen on", address.to_string()))?;
-        let over_udp = Entrance {
+        let over_udp = QuicEntrance {
             endpoint,
             tunnels: None,
         };
 
         match endpoint::listen_tcp(bound, tls.clone(), seed, limits).await {
             Ok((endpoint, tunnels)) => {
-                let over_tcp = Entrance {
+                let over_tcp = QuicEntrance {
                     endpoint,
                     tunnels: Some(Arc::new(tunnels)),
                 };
@@ -433,7 +434,7 @@ fn known_as(bound: SocketAddr) -> String {
 fn write_addresses(
     home: &Path,
     address: &str,
-    http: Option<&tokio::net::TcpListener>,
+    http: Option<&http::HttpPlace>,
 ) -> Result<(), MasterError> {
     let write = |name: &str, text: String| {
         let path = home.join(name);

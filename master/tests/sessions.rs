@@ -152,6 +152,7 @@ impl Master {
             uses,
             name: "t".into(),
             approval: false,
+            speaks_for: None,
         };
         match self.admin().await.ask(&request).await.unwrap().remove(0) {
             Reply::Token(token, ..) => token,
@@ -520,6 +521,7 @@ async fn each_role_gets_only_its_own_requests() {
             uses: 1,
             name: String::new(),
             approval: false,
+            speaks_for: None,
         },
         Request::Drain { host: "pc".into() },
     ] {

@@ -9,6 +9,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::gateway::Gateway;
 use tempfile::TempDir;
 
 use crate::process::{Output, Started, clean_behind, eventually};
@@ -342,6 +344,26 @@ impl Grid {
             .finish()
             .expect_code(0);
         done.stdout.trim().to_owned()
+    }
+
+    /// A gateway of `who`, once it is up.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn gateway(&self, who: &str) -> Gateway {
+        let log = self.file(&format!("gateway-{}", rand::random::<u32>()), "");
+        let mut command = self.command(who);
+        command.args(["--output", "json", "dashboard", "--no-open", "--tied"]);
+        Gateway::new(Started::server(&mut command, &log), &log)
+    }
+
+    /// A token with which a program speaks for `who` over HTTP.
+    pub fn bearer(&self, who: &str, role: &str) -> String {
+        let words = [
+            "--output", "quiet", "token", "create", "--http", "--role", role, "--for", who,
+        ];
+        let made = self.as_user("admin", words).expect_code(0);
+        made.stdout.trim().to_owned()
     }
 
     /// Starts a command as the user; it runs on while the test does other things.

@@ -6,11 +6,15 @@
 
 pub mod chaos;
 mod display;
+mod gateway;
 mod grid;
+mod http;
 mod process;
 
 pub use display::Display;
+pub use gateway::Gateway;
 pub use grid::{Grid, WorkerSetup, free_addresses};
+pub use http::{Answer, Coming, Http};
 pub use process::{
     Output, Started, alive_with, build_release, clean, eventually, lab, lab_json, program, resident,
 };

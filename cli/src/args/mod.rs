@@ -2,6 +2,7 @@
 //! Their execution lives in `commands`.
 
 pub(crate) mod account;
+pub(crate) mod dashboard;
 pub(crate) mod events;
 pub(crate) mod job;
 pub(crate) mod predict;
@@ -225,6 +226,9 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Print what happens to jobs, tasks and hosts, as it happens
     #[command(after_help = events::EXAMPLES)]
     Events(events::EventsArgs),
+    /// Open the API, and pages for people, to programs and browsers of this machine
+    #[command(after_help = dashboard::EXAMPLES)]
+    Dashboard(dashboard::DashboardArgs),
     /// Look at hosts, and take them out of service
     #[command(
         subcommand,

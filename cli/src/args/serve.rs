@@ -409,7 +409,8 @@ pub(crate) enum TokenCommand {
     #[command(after_help = "\
 Examples:
   deskgrid token create --role worker --uses 100 --ttl 1d --name 'floor 3'
-  deskgrid --output quiet token create --role client   for scripts")]
+  deskgrid --output quiet token create --role client   for scripts
+  deskgrid token create --http --role client --for ann --ttl 30d")]
     Create {
         /// Role of those who join with it: worker, client or admin
         #[arg(long, value_name = "ROLE")]
@@ -426,6 +427,13 @@ Examples:
         /// Let those who join with it in only after `deskgrid identity approve NAME`
         #[arg(long)]
         approve: bool,
+        /// Make a token with which a program speaks to the master over HTTP (docs/api.md); nobody
+        /// joins with it
+        #[arg(long, conflicts_with_all = ["uses", "approve"])]
+        http: bool,
+        /// The user for whom that program speaks, with at most this role [default: yourself]
+        #[arg(long = "for", value_name = "USER", requires = "http")]
+        speaks_for: Option<String>,
     },
     /// List the tokens, without their secrets
     #[command(after_help = "Example:\n  deskgrid token list")]

@@ -4,12 +4,11 @@
 use common::units::Bytes;
 use common::view::{AccountView, EstimatesView, SpreadView};
 use common::wire::client::Request;
-use serde::ser::SerializeMap;
 
 use super::Context;
 use crate::args::AccountArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::json::{Fields, Json, Object, all};
+use crate::output::json::{AccountAnswer, Json};
 use crate::output::table::Rows;
 use crate::session::Session;
 
@@ -185,16 +184,6 @@ fn scaled(account: &AccountView) -> String {
 
 fn factor(value: Option<f64>) -> String {
     value.map(|value| format!("{value:.2}")).unwrap_or_default()
-}
-
-/// The accounts and estimates, for scripts.
-struct AccountAnswer<'a>(&'a [AccountView], &'a [EstimatesView]);
-
-impl Object for AccountAnswer<'_> {
-    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
-        to.field("accounts", all(self.0));
-        to.field("estimates", all(self.1));
-    }
 }
 
 #[cfg(test)]

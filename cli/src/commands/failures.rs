@@ -1,160 +1,54 @@
 //! Sums up why tasks of a job failed, for `deskgrid job info`: failed attempts by cause and host,
 //! with the last lines that one of them wrote to its standard error.
 
-use std::collections::BTreeMap;
-
+use api::failures::{MOST_TASKS, causes, last_lines};
 use common::selector::Selector;
 use common::text::printable;
-use common::view::{AttemptState, AttemptView, JobView, TaskState, TaskView};
+use common::view::{JobView, TaskState};
 use common::{IdSet, TaskId};
-use serde::Serialize;
 
 use super::cat;
 use crate::args::job::StreamName;
 use crate::failure::Failure;
+use crate::output::json::FailureCause;
 use crate::session::Session;
 
-/// The number of failed tasks up to which they are summed up: a longer list would take too much
-/// memory.
-const MOST_TASKS: u64 = 20_000;
-/// The number of causes that are shown, the most frequent first.
-const SHOWN: usize = 5;
 /// The number of hosts that are named for a cause.
 const SHOWN_HOSTS: usize = 4;
-/// The number of lines of standard error that are shown, and the length of each at most, in
-/// characters.
-const LAST_LINES: usize = 5;
-const LINE: usize = 200;
-
-/// One cause of failures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Cause {
-    /// The end of the attempts, in words.
-    cause: String,
-    /// The number of attempts that ended like that.
-    attempts: u64,
-    /// The number of these attempts on each host, in descending order.
-    hosts: Vec<OnHost>,
-    /// A task with such an attempt.
-    task: String,
-    /// The last lines that this task wrote to its standard error.
-    stderr: Vec<String>,
-}
-
-/// The number of attempts that failed on a host.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct OnHost {
-    host: String,
-    attempts: u64,
-}
-
-/// The count of failed attempts of one cause.
-struct Counted {
-    attempts: u64,
-    hosts: BTreeMap<String, u64>,
-    example: TaskId,
-}
 
 /// Returns the causes of the job's failed attempts, the most frequent first; none if no task
 /// failed, or more than `MOST_TASKS`.
 ///
 /// # Errors
 /// If the master refuses or the connection is gone.
-pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, Failure> {
+pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<FailureCause>, Failure> {
     if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
         return Ok(Vec::new());
     }
 
-    let tasks = session
-        .tasks(job.job, Selector::All, vec![TaskState::Failed])
-        .await?;
-    let mut counted: Vec<(String, Counted)> = count(&tasks).into_iter().collect();
-    counted.sort_by(|a, b| b.1.attempts.cmp(&a.1.attempts).then_with(|| a.0.cmp(&b.0)));
-    counted.truncate(SHOWN);
-
-    let mut causes = Vec::with_capacity(counted.len());
-    for (
-        cause,
-        Counted {
-            attempts,
-            hosts,
-            example,
-        },
-    ) in counted
-    {
-        let mut hosts: Vec<OnHost> = hosts
-            .into_iter()
-            .map(|(host, attempts)| OnHost { host, attempts })
-            .collect();
-        hosts.sort_by_key(|on| std::cmp::Reverse(on.attempts));
-
-        let stderr = last_lines(session, example).await?;
-        causes.push(Cause {
-            cause,
-            attempts,
-            hosts,
-            task: example.to_string(),
-            stderr,
-        });
+    let failed = vec![TaskState::Failed];
+    let tasks = session.tasks(job.job, Selector::All, failed).await?;
+    let mut found = Vec::new();
+    for (cause, example) in causes(&tasks) {
+        let stderr = written(session, example).await?;
+        found.push(FailureCause { stderr, ..cause });
     }
-
-    Ok(causes)
-}
-
-/// Counts the failed attempts of these tasks by cause.
-fn count(tasks: &[TaskView]) -> BTreeMap<String, Counted> {
-    let mut causes: BTreeMap<String, Counted> = BTreeMap::new();
-    for task in tasks {
-        let failed = task
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.state == AttemptState::Failed);
-        for attempt in failed {
-            let counted = causes.entry(cause(attempt)).or_insert_with(|| Counted {
-                attempts: 0,
-                hosts: BTreeMap::new(),
-                example: task.task,
-            });
-            counted.attempts += 1;
-            *counted.hosts.entry(attempt.host.clone()).or_default() += 1;
-        }
-    }
-
-    causes
-}
-
-/// Returns how an attempt ended: its `reason` without the first part, which says why it was
-/// started.
-fn cause(attempt: &AttemptView) -> String {
-    let said = attempt.reason.as_deref().unwrap_or_default();
-    said.split_once("; ")
-        .map_or(said, |(_, end)| end)
-        .to_owned()
+    Ok(found)
 }
 
 /// Returns the last lines that a task wrote to its standard error.
-async fn last_lines(session: &Session, task: TaskId) -> Result<Vec<String>, Failure> {
+async fn written(session: &Session, task: TaskId) -> Result<Vec<String>, Failure> {
     let tasks = Selector::Ids(IdSet::from_range(task.index, task.index));
     let outputs = session.outputs(task.job, tasks).await?;
     let Some(output) = outputs.first() else {
         return Ok(Vec::new());
     };
     let (bytes, _) = cat::written(session, output, StreamName::Stderr).await?;
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-
-    Ok(last
-        .iter()
-        .map(|line| line.chars().take(LINE).collect())
-        .collect())
+    Ok(last_lines(&bytes))
 }
 
 /// Describes the causes in text, to stand before a job's facts; empty if there are none.
-pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
+pub(super) fn in_words(job: &JobView, causes: &[FailureCause]) -> String {
     if job.tasks.failed > MOST_TASKS {
         return format!(
             "{} tasks failed; deskgrid task list {} --state failed shows why\n\n",
@@ -163,7 +57,7 @@ pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
     }
 
     let mut text = String::new();
-    for Cause {
+    for FailureCause {
         cause,
         attempts,
         hosts,

@@ -561,7 +561,10 @@ async fn drop_unrequested(
     session: &Session,
     jobs: Selector,
 ) -> Result<(), Failure> {
-    let all = matches!(jobs, Selector::All | Selector::Labelled(_));
+    let all = matches!(
+        jobs,
+        Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
+    );
     let changed = session
         .changed(&Request::CancelUnrequested { jobs })
         .await?;

@@ -27,7 +27,7 @@ struct LoggedIn<'a> {
 
 /// Gives this machine the identity of a user, in `StateDir::client`.
 pub(super) async fn run(context: &Context, args: EnrolArgs) -> Result<Exit, Failure> {
-    let (identity, new) = identity(&context.state.client(), context, &args, Who::User).await?;
+    let (identity, new) = identity(&context.state.client(), context, &args, Newcomer::User).await?;
     let awaits_approval = new && awaits_approval(&identity).await;
     let link = &identity.link;
     let document = LoggedIn {
@@ -72,7 +72,7 @@ async fn awaits_approval(identity: &Identity) -> bool {
 
 /// The kind of identity that joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum Newcomer {
     /// A person's machine, with the role `client` or `admin`.
     User,
     /// The worker of a host.
@@ -88,7 +88,7 @@ pub(super) async fn identity(
     dir: &Path,
     context: &Context,
     args: &EnrolArgs,
-    who: Who,
+    who: Newcomer,
 ) -> Result<(Identity, bool), Failure> {
     if Identity::found(dir)? && !args.rejoin {
         if args.join.is_some() || args.join_file.is_some() {
@@ -98,7 +98,7 @@ pub(super) async fn identity(
         }
         let identity = known(dir, args, who)?;
         return match &args.master {
-            Some(master) if *master != identity.link.master && who == Who::User => {
+            Some(master) if *master != identity.link.master && who == Newcomer::User => {
                 Ok((moved(dir, identity, master).await?, false))
             }
             _ => Ok((identity, false)),
@@ -113,8 +113,8 @@ pub(super) async fn identity(
     };
     let name = args.name.clone().unwrap_or_else(|| own_name(who));
     let wanted = match who {
-        Who::User => WantedRole::User,
-        Who::Worker => WantedRole::Worker,
+        Newcomer::User => WantedRole::User,
+        Newcomer::Worker => WantedRole::Worker,
     };
     let identity = link::enrol_as(master, &token, &name, wanted).await?;
     identity.save(dir)?;
@@ -155,11 +155,11 @@ fn not_moved(error: LinkError, before: &str, master: &str) -> Failure {
 }
 
 /// Loads the existing identity. A worker may be given another address of its master.
-fn known(dir: &Path, args: &EnrolArgs, who: Who) -> Result<Identity, Failure> {
+fn known(dir: &Path, args: &EnrolArgs, who: Newcomer) -> Result<Identity, Failure> {
     let mut identity = Identity::load(dir)?;
     check_role(dir, identity.link.role, who)?;
     if let Some(master) = &args.master
-        && who == Who::Worker
+        && who == Newcomer::Worker
     {
         identity.link.master.clone_from(master);
     }
@@ -168,12 +168,12 @@ fn known(dir: &Path, args: &EnrolArgs, who: Who) -> Result<Identity, Failure> {
 }
 
 /// Refuses an identity for another role, which waiting would not change.
-fn check_role(dir: &Path, role: Role, who: Who) -> Result<(), Failure> {
+fn check_role(dir: &Path, role: Role, who: Newcomer) -> Result<(), Failure> {
     let hint = match (role, who) {
-        (Role::Worker, Who::User) => {
+        (Role::Worker, Newcomer::User) => {
             "log in with a token for a client: deskgrid token create --role client"
         }
-        (Role::Client | Role::Admin, Who::Worker) => {
+        (Role::Client | Role::Admin, Newcomer::Worker) => {
             "join with a token for a worker: deskgrid token create --role worker"
         }
         _ => return Ok(()),
@@ -182,12 +182,12 @@ fn check_role(dir: &Path, role: Role, who: Who) -> Result<(), Failure> {
     Err(Failure::new(Exit::NotAuthorised, "wrong-role", what, hint))
 }
 
-fn nobody(dir: &Path, who: Who) -> Failure {
+fn nobody(dir: &Path, who: Newcomer) -> Failure {
     let hint = match who {
-        Who::User => {
+        Newcomer::User => {
             "deskgrid login --master HOST:PORT --join-file FILE, with a token from the admin"
         }
-        Who::Worker => {
+        Newcomer::Worker => {
             "deskgrid worker start --master HOST:PORT --join-file FILE, with a token from the admin"
         }
     };
@@ -270,7 +270,7 @@ impl Drop for Silent {
     }
 }
 
-fn own_name(who: Who) -> String {
+fn own_name(who: Newcomer) -> String {
     let host = || {
         hostname::get().map_or_else(
             |_| "unnamed".to_owned(),
@@ -282,7 +282,7 @@ fn own_name(who: Who) -> String {
         .iter()
         .find_map(|name| std::env::var(name).ok());
     match who {
-        Who::Worker => host(),
-        Who::User => user.filter(|user| !user.is_empty()).unwrap_or_else(host),
+        Newcomer::Worker => host(),
+        Newcomer::User => user.filter(|user| !user.is_empty()).unwrap_or_else(host),
     }
 }

@@ -4,6 +4,7 @@ mod account;
 mod add;
 mod cat;
 mod config;
+mod dashboard;
 mod doctor;
 mod events;
 mod failures;
@@ -82,6 +83,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let runtime = match &command {
         Commands::Demo(_) | Commands::Master(_) => runtime(Threads::All)?,
         Commands::Worker(command) => runtime(Threads::of_worker(command))?,
+        Commands::Dashboard(_) => runtime(Threads::Two)?,
         _ => runtime(Threads::One)?,
     };
     finish(runtime, dispatch(&context, command))
@@ -156,6 +158,7 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::Job(command) => job::run(context, command).await,
         Commands::Task(command) => task::run(context, command).await,
         Commands::Events(args) => events::run(context, args).await,
+        Commands::Dashboard(args) => dashboard::run(context, args).await,
         Commands::Host(command) => host::run(context, command).await,
         Commands::Account(args) => account::run(context, args).await,
         Commands::Policy(command) => policy::run(context, command),

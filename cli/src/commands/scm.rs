@@ -21,7 +21,7 @@ use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_service::{define_windows_service, service_dispatcher};
 
 use super::Context;
-use super::login::{Who, identity};
+use super::login::{Newcomer, identity};
 use crate::args::scm::{RunArgs, ServiceArgs};
 use crate::args::serve::InstallArgs;
 use crate::failure::{Exit, Failure};
@@ -166,7 +166,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             &places.state.join("worker").join("identity"),
             context,
             &args.enrol,
-            Who::Worker,
+            Newcomer::Worker,
         )
         .await?;
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use serde::Serialize;
 
 use super::Context;
-use super::login::{Who, identity};
+use super::login::{Newcomer, identity};
 use crate::args::serve::{InstallArgs, ServiceArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::note;
@@ -55,7 +55,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             return Err(Failure::usage("this host has not joined a grid yet", hint));
         }
 
-        identity(&home, context, &args.enrol, Who::Worker).await?;
+        identity(&home, context, &args.enrol, Newcomer::Worker).await?;
         root.place_program(&places.program())?;
         for file in &files {
             root.write(file)?;

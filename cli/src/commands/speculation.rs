@@ -9,7 +9,6 @@ use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
 use link::LinkError;
 use link::client::unexpected;
-use serde::ser::SerializeMap;
 
 use super::Context;
 use super::cat::{removed_in_words, written};
@@ -19,7 +18,7 @@ use crate::args::job::StreamName;
 use crate::args::speculation::RequestArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
-use crate::output::json::{Fields, Json, Object, all};
+use crate::output::json::{Json, RequestAnswer};
 use crate::output::note;
 use crate::session::Session;
 use crate::wait_reporter::WaitReporter;
@@ -29,24 +28,6 @@ use crate::watch::WayBack;
 const BATCH: usize = 500;
 /// The number of ranges up to which tasks are named one by one.
 const SHOWN_RANGES: usize = 8;
-
-/// The answer of `deskgrid request`: the requested tasks and, with `--wait`, their results.
-struct RequestAnswer<'a> {
-    job: JobId,
-    requested: u64,
-    /// The number of named tasks that are cancelled.
-    cancelled: u64,
-    tasks: Option<&'a [TaskView]>,
-}
-
-impl Object for RequestAnswer<'_> {
-    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
-        to.field("job", self.job.0);
-        to.field("requested", self.requested);
-        to.field("cancelled", self.cancelled);
-        to.some("tasks", self.tasks.map(all));
-    }
-}
 
 /// Requests tasks, and with `--wait` prints their results.
 pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit, Failure> {
@@ -116,7 +97,7 @@ impl RequestEffect {
         let named = match tasks {
             Selector::Ids(ids) => ids.len(),
             Selector::Last => 1,
-            Selector::Labelled(_) => 0,
+            Selector::Labelled(_) | Selector::Beyond(_) => 0,
             Selector::All => session.job(OneJob::Id(job)).await?.tasks.total,
         };
 

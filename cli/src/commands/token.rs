@@ -23,14 +23,18 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
             uses,
             name,
             approve,
+            http,
+            speaks_for,
         } => {
             let ttl = ttl.span();
+            let own = || session.client().user().to_owned();
             let request = Request::TokenCreate {
                 role,
                 ttl,
                 uses,
                 name,
                 approval: approve,
+                speaks_for: http.then(|| speaks_for.unwrap_or_else(own)),
             };
             create(context, &session, &request).await?;
         }
@@ -50,6 +54,9 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         other => return Err(unexpected(Some(&other)).into()),
     };
     let text = || {
+        if let Some(user) = &view.speaks_for {
+            return speaker(&token, &view, user);
+        }
         let command = if view.role == Role::Worker {
             "worker start"
         } else {
@@ -79,6 +86,17 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         })
 }
 
+/// Says how a token is used over HTTP.
+fn speaker(token: &str, view: &TokenView, user: &str) -> String {
+    let until = when::relative(view.expires, when::now());
+    format!(
+        "{token}\n\ntoken {} speaks for {user} over HTTP, with the role {}; it expires {until}. For example:\n  \
+         curl -H 'Authorization: Bearer TOKEN' http://127.0.0.1:7412/api/v1/jobs\n\
+         deskgrid token revoke {} ends it; so does revoking {user}.\n",
+        view.id, view.role, view.id
+    )
+}
+
 async fn list(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
     let mut tokens: Vec<TokenView> = Vec::new();
     for reply in session.client().ask(request).await? {
@@ -94,14 +112,18 @@ async fn list(context: &Context, session: &Session, request: &Request) -> Result
             context.out.color(),
         );
         for token in &tokens {
-            let state = if token.revoked { "revoked" } else { "" };
+            let state = match (&token.speaks_for, token.revoked) {
+                (_, true) => "revoked".to_owned(),
+                (Some(user), false) => format!("speaks for {user}"),
+                (None, false) => String::new(),
+            };
             rows.add([
                 token.id.to_string(),
                 token.role.to_string(),
                 token.name.clone(),
                 token.uses_left.to_string(),
                 when::relative(token.expires, when::now()),
-                state.to_owned(),
+                state,
             ]);
         }
 

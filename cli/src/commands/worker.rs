@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::login::{Who, identity};
+use super::login::{Newcomer, identity};
 use super::{Context, shutdown};
 use crate::args::serve::WorkerArgs;
 use crate::failure::{Exit, Failure};
@@ -13,9 +13,14 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
     let dir = context.state.worker();
     worker::repair(&dir);
 
-    let (identity, _) = identity(&dir.join("identity"), context, &args.enrol, Who::Worker)
-        .await
-        .map_err(as_worker)?;
+    let (identity, _) = identity(
+        &dir.join("identity"),
+        context,
+        &args.enrol,
+        Newcomer::Worker,
+    )
+    .await
+    .map_err(as_worker)?;
     if !args.dedicated {
         tracing::info!(
             why = "deskgrid worker status --why",

@@ -316,6 +316,7 @@ async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
         uses,
         name: "demo".to_owned(),
         approval: false,
+        speaks_for: None,
     };
     match session.one(&request).await? {
         Reply::Token(token, ..) => Ok(token),

@@ -7,16 +7,13 @@ pub(crate) mod when;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+pub(crate) use api::json::document;
 use clap::ColorChoice;
 use common::text::ShownOutput;
 use serde::Serialize;
 
 use crate::args::{OutputMode, Printing};
 use crate::failure::Failure;
-
-/// The version of the JSON that commands print. It is raised when a field goes or changes its
-/// meaning, not when one is added.
-pub(crate) const SCHEMA: u32 = 1;
 
 /// The form and the colours in which a command prints.
 #[derive(Debug, Clone, Copy)]
@@ -32,25 +29,6 @@ pub struct PagePlace {
     pub first: bool,
     /// Whether none comes after it.
     pub last: bool,
-}
-
-#[derive(Serialize)]
-struct Document<'a, T> {
-    schema: u32,
-    #[serde(flatten)]
-    body: &'a T,
-}
-
-/// Returns the JSON document with this body.
-///
-/// # Panics
-/// Never: the bodies are maps with text keys.
-pub(crate) fn document<T: Serialize>(body: &T) -> String {
-    serde_json::to_string(&Document {
-        schema: SCHEMA,
-        body,
-    })
-    .expect("structs of plain values always have a JSON form")
 }
 
 impl OutputForm {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+pub use api::json::{PredictedWait, WaitInterval};
 use common::Span;
 use scheduler::malleable::{Malleable, Speedup};
 use serde::Serialize;
@@ -13,50 +14,6 @@ use crate::args::value::Parallelism;
 use crate::failure::Failure;
 use crate::output::OutputForm;
 use crate::output::table::Rows;
-
-/// A predicted wait for hosts, in seconds.
-#[derive(Debug, Serialize)]
-pub struct PredictedWait {
-    /// The number of hosts needed altogether.
-    pub width: u32,
-    /// The number of hosts needed beyond the free ones.
-    pub need: u32,
-    /// The number of free hosts.
-    pub free: u32,
-    /// The number of all hosts.
-    pub hosts: u32,
-    /// The number of jobs that could free enough hosts alone.
-    pub benefactors: u32,
-    /// The median wait for one of them.
-    #[serde(rename = "A")]
-    pub median_s: Option<f64>,
-    /// The time at which enough are free on average.
-    #[serde(rename = "B")]
-    pub mean_s: Option<f64>,
-    /// The prediction.
-    pub used: Option<f64>,
-    /// The interval around it.
-    pub interval: WaitInterval,
-    /// The run time of the work that follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_s: Option<f64>,
-    /// The wait and the run time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub total_s: Option<f64>,
-}
-
-/// The interval of a wait, from the distribution of the number of free hosts.
-#[derive(Debug, Serialize)]
-pub struct WaitInterval {
-    /// The probability that the wait is in the interval.
-    pub held: f64,
-    /// Its lower end.
-    pub low: Option<f64>,
-    /// Its median.
-    pub median: Option<f64>,
-    /// Its upper end.
-    pub high: Option<f64>,
-}
 
 /// The quality of one predictor of waits, in seconds.
 #[derive(Debug, Serialize)]
@@ -111,22 +68,24 @@ impl PredictorQuality {
     }
 }
 
-impl PredictedWait {
-    /// Prints the prediction, with the run time of the work that follows, if one is given.
-    ///
-    /// # Errors
-    /// If standard output cannot be written.
-    pub fn show(mut self, out: &OutputForm, work: &WorkArgs) -> Result<(), Failure> {
-        self.run_s = work
-            .work
-            .and_then(|time| run_s(time.0.as_secs_f64(), work.parallelism, self.width.max(1)));
-        self.total_s = self
-            .used
-            .zip(self.run_s)
-            .map(|(wait_s, run_s)| wait_s + run_s);
+/// Prints a prediction, with the run time of the work that follows, if one is given.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn show_wait(
+    mut wait: PredictedWait,
+    out: &OutputForm,
+    work: &WorkArgs,
+) -> Result<(), Failure> {
+    wait.run_s = work
+        .work
+        .and_then(|time| run_s(time.0.as_secs_f64(), work.parallelism, wait.width.max(1)));
+    wait.total_s = wait
+        .used
+        .zip(wait.run_s)
+        .map(|(wait_s, run_s)| wait_s + run_s);
 
-        out.show(&self, || wait_text(&self), || vec![seconds(self.used)])
-    }
+    out.show(&wait, || wait_text(&wait), || vec![seconds(wait.used)])
 }
 
 /// Returns the run time of `work_s` on so many hosts, in seconds.

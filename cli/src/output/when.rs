@@ -1,16 +1,10 @@
 //! Formats times for scripts and for people. Only this module of the command line reads the wall
 //! clock.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+pub(crate) use api::json::iso;
 use common::{Span, Time};
-
-/// Formats a time in ISO 8601, in UTC with microseconds.
-pub(crate) fn iso(time: Time) -> String {
-    let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
-    let since = Duration::from_micros(time.0).min(last);
-    humantime::format_rfc3339_micros(UNIX_EPOCH + since).to_string()
-}
 
 /// Formats a time for people, in UTC to the second.
 pub(crate) fn date(time: Time) -> String {

@@ -165,6 +165,9 @@ pub enum Request {
         name: String,
         /// Whether a joiner must wait until an admin approves.
         approval: bool,
+        /// The user for whom it speaks over HTTP, with at most this role; `None`: it is a join
+        /// token.
+        speaks_for: Option<String>,
     },
     /// Lists the join tokens. Answered by [`Reply::Tokens`]. Admins only.
     TokenList,

@@ -64,6 +64,7 @@ impl Core {
             name,
             approval,
             ca_key_hash,
+            speaks_for,
         } = wish;
 
         let secret: [u8; 16] = rand::random();
@@ -75,21 +76,17 @@ impl Core {
             uses,
             expires,
             approval,
+            speaks_for: speaks_for.as_deref(),
         })?;
         tracing::info!(token = view.id, %role, uses, approval, "token created");
 
-        let how = if approval {
-            ", each to be approved"
-        } else {
-            ""
+        let how = match &speaks_for {
+            Some(user) => format!("to speak for {user} over HTTP, of role {role}"),
+            None if approval => format!("for {uses} of role {role}, each to be approved"),
+            None => format!("for {uses} of role {role}"),
         };
 
-        self.audit(
-            &by,
-            "token-create",
-            &format!("token {}", view.id),
-            Ok(&format!("for {uses} of role {role}{how}")),
-        )?;
+        self.audit(&by, "token-create", &format!("token {}", view.id), Ok(&how))?;
 
         Ok((
             JoinToken {

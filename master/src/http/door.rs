@@ -1,18 +1,26 @@
-//! Accepts HTTP connections: a bounded number at a time and from one address, each for some
-//! seconds.
+//! Accepts HTTP connections, with TLS where there is a certificate: a bounded number at a time and
+//! from one address. How long one may take is bounded where it is served.
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::serve::Listener;
 use link::{BoundedPlaces, TakenPlace};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-/// The life of a connection, with its one request and the answer.
-const LASTS: Duration = Duration::from_secs(10);
+use crate::MasterError;
+
 /// The pause after a connection could not be accepted, for want of files for instance.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -33,7 +41,7 @@ impl HttpListener {
     }
 }
 
-impl axum::serve::Listener for HttpListener {
+impl Listener for HttpListener {
     type Io = Bounded;
     type Addr = SocketAddr;
 
@@ -56,7 +64,80 @@ impl axum::serve::Listener for HttpListener {
     }
 }
 
-/// A connection that ends when its time is over or its place is taken.
+/// Reads a certificate and its key.
+pub(super) fn tls(
+    certificate: &Path,
+    key: &Path,
+) -> Result<Arc<rustls::ServerConfig>, MasterError> {
+    let unread = |path: &Path, why: &dyn std::fmt::Display| {
+        MasterError::Config(format!("cannot use {} for HTTP: {why}", path.display()))
+    };
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unread(certificate, &error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unread(key, &error))?;
+
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let made = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| {
+            builder
+                .with_no_client_auth()
+                .with_single_cert(chain, secret)
+        });
+    let mut config = made.map_err(|error| unread(certificate, &error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Accepts connections with TLS. Handshakes take place beside each other.
+pub(super) struct TlsListener {
+    listener: HttpListener,
+    acceptor: TlsAcceptor,
+    patience: Duration,
+    shaking: JoinSet<Option<(TlsStream<Bounded>, SocketAddr)>>,
+}
+
+impl TlsListener {
+    /// A door behind which each handshake may take so long.
+    pub(super) fn new(
+        listener: HttpListener,
+        config: Arc<rustls::ServerConfig>,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            listener,
+            acceptor: TlsAcceptor::from(config),
+            patience,
+            shaking: JoinSet::new(),
+        }
+    }
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<Bounded>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (TlsStream<Bounded>, SocketAddr) {
+        loop {
+            tokio::select! {
+                Some(shaken) = self.shaking.join_next() => if let Ok(Some(done)) = shaken {
+                    return done;
+                },
+                (stream, from) = self.listener.accept() => {
+                    let shaken = tokio::time::timeout(self.patience, self.acceptor.accept(stream));
+                    self.shaking.spawn(async move { Some((shaken.await.ok()?.ok()?, from)) });
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection that ends when its place is taken.
 pub(super) struct Bounded {
     stream: TcpStream,
     over: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -65,10 +146,8 @@ pub(super) struct Bounded {
 
 impl Bounded {
     fn new(stream: TcpStream, mut place: TakenPlace) -> Self {
-        let over = async move {
-            // The place is given back when the future ends.
-            let _ = tokio::time::timeout(LASTS, place.lost()).await;
-        };
+        // The place is given back when the future ends.
+        let over = async move { place.lost().await };
         Self {
             stream,
             over: Box::pin(over),

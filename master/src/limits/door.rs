@@ -31,13 +31,13 @@ pub(crate) enum Knock {
 
 /// The counts of connections on their way in.
 #[derive(Debug, Clone)]
-pub(crate) struct Door {
+pub(crate) struct ConnectionDoor {
     most: usize,
     pending: BoundedPlaces,
     silent: BoundedPlaces,
 }
 
-impl Door {
+impl ConnectionDoor {
     /// A door for `most` open connections.
     pub(crate) fn new(most: usize) -> Self {
         Self {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_crowd_proves_its_address_and_makes_room_for_latecomers() {
-        let door = Door::new(10_000);
+        let door = ConnectionDoor::new(10_000);
         let address = |n: u8| IpAddr::from([192, 0, 2, n]);
         let mut inside: Vec<Knock> = (0..UNPROVED)
             .map(|_| door.knock(address(1), false, 0))

@@ -62,8 +62,8 @@ impl FileTransfers {
         };
         Self {
             tunnels,
-            http: part(16, 64),
-            http_of_one: part(32, 32),
+            http: part(16, 1_024),
+            http_of_one: part(32, 512),
             contents: part(4, 4_096),
         }
     }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub(crate) use bucket::{Buckets, Rate};
-pub(crate) use door::{Door, Knock};
+pub(crate) use door::{ConnectionDoor, Knock};
 pub(crate) use files::FileTransfers;
 pub(crate) use gate::{Gate, Turn};
 pub(crate) use log::{Attempted, Coalescer};
@@ -123,7 +123,7 @@ pub(crate) struct Counters {
     /// The queue of users' content streams, `FileTransfers::contents` of them at a time.
     pub(crate) contents: Gate,
     /// The admission of connections.
-    pub(crate) door: Door,
+    pub(crate) door: ConnectionDoor,
     log: Mutex<Coalescer>,
 }
 
@@ -149,7 +149,7 @@ impl Counters {
             gate: Gate::new(REQUESTS, limits.requests_at_a_time.max(1) as usize),
             answers: Gate::new(ANSWERS, ANSWERS_OF_ONE),
             contents: Gate::new(files.contents, CONTENTS_OF_ONE),
-            door: Door::new(limits.connections as usize),
+            door: ConnectionDoor::new(limits.connections as usize),
             log: Mutex::default(),
         }
     }

@@ -49,6 +49,7 @@ impl Place {
             uses: 2,
             expires,
             approval: false,
+            speaks_for: None,
         };
         store.add_token(&token).unwrap();
         add_job(&mut store, 1, blob);

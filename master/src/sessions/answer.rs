@@ -3,29 +3,61 @@
 
 use std::time::Duration;
 
+use common::wire::Refusal;
 use common::wire::client::Reply;
 use link::{FrameSender, LinkError};
+use tokio::sync::mpsc;
 
 /// An answer to one request.
 pub(super) struct Response {
-    tx: FrameSender,
+    to: AnswerReader,
     /// The time a client may take to read one piece.
     patience: Duration,
 }
 
+/// The one who reads an answer.
+enum AnswerReader {
+    /// A client, over its connection.
+    Far(FrameSender),
+    /// This program's own API, with what was pushed since the last flush.
+    Near(mpsc::Sender<Result<Reply, Refusal>>, Vec<Reply>),
+}
+
 impl Response {
     pub(super) fn new(tx: FrameSender, patience: Duration) -> Self {
-        Self { tx, patience }
+        Self {
+            to: AnswerReader::Far(tx),
+            patience,
+        }
+    }
+
+    /// An answer to this program's own API.
+    pub(super) fn near(tx: mpsc::Sender<Result<Reply, Refusal>>, patience: Duration) -> Self {
+        Self {
+            to: AnswerReader::Near(tx, Vec::new()),
+            patience,
+        }
     }
 
     /// Keeps a reply for the next flush.
     pub(super) fn push(&mut self, reply: &Reply) -> Result<(), LinkError> {
-        self.tx.push(reply)
+        match &mut self.to {
+            AnswerReader::Far(tx) => tx.push(reply),
+            AnswerReader::Near(_, replies) => {
+                replies.push(reply.clone());
+                Ok(())
+            }
+        }
     }
 
-    /// The bytes pushed since the last flush.
+    /// The bytes pushed since the last flush. Of what goes to this program itself each reply counts
+    /// as very long: so it is sent at once.
     pub(super) fn pending(&self) -> usize {
-        self.tx.pending()
+        match &self.to {
+            AnswerReader::Far(tx) => tx.pending(),
+            AnswerReader::Near(_, replies) if replies.is_empty() => 0,
+            AnswerReader::Near(..) => usize::MAX,
+        }
     }
 
     /// Sends what was pushed, as fast as the client reads it.
@@ -33,7 +65,22 @@ impl Response {
     /// # Errors
     /// Returns `LinkError::Unread` if the client does not read it, and fails if the stream is gone.
     pub(super) async fn flush(&mut self) -> Result<(), LinkError> {
-        tokio::time::timeout(self.patience, self.tx.flush())
+        let sent = async {
+            match &mut self.to {
+                AnswerReader::Far(tx) => tx.flush().await,
+                AnswerReader::Near(tx, replies) => {
+                    for reply in replies.drain(..) {
+                        let reply = match reply {
+                            Reply::Refused(refusal) => Err(refusal),
+                            reply => Ok(reply),
+                        };
+                        tx.send(reply).await.map_err(|_| nobody())?;
+                    }
+                    Ok(())
+                }
+            }
+        };
+        tokio::time::timeout(self.patience, sent)
             .await
             .unwrap_or(Err(LinkError::Unread))
     }
@@ -44,14 +91,23 @@ impl Response {
     /// # Errors
     /// Returns `LinkError::Unread` if the client does not read it.
     pub(super) async fn end(&mut self) -> Result<(), LinkError> {
-        self.tx.finish();
-        let taken =
-            tokio::time::timeout(self.patience.saturating_mul(2), self.tx.delivered()).await;
+        let AnswerReader::Far(tx) = &mut self.to else {
+            return Ok(());
+        };
+        tx.finish();
+        let taken = tokio::time::timeout(self.patience.saturating_mul(2), tx.delivered()).await;
         taken.map_err(|_| LinkError::Unread)
     }
 
     /// Resolves once the client has closed or lost the stream.
     pub(super) async fn gone(&mut self) {
-        self.tx.delivered().await;
+        match &mut self.to {
+            AnswerReader::Far(tx) => tx.delivered().await,
+            AnswerReader::Near(tx, _) => tx.closed().await,
+        }
     }
+}
+
+fn nobody() -> LinkError {
+    LinkError::Closed("nobody reads the answer any more".to_owned())
 }

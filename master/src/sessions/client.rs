@@ -19,6 +19,7 @@ use super::rights::needed;
 use super::tail::tail;
 use super::views::{Listing, in_frames};
 use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
+use crate::core::ask::TokenWish;
 use crate::run::SessionContext;
 use crate::store::Peer;
 
@@ -78,8 +79,28 @@ async fn serve_request(
     let asked = name(&request);
     tracing::debug!(user = peer.name, request = asked, "request");
 
-    let asker = &Asker::new(state.clone(), peer, needed(&request, &peer.name));
     let mut tx = Response::new(channel.tx, state.config.limits.answer_patience.0);
+    let told = carry_out(state, peer, request, &mut tx).await;
+    if matches!(told, Err(LinkError::Unread)) {
+        state.refused(&peer.name, "read", &asked, NOT_READ);
+        connection.close(NOT_NOW, NOT_READ.as_bytes());
+    }
+
+    told
+}
+
+/// The reason why a client loses its connection.
+pub(super) const NOT_READ: &str = "the answer to a request was not read";
+
+/// Carries a request out, in the user's turns and within its rights, and sends the answer.
+pub(super) async fn carry_out(
+    state: &Arc<SessionContext>,
+    peer: &Peer,
+    request: Request,
+    tx: &mut Response,
+) -> Result<(), LinkError> {
+    let asked = name(&request);
+    let asker = &Asker::new(state.clone(), peer, needed(&request, &peer.name));
     asker.pace().await;
 
     let watches = matches!(
@@ -93,16 +114,9 @@ async fn serve_request(
         Some(asker.answer_turn().await)
     };
 
-    let answered = answer(asker, request, &mut tx).await;
-    let told = conclude(asker, &asked, answered, &mut tx).await;
+    let answered = answer(asker, request, tx).await;
+    let told = conclude(asker, &asked, answered, tx).await;
     drop(turn);
-
-    if matches!(told, Err(LinkError::Unread)) {
-        let why = "the answer to a request was not read";
-        asker.refused("read", &asked, why);
-        connection.close(NOT_NOW, why.as_bytes());
-    }
-
     told
 }
 
@@ -127,7 +141,7 @@ async fn conclude(
     tx.end().await
 }
 
-fn name(request: &Request) -> String {
+pub(super) fn name(request: &Request) -> String {
     let text = format!("{request:?}");
     text.split([' ', '(']).next().unwrap_or_default().to_owned()
 }
@@ -212,11 +226,19 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             uses,
             name,
             approval,
+            speaks_for,
         } => {
-            push(
-                tx,
-                &asker.create_token(role, ttl, uses, name, approval).await?,
-            )?;
+            let wish = TokenWish {
+                by: asker.user.clone(),
+                role,
+                ttl,
+                uses,
+                name,
+                approval,
+                ca_key_hash: asker.ca_key_hash(),
+                speaks_for,
+            };
+            push(tx, &asker.create_token(wish).await?)?;
         }
         Request::Identities { names } => {
             for chunk in asker.identities(names).await?.chunks(CHUNK) {

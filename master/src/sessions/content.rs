@@ -125,7 +125,11 @@ pub(super) async fn needs(
     looked.await.map_err(|e| LinkError::Closed(e.to_string()))
 }
 
-async fn may_read(state: &SessionContext, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
+pub(super) async fn may_read(
+    state: &SessionContext,
+    user: &str,
+    hash: BlobHash,
+) -> Result<bool, LinkError> {
     let reader = state.reader.clone();
     let user = user.to_owned();
     let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;
@@ -169,7 +173,11 @@ async fn take(
 }
 
 /// Whether this peer may name this content without uploading it.
-async fn may_name(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<bool, LinkError> {
+pub(super) async fn may_name(
+    state: &SessionContext,
+    peer: &Peer,
+    blob: BlobRef,
+) -> Result<bool, LinkError> {
     match (peer.role, peer.host) {
         (Role::Admin, _) => Ok(true),
         (_, Some(host)) => {
@@ -189,7 +197,11 @@ async fn may_name(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<
 
 /// Notes that this peer has uploaded this content: durably for a user, in memory for a host, since
 /// its worker uploads everything again to the next master process.
-async fn note(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<(), LinkError> {
+pub(super) async fn note(
+    state: &SessionContext,
+    peer: &Peer,
+    blob: BlobRef,
+) -> Result<(), LinkError> {
     match peer.host {
         Some(host) => {
             state.uploads.note(host, blob);
@@ -204,7 +216,7 @@ async fn note(state: &SessionContext, peer: &Peer, blob: BlobRef) -> Result<(), 
 
 /// Decides whether a blob is refused: it is too large, there is no room for it, or its user has
 /// uploaded too much that no job needs. Returns the started upload otherwise.
-async fn refuse<'a>(
+pub(super) async fn refuse<'a>(
     state: &'a SessionContext,
     peer: &Peer,
     from: &str,

@@ -11,6 +11,7 @@ mod damage;
 mod enrol;
 mod follow;
 pub(crate) mod live;
+pub(crate) mod near;
 mod renew;
 mod rights;
 pub(crate) mod share;
@@ -54,7 +55,7 @@ const NOT_NOW: VarInt = VarInt::from_u32(2);
 
 /// A socket on which the master accepts connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Entrance {
+pub(crate) struct QuicEntrance {
     pub(crate) endpoint: quinn::Endpoint,
     /// The TCP tunnels that end at this socket, if it serves tunnels.
     pub(crate) tunnels: Option<Arc<TunnelDoor>>,
@@ -74,8 +75,8 @@ pub(crate) async fn note_cuts(state: Arc<SessionContext>, tunnels: Arc<TunnelDoo
 }
 
 /// Accepts connections until the endpoint closes.
-pub(crate) async fn serve(state: Arc<SessionContext>, entrance: Entrance) {
-    let Entrance { endpoint, tunnels } = entrance;
+pub(crate) async fn serve(state: Arc<SessionContext>, entrance: QuicEntrance) {
+    let QuicEntrance { endpoint, tunnels } = entrance;
     while let Some(incoming) = endpoint.accept().await {
         let from = incoming.remote_address().ip();
         let proved = incoming.remote_address_validated();

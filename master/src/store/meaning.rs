@@ -61,6 +61,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
             ("expires", Count),
             ("revoked", Flag),
             ("approval", Flag),
+            ("speaks_for", Text),
         ],
     ),
     (

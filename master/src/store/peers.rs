@@ -8,6 +8,7 @@ use common::{HostId, JobId, Time};
 use rusqlite::{OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::reader::Reader;
 use super::writer::Writer;
 use super::{Peer, StoreError, micros, time, word};
 
@@ -56,9 +57,11 @@ pub(crate) struct NewToken<'a> {
     pub(crate) expires: Time,
     /// Whether identities that join with it need an admin's approval.
     pub(crate) approval: bool,
+    /// The user for whom it speaks over HTTP, if nobody joins with it.
+    pub(crate) speaks_for: Option<&'a str>,
 }
 
-const TOKEN_COLUMNS: &str = "id, role, name, uses_left, expires, revoked";
+const TOKEN_COLUMNS: &str = "id, role, name, uses_left, expires, revoked, speaks_for";
 
 fn token_view(row: &Row<'_>) -> Result<TokenView, StoreError> {
     Ok(TokenView {
@@ -68,6 +71,7 @@ fn token_view(row: &Row<'_>) -> Result<TokenView, StoreError> {
         uses_left: row.get(3)?,
         expires: time(row.get(4)?),
         revoked: row.get(5)?,
+        speaks_for: row.get(6)?,
     })
 }
 
@@ -88,6 +92,46 @@ fn same(a: [u8; 32], b: [u8; 32]) -> bool {
     blake3::Hash::from(a) == blake3::Hash::from(b)
 }
 
+impl Reader {
+    /// The identity for which a token speaks over HTTP, with its role or the token's, whichever may
+    /// do less; `None` if the secret is wrong, or either does not count any more.
+    pub(crate) fn spoken_for(
+        &self,
+        token: u32,
+        secret_hash: [u8; 32],
+        now: Time,
+    ) -> Result<Option<Peer>, StoreError> {
+        let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash FROM token WHERE id = ?");
+        let peer =
+            format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = ? AND approved AND NOT revoked");
+        self.with(|db| {
+            let mut query = db.prepare_cached(&sql)?;
+            let mut rows = query.query([token])?;
+            let view = match rows.next()? {
+                Some(row) if same(row.get(7)?, secret_hash) => token_view(row)?,
+                _ => return Ok(None),
+            };
+            let Some(user) = view
+                .speaks_for
+                .filter(|_| !view.revoked && view.expires > now)
+            else {
+                return Ok(None);
+            };
+
+            let mut query = db.prepare_cached(&peer)?;
+            let mut rows = query.query([user])?;
+            let found = rows.next()?.map(peer_of).transpose()?;
+            let role = |peer: &Peer| peer.role.min(view.role);
+            Ok(found
+                .filter(|peer| role(peer) != Role::Worker)
+                .map(|peer| Peer {
+                    role: role(&peer),
+                    ..peer
+                }))
+        })
+    }
+}
+
 impl Writer {
     /// Creates a token and returns it as lists show it.
     pub(crate) fn add_token(&mut self, new: &NewToken<'_>) -> Result<TokenView, StoreError> {
@@ -98,11 +142,12 @@ impl Writer {
             uses,
             expires,
             approval,
+            speaks_for,
         } = *new;
 
         self.change(
-            "INSERT INTO token (secret_hash, role, name, uses_left, expires, approval) VALUES (?, ?, ?, ?, ?, ?)",
-            params![secret_hash, role.to_string(), name, uses, micros(expires), approval],
+            "INSERT INTO token (secret_hash, role, name, uses_left, expires, approval, speaks_for) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            params![secret_hash, role.to_string(), name, uses, micros(expires), approval, speaks_for],
         )?;
 
         let id = u32::try_from(self.db().last_insert_rowid())
@@ -114,6 +159,7 @@ impl Writer {
             uses_left: uses,
             expires,
             revoked: false,
+            speaks_for: speaks_for.map(str::to_owned),
         })
     }
 
@@ -135,20 +181,22 @@ impl Writer {
         Ok(tokens)
     }
 
-    /// The token of this number, if the secret is right, and whether identities that join with it
+    /// The join token of this number, if the secret is right, and whether identities that join with it
     /// need an admin's approval.
     fn token(
         &self,
         id: u32,
         secret_hash: [u8; 32],
     ) -> Result<Option<(TokenView, bool)>, StoreError> {
-        let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash, approval FROM token WHERE id = ?");
+        let sql = format!(
+            "SELECT {TOKEN_COLUMNS}, secret_hash, approval FROM token WHERE id = ? AND speaks_for IS NULL"
+        );
         let mut query = self.db().prepare_cached(&sql)?;
         let mut rows = query.query([id])?;
 
         match rows.next()? {
-            Some(row) if same(row.get(6)?, secret_hash) => {
-                Ok(Some((token_view(row)?, row.get(7)?)))
+            Some(row) if same(row.get(7)?, secret_hash) => {
+                Ok(Some((token_view(row)?, row.get(8)?)))
             }
             _ => Ok(None),
         }

@@ -15,7 +15,7 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 ///
 /// - `meta` has single values by name; `experience` is what the scheduler learned of hosts.
 /// - `token` has the join tokens, `peer` the identities that joined. `approval` says that who joins
-///   with a token waits for an admin. Of an identity, `next_key_hash` is the key of a renewal that
+///   with a token waits for an admin; `speaks_for` names the user of one that is for HTTP. Of an identity, `next_key_hash` is the key of a renewal that
 ///   was not used yet, `former_key_hash` the one before the present, `token` the join token that it
 ///   came with, `expires` the end of its newest certificate.
 /// - `host`: `owner` names, in an admin's words, who owns it; `valid` counts its results in a row
@@ -58,7 +58,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE token (
     id INTEGER PRIMARY KEY AUTOINCREMENT, secret_hash BLOB NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
     uses_left INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER NOT NULL DEFAULT 0,
-    approval INTEGER NOT NULL DEFAULT 0);
+    approval INTEGER NOT NULL DEFAULT 0, speaks_for TEXT);
 CREATE TABLE peer (
     uuid BLOB PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, key_hash BLOB NOT NULL, host INTEGER,
     enrolled INTEGER NOT NULL, revoked INTEGER NOT NULL DEFAULT 0, next_key_hash BLOB, former_key_hash BLOB,

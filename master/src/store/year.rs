@@ -166,6 +166,7 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
             uses: 1,
             expires,
             approval: false,
+            speaks_for: None,
         };
         store.add_token(&token).unwrap();
 

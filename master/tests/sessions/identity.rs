@@ -387,6 +387,7 @@ async fn a_joiner_with_an_approval_token_waits_for_an_admin() {
         uses: 2,
         name: String::new(),
         approval: true,
+        speaks_for: None,
     };
     let Reply::Token(token, ..) = admin.ask(&request).await.unwrap().remove(0) else {
         panic!("no token")

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use cli::terminal::{Exit, Failure, OutputForm, PredictedWait, Rows, WaitInterval};
+use cli::terminal::{Exit, Failure, OutputForm, PredictedWait, Rows, WaitInterval, show_wait};
 use scheduler::malleable::{Bias, HostHolder, MachineState, Malleable, Speedup, UniformLog};
 use scheduler::policy::width::{Soonest, Width, WidthOption, WidthQuestion};
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ struct WayJson {
 /// Prints when so many hosts will be free, by the state in a file.
 pub(super) fn wait(out: &OutputForm, args: &StateArgs) -> Result<Exit, Failure> {
     let answer = of_file(&args.state, args.width)?;
-    answer.show(out, &args.work)?;
+    show_wait(answer, out, &args.work)?;
     Ok(Exit::Well)
 }
 

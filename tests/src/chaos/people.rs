@@ -98,6 +98,7 @@ impl Ask {
                 uses,
                 name: "token".to_owned(),
                 approval: false,
+                speaks_for: None,
                 ca_key_hash: [0; 32],
             })
             .into(),

@@ -26,6 +26,8 @@ pub struct TokenWish {
     pub approval: bool,
     /// The hash of the master's key.
     pub ca_key_hash: [u8; 32],
+    /// The user for whom it speaks over HTTP, if nobody is to join with it.
+    pub speaks_for: Option<String>,
 }
 
 /// A peer that joins with a token.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::job::CommandSpec;
 use common::needs::{BadNeeds, Label, MAX_LABELS};
-use common::selector::Selector;
+use common::selector::{Selector, beyond};
 use common::token::Role;
 use common::units::Bytes;
 use common::view::{
@@ -321,6 +321,7 @@ impl Asker {
                 reader.job_ids_of(&ids, user.as_deref(), shared)
             }
             Selector::Labelled(labels) => reader.labelled(&labels, user.as_deref(), shared),
+            Selector::Beyond(number) => reader.job_ids_of(&beyond(number), user.as_deref(), shared),
             _ => reader.job_ids(user.as_deref(), shared),
         });
         let there = there.await?;
@@ -339,7 +340,7 @@ impl Asker {
                 missing.first()
             }
             Selector::Labelled(labels) if picked.is_empty() => return Err(no_label(labels)),
-            Selector::All | Selector::Labelled(_) => None,
+            Selector::All | Selector::Labelled(_) | Selector::Beyond(_) => None,
             Selector::Last if picked.is_empty() => {
                 return Err(refuse(
                     RefusalCode::NotFound,
@@ -580,7 +581,10 @@ impl Asker {
         if let Some(tasks) = &tasks {
             // With `all` or a label, the jobs that have such tasks are meant. A job that is named
             // must have them, or nothing is cancelled at all.
-            let all = matches!(jobs, Selector::All | Selector::Labelled(_));
+            let all = matches!(
+                jobs,
+                Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
+            );
             for id in if all { &open } else { &picked }.iter().map(JobId) {
                 let spec = self.spec(id).await?;
                 let chosen = if all {
@@ -646,7 +650,10 @@ impl Asker {
         // Naming an unsettled job is an error; `all`, or a label, means every job that can be
         // forgotten.
         let open = self.open_of(&picked).await?;
-        let named = !matches!(jobs, Selector::All | Selector::Labelled(_));
+        let named = !matches!(
+            jobs,
+            Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
+        );
         if let (Some(job), true) = (open.first().map(JobId), named) {
             let hint = format!("cancel it first: deskgrid job cancel {job}");
             return Err(refuse(

@@ -17,33 +17,37 @@ use super::{Asker, NoAnswer, refuse};
 const MOST_AUDITED: u32 = 10_000;
 
 impl Asker {
+    /// Makes a token: for machines or people to join with, or one that speaks for somebody over HTTP.
     pub(in crate::sessions) async fn create_token(
         &self,
-        role: Role,
-        ttl: Span,
-        uses: u32,
-        name: String,
-        approval: bool,
+        wish: TokenWish,
     ) -> Result<Reply, NoAnswer> {
-        if uses == 0 || ttl == Span::ZERO {
+        if wish.uses == 0 || wish.ttl == Span::ZERO {
             return Err(refuse(
                 RefusalCode::Invalid,
                 "a token needs at least one use and some time to live",
                 "",
             ));
         }
+        if let Some(user) = &wish.speaks_for {
+            let found = self.identities(vec![user.clone()]).await?;
+            let fits = |view: &IdentityView| view.role >= wish.role && wish.role != Role::Worker;
+            if !found.iter().all(fits) {
+                return Err(refuse(
+                    RefusalCode::Invalid,
+                    format!("a token of role {} cannot speak for `{user}`", wish.role),
+                    "see `deskgrid identity list`: the role is that of the user, or client",
+                ));
+            }
+        }
 
-        let wish = TokenWish {
-            by: self.user.clone(),
-            role,
-            ttl,
-            uses,
-            name,
-            approval,
-            ca_key_hash: self.state.ca_key_hash,
-        };
         let (token, view) = self.core(PeerAsk::CreateToken(wish)).await?;
         Ok(Reply::Token(token, view, self.state.known_as.clone()))
+    }
+
+    /// The hash of the master's key, for new tokens.
+    pub(in crate::sessions) fn ca_key_hash(&self) -> [u8; 32] {
+        self.state.ca_key_hash
     }
 
     pub(in crate::sessions) async fn tokens(&self) -> Result<Vec<TokenView>, NoAnswer> {

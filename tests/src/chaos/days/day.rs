@@ -157,6 +157,7 @@ impl<'a> Day<'a> {
             uses: traced.len() as u32,
             name: "token".to_owned(),
             approval: false,
+            speaks_for: None,
             ca_key_hash: [0; 32],
         };
         let CoreReply::Token((token, _)) = self.ask(PeerAsk::CreateToken(wish))? else {

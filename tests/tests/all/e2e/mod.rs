@@ -1,9 +1,11 @@
 //! Scenarios: what people at a terminal do with deskgrid, and what goes wrong around them.
 
+mod api;
 mod availability;
 mod checkpoints;
 mod confinement;
 mod control;
+mod dashboard;
 mod deadlines;
 mod demo;
 mod errors;

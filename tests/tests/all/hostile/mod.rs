@@ -441,6 +441,7 @@ fn a_user_reaches_no_other_users_job_and_nothing_of_an_admins() {
             uses: 1,
             name: name(),
             approval: false,
+            speaks_for: None,
         },
         Request::TokenCreate {
             role: Role::Admin,
@@ -448,6 +449,7 @@ fn a_user_reaches_no_other_users_job_and_nothing_of_an_admins() {
             uses: 1,
             name: name(),
             approval: true,
+            speaks_for: None,
         },
         Request::TokenRevoke { id: 1 },
         Request::Identities { names: Vec::new() },

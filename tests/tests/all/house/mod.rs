@@ -5,6 +5,7 @@ mod arrows;
 mod claims;
 mod configs;
 mod golden;
+mod openapi;
 mod policies;
 mod source;
 mod style;
@@ -40,11 +41,13 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
 const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
-const ROOMS: [&str; 10] = [
+const ROOMS: [&str; 12] = [
     "common",
     "scheduler",
     "simulator",
     "link",
+    "api",
+    "dashboard",
     "master",
     "worker",
     "cli",

@@ -733,6 +733,7 @@ pub(super) fn requests() -> Vec<Request> {
             uses: 3,
             name: "lab".into(),
             approval: false,
+            speaks_for: Some("ann".into()),
         },
         Request::TokenList,
         Request::TokenRevoke { id: 3 },
@@ -747,6 +748,7 @@ pub(super) fn requests() -> Vec<Request> {
             uses: 3,
             name: "lab".into(),
             approval: true,
+            speaks_for: None,
         },
         Request::Identities {
             names: vec!["office-12".into()],
@@ -777,7 +779,7 @@ pub(super) fn requests() -> Vec<Request> {
             tasks: Selector::Ids(ids()),
         },
         Request::CancelUnrequested {
-            jobs: Selector::Last,
+            jobs: Selector::Beyond(100),
         },
         Request::Account {
             user: Some("ada".into()),
@@ -1042,14 +1044,14 @@ fn host_view(state: &HostState) -> HostView {
 
 fn token_view() -> TokenView {
     let name = "lab".into();
-    let expires = Time(1_700_003_600_000_000);
     TokenView {
         id: 3,
         role: Role::Admin,
         name,
         uses_left: 2,
-        expires,
+        expires: Time(1_700_003_600_000_000),
         revoked: true,
+        speaks_for: Some("ann".into()),
     }
 }
 

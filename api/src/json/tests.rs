@@ -18,7 +18,6 @@ use common::{
 };
 
 use super::*;
-use crate::output::document;
 
 const START: Time = Time(1_700_000_000_000_000);
 
@@ -331,6 +330,7 @@ fn token() -> TokenView {
         uses_left: 5,
         expires: START,
         revoked: false,
+        speaks_for: None,
     }
 }
 

@@ -1,0 +1,140 @@
+//! A request on its way: who asks for what, and the replies to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::RawPathParams;
+use axum::http::HeaderMap;
+use common::selector::Selector;
+use common::view::{JobView, OutputView, TaskView};
+use common::wire::client::{Reply, Request};
+use common::{IdSet, JobId, TaskId};
+
+use crate::door::{Door, Replies, Who};
+use crate::problem::Problem;
+
+/// A request, with the one who asks and the parameters of its path.
+pub struct Call {
+    /// The grid.
+    pub door: Arc<dyn Door>,
+    /// The one who asks.
+    pub who: Who,
+    /// The headers of the request.
+    pub headers: HeaderMap,
+    params: BTreeMap<String, String>,
+}
+
+/// Collects the replies of one kind.
+macro_rules! collect {
+    ($call:expr, $request:expr, $kind:path) => {{
+        let mut replies = $call.ask($request);
+        let mut all = Vec::new();
+        while let Some(reply) = replies.recv().await {
+            match reply? {
+                $kind(some) => all.extend(some),
+                _ => return Err($crate::problem::Problem::unexpected()),
+            }
+        }
+        all
+    }};
+}
+pub(crate) use collect;
+
+/// Reads a number of digits alone.
+pub(crate) fn number(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
+impl Call {
+    pub(crate) fn new(
+        door: Arc<dyn Door>,
+        who: Who,
+        params: &RawPathParams,
+        headers: HeaderMap,
+    ) -> Self {
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Self {
+            door,
+            who,
+            headers,
+            params: params.iter().map(owned).collect(),
+        }
+    }
+
+    /// Asks the grid, and returns its [`Replies`].
+    pub fn ask(&self, request: Request) -> Replies {
+        self.door.ask(&self.who, request)
+    }
+
+    /// Asks the grid for one [`Reply`].
+    pub(crate) async fn one(&self, request: Request) -> Result<Reply, Problem> {
+        let reply = self.ask(request).recv().await;
+        Ok(reply.ok_or_else(Problem::unexpected)??)
+    }
+
+    /// A parameter of the path.
+    pub(crate) fn param(&self, name: &str) -> &str {
+        self.params.get(name).map_or("", String::as_str)
+    }
+
+    /// The job in the path, by its number; `last` is looked up.
+    pub(crate) async fn job(&self) -> Result<JobId, Problem> {
+        match self.param("job") {
+            "last" => Ok(self.job_view(Selector::Last).await?.job),
+            text => number(text).map(JobId).ok_or_else(|| {
+                let what = format!("there is no job `{}`", text.escape_debug());
+                Problem::not_found(what, "write a number, or `last`")
+            }),
+        }
+    }
+
+    /// The task in the path: its number, or both numbers as documents show them (`7.3`).
+    pub(crate) async fn task(&self) -> Result<TaskId, Problem> {
+        let job = self.job().await?;
+        let text = self.param("task");
+        let whole = text.parse::<TaskId>().ok().filter(|task| task.job == job);
+        let task = whole.or_else(|| Some(TaskId::new(job, number(text)?)));
+
+        task.ok_or_else(|| {
+            let what = format!("job {job} has no task `{}`", text.escape_debug());
+            Problem::not_found(what, format!("GET /api/v1/jobs/{job}/tasks"))
+        })
+    }
+
+    /// The job in the path, as it stands: a `JobView`.
+    pub(crate) async fn this_job(&self) -> Result<JobView, Problem> {
+        let job = self.job().await?;
+        self.job_view(Selector::Ids(IdSet::from_range(job.0, job.0)))
+            .await
+    }
+
+    async fn job_view(&self, jobs: Selector) -> Result<JobView, Problem> {
+        let states = Vec::new();
+        let mut found = collect!(self, Request::Jobs { jobs, states }, Reply::Jobs);
+        found
+            .pop()
+            .ok_or_else(|| Problem::not_found("there is no such job", "GET /api/v1/jobs"))
+    }
+
+    /// The task in the path, as it stands: a `TaskView`.
+    pub(crate) async fn this_task(&self) -> Result<TaskView, Problem> {
+        let TaskId { job, index } = self.task().await?;
+        let tasks = Selector::Ids(IdSet::from_range(index, index));
+        let states = Vec::new();
+        let mut found = collect!(self, Request::Tasks { job, tasks, states }, Reply::Tasks);
+        let missing = || {
+            let what = format!("job {job} has no task {index}");
+            Problem::not_found(what, format!("GET /api/v1/jobs/{job}/tasks"))
+        };
+        found.pop().ok_or_else(missing)
+    }
+
+    /// The `OutputView` of a task; `None` if it has left nothing yet.
+    pub(crate) async fn output(&self, task: TaskId) -> Result<Option<OutputView>, Problem> {
+        let TaskId { job, index } = task;
+        let tasks = Selector::Ids(IdSet::from_range(index, index));
+        let mut found = collect!(self, Request::Outputs { job, tasks }, Reply::Outputs);
+        Ok(found.pop())
+    }
+}

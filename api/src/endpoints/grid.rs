@@ -1,0 +1,103 @@
+//! The grid as a whole, and the one who asks.
+
+use common::token::Role;
+use common::wire::client::{Reply, Request};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::get;
+use crate::answer::JsonDocument;
+use crate::call::{Call, collect};
+use crate::json::{AccountAnswer, AccountsJson, Object, PredictedWait, Word};
+use crate::problem::Problem;
+use crate::table::{NoBody, NoQuery, Table};
+
+pub(super) fn add(table: &mut Table) {
+    table.add(
+        &get(
+            "/whoami",
+            "whoami",
+            "Says who you are, and what you may do.",
+        ),
+        whoami,
+    );
+
+    table.add(
+        &get(
+            "/account",
+            "account",
+            "Shows the resources spent on users' tasks, and the quality of their estimates.",
+        ),
+        account,
+    );
+    table.add(
+        &get(
+            "/predict/wait",
+            "predictWait",
+            "Says when so many hosts should be free together.",
+        ),
+        wait,
+    );
+}
+
+/// The hosts that are wanted together.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WaitQuery {
+    /// The number of hosts.
+    hosts: u32,
+}
+
+async fn wait(
+    call: Call,
+    query: WaitQuery,
+    _: NoBody,
+) -> Result<JsonDocument<PredictedWait>, Problem> {
+    let WaitQuery { hosts } = query;
+    match call.one(Request::HostsWait { hosts }).await? {
+        Reply::HostsWait(view) => Ok(JsonDocument(view.json())),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// The one who asks.
+#[derive(Debug, Serialize, JsonSchema)]
+struct WhoamiJson {
+    /// The user's name, such as `ann`.
+    user: String,
+    /// The user's rights.
+    role: Word<Role>,
+    /// The version of the program that answers.
+    program: &'static str,
+}
+
+async fn whoami(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<WhoamiJson>, Problem> {
+    Ok(JsonDocument(WhoamiJson {
+        user: call.who.user.clone(),
+        role: Word(call.who.role),
+        program: env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+/// Whose account is wanted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AccountQuery {
+    /// The user; without it your own, or for an admin everybody's.
+    user: Option<String>,
+    /// Whether to show each job as well.
+    #[serde(default)]
+    jobs: bool,
+}
+
+async fn account(
+    call: Call,
+    query: AccountQuery,
+    _: NoBody,
+) -> Result<JsonDocument<AccountsJson>, Problem> {
+    let AccountQuery { user, jobs } = query;
+    let estimates = Request::Estimates { user: user.clone() };
+    let accounts = collect!(call, Request::Account { user, jobs }, Reply::Accounts);
+    let estimates = collect!(call, estimates, Reply::Estimates);
+    Ok(JsonDocument(AccountAnswer(&accounts, &estimates).json()))
+}

@@ -1,0 +1,212 @@
+//! Hosts: lists, one host, and what admins do with one.
+
+use common::needs::Label;
+use common::wire::client::{Reply, Request};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::list::{ListPage, PageLimit, after};
+use super::{get, post};
+use crate::answer::JsonDocument;
+use crate::call::{Call, collect};
+use crate::cursor::PageStart;
+use crate::json::{HostJson, Object};
+use crate::problem::Problem;
+use crate::table::{JsonBody, NoBody, NoQuery, Table};
+
+pub(super) fn add(table: &mut Table) {
+    table.add(&get("/hosts", "listHosts", "Lists the hosts."), list);
+    table.add(&get("/hosts/{host}", "host", "Shows a host."), info);
+    table.add(
+        &post(
+            "/hosts/{host}/drain",
+            "drainHost",
+            "Drains a host: it gets no new attempts. Admins only.",
+        ),
+        drain,
+    );
+    table.add(
+        &post(
+            "/hosts/{host}/resume",
+            "resumeHost",
+            "Ends a drain. Admins only.",
+        ),
+        resume,
+    );
+    table.add(
+        &post(
+            "/hosts/{host}/owner",
+            "ownHost",
+            "Says whose a host is. Admins only.",
+        ),
+        own,
+    );
+
+    table.add(
+        &post(
+            "/hosts/{host}/labels",
+            "labelHost",
+            "Changes the labels that admins give a host. Admins only.",
+        ),
+        label,
+    );
+    table.add(
+        &post(
+            "/hosts/{host}/revoke",
+            "revokeHost",
+            "Shuts a host out for good; its tasks run elsewhere. Admins only.",
+        ),
+        revoke,
+    );
+    table.add(
+        &post(
+            "/hosts/{host}/forget",
+            "forgetHost",
+            "Leaves a revoked host out of lists. Admins only.",
+        ),
+        forget,
+    );
+}
+
+/// The hosts that are wanted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HostsQuery {
+    /// The most hosts of the page: `100` if nothing is said.
+    #[serde(default)]
+    limit: PageLimit,
+    /// The `next` of the page before.
+    after: Option<PageStart>,
+}
+
+/// A page of hosts.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HostsPage {
+    /// The hosts, by number.
+    hosts: Vec<HostJson>,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+async fn list(
+    call: Call,
+    query: HostsQuery,
+    _: NoBody,
+) -> Result<JsonDocument<HostsPage>, Problem> {
+    let after = after(query.after.as_ref())?;
+    let names = Vec::new();
+    let mut views = collect!(call, Request::Hosts { names }, Reply::Hosts);
+    views.sort_by_key(|view| view.id);
+
+    let mut page = ListPage::new(query.limit);
+    let wanted = views
+        .iter()
+        .filter(|view| after.is_none_or(|number| view.id.0 > number));
+    for view in wanted {
+        if !page.add(view.id.0, view.json()) {
+            break;
+        }
+    }
+
+    let next = page.next();
+    let hosts = page.entries;
+    Ok(JsonDocument(HostsPage { hosts, next }))
+}
+
+/// The one host with which the master answers.
+async fn one(call: &Call, request: Request) -> Result<JsonDocument<HostJson>, Problem> {
+    let mut views = collect!(call, request, Reply::Hosts);
+    let missing = || Problem::not_found("there is no such host", "GET /api/v1/hosts");
+    Ok(JsonDocument(views.pop().ok_or_else(missing)?.json()))
+}
+
+fn name(call: &Call) -> String {
+    call.param("host").to_owned()
+}
+
+async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    let names = vec![name(&call)];
+    one(&call, Request::Hosts { names }).await
+}
+
+async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    // The name of an identity is that of its host; a number is looked up first.
+    let names = vec![name(&call)];
+    let views = collect!(
+        call,
+        Request::Hosts {
+            names: names.clone()
+        },
+        Reply::Hosts
+    );
+    let found = views.first().map(|view| view.facts.name.clone());
+    let missing = || Problem::not_found("there is no such host", "GET /api/v1/hosts");
+
+    let name = found.ok_or_else(missing)?;
+    collect!(call, Request::Revoke { name }, Reply::Identities);
+    one(&call, Request::Hosts { names }).await
+}
+
+async fn forget(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    let host = name(&call);
+    one(&call, Request::HostForget { host }).await
+}
+
+async fn drain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    let host = name(&call);
+    one(&call, Request::Drain { host }).await
+}
+
+async fn resume(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+    let host = name(&call);
+    one(&call, Request::Undrain { host }).await
+}
+
+/// Whose a host is.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct OwnerBody {
+    /// The owner; without it the host is an owner of its own.
+    owner: Option<String>,
+}
+
+async fn own(
+    call: Call,
+    _: NoQuery,
+    JsonBody(body): JsonBody<OwnerBody>,
+) -> Result<JsonDocument<HostJson>, Problem> {
+    let request = Request::HostOwner {
+        host: name(&call),
+        owner: body.owner,
+    };
+    one(&call, request).await
+}
+
+/// How the labels of a host change.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct LabelsBody {
+    /// Labels that it gets, such as `lab3`.
+    add: Vec<String>,
+    /// Labels that it has no more.
+    remove: Vec<String>,
+}
+
+async fn label(
+    call: Call,
+    _: NoQuery,
+    JsonBody(body): JsonBody<LabelsBody>,
+) -> Result<JsonDocument<HostJson>, Problem> {
+    let read = |words: Vec<String>| {
+        let labels: Result<Vec<Label>, _> = words.iter().map(|word| word.parse()).collect();
+        labels.map_err(|error| Problem::senseless(format!("{error}"), ""))
+    };
+    let request = Request::HostLabels {
+        host: name(&call),
+        add: read(body.add)?,
+        remove: read(body.remove)?,
+    };
+
+    one(&call, request).await
+}

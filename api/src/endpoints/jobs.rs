@@ -1,0 +1,351 @@
+//! Jobs: lists, one job with why its tasks failed or wait, and what changes a job.
+
+use common::IdSet;
+use common::needs::Label;
+use common::selector::Selector;
+use common::view::{JobState, JobView, TaskState};
+use common::wire::client::{Reply, Request};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::list::{Commas, ListPage, PageLimit, after};
+use super::{get, post};
+use crate::answer::JsonDocument;
+use crate::call::{Call, collect};
+use crate::content::stored;
+use crate::cursor::PageStart;
+use crate::failures::{MOST_TASKS, causes, last_lines};
+use crate::json::{
+    ExplainJson, FailureCause, JobInfo, JobInfoJson, JobJson, Object, PredictionAnswer,
+    PredictionJson, RequestAnswer, RequestJson, Retried, RetriedJson, TasksChangedJson, all,
+};
+use crate::problem::Problem;
+use crate::table::{JsonBody, NoBody, NoQuery, Table};
+
+pub(super) fn add(table: &mut Table) {
+    table.add(
+        &get("/jobs", "listJobs", "Lists the jobs that you may see."),
+        list,
+    );
+    table.add(
+        &get(
+            "/jobs/{job}",
+            "job",
+            "Shows a job, and why its tasks failed.",
+        ),
+        info,
+    );
+    table.add(
+        &get(
+            "/jobs/{job}/explain",
+            "explainJob",
+            "Says why tasks of a job wait, and why each host takes none of them.",
+        ),
+        explain,
+    );
+    table.add(
+        &get(
+            "/jobs/{job}/forecast",
+            "forecastJob",
+            "Says when a job should be done.",
+        ),
+        forecast,
+    );
+    table.add(
+        &post(
+            "/jobs/{job}/cancel",
+            "cancelJob",
+            "Cancels a job, or tasks of it.",
+        ),
+        cancel,
+    );
+    table.add(
+        &post(
+            "/jobs/{job}/retry",
+            "retryJob",
+            "Makes failed and cancelled tasks of a job wait again.",
+        ),
+        retry,
+    );
+    table.add(
+        &post(
+            "/jobs/{job}/request",
+            "requestTasks",
+            "Requests disclosed tasks of a job: somebody now waits for them.",
+        ),
+        request,
+    );
+    table.add(
+        &post("/jobs/{job}/close", "closeJob", "Closes an open job."),
+        close,
+    );
+    table.add(
+        &post(
+            "/jobs/{job}/share",
+            "shareJob",
+            "Lets another user look at a job, or ends that.",
+        ),
+        share,
+    );
+
+    table.add(
+        &post(
+            "/jobs/{job}/forget",
+            "forgetJob",
+            "Removes a settled job with its results.",
+        ),
+        forget,
+    );
+}
+
+/// The jobs that are wanted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct JobsQuery {
+    /// Only jobs in these states, with commas between them.
+    #[serde(default)]
+    state: Commas<JobState>,
+    /// Only jobs with all of these labels, with commas between them.
+    #[serde(default)]
+    label: Commas<Label>,
+    /// Only jobs of this user, such as `ann`.
+    user: Option<String>,
+    /// The most jobs of the page: `100` if nothing is said.
+    #[serde(default)]
+    limit: PageLimit,
+    /// The `next` of the page before.
+    after: Option<PageStart>,
+}
+
+/// A page of jobs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct JobsPage {
+    /// The jobs, by number.
+    jobs: Vec<JobJson>,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<JsonDocument<JobsPage>, Problem> {
+    let after = after(query.after.as_ref())?;
+    let jobs = match (query.label.0, after) {
+        (labels, _) if !labels.is_empty() => Selector::Labelled(labels.into_iter().collect()),
+        (_, Some(number)) => Selector::Beyond(number),
+        (_, None) => Selector::All,
+    };
+    let states = query.state.0;
+    let wanted = |view: &JobView| {
+        let user = query.user.as_ref().is_none_or(|user| *user == view.user);
+        user && after.is_none_or(|number| view.job.0 > number)
+    };
+
+    let mut replies = call.ask(Request::Jobs { jobs, states });
+    let mut page = ListPage::new(query.limit);
+    'page: while let Some(reply) = replies.recv().await {
+        let Reply::Jobs(views) = reply? else {
+            return Err(Problem::unexpected());
+        };
+        for view in views.iter().filter(|view| wanted(view)) {
+            if !page.add(view.job.0, view.json()) {
+                break 'page;
+            }
+        }
+    }
+
+    let next = page.next();
+    let jobs = page.entries;
+    Ok(JsonDocument(JobsPage { jobs, next }))
+}
+
+async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<JobInfoJson>, Problem> {
+    let job = call.this_job().await?;
+    let failures = failures(&call, &job).await?;
+    Ok(JsonDocument(JobInfo(&job, &failures).json()))
+}
+
+/// The causes of a job's failures.
+async fn failures(call: &Call, job: &JobView) -> Result<Vec<FailureCause>, Problem> {
+    if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
+        return Ok(Vec::new());
+    }
+
+    let failed = Request::Tasks {
+        job: job.job,
+        tasks: Selector::All,
+        states: vec![TaskState::Failed],
+    };
+    let tasks = collect!(call, failed, Reply::Tasks);
+    let mut found = Vec::new();
+    for (cause, example) in causes(&tasks) {
+        let stderr = match call.output(example).await? {
+            Some(output) => last_lines(&stored(call, &output.stderr.0.content).await?),
+            None => Vec::new(),
+        };
+        found.push(FailureCause { stderr, ..cause });
+    }
+    Ok(found)
+}
+
+async fn explain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ExplainJson>, Problem> {
+    let job = call.job().await?;
+    match call.one(Request::Explain { job }).await? {
+        Reply::Explained(view) => Ok(JsonDocument(view.json())),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+async fn forecast(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<PredictionJson>, Problem> {
+    let job = call.this_job().await?;
+    Ok(JsonDocument(PredictionAnswer(&job).json()))
+}
+
+/// Jobs that were changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ChangedJson {
+    /// The jobs, each with the number of changed tasks.
+    jobs: Vec<TasksChangedJson>,
+}
+
+async fn changed(call: &Call, request: Request) -> Result<JsonDocument<ChangedJson>, Problem> {
+    let changed = collect!(call, request, Reply::Changed);
+    let jobs = all(&changed);
+    Ok(JsonDocument(ChangedJson { jobs }))
+}
+
+/// Reads a choice of tasks.
+fn tasks(text: Option<&str>) -> Result<Selector, Problem> {
+    let read = text.map_or(Ok(Selector::All), str::parse);
+    read.map_err(|error| Problem::senseless(error.to_string(), ""))
+}
+
+/// The job in the path, as a choice.
+async fn this(call: &Call) -> Result<Selector, Problem> {
+    let job = call.job().await?;
+    Ok(Selector::Ids(IdSet::from_range(job.0, job.0)))
+}
+
+/// What is to be cancelled.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct CancelBody {
+    /// The tasks, such as `1-10`; without it the whole job.
+    tasks: Option<String>,
+    /// Whether only disclosed tasks that nobody has requested are cancelled.
+    unrequested: bool,
+}
+
+async fn cancel(
+    call: Call,
+    _: NoQuery,
+    JsonBody(body): JsonBody<CancelBody>,
+) -> Result<JsonDocument<ChangedJson>, Problem> {
+    let jobs = this(&call).await?;
+    if body.unrequested {
+        return changed(&call, Request::CancelUnrequested { jobs }).await;
+    }
+    let tasks = body.tasks.as_deref().map(|text| tasks(Some(text)));
+    let tasks = tasks.transpose()?;
+    changed(&call, Request::Cancel { jobs, tasks }).await
+}
+
+/// What is to be tried again.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct RetryBody {
+    /// The tasks, such as `1-10`; without it all.
+    tasks: Option<String>,
+    /// Whether cancelled tasks stay cancelled.
+    failed: bool,
+}
+
+async fn retry(
+    call: Call,
+    _: NoQuery,
+    JsonBody(body): JsonBody<RetryBody>,
+) -> Result<JsonDocument<RetriedJson>, Problem> {
+    let job = call.job().await?;
+    let request = Request::Retry {
+        job,
+        tasks: tasks(body.tasks.as_deref())?,
+        only_failed: body.failed,
+    };
+    let changed = collect!(call, request, Reply::Changed);
+    let promise = call.this_job().await?.promise;
+    let answer = Retried {
+        changed: &changed,
+        promise,
+    };
+
+    Ok(JsonDocument(answer.json()))
+}
+
+/// What is requested.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct RequestBody {
+    /// The tasks, such as `1-10`; without it all.
+    tasks: Option<String>,
+}
+
+async fn request(
+    call: Call,
+    _: NoQuery,
+    JsonBody(body): JsonBody<RequestBody>,
+) -> Result<JsonDocument<RequestJson>, Problem> {
+    let job = call.job().await?;
+    let tasks = tasks(body.tasks.as_deref())?;
+    let request = Request::RequestTasks {
+        job,
+        tasks: tasks.clone(),
+    };
+    let changed = collect!(call, request, Reply::Changed);
+    let states = vec![TaskState::Cancelled];
+    let cancelled = collect!(call, Request::Tasks { job, tasks, states }, Reply::Tasks);
+    let answer = RequestAnswer {
+        job,
+        requested: changed.first().map_or(0, |(_, count)| *count),
+        cancelled: cancelled.len() as u64,
+        tasks: None,
+    };
+
+    Ok(JsonDocument(answer.json()))
+}
+
+async fn close(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ChangedJson>, Problem> {
+    let jobs = this(&call).await?;
+    changed(&call, Request::Close { jobs }).await
+}
+
+/// With whom a job is shared.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ShareBody {
+    /// The other user, such as `eve`.
+    user: String,
+    /// Whether to end it.
+    #[serde(default)]
+    end: bool,
+}
+
+async fn share(
+    call: Call,
+    _: NoQuery,
+    JsonBody(body): JsonBody<ShareBody>,
+) -> Result<JsonDocument<ChangedJson>, Problem> {
+    let request = Request::Share {
+        jobs: this(&call).await?,
+        user: body.user,
+        on: !body.end,
+    };
+    changed(&call, request).await
+}
+
+async fn forget(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ChangedJson>, Problem> {
+    let jobs = this(&call).await?;
+    changed(&call, Request::Forget { jobs }).await
+}

@@ -1,0 +1,743 @@
+//! The JSON of jobs, and of what commands change in them.
+
+use common::needs::Label;
+use common::view::{
+    AfterView, CounterView, DuplicateView, ExplainView, Forecast, JobState, JobView, LimitsView,
+    PromiseStatus, PromiseView, ScalingView, StartView, TaskCounts, TaskView, WayView, WidthView,
+};
+use common::{EndCondition, JobId};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::accounts::ShareJson;
+use super::promise::{CounterJson, LimitsJson, MadePromiseJson, PromiseJson};
+use super::tasks::TaskJson;
+use super::{IsoTime, Object, Seconds, Word, all, none};
+
+/// A job, as `job list` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct JobJson {
+    /// The job's number, such as `7`.
+    pub job: u32,
+    /// Its name, such as `desk-3` of a host.
+    pub name: String,
+    /// The user who submitted it.
+    pub user: String,
+    /// Its state, such as `running`.
+    pub state: Word<JobState>,
+    /// The reason of its state, where there is more to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The name of its policy, such as `deskgrid`.
+    pub policy: String,
+    /// Its priority: higher goes first.
+    pub priority: i32,
+    /// Its tasks, by state.
+    pub tasks: CountsJson,
+    /// The number of attempts started so far.
+    pub attempts: u64,
+    /// The number of those that were copies.
+    pub duplicates: u64,
+    /// The time at which its submission was acknowledged.
+    pub submitted: IsoTime,
+    /// The time at which its first attempt was assigned; `null` where there is none.
+    pub started: Option<IsoTime>,
+    /// The time at which its last task was settled; `null` where there is none.
+    pub finished: Option<IsoTime>,
+    /// The time from submission to end, in seconds; `null` where there is none.
+    pub makespan_s: Option<f64>,
+    /// Its predicted end.
+    #[serde(flatten)]
+    pub predicted: PredictedJson,
+    /// The makespan that was predicted when it started; `null` where there is none.
+    pub predicted_makespan_s: Option<Seconds>,
+    /// Its promise, if it has a deadline.
+    #[serde(flatten)]
+    pub promise: Option<PromiseJson>,
+    /// The learned run-time limits of its attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsJson>,
+    /// Its predicted start, until it has started.
+    #[serde(flatten)]
+    pub starts: Option<StartJson>,
+    /// The width of a job of several ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<JobWidthJson>,
+    /// The part that is done, from 0 to 1, if a running task reports progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// The needs of its tasks, as `--needs` reads them.
+    pub needs: String,
+    /// The labels that its user gave it, such as `sweep7`.
+    pub labels: Vec<String>,
+    /// The jobs that it waits for, or has waited for.
+    pub after: Vec<AfterJson>,
+    /// Whether tasks can be added to it.
+    pub open: bool,
+}
+
+impl Object for JobView {
+    type Json = JobJson;
+
+    fn json(&self) -> JobJson {
+        let makespan = self.finished.map(|end| end.since(self.submitted).secs());
+
+        JobJson {
+            job: self.job.0,
+            name: self.name.clone(),
+            user: self.user.clone(),
+            state: Word(self.state),
+            reason: self.reason.clone(),
+            policy: self.policy.clone(),
+            priority: self.priority,
+            tasks: self.tasks.json(),
+            attempts: self.attempts,
+            duplicates: self.duplicates,
+            submitted: IsoTime(self.submitted),
+            started: self.started.map(IsoTime),
+            finished: self.finished.map(IsoTime),
+            makespan_s: makespan,
+            predicted: PredictedJson::of(self.predicted.as_ref()),
+            predicted_makespan_s: self.predicted_makespan.map(Seconds),
+            promise: self.promise.as_ref().map(Object::json),
+            limits: self.limits.as_ref().map(Object::json),
+            starts: self.starts.as_ref().map(Object::json),
+            width: self.width.as_ref().map(Object::json),
+            progress: self.progress,
+            needs: self.needs.clone(),
+            labels: self.labels.iter().map(Label::to_string).collect(),
+            after: all(&self.after),
+            open: self.open,
+        }
+    }
+}
+
+/// The number of a job's tasks in each state.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CountsJson {
+    /// All tasks.
+    pub total: u64,
+    /// Disclosed tasks that nobody has requested.
+    pub disclosed: u64,
+    /// Tasks that wait.
+    pub waiting: u64,
+    /// Tasks that run.
+    pub running: u64,
+    /// Tasks that are frozen.
+    pub suspended: u64,
+    /// Tasks that are done.
+    pub finished: u64,
+    /// Tasks that were given up.
+    pub failed: u64,
+    /// Tasks that were cancelled.
+    pub cancelled: u64,
+}
+
+impl Object for TaskCounts {
+    type Json = CountsJson;
+
+    fn json(&self) -> CountsJson {
+        let Self {
+            total,
+            disclosed,
+            waiting,
+            running,
+            suspended,
+            finished,
+            failed,
+            cancelled,
+        } = *self;
+
+        CountsJson {
+            total,
+            disclosed,
+            waiting,
+            running,
+            suspended,
+            finished,
+            failed,
+            cancelled,
+        }
+    }
+}
+
+/// A job that another one waits for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AfterJson {
+    /// The job's number, such as `7`.
+    pub job: u32,
+    /// The way in which it has to end.
+    pub how: Word<EndCondition>,
+    /// The number of its tasks that are not settled; `null` once it has ended.
+    pub left: Option<u64>,
+}
+
+impl Object for AfterView {
+    type Json = AfterJson;
+
+    fn json(&self) -> AfterJson {
+        AfterJson {
+            job: self.job.0,
+            how: Word(self.how),
+            left: self.left,
+        }
+    }
+}
+
+/// A predicted end: the best guess, and an interval that holds the end with a probability of 80 %.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PredictedJson {
+    /// The most likely time; `null` where there is none.
+    pub predicted_finish: Option<IsoTime>,
+    /// The earliest time of the interval; `null` where there is none.
+    pub predicted_low: Option<IsoTime>,
+    /// The latest time of the interval; `null` where there is none.
+    pub predicted_high: Option<IsoTime>,
+}
+
+impl PredictedJson {
+    fn of(forecast: Option<&Forecast>) -> Self {
+        let interval = forecast.and_then(|forecast| forecast.interval);
+        Self {
+            predicted_finish: forecast.map(|of| IsoTime(of.finish)),
+            predicted_low: interval.map(|(low, _)| IsoTime(low)),
+            predicted_high: interval.map(|(_, high)| IsoTime(high)),
+        }
+    }
+}
+
+/// The predicted start of a waiting job: the median, and an interval that holds the start with a
+/// probability of 80 %.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StartJson {
+    /// The median.
+    pub predicted_start: IsoTime,
+    /// The earliest time of the interval.
+    pub predicted_start_low: IsoTime,
+    /// The latest time of the interval.
+    pub predicted_start_high: IsoTime,
+}
+
+impl Object for StartView {
+    type Json = StartJson;
+
+    fn json(&self) -> StartJson {
+        StartJson {
+            predicted_start: IsoTime(self.start),
+            predicted_start_low: IsoTime(self.low),
+            predicted_start_high: IsoTime(self.high),
+        }
+    }
+}
+
+/// A job with the causes of its failures.
+#[derive(Debug, Clone, Copy)]
+pub struct JobInfo<'a>(pub &'a JobView, pub &'a [FailureCause]);
+
+/// A job, as `job info` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct JobInfoJson {
+    /// The job.
+    #[serde(flatten)]
+    pub job: JobJson,
+    /// The causes of its failures, the most frequent first.
+    #[serde(skip_serializing_if = "none")]
+    pub failures: Vec<FailureCause>,
+}
+
+impl Object for JobInfo<'_> {
+    type Json = JobInfoJson;
+
+    fn json(&self) -> JobInfoJson {
+        JobInfoJson {
+            job: self.0.json(),
+            failures: self.1.to_vec(),
+        }
+    }
+}
+
+/// One cause of failures.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FailureCause {
+    /// The end of the attempts, in words.
+    pub cause: String,
+    /// The number of attempts that ended like that.
+    pub attempts: u64,
+    /// The number of these attempts on each host, in descending order.
+    pub hosts: Vec<FailuresOnHost>,
+    /// A task with such an attempt, such as `7.3`.
+    pub task: String,
+    /// The last lines that this task wrote to its standard error (`stderr`).
+    pub stderr: Vec<String>,
+}
+
+/// The number of attempts that failed on a host.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FailuresOnHost {
+    /// The host's name, such as `desk-3`.
+    pub host: String,
+    /// The number of attempts.
+    pub attempts: u64,
+}
+
+/// A job of which only the forecast is of interest.
+#[derive(Debug, Clone, Copy)]
+pub struct PredictionAnswer<'a>(pub &'a JobView);
+
+/// The forecast of a job's end, as `job predict` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PredictionJson {
+    /// The job's number, such as `7`.
+    pub job: u32,
+    /// Its state, such as `running`.
+    pub state: Word<JobState>,
+    /// The time at which its last task was settled; `null` where there is none.
+    pub finished: Option<IsoTime>,
+    /// Its predicted end.
+    #[serde(flatten)]
+    pub predicted: PredictedJson,
+    /// The makespan that was predicted when it started; `null` where there is none.
+    pub predicted_makespan_s: Option<Seconds>,
+    /// The jobs that it still waits for.
+    pub waits_for: Vec<u32>,
+    /// Whether tasks can be added to it.
+    pub open: bool,
+}
+
+impl Object for PredictionAnswer<'_> {
+    type Json = PredictionJson;
+
+    fn json(&self) -> PredictionJson {
+        let Self(view) = self;
+        let waits = view.after.iter().filter(|after| after.left.is_some());
+        PredictionJson {
+            job: view.job.0,
+            state: Word(view.state),
+            finished: view.finished.map(IsoTime),
+            predicted: PredictedJson::of(view.predicted.as_ref()),
+            predicted_makespan_s: view.predicted_makespan.map(Seconds),
+            waits_for: waits.map(|after| after.job.0).collect(),
+            open: view.open,
+        }
+    }
+}
+
+/// The answer of `deskgrid submit --into`.
+#[derive(Debug)]
+pub struct AddAnswer {
+    /// The job.
+    pub job: JobId,
+    /// The lowest and the highest number of the new tasks.
+    pub range: (u32, u32),
+    /// The number of new tasks.
+    pub tasks: u64,
+    /// The number of all tasks of the job.
+    pub total: u64,
+    /// Whether the request id was known already.
+    pub again: bool,
+    /// Whether this was a dry run, which adds nothing.
+    pub dry_run: bool,
+}
+
+/// Tasks that were added to an open job, as `submit --into` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AddJson {
+    /// The job's number, such as `7`.
+    pub job: u32,
+    /// The number of new tasks.
+    pub added: u64,
+    /// The lowest number of the new tasks.
+    pub first: u32,
+    /// The highest number of the new tasks.
+    pub last: u32,
+    /// The number of all tasks of the job.
+    pub tasks: u64,
+    /// Whether the request id was known already.
+    pub again: bool,
+    /// Whether this was a dry run, which adds nothing.
+    pub dry_run: bool,
+}
+
+impl Object for AddAnswer {
+    type Json = AddJson;
+
+    fn json(&self) -> AddJson {
+        AddJson {
+            job: self.job.0,
+            added: self.tasks,
+            first: self.range.0,
+            last: self.range.1,
+            tasks: self.total,
+            again: self.again,
+            dry_run: self.dry_run,
+        }
+    }
+}
+
+/// The answer to a submission, as `submit` prints it.
+#[derive(Debug, Default)]
+pub struct SubmitAnswer {
+    /// The job's number; `None` for a dry run or a refused job.
+    pub job: Option<JobId>,
+    /// The number of tasks.
+    pub tasks: u64,
+    /// Whether the request id was known already.
+    pub again: bool,
+    /// Whether this was a dry run, which submits nothing.
+    pub dry_run: bool,
+    /// The reason of a refusal; without one the master accepts the job; `null` where there is none.
+    pub refused_because: Option<String>,
+    /// The promise, of a job with a deadline; `null` where there is none.
+    pub promise: Option<PromiseView>,
+    /// The promises that could be made instead; `null` where there is none.
+    pub counter: Option<CounterView>,
+    /// The limits of the job's attempts if they are learned; `null` where there is none.
+    pub limits: Option<LimitsView>,
+    /// The reason for no limits, if they were asked for; `null` where there is none.
+    pub no_limits: Option<&'static str>,
+    /// The width of a job of several ranks; `null` where there is none.
+    pub width: Option<Box<WidthView>>,
+    /// The predicted end; `null` where there is none.
+    pub predicted: Option<Forecast>,
+    /// The reasons why no known host could ever run a task of it; `null` where there is none.
+    pub nowhere: Option<String>,
+    /// The job after `--wait`.
+    pub info: Option<JobView>,
+}
+
+/// The answer to a submission, as `submit` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SubmitJson {
+    /// The job's number; `null` for a dry run or a refused job.
+    pub job: Option<u32>,
+    /// The number of tasks.
+    pub tasks: u64,
+    /// Whether the master takes the job.
+    pub accepted: bool,
+    /// Whether the request id was known already.
+    pub again: bool,
+    /// Whether this was a dry run, which submits nothing.
+    pub dry_run: bool,
+    /// The reason of a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_because: Option<String>,
+    /// The reasons why no known host could ever run a task of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_host_qualifies: Option<String>,
+    /// The promise, of a job with a deadline.
+    #[serde(flatten)]
+    pub promise: Option<MadePromiseJson>,
+    /// The promises that could be made instead.
+    #[serde(flatten)]
+    pub counter: Option<CounterJson>,
+    /// The learned run-time limits of its attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsJson>,
+    /// The width of a job of several ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<JobWidthJson>,
+    /// The predicted end.
+    #[serde(flatten)]
+    pub predicted: Option<PredictedJson>,
+    /// The job after `--wait`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub info: Option<JobJson>,
+}
+
+impl Object for SubmitAnswer {
+    type Json = SubmitJson;
+
+    fn json(&self) -> SubmitJson {
+        let none = self.no_limits.map(|why| LimitsView {
+            why: Some(why.to_owned()),
+            ..LimitsView::default()
+        });
+        let limits = self.limits.as_ref().or(none.as_ref());
+        let forecast = self.predicted.as_ref();
+
+        SubmitJson {
+            job: self.job.map(|job| job.0),
+            tasks: self.tasks,
+            accepted: self.refused_because.is_none(),
+            again: self.again,
+            dry_run: self.dry_run,
+            refused_because: self.refused_because.clone(),
+            no_host_qualifies: self.nowhere.clone(),
+            promise: self.promise.as_ref().map(Object::json),
+            counter: self.counter.as_ref().map(Object::json),
+            limits: limits.map(Object::json),
+            width: self.width.as_deref().map(Object::json),
+            predicted: forecast.map(|forecast| PredictedJson::of(Some(forecast))),
+            info: self.info.as_ref().map(Object::json),
+        }
+    }
+}
+
+/// The reasons for which tasks wait, and for which each host was passed over.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExplainJson {
+    /// The job.
+    #[serde(flatten)]
+    pub job: JobJson,
+    /// The reasons for waiting.
+    pub waiting: Vec<WaitingJson>,
+    /// Each host with the reason why it takes none of the tasks.
+    pub hosts: Vec<PassedOverJson>,
+    /// The live attempts that are copies of other live ones.
+    pub duplicates: Vec<DuplicateJson>,
+    /// The share of the job's user; left out once the job is settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<ShareJson>,
+}
+
+/// A reason for waiting.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WaitingJson {
+    /// The reason.
+    pub reason: String,
+    /// The tasks that it holds back: `1-10`.
+    pub tasks: String,
+}
+
+/// A host that takes no task of a job.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PassedOverJson {
+    /// The host's name, such as `desk-3`.
+    pub host: String,
+    /// The reason.
+    pub reason: String,
+}
+
+impl Object for ExplainView {
+    type Json = ExplainJson;
+
+    fn json(&self) -> ExplainJson {
+        let waiting = self.waiting.iter().cloned();
+        let hosts = self.hosts.iter().cloned();
+
+        ExplainJson {
+            job: self.job.json(),
+            waiting: waiting
+                .map(|(reason, tasks)| WaitingJson { reason, tasks })
+                .collect(),
+            hosts: hosts
+                .map(|(host, reason)| PassedOverJson { host, reason })
+                .collect(),
+            duplicates: all(&self.duplicates),
+            share: self.share.as_ref().map(Object::json),
+        }
+    }
+}
+
+/// A live copy of a live attempt.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DuplicateJson {
+    /// The copy, such as `7.3#2`.
+    pub attempt: String,
+    /// Its host's name, such as `desk-3`.
+    pub host: String,
+    /// The reason why it was started.
+    pub reason: String,
+}
+
+impl Object for DuplicateView {
+    type Json = DuplicateJson;
+
+    fn json(&self) -> DuplicateJson {
+        DuplicateJson {
+            attempt: self.attempt.to_string(),
+            host: self.host.clone(),
+            reason: self.why.clone(),
+        }
+    }
+}
+
+/// A job that a command changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TasksChangedJson {
+    /// The job's number, such as `7`.
+    pub job: u32,
+    /// The number of changed tasks.
+    pub tasks: u64,
+}
+
+impl Object for (JobId, u64) {
+    type Json = TasksChangedJson;
+
+    fn json(&self) -> TasksChangedJson {
+        TasksChangedJson {
+            job: self.0.0,
+            tasks: self.1,
+        }
+    }
+}
+
+/// The tasks that were made to wait again, with the promise of their job after it.
+#[derive(Debug, Default)]
+pub struct Retried<'a> {
+    /// The jobs with the number of tasks.
+    pub changed: &'a [(JobId, u64)],
+    /// The promise, if the job had one; `null` where there is none.
+    pub promise: Option<PromiseStatus>,
+}
+
+/// The tasks that were made to wait again, as `job retry` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RetriedJson {
+    /// The jobs with the number of tasks.
+    pub jobs: Vec<TasksChangedJson>,
+    /// The promise of the job after it, if it has one.
+    #[serde(flatten)]
+    pub promise: Option<PromiseJson>,
+}
+
+impl Object for Retried<'_> {
+    type Json = RetriedJson;
+
+    fn json(&self) -> RetriedJson {
+        RetriedJson {
+            jobs: all(self.changed),
+            promise: self.promise.as_ref().map(Object::json),
+        }
+    }
+}
+
+/// The answer to a request for disclosed tasks.
+#[derive(Debug)]
+pub struct RequestAnswer<'a> {
+    /// The job.
+    pub job: JobId,
+    /// The number of tasks that were not requested before.
+    pub requested: u64,
+    /// The number of named tasks that are cancelled.
+    pub cancelled: u64,
+    /// The tasks with their results, after `--wait`.
+    pub tasks: Option<&'a [TaskView]>,
+}
+
+/// Disclosed tasks that were requested, as `request` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RequestJson {
+    /// The job's number, such as `7`.
+    pub job: u32,
+    /// The number of tasks that were not requested before.
+    pub requested: u64,
+    /// The number of named tasks that are cancelled.
+    pub cancelled: u64,
+    /// The tasks, after `--wait`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Vec<TaskJson>>,
+}
+
+impl Object for RequestAnswer<'_> {
+    type Json = RequestJson;
+
+    fn json(&self) -> RequestJson {
+        RequestJson {
+            job: self.job.0,
+            requested: self.requested,
+            cancelled: self.cancelled,
+            tasks: self.tasks.map(all),
+        }
+    }
+}
+
+/// The width of a job of several ranks, held or predicted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct JobWidthJson {
+    /// The fewest hosts that it may have.
+    pub least: u32,
+    /// The most hosts that it may have.
+    pub most: u32,
+    /// The number of its ranks, once that is settled; `null` where there is none.
+    pub ranks: Option<u32>,
+    /// The time since which it holds its hosts; `null` where there is none.
+    pub held_since: Option<IsoTime>,
+    /// The time since which its ranks run; `null` where there is none.
+    pub begun: Option<IsoTime>,
+    /// The number of hosts that are free for it.
+    pub free: u32,
+    /// The number of all suitable hosts.
+    pub hosts: u32,
+    /// The number of jobs behind it in the queue.
+    pub behind: u32,
+    /// Its assumed speedup; `null` where there is none.
+    pub scaling: Option<ScalingJson>,
+    /// The chosen width, while it holds no hosts; `null` where there is none.
+    pub chosen: Option<WidthChoiceJson>,
+    /// The widths that were compared.
+    pub ways: Vec<WidthChoiceJson>,
+    /// The reason why none was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Object for WidthView {
+    type Json = JobWidthJson;
+
+    fn json(&self) -> JobWidthJson {
+        JobWidthJson {
+            least: self.least,
+            most: self.most,
+            ranks: self.ranks,
+            held_since: self.formed.map(IsoTime),
+            begun: self.begun.map(IsoTime),
+            free: self.free,
+            hosts: self.hosts,
+            behind: self.behind,
+            scaling: self.scaling.as_ref().map(Object::json),
+            chosen: self.chosen.as_ref().map(Object::json),
+            ways: all(&self.ways),
+            why: self.why.clone(),
+        }
+    }
+}
+
+/// The assumed speedup of a job.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ScalingJson {
+    /// The work of the whole job as a run time on one host.
+    pub work_s: Seconds,
+    /// Its average parallelism.
+    pub parallelism: f64,
+    /// The variance of its parallelism.
+    pub sigma: f64,
+    /// The number of runs that this was learned from.
+    pub runs: u64,
+}
+
+impl Object for ScalingView {
+    type Json = ScalingJson;
+
+    fn json(&self) -> ScalingJson {
+        ScalingJson {
+            work_s: Seconds(self.work),
+            parallelism: self.parallelism,
+            sigma: self.sigma,
+            runs: self.runs,
+        }
+    }
+}
+
+/// A width with its predicted start and end.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WidthChoiceJson {
+    /// The number of hosts.
+    pub hosts: u32,
+    /// The time at which that many should be free.
+    pub start: IsoTime,
+    /// The time at which the job should be done, where that is known; `null` where there is none.
+    pub finish: Option<IsoTime>,
+}
+
+impl Object for WayView {
+    type Json = WidthChoiceJson;
+
+    fn json(&self) -> WidthChoiceJson {
+        WidthChoiceJson {
+            hosts: self.hosts,
+            start: IsoTime(self.start),
+            finish: self.finish.map(IsoTime),
+        }
+    }
+}

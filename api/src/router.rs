@@ -1,0 +1,90 @@
+//! The router: the endpoints below `/api/v1`, the way in at `/in`, and the pages.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, body};
+use serde_json::Value;
+
+use crate::door::{Door, Entrance};
+use crate::endpoints;
+use crate::problem::Problem;
+use crate::safety::{admit, guard};
+use crate::table::Table;
+use crate::way_in;
+
+/// Returns the OpenAPI document.
+pub fn openapi() -> Value {
+    table().finish().1
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    endpoints::fill(&mut table);
+    table
+}
+
+/// SitePages for people.
+#[derive(Debug, Default)]
+pub struct SitePages {
+    /// The pages, for those who were let in.
+    pub pages: Router,
+    /// What they load, which says nothing of the grid: anybody may have it.
+    pub files: Router,
+}
+
+/// Makes the router of one server, with `pages` beside the API.
+pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>, pages: SitePages) -> Router {
+    let (endpoints, document) = table().finish();
+    let document = format!("{document:#}\n");
+    let api = endpoints
+        .with_state(door)
+        .route("/openapi.json", get(move || openapi_json(document.clone())));
+
+    Router::new()
+        .nest("/api/v1", api)
+        .merge(pages.pages)
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_verb)
+        .layer(from_fn_with_state(entrance.clone(), admit))
+        .merge(way_in::routes(entrance.clone()))
+        .merge(pages.files)
+        .layer(from_fn_with_state(entrance, guard))
+        .layer(from_fn(without_body))
+}
+
+/// Leaves the body of an answer out where only its head is wanted: axum does so itself for what it
+/// routes, but not for what the checks answer.
+async fn without_body(request: Request, next: axum::middleware::Next) -> Response {
+    let head = request.method() == axum::http::Method::HEAD;
+    let mut response = next.run(request).await;
+    if head {
+        *response.body_mut() = body::Body::empty();
+    }
+    response
+}
+
+async fn openapi_json(document: String) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, kind)], document).into_response()
+}
+
+async fn nothing_here() -> Problem {
+    Problem::not_found(
+        "there is nothing at this path",
+        "GET /api/v1/openapi.json says what there is",
+    )
+}
+
+async fn wrong_verb() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "wrong-verb",
+        "there is no such verb at this path",
+        "GET /api/v1/openapi.json says what there is",
+    )
+}

@@ -1,0 +1,321 @@
+//! A job as programs submit it: the names of a job file, with content by its hash instead of files
+//! of the submitter's machine. `docs/job-files.md` says what each name means.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use common::content::BlobHash;
+use common::host::Confinement;
+use common::job::{
+    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, Input, InputKind,
+    InputSource, PROMISING_POLICY, Quorum, Rules, SPECULATIVE_POLICY, Work,
+};
+use common::needs::{Label, Needs};
+use common::selector::parse_ids;
+use common::template::Template;
+use common::{After, BlobRef, IdSet, JobSpec, Span, SubmitOptions, TaskSet, Time};
+use schemars::JsonSchema;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+
+use crate::problem::Problem;
+
+/// A job to be submitted.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct JobBody {
+    /// Program and arguments; no shell is involved.
+    pub command: Vec<String>,
+    /// The name of the job; without it that of the program in `command`.
+    pub name: Option<String>,
+    /// Labels by which the job is found again, such as `sweep7`.
+    pub label: Vec<String>,
+    /// The jobs that have to end before, as `JOB`, `JOB:ok` or `JOB:any`.
+    pub(crate) after: Vec<String>,
+    /// Whether tasks can be added until the job is closed.
+    open: bool,
+    /// One task for each index, such as `1-100`.
+    pub array: Option<String>,
+    /// One task for each of these; `%{ITEM}` is the text.
+    pub items: Vec<String>,
+    /// Files that tasks find in their directory, each sent before as `content`.
+    #[serde(deserialize_with = "objects")]
+    input: Vec<InputBody>,
+    /// The files to bring back, as patterns: `out/*.csv`.
+    output_file: Vec<String>,
+    /// The name of the `input` that is the tasks' standard input.
+    stdin: Option<String>,
+    /// The file name that `job fetch` gives standard output, or `none` to drop it.
+    stdout: Option<String>,
+    /// The file name that `job fetch` gives standard error, or `none` to drop it.
+    stderr: Option<String>,
+    /// Variables of the tasks' environment, as `NAME=VALUE`.
+    env: Vec<String>,
+    /// The number of times that a failed task is tried again: `0` if nothing is said.
+    pub retries: u32,
+    /// The number of attempts of a task that may be lost with their hosts: `10` if nothing is said.
+    max_losses: Option<u32>,
+    /// The longest run time of one attempt, such as `10m`.
+    timeout: Option<String>,
+    /// The number of failed tasks beyond which the rest is cancelled.
+    max_fails: Option<u64>,
+    /// The priority among your own jobs: higher goes first.
+    priority: i32,
+    /// The policy that places the tasks, such as `PRI-CR`.
+    policy: Option<String>,
+    /// The run time of a task on a host of speed 1, such as `5m`.
+    pub estimate: Option<String>,
+    /// An estimate for each task, in the order of the tasks: `5m`.
+    estimates: Vec<String>,
+    /// The time by which all of it has to be done: a date, or a duration from now (`2h`).
+    pub deadline: Option<String>,
+    /// Whether nobody waits for a task until it is requested.
+    pub(crate) disclose: bool,
+    /// The interval at which tasks save their state, such as `30s`.
+    checkpoint: Option<String>,
+    /// The number of results of a task that have to agree: `1` if nothing is said.
+    quorum: Option<u32>,
+    /// Whether hosts that have agreed for long enough are trusted, with a `quorum`.
+    adaptive: bool,
+    /// The rule by which results agree: `bytes`, or `float:PART`.
+    compare: Option<String>,
+    /// The least level of confinement, such as `landlock`.
+    confinement: Option<String>,
+    /// What hosts have to have, such as `cpus=2,mem=4G`.
+    pub needs: Vec<String>,
+    /// Whether tasks use the network.
+    network: bool,
+    /// Whether tasks do nothing, without a process.
+    noop: bool,
+}
+
+/// A file that tasks find in their directory. Its content was sent before, by `PUT content/{hash}`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InputBody {
+    /// Its name below the task's directory, such as `sim`.
+    name: String,
+    /// The hash of its content.
+    blake3: String,
+    /// The length of its content.
+    bytes: u64,
+    /// Whether it is a program.
+    #[serde(default)]
+    executable: bool,
+}
+
+/// Reads a list of objects: a struct would be read from a list as well.
+fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<serde_json::Map<String, serde_json::Value>>::deserialize(from)?;
+    let read = |fields: serde_json::Map<_, _>| serde_json::from_value(fields.into());
+    let read: Result<Vec<T>, _> = all.into_iter().map(read).collect();
+    read.map_err(D::Error::custom)
+}
+
+/// Reads the text of a name as a `T`.
+fn read<T: FromStr>(name: &str, text: &str) -> Result<T, Problem>
+where
+    T::Err: Display,
+{
+    text.parse().map_err(|why| wrong(name, &why))
+}
+
+fn wrong(name: &str, why: &dyn Display) -> Problem {
+    Problem::senseless(
+        format!("`{name}`: {why}"),
+        "docs/job-files.md explains all names",
+    )
+}
+
+fn span(name: &str, text: &str) -> Result<Span, Problem> {
+    let longest = std::time::Duration::from_secs(100 * 365 * 86_400);
+    let read = humantime::parse_duration(text).map_err(|why| wrong(name, &why))?;
+    Ok(read.min(longest).into())
+}
+
+fn spans(name: &str, texts: &[String]) -> Result<Vec<Span>, Problem> {
+    texts.iter().map(|text| span(name, text)).collect()
+}
+
+/// A deadline: a date, or a span from now.
+fn deadline(text: &str) -> Result<(Option<Time>, Span), Problem> {
+    let Ok(date) = humantime::parse_rfc3339_weak(text) else {
+        return Ok((None, span("deadline", text)?));
+    };
+    let since = date.duration_since(std::time::UNIX_EPOCH);
+    let since = since.map_err(|why| wrong("deadline", &why))?;
+    Ok((Some(Time(Span::from(since).0)), Span::ZERO))
+}
+
+impl JobBody {
+    /// Makes the `JobSpec`, and what is sent beside it. The jobs that have to end before come later.
+    ///
+    /// # Errors
+    /// Names the first thing that makes no sense.
+    pub fn job(&self) -> Result<(JobSpec, SubmitOptions), Problem> {
+        let tasks = self.tasks()?;
+        let work = match (self.noop, self.command.is_empty()) {
+            (true, true) => Work::Noop,
+            (true, false) => return Err(wrong("noop", &"a job that does nothing has no command")),
+            (false, true) => return Err(wrong("command", &"a job needs a program to run")),
+            (false, false) => Work::Command(self.command_spec()?),
+        };
+        let (date, _) = self.due()?;
+        let labels = self.label.iter().map(|text| read::<Label>("label", text));
+        let asked = SubmitOptions {
+            deadline: date,
+            estimates: spans("estimates", &self.estimates)?,
+            labels: labels.collect::<Result<_, _>>()?,
+            after: Vec::new(),
+            open: self.open,
+        };
+        let spec = JobSpec {
+            name: self.name.clone().unwrap_or_else(|| self.usual_name()),
+            tasks,
+            work,
+            rules: self.rules()?,
+        };
+
+        Ok((spec, asked))
+    }
+
+    fn usual_name(&self) -> String {
+        let program = self.command.first().map_or("noop", String::as_str);
+        let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+        let name: String = name
+            .chars()
+            .filter(|c| !common::text::acts(*c))
+            .take(50)
+            .collect();
+        if name.is_empty() {
+            "job".to_owned()
+        } else {
+            name
+        }
+    }
+
+    fn due(&self) -> Result<(Option<Time>, Option<Span>), Problem> {
+        match &self.deadline {
+            None => Ok((None, None)),
+            Some(text) => deadline(text).map(|(date, span)| (date, Some(span))),
+        }
+    }
+
+    fn tasks(&self) -> Result<TaskSet, Problem> {
+        let items = self.items.clone();
+        let ids = match (&self.array, items.len()) {
+            (Some(_), 1..) => return Err(wrong("items", &"there is an array already")),
+            (Some(array), 0) => parse_ids(array).map_err(|why| wrong("array", &why))?,
+            (None, 0) => IdSet::from_range(1, 1),
+            (None, count) => IdSet::from_range(1, u32::try_from(count).unwrap_or(u32::MAX)),
+        };
+        Ok(TaskSet { ids, items })
+    }
+
+    fn template(&self, name: &str, text: &str) -> Result<Template, Problem> {
+        let template: Template = read(name, text)?;
+        if template.mentions("ITEM") && self.items.is_empty() {
+            return Err(wrong(name, &"%{ITEM} is of use only where there are items"));
+        }
+        Ok(template)
+    }
+
+    fn command_spec(&self) -> Result<CommandSpec, Problem> {
+        let all = |name, texts: &[String]| {
+            let templates = texts.iter().map(|text| self.template(name, text));
+            templates.collect::<Result<Vec<_>, _>>()
+        };
+        let mut command = CommandSpec::new(all("command", &self.command)?);
+        for pair in &self.env {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| wrong("env", &"a variable reads NAME=VALUE"))?;
+            let value = self.template("env", value)?;
+            command.env.push((name.to_owned(), value));
+        }
+
+        for input in &self.input {
+            let hash: BlobHash = read("input", &input.blake3)?;
+            command.inputs.push(Input {
+                name: self.template("input", &input.name)?,
+                kind: if input.executable {
+                    InputKind::Program
+                } else {
+                    InputKind::File
+                },
+                source: InputSource::Shared(BlobRef {
+                    hash,
+                    size: input.bytes,
+                }),
+            });
+        }
+
+        let stdin = self.stdin.as_deref();
+        let checkpoint = self.checkpoint.as_deref();
+        command.outputs = all("output-file", &self.output_file)?;
+        command.stdin = stdin.map(|text| self.template("stdin", text)).transpose()?;
+        command.stdout = self.capture("stdout", self.stdout.as_deref())?;
+        command.stderr = self.capture("stderr", self.stderr.as_deref())?;
+        command.checkpoint = checkpoint
+            .map(|text| span("checkpoint", text))
+            .transpose()?;
+        Ok(command)
+    }
+
+    fn capture(&self, name: &str, given: Option<&str>) -> Result<Capture, Problem> {
+        match given {
+            None => Ok(Capture::Keep),
+            Some("none") => Ok(Capture::Discard),
+            Some(path) => self.template(name, path).map(Capture::File),
+        }
+    }
+
+    fn rules(&self) -> Result<Rules, Problem> {
+        let usual = match (&self.deadline, self.disclose) {
+            (Some(_), _) => PROMISING_POLICY,
+            (None, true) => SPECULATIVE_POLICY,
+            (None, false) => DEFAULT_POLICY,
+        };
+        let compare = match self.compare.as_deref() {
+            None => Compare::Bytes,
+            Some(text) => read("compare", text)?,
+        };
+        let some = |name, text: &Option<String>| -> Result<Option<Span>, Problem> {
+            text.as_deref().map(|text| span(name, text)).transpose()
+        };
+
+        Ok(Rules {
+            retries: self.retries,
+            max_losses: self.max_losses.unwrap_or(DEFAULT_MAX_LOSSES),
+            timeout: some("timeout", &self.timeout)?,
+            max_fails: self.max_fails,
+            priority: self.priority,
+            policy: self.policy.clone().unwrap_or_else(|| usual.to_owned()),
+            estimate: some("estimate", &self.estimate)?,
+            checkpoint: self.checkpoint.is_some(),
+            needs: self.needs()?,
+            quorum: Quorum {
+                size: self.quorum.unwrap_or(1),
+                adaptive: self.adaptive,
+                compare,
+            },
+            deadline: self.due()?.1,
+        })
+    }
+
+    fn needs(&self) -> Result<Needs, Problem> {
+        let level = self.confinement.as_deref();
+        let level = level.map(|text| read::<Confinement>("confinement", text));
+        let needs = Needs::parse(self.needs.iter().map(String::as_str));
+        Ok(Needs {
+            confinement: level.transpose()?,
+            network: self.network,
+            ..needs.map_err(|why| wrong("needs", &why))?
+        })
+    }
+
+    /// The jobs that have to end before, where they are named by numbers.
+    pub(crate) fn after(&self) -> Result<Vec<After>, Problem> {
+        self.after.iter().map(|text| read("after", text)).collect()
+    }
+}

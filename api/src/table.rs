@@ -1,0 +1,402 @@
+//! The table of endpoints: each row makes a route and its part of the OpenAPI document, both from
+//! the types of its handler. So what the document says of parameters, bodies and answers is what is
+//! read and written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, RawPathParams, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
+use axum::{Router, body};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::call::Call;
+use crate::door::{Door, Who};
+use crate::problem::Problem;
+
+/// The longest body that is not content, in bytes.
+pub(crate) const BODY: usize = 8 << 20;
+/// The time in which such a body has to be there.
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// The first number beyond what whole numbers of the API can say.
+const MOST_WHOLE: f64 = 18_446_744_073_709_551_616.0;
+/// The place of schemas in the document.
+const SCHEMAS: &str = "/components/schemas";
+
+/// One row of the table.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    /// The verb.
+    pub(crate) verb: Method,
+    /// The path below `/api/v1`, with parameters in braces.
+    pub(crate) path: &'static str,
+    /// The name of the operation for programs.
+    pub(crate) name: &'static str,
+    /// What it is for, in a sentence.
+    pub(crate) about: &'static str,
+}
+
+/// Something that is read from a query (`serde_urlencoded`).
+pub(crate) trait Query: DeserializeOwned + JsonSchema + Send + 'static {}
+
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Query for T {}
+
+/// The query of a request that has none.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoQuery {}
+
+/// Something that is read from a body.
+pub(crate) trait Sent: Sized + Send + 'static {
+    /// Reads it.
+    fn read(headers: &HeaderMap, body: Body) -> impl Future<Output = Result<Self, Problem>> + Send;
+
+    /// Returns what the document says of it.
+    fn describe(schemas: &mut SchemaGenerator) -> Option<Value>;
+}
+
+/// The body of a request that has none; one that is sent is not looked at.
+#[derive(Debug)]
+pub(crate) struct NoBody;
+
+impl Sent for NoBody {
+    async fn read(_: &HeaderMap, _: Body) -> Result<Self, Problem> {
+        Ok(Self)
+    }
+
+    fn describe(_: &mut SchemaGenerator) -> Option<Value> {
+        None
+    }
+}
+
+/// A body of JSON.
+#[derive(Debug)]
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
+    async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+        let kind = headers.get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "not-json",
+                "the body has to be JSON",
+                "send Content-Type: application/json",
+            ));
+        }
+
+        let bytes = whole(body).await?;
+        // A struct is read from a list as well, which no document says.
+        let fields = serde_json::from_slice::<Map<String, Value>>(&bytes);
+        let read = fields.and_then(|fields| serde_json::from_value(whole_numbers(fields.into())));
+        read.map(Self).map_err(|error| {
+            Problem::invalid(
+                format!("the body is not understood: {error}"),
+                "GET /api/v1/openapi.json says what it may have",
+            )
+        })
+    }
+
+    fn describe(schemas: &mut SchemaGenerator) -> Option<Value> {
+        let schema = schemas.subschema_for::<T>();
+        Some(json!({
+            "required": true,
+            "content": { "application/json": { "schema": schema } },
+        }))
+    }
+}
+
+/// Writes `3.0` as `3`, which is a whole number to JSON Schema and none to serde.
+fn whole_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(real) if number.is_f64() && real.fract() == 0.0 && real.abs() < MOST_WHOLE => {
+                if real < 0.0 {
+                    json!(real as i64)
+                } else {
+                    json!(real as u64)
+                }
+            }
+            _ => number.into(),
+        },
+        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (name, whole_numbers(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// Reads a body that is short enough, and soon enough there.
+async fn whole(body: Body) -> Result<bytes::Bytes, Problem> {
+    let too_large = |_| {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            format!("the body is longer than {BODY} bytes, or broke off"),
+            "send it in parts",
+        )
+    };
+    let late = |_| {
+        Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too-slow",
+            format!("the body was not there within {} s", BODY_TIME.as_secs()),
+            "send it again",
+        )
+    };
+    let read = tokio::time::timeout(BODY_TIME, body::to_bytes(body, BODY)).await;
+
+    read.map_err(late)?.map_err(too_large)
+}
+
+/// Something that answers a request.
+pub(crate) trait Respond: Send {
+    /// Makes the answer.
+    fn respond(self) -> Response;
+
+    /// Returns what the document says of it: an object with a field for each status.
+    fn describe(schemas: &mut SchemaGenerator) -> Value;
+}
+
+/// The table while it is made.
+pub(crate) struct Table {
+    router: Router<Arc<dyn Door>>,
+    paths: BTreeMap<&'static str, Map<String, Value>>,
+    read: SchemaGenerator,
+    written: SchemaGenerator,
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = SCHEMAS.into();
+        settings.meta_schema = None;
+    })
+}
+
+impl Table {
+    pub(crate) fn new() -> Self {
+        Self {
+            router: Router::new(),
+            paths: BTreeMap::new(),
+            read: settings().for_deserialize().into_generator(),
+            written: settings().for_serialize().into_generator(),
+        }
+    }
+
+    /// Adds an endpoint for this [`Row`].
+    pub(crate) fn add<Q, B, A, F>(
+        &mut self,
+        row: &Row,
+        handler: impl Fn(Call, Q, B) -> F + Clone + Send + Sync + 'static,
+    ) where
+        Q: Query,
+        B: Sent,
+        A: Respond,
+        F: Future<Output = Result<A, Problem>> + Send + 'static,
+    {
+        self.describe::<Q, B, A>(row);
+        let route = move |State(door): State<Arc<dyn Door>>,
+                          Extension(who): Extension<Who>,
+                          params: Result<RawPathParams, _>,
+                          request: Request| async move {
+            let answered = async {
+                let params = params.map_err(bad_path)?;
+                let query = query(request.uri().query().unwrap_or_default())?;
+                let (parts, body) = request.into_parts();
+                let body = B::read(&parts.headers, body).await?;
+                let call = Call::new(door, who, &params, parts.headers);
+                handler(call, query, body).await
+            };
+            match answered.await {
+                Ok(answer) => answer.respond(),
+                Err(problem) => problem.into_response(),
+            }
+        };
+
+        let filter = MethodFilter::try_from(row.verb.clone());
+        let route = on(filter.unwrap_or(MethodFilter::GET), route);
+        let router = std::mem::take(&mut self.router);
+        self.router = router.route(row.path, route);
+    }
+
+    /// Adds what the document says of an endpoint, an `operation`.
+    fn describe<Q: Query, B: Sent, A: Respond>(&mut self, row: &Row) {
+        let mut answers = A::describe(&mut self.written);
+        let problem = self.written.subschema_for::<Problem>();
+        answers["default"] = json!({
+            "description": "The request was not carried out.",
+            "content": { "application/problem+json": { "schema": problem } },
+        });
+
+        let mut operation = json!({
+            "operationId": row.name,
+            "summary": row.about,
+            "responses": answers,
+        });
+        let mut parameters = path_parameters(row.path);
+        parameters.extend(query_parameters::<Q>());
+        if !parameters.is_empty() {
+            operation["parameters"] = parameters.into();
+        }
+        if let Some(body) = B::describe(&mut self.read) {
+            operation["requestBody"] = body;
+        }
+
+        let verb = row.verb.as_str().to_ascii_lowercase();
+        self.paths
+            .entry(row.path)
+            .or_default()
+            .insert(verb, operation);
+    }
+
+    /// Returns the routes, and the document for `docs/openapi.json`.
+    pub(crate) fn finish(mut self) -> (Router<Arc<dyn Door>>, Value) {
+        let mut schemas = self.read.take_definitions(true);
+        schemas.append(&mut self.written.take_definitions(true));
+        let paths: Map<String, Value> = self
+            .paths
+            .into_iter()
+            .map(|(path, verbs)| (format!("/api/v1{}", path.replace("{*", "{")), verbs.into()))
+            .collect();
+        let document = json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "deskgrid",
+                "version": "1",
+                "description": "Jobs, tasks and hosts of a grid. docs/api.md says how to get in.",
+            },
+            "paths": paths,
+            "components": {
+                "schemas": schemas,
+                "securitySchemes": {
+                    "bearer": { "type": "http", "scheme": "bearer" },
+                },
+            },
+            "security": [{ "bearer": [] }],
+        });
+
+        (self.router, bounded(without_suffix(document)))
+    }
+}
+
+/// Takes the `Json` off the names of types: readers of the document know of no other form.
+fn without_suffix(value: Value) -> Value {
+    let short = |text: String| match text.strip_suffix("Json") {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => text,
+    };
+
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| match value {
+                Value::String(path) if name == "$ref" => (name, short(path).into()),
+                value => (short(name), without_suffix(value)),
+            })
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_suffix).collect(),
+        other => other,
+    }
+}
+
+/// Says of each number which ones fit: readers of the document know nothing of our types.
+fn bounded(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Map<String, Value> = fields
+                .into_iter()
+                .map(|(name, value)| (name, bounded(value)))
+                .collect();
+            let (least, most) = match fields.get("format").and_then(Value::as_str) {
+                Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
+                Some("uint16") => (json!(0), json!(u16::MAX)),
+                Some("uint32") => (json!(0), json!(u32::MAX)),
+                Some("uint64") => (json!(0), json!(u64::MAX)),
+                _ => return fields.into(),
+            };
+            fields.entry("minimum").or_insert(least);
+            fields.entry("maximum").or_insert(most);
+            fields.into()
+        }
+        Value::Array(items) => items.into_iter().map(bounded).collect(),
+        other => other,
+    }
+}
+
+/// The parameters in a path.
+fn path_parameters(path: &str) -> Vec<Value> {
+    let names = path.split('{').skip(1);
+    let names = names.filter_map(|rest| rest.split('}').next());
+    let parameter = |name: &str| {
+        let name = name.trim_start_matches('*');
+        let schema = match name {
+            "job" => json!({ "type": "string", "pattern": "^([0-9]{1,9}|last)$" }),
+            "task" => json!({ "type": "string", "pattern": "^([0-9]{1,9}\\.)?[0-9]{1,9}$" }),
+            "token" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+            "hash" => json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }),
+            _ => json!({ "type": "string", "minLength": 1 }),
+        };
+        json!({ "name": name, "in": "path", "required": true, "schema": schema })
+    };
+
+    names.map(parameter).collect()
+}
+
+/// The parameters in a query.
+fn query_parameters<Q: JsonSchema>() -> Vec<Value> {
+    let mut settings = settings().for_deserialize();
+    settings.inline_subschemas = true;
+    let schema = settings.into_generator().into_root_schema_for::<Q>();
+    let fields = schema.get("properties").and_then(Value::as_object);
+    let required = schema.get("required").and_then(Value::as_array);
+    let parameter = |(name, schema): (&String, &Value)| {
+        let needed = required.is_some_and(|all| all.iter().any(|one| one == name));
+        json!({ "name": name, "in": "query", "required": needed, "schema": not_null(schema) })
+    };
+    fields.into_iter().flatten().map(parameter).collect()
+}
+
+/// A schema without `null`, which a query cannot say.
+fn not_null(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Some(kinds) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        kinds.retain(|kind| kind != "null");
+        if let [one] = &kinds[..] {
+            schema["type"] = one.clone();
+        }
+    }
+    if let Some(ways) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        ways.retain(|way| way.get("type").is_none_or(|kind| kind != "null"));
+    }
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema
+            .as_object_mut()
+            .map(|fields| fields.remove("default"));
+    }
+
+    schema
+}
+
+fn query<Q: Query>(text: &str) -> Result<Q, Problem> {
+    serde_urlencoded::from_str(text).map_err(|error| {
+        Problem::invalid(
+            format!("the query is not understood: {error}"),
+            "GET /api/v1/openapi.json says what it may have",
+        )
+    })
+}
+
+fn bad_path(error: impl std::fmt::Display) -> Problem {
+    Problem::invalid(format!("the path is not understood: {error}"), "")
+}

@@ -1,0 +1,123 @@
+//! The way in for browsers: a page at `/in` that exchanges a ticket, or a token that somebody
+//! pastes, for a cookie which no script can read.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::get;
+
+use crate::door::Entrance;
+use crate::problem::Problem;
+
+/// The longest ticket or token that is looked at, in bytes.
+const LONGEST: usize = 512;
+/// The cookie with a token.
+const COOKIE: &str = "deskgrid-token";
+
+/// Returns the page and what belongs to it, which ask for no proof of who asks.
+pub(crate) fn routes(entrance: Arc<dyn Entrance>) -> Router {
+    Router::new()
+        .route("/in", get(page).post(exchange))
+        .route("/in.js", get(script))
+        .with_state(entrance)
+}
+
+/// Sends a browser without a proof to the page.
+pub(crate) fn lead(headers: &HeaderMap) -> Option<Response> {
+    let accepts = headers.get(header::ACCEPT)?.to_str().ok()?;
+    accepts
+        .contains("text/html")
+        .then(|| Redirect::to("/in").into_response())
+}
+
+/// The headers with the token of the cookie where programs send theirs.
+pub(crate) fn with_token(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    if headers.contains_key(header::AUTHORIZATION) {
+        return headers;
+    }
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let token = cookies
+        .filter_map(|cookies| cookies.to_str().ok())
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(name, _)| *name == COOKIE)
+        .and_then(|(_, token)| bearer(token));
+    if let Some(token) = token {
+        headers.insert(header::AUTHORIZATION, token);
+    }
+    headers
+}
+
+fn bearer(token: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("Bearer {token}")).ok()
+}
+
+/// The ticket is in the fragment of this page's address: only its script sees it.
+async fn page(State(entrance): State<Arc<dyn Entrance>>) -> Html<String> {
+    let form = match entrance.takes_tokens() {
+        true => include_str!("token.html"),
+        false => "",
+    };
+    let page = include_str!("in.html").replace("FORM", form);
+    Html(page.replace("WAY-IN", entrance.way_in()))
+}
+
+async fn script() -> Response {
+    let kind = HeaderValue::from_static("text/javascript; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], include_str!("in.js")).into_response()
+}
+
+async fn exchange(State(entrance): State<Arc<dyn Entrance>>, request: Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-"));
+    let sent = body::to_bytes(request.into_body(), LONGEST).await;
+    let sent = sent
+        .ok()
+        .and_then(|sent| String::from_utf8(sent.into()).ok());
+    let sent = sent.unwrap_or_default();
+
+    let cookie = if form {
+        token(&*entrance, &sent).await
+    } else {
+        entrance.exchange(sent.trim())
+    };
+    match cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
+        Some(cookie) if form => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
+        Some(cookie) => (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response(),
+        None => Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "not-authenticated",
+            "this ticket or token does not count, or not any more",
+            entrance.way_in(),
+        )
+        .into_response(),
+    }
+}
+
+/// Returns the cookie with the token of a form, if it lets somebody in.
+async fn token(entrance: &dyn Entrance, form: &str) -> Option<String> {
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(form).ok()?;
+    let (_, token) = pairs.into_iter().find(|(name, _)| name == "token")?;
+    let token = token.trim();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if token.is_empty() || !token.chars().all(plain) {
+        return None;
+    }
+
+    let mut headers = HeaderMap::new();
+    headers.insert(header::AUTHORIZATION, bearer(token)?);
+    entrance.admit(&headers).await?;
+    let secure = if entrance.is_encrypted() {
+        "; Secure"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/{secure}"
+    ))
+}

@@ -1,0 +1,132 @@
+//! The admin's page: who may come in, who has, and what was done and refused.
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+use common::identity::{AuditView, IdentityState, IdentityView};
+use common::text::printable;
+use common::token::Role;
+use common::view::TokenView;
+use common::wire::client::{Reply, Request};
+use maud::{Markup, html};
+
+use crate::error::PageError;
+use crate::grid::collect;
+use crate::parts::{StateLook, badge, count};
+use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::when::{clock, now};
+
+/// The number of entries of the audit log, and the most identities, that are shown.
+const ENTRIES: u32 = 100;
+const IDENTITIES: usize = 200;
+
+pub(crate) async fn page(
+    grid: Shared,
+    who: LoggedIn,
+    headers: HeaderMap,
+) -> Result<Response, PageError> {
+    let tokens = collect!(grid.ask(&who, Request::TokenList), Reply::Tokens);
+    let names = Vec::new();
+    let identities = collect!(
+        grid.ask(&who, Request::Identities { names }),
+        Reply::Identities
+    );
+    let most = ENTRIES;
+    let mut audit = collect!(grid.ask(&who, Request::Audit { most }), Reply::Audit);
+    audit.reverse();
+
+    let body = html! {
+        h1 { "Admin" }
+        (tokens_part(&tokens))
+        (identities_part(identities))
+        (audit_part(&audit))
+    };
+    Ok(HtmlPage {
+        title: "admin".to_owned(),
+        who: &who,
+        place: "/admin",
+        body,
+    }
+    .answer(&headers))
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Worker => "worker",
+        Role::Client => "client",
+        Role::Admin => "admin",
+    }
+}
+
+fn tokens_part(tokens: &[TokenView]) -> Markup {
+    let counts =
+        |token: &&TokenView| !token.revoked && token.uses_left > 0 && token.expires > now();
+    html! {
+        section aria-labelledby="tokens" {
+            h2 #tokens { "Join tokens" }
+            form.filters method="post" action="/admin/token" {
+                label { "For a " select name="role" { option { "worker" } option { "client" } } }
+                label { "Name " input name="name" required maxlength="60"; }
+                label { "Uses " input name="uses" type="number" min="1" max="10000" value="1"; }
+                label { "Hours " input name="hours" type="number" min="1" max="8760" value="24"; }
+                button { "Make a token" }
+            }
+            div.wide tabindex="0" role="group" aria-label="Table" { table {
+                thead { tr { th { "No." } th { "For" } th { "Name" } th { "Uses left" } th { "Until" } th { "Action" } } }
+                tbody { @for token in tokens.iter().filter(counts) { tr {
+                    td.number { (token.id) } td { (role(token.role)) } td { (printable(&token.name)) }
+                    td.number { (token.uses_left) } td { (clock(token.expires)) }
+                    td { form method="post" action="/admin/revoke-token" { input type="hidden" name="id" value=(token.id); button { "Revoke" } } }
+                } } }
+            } }
+        }
+    }
+}
+
+fn identities_part(mut identities: Vec<IdentityView>) -> Markup {
+    identities.retain(|identity| identity.state != IdentityState::Revoked);
+    // Those that wait for a person come first.
+    identities.sort_by_key(|identity| identity.state != IdentityState::Waiting);
+    html! {
+        section aria-labelledby="identities" {
+            h2 #identities { (count(identities.len() as u64, "identity", "identities")) }
+            div.wide tabindex="0" role="group" aria-label="Table" { table {
+                thead { tr { th { "Name" } th { "Role" } th { "State" } th { "Since" } th { "Certificate until" } th { "Action" } } }
+                tbody { @for identity in identities.iter().take(IDENTITIES) { tr {
+                    td { (printable(&identity.name)) } td { (role(identity.role)) }
+                    td { (badge(look(identity.state), identity.state)) }
+                    td { (clock(identity.enrolled)) }
+                    td { @if let Some(expires) = identity.expires { (clock(expires)) } }
+                    td { @if identity.state == IdentityState::Waiting {
+                        form method="post" action="/admin/approve" { input type="hidden" name="name" value=(identity.name); button { "Approve" } }
+                    } }
+                } } }
+            } }
+            @if identities.len() > IDENTITIES { p.quiet { "and " (identities.len() - IDENTITIES) " more: deskgrid identity list" } }
+        }
+    }
+}
+
+fn look(state: IdentityState) -> StateLook {
+    match state {
+        IdentityState::Active => StateLook::of_task(common::view::TaskState::Finished),
+        IdentityState::Waiting => StateLook::of_task(common::view::TaskState::Waiting),
+        IdentityState::Revoked => StateLook::of_task(common::view::TaskState::Failed),
+    }
+}
+
+fn audit_part(entries: &[AuditView]) -> Markup {
+    html! {
+        section aria-labelledby="audit" {
+            h2 #audit { "Audit log" }
+            div.wide tabindex="0" role="group" aria-label="Table" { table {
+                thead { tr { th { "When" } th { "Who" } th { "What" } th { "Of" } th { "Outcome" } th { "Why" } } }
+                tbody { @for entry in entries { tr {
+                    td { (clock(entry.at)) @if entry.count > 1 { " × " (entry.count) } }
+                    td { (printable(&entry.who)) } td { (printable(&entry.what)) } td { (printable(&entry.subject)) }
+                    td { @if entry.allowed { "done" } @else { (badge(look(IdentityState::Revoked), "refused")) } }
+                    td.why { (printable(&entry.why)) }
+                } } }
+            } }
+        }
+    }
+}

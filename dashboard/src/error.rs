@@ -1,0 +1,70 @@
+//! Pages that say why there is no other page.
+
+use api::Problem;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use common::wire::Refusal;
+use maud::html;
+
+use crate::shell::document;
+
+/// The reason why a page cannot be shown.
+#[derive(Debug)]
+pub(crate) struct PageError(Problem);
+
+impl PageError {
+    /// Makes the trouble with something that is not there.
+    pub(crate) fn not_found(what: impl Into<String>) -> Self {
+        Self(Problem::not_found(
+            what,
+            "see the list of jobs, or of hosts",
+        ))
+    }
+
+    /// Makes the trouble with a form that makes no sense.
+    pub(crate) fn invalid(what: impl Into<String>, hint: &str) -> Self {
+        Self(Problem::invalid(what, hint))
+    }
+
+    /// Makes the trouble with an answer that does not fit the request.
+    pub(crate) fn unexpected() -> Self {
+        Self(Problem::new(
+            StatusCode::BAD_GATEWAY,
+            "protocol",
+            "the master's answer does not fit the request",
+            "is the master of another version? See deskgrid doctor",
+        ))
+    }
+
+    /// What happened, and what to do, in words.
+    pub(crate) fn words(&self) -> (&str, &str) {
+        (&self.0.title, &self.0.hint)
+    }
+}
+
+impl From<Refusal> for PageError {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal.into())
+    }
+}
+
+impl From<Problem> for PageError {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let Self(problem) = self;
+        let status =
+            StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = html! {
+            h1 { (problem.title) }
+            @if !problem.hint.is_empty() { p.lead { "Try: " (problem.hint) } }
+            p { a href="/" { "What the grid does now" } }
+        };
+        let page = document(&problem.title, None, "", &body);
+        (status, Html(page.into_string())).into_response()
+    }
+}

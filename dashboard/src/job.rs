@@ -1,0 +1,275 @@
+//! The page of a job: how far it is, when it should end, where it ran, why tasks failed, its tasks.
+
+use api::Who;
+use api::failures::{MOST_TASKS, causes, last_lines};
+use axum::extract::{Path, Query};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use common::selector::Selector;
+use common::text::printable;
+use common::view::{JobView, TaskState, TaskView};
+use common::{IdSet, JobId};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use crate::chart;
+use crate::error::PageError;
+use crate::grid::SharedGrid;
+use crate::jobs::end;
+use crate::parts::{
+    StateLook, action, badge, bar, count, done, grouped, host_link, legend, of_job, task_link,
+};
+use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::timeline::timeline;
+use crate::when::{clock, span};
+
+/// The number of tasks on a page.
+const PAGE: usize = 50;
+/// The number of tasks of which the timeline is drawn.
+const DRAWN: u64 = 5_000;
+
+/// The tasks that are to be listed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TaskFilter {
+    /// A state.
+    state: String,
+    /// Only tasks with higher numbers.
+    after: Option<u32>,
+}
+
+/// Reads the number of a job in a path.
+pub(crate) fn number(text: &str) -> Result<JobId, PageError> {
+    text.parse().map_err(|_| {
+        let what = format!("`{}` is no number of a job", printable(text));
+        PageError::not_found(what)
+    })
+}
+
+pub(crate) async fn page(
+    grid: Shared,
+    who: LoggedIn,
+    Path(job): Path<String>,
+    Query(wanted): Query<TaskFilter>,
+    headers: HeaderMap,
+) -> Result<Response, PageError> {
+    let job = grid.job(&who, number(&job)?).await?;
+    let drawn = drawn(&grid, &who, &job).await?;
+    let failures = failures(&grid, &who, &job).await?;
+    let tasks = tasks(&grid, &who, &job, &wanted).await?;
+
+    let body = html! {
+        h1 { (printable(&job.name)) " " span.number { "job " (job.job) } " " (badge(StateLook::of_job(job.state), job.state)) }
+        p.sentence { (sentence(&job)) }
+        (bar(&job.tasks))
+        (legend(&job.tasks))
+        @if let Some(eta) = chart::eta(&job) { (eta) }
+        (actions(&job))
+        @if let Some(failures) = failures { (failures) }
+        @if let Some(drawn) = drawn { (drawn) }
+        (facts(&job))
+        (tasks)
+    };
+    let eta = job.predicted.filter(|_| !job.state.settled());
+    let eta = eta.map(|end| format!(" · until {} UTC", &crate::when::iso(end.finish)[11..16]));
+    Ok(HtmlPage {
+        title: format!(
+            "{} % {}{} · job {}",
+            done(&job),
+            job.state,
+            eta.unwrap_or_default(),
+            job.job
+        ),
+        who: &who,
+        place: "/jobs",
+        body,
+    }
+    .answer(&headers))
+}
+
+fn sentence(job: &JobView) -> Markup {
+    html! {
+        strong { (done(job)) " % done" } ": " (grouped(job.tasks.settled())) " of " (count(job.tasks.total, "task", "tasks")) ". "
+        (end(job, "It should be done at"))
+        @if let Some(reason) = &job.reason { span.quiet.reason { (printable(reason)) } }
+    }
+}
+
+fn actions(job: &JobView) -> Markup {
+    html! {
+        p.actions {
+            @if !job.state.settled() {
+                a.action href=(of_job(job.job, "/why")) { "Why does it wait?" }
+                (action(&of_job(job.job, "/cancel"), "Cancel", "Ends its tasks, those that run too"))
+            }
+            @if job.open { (action(&of_job(job.job, "/close"), "Close", "No more tasks can be added to it")) }
+            @if job.tasks.failed > 0 { (action(&of_job(job.job, "/retry"), "Try failed tasks again", "They wait again")) }
+            @if job.state.settled() { (action(&of_job(job.job, "/forget"), "Forget", "Removes it with its results")) }
+        }
+    }
+}
+
+async fn drawn(grid: &SharedGrid, who: &Who, job: &JobView) -> Result<Option<Markup>, PageError> {
+    if job.attempts == 0 {
+        return Ok(None);
+    }
+    let begun = job.tasks.total - job.tasks.waiting - job.tasks.disclosed;
+    let last = u32::try_from(begun.min(u64::from(u32::MAX))).unwrap_or(u32::MAX);
+    let first = u32::try_from(begun.saturating_sub(DRAWN - 1).max(1)).unwrap_or(1);
+    let part = job.tasks.total > DRAWN;
+    let chosen = if part {
+        Selector::Ids(IdSet::from_range(first, last.max(first)))
+    } else {
+        Selector::All
+    };
+
+    let tasks = grid.tasks(who, job.job, chosen, Vec::new()).await?;
+    Ok(timeline(&tasks).map(|picture| {
+        html! {
+            section aria-labelledby="timeline" {
+                h2 #timeline { "Where it ran" }
+                (picture)
+                @if part { p.quiet { "Of tasks " (first) " to " (last) ": the picture shows " (grouped(DRAWN)) " at most." } }
+            }
+        }
+    }))
+}
+
+/// Says why tasks failed: attempts by cause and host, with the last lines of one of them.
+async fn failures(
+    grid: &SharedGrid,
+    who: &Who,
+    job: &JobView,
+) -> Result<Option<Markup>, PageError> {
+    if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
+        return Ok(None);
+    }
+    let failed = vec![TaskState::Failed];
+    let tasks = grid.tasks(who, job.job, Selector::All, failed).await?;
+    let mut shown = Vec::new();
+    for (cause, example) in causes(&tasks) {
+        let lines = match grid.output(who, example).await? {
+            Some(output) => last_lines(&grid.end_of(who, &output.stderr.0.content).await?.0),
+            None => Vec::new(),
+        };
+        shown.push((cause, example, lines));
+    }
+
+    Ok(Some(html! {
+        section aria-labelledby="failures" {
+            h2 #failures { (count(job.tasks.failed, "task failed", "tasks failed")) }
+            @for (cause, example, lines) in &shown {
+                article.failure {
+                    h3 { (grouped(cause.attempts)) " × " (printable(&cause.cause)) }
+                    @if !lines.is_empty() {
+                        pre { @for line in lines { (printable(line)) "\n" } }
+                    }
+                    p.quiet {
+                        "for example " (task_link(*example)) "; on "
+                        @for (place, on) in cause.hosts.iter().take(6).enumerate() {
+                            @if place > 0 { ", " }
+                            (host_link(&on.host)) " (" (grouped(on.attempts)) ")"
+                        }
+                        @if cause.hosts.len() > 6 { " and " (cause.hosts.len() - 6) " more" }
+                    }
+                }
+            }
+        }
+    }))
+}
+
+fn facts(job: &JobView) -> Markup {
+    let copies = count(job.duplicates, "copy", "copies");
+    html! {
+        details.facts {
+            summary { "About this job" }
+            dl {
+                dt { "User" } dd { (printable(&job.user)) }
+                dt { "Policy" } dd { (printable(&job.policy)) @if job.priority != 0 { ", priority " (job.priority) } }
+                @if !job.needs.is_empty() { dt { "Needs" } dd { (printable(&job.needs)) } }
+                dt { "Submitted" } dd { (clock(job.submitted)) }
+                @if let Some(started) = job.started { dt { "Begun" } dd { (clock(started)) ", after " (span(started.since(job.submitted))) } }
+                @if let Some(finished) = job.finished { dt { "Ended" } dd { (clock(finished)) } }
+                dt { "Attempts" } dd { (grouped(job.attempts)) ", " (copies) " among them" }
+                @if let Some(makespan) = job.predicted_makespan { dt { "Predicted at its begin" } dd { (span(makespan)) } }
+                @for after in &job.after {
+                    dt { "After" }
+                    dd { a href=(of_job(after.job, "")) { "job " (after.job) } " (" (after.how) ")"
+                        @if let Some(left) = after.left { ", " (count(left, "task", "tasks")) " left" } }
+                }
+            }
+        }
+    }
+}
+
+async fn tasks(
+    grid: &SharedGrid,
+    who: &Who,
+    job: &JobView,
+    wanted: &TaskFilter,
+) -> Result<Markup, PageError> {
+    let states = wanted.state.parse::<TaskState>().into_iter().collect();
+    let chosen = wanted.after.map_or(Selector::All, Selector::Beyond);
+    let request = common::wire::client::Request::Tasks {
+        job: job.job,
+        tasks: chosen,
+        states,
+    };
+    // The answer is given up after one page.
+    let mut replies = grid.ask(who, request);
+    let mut found: Vec<TaskView> = Vec::new();
+    while found.len() <= PAGE
+        && let Some(reply) = replies.recv().await
+    {
+        match reply? {
+            common::wire::client::Reply::Tasks(some) => found.extend(some),
+            _ => return Err(PageError::unexpected()),
+        }
+    }
+    let more = found.len() > PAGE;
+    found.truncate(PAGE);
+    let next = found.last().filter(|_| more).map(|task| task.task.index);
+
+    let base = of_job(job.job, "");
+    Ok(html! {
+        section aria-labelledby="tasks" {
+            h2 #tasks { "Tasks" }
+            p.filters {
+                a href={ (base) "#tasks" } aria-current=[wanted.state.is_empty().then_some("true")] { "all" }
+                @for state in TaskState::ALL {
+                    @let word = state.to_string();
+                    a href={ (base) "?state=" (word) "#tasks" } aria-current=[(wanted.state == word).then_some("true")] { (word) }
+                }
+            }
+            @if found.is_empty() { p.quiet { "No such task." } }
+            @else {
+                div.wide tabindex="0" role="group" aria-label="Table" { table {
+                    thead { tr { th { "Task" } th { "State" } th { "Host" } th { "Attempts" } th { "Ran" } th { "Why" } } }
+                    tbody { @for task in &found { (task_row(task)) } }
+                } }
+            }
+            @if let Some(next) = next {
+                p.pages { a rel="next" href={ (base) "?state=" (wanted.state) "&after=" (next) "#tasks" } { "Next tasks" } }
+            }
+        }
+    })
+}
+
+fn task_row(task: &TaskView) -> Markup {
+    let last = task.attempts.last();
+    let why = task.reason.as_deref();
+    let why = why.or_else(|| last.and_then(|attempt| attempt.reason.as_deref()));
+    html! {
+        tr {
+            td { (task_link(task.task)) @if let Some(item) = &task.item { " " span.quiet { (printable(item)) } } }
+            td {
+                (badge(StateLook::of_task(task.state), task.state))
+                @if let Some(part) = last.and_then(|attempt| attempt.progress) { " " ((part * 100.0) as u32) " %" }
+            }
+            td { @if let Some(attempt) = last { (host_link(&attempt.host)) } }
+            td.number { (task.attempts.len()) }
+            td.number { @if let Some(attempt) = last { (attempt.ran) } }
+            td.why { @if let Some(why) = why { (printable(why)) } }
+        }
+    }
+}

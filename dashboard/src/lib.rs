@@ -1,0 +1,91 @@
+//! The pages for people: what the grid does, why, and until when, rendered here as HTML from the
+//! master's replies. Every state is an address, every page reads without JavaScript; the script
+//! only fetches a page again while somebody looks at it.
+//!
+//! Not here: who is let in, and what a request must look like ([`api::router`] checks that before
+//! any page is asked for).
+
+mod act;
+mod admin;
+mod chart;
+mod error;
+mod grid;
+mod hosts;
+mod job;
+mod jobs;
+mod now;
+mod parts;
+mod shell;
+mod submit;
+mod task;
+mod timeline;
+mod when;
+mod why;
+
+use std::sync::Arc;
+
+use api::{Door, SitePages};
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+
+use grid::SharedGrid;
+
+/// Returns the pages of the grid behind `door`.
+pub fn pages(door: Arc<dyn Door>) -> SitePages {
+    let pages = Router::new()
+        .route("/", get(now::page))
+        .route("/jobs", get(jobs::page))
+        .route("/jobs/{job}", get(job::page))
+        .route("/jobs/{job}/why", get(why::page))
+        .route("/jobs/{job}/tasks/{task}", get(task::page))
+        .route("/jobs/{job}/{verb}", get(act::ask_job).post(act::do_job))
+        .route("/hosts", get(hosts::list))
+        .route("/hosts/{host}", get(hosts::one))
+        .route(
+            "/hosts/{host}/{verb}",
+            get(act::ask_host).post(act::do_host),
+        )
+        .route("/submit", get(submit::form).post(submit::send))
+        .route("/admin", get(admin::page))
+        .route("/admin/{verb}", axum::routing::post(act::do_admin))
+        .with_state(Arc::new(SharedGrid::new(door)));
+    let files = Router::new()
+        .route(
+            "/style.css",
+            file(
+                "text/css; charset=utf-8",
+                include_str!("../assets/style.css"),
+            ),
+        )
+        .route(
+            "/live.js",
+            file(
+                "text/javascript; charset=utf-8",
+                include_str!("../assets/live.js"),
+            ),
+        )
+        .route(
+            "/icon.svg",
+            file("image/svg+xml", include_str!("../assets/icon.svg")),
+        );
+
+    SitePages { pages, files }
+}
+
+fn file(kind: &'static str, content: &'static str) -> MethodRouter {
+    let answer = move || async move { asset(kind, content) };
+    get(answer)
+}
+
+fn asset(kind: &'static str, content: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("max-age=60"),
+        ),
+    ];
+    (headers, content).into_response()
+}

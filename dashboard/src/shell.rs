@@ -1,0 +1,129 @@
+//! What all pages have in common: the head, the way around, and the place where the script says
+//! that the master does not answer.
+
+use std::sync::Arc;
+
+use api::Who;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use common::token::Role;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::grid::SharedGrid;
+
+/// What a handler of a page gets.
+pub(crate) type Shared = axum::extract::State<Arc<SharedGrid>>;
+/// The one who looks.
+pub(crate) type LoggedIn = axum::Extension<Who>;
+
+/// The places that every page leads to.
+const PLACES: [(&str, &str); 4] = [
+    ("/", "Now"),
+    ("/jobs", "Jobs"),
+    ("/hosts", "Hosts"),
+    ("/submit", "Submit"),
+];
+
+/// Shapes that charts fill areas with, so that states differ in more than colour.
+const PATTERNS: &str = r#"<svg class="patterns" aria-hidden="true" focusable="false"><defs>
+<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="ink" width="2" height="6"/></pattern>
+<pattern id="cross" width="6" height="6" patternUnits="userSpaceOnUse"><path class="line" d="M0 0l6 6M6 0l-6 6"/></pattern>
+<pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><circle class="ink" cx="1.5" cy="1.5" r="1"/></pattern>
+</defs></svg>"#;
+
+/// A page with its title, for somebody.
+pub(crate) struct HtmlPage<'a> {
+    /// The title, which tells the state: it is all that is seen of a tab.
+    pub(crate) title: String,
+    /// The one who looks.
+    pub(crate) who: &'a Who,
+    /// The place (of those in the head) that it belongs to.
+    pub(crate) place: &'static str,
+    /// What it shows.
+    pub(crate) body: Markup,
+}
+
+impl HtmlPage<'_> {
+    /// Answers with the page, or that it is as it was when it was last sent.
+    pub(crate) fn answer(self, headers: &HeaderMap) -> Response {
+        let text = document(&self.title, Some(self.who), self.place, &self.body).into_string();
+        let mark = format!("\"{}\"", &blake3::hash(text.as_bytes()).to_hex()[..16]);
+        let known = headers.get(header::IF_NONE_MATCH);
+        let same = known.is_some_and(|known| known.as_bytes() == mark.as_bytes());
+
+        let mut response = if same {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            Html(text).into_response()
+        };
+        if let Ok(mark) = HeaderValue::from_str(&mark) {
+            response.headers_mut().insert(header::ETAG, mark);
+        }
+        response
+    }
+}
+
+/// Lays out a whole document.
+pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · deskgrid" }
+                link rel="icon" href="/icon.svg";
+                link rel="stylesheet" href="/style.css";
+                script src="/live.js" defer {}
+                noscript { meta http-equiv="refresh" content="10"; }
+            }
+            body {
+                (PreEscaped(PATTERNS))
+                a.skip href="#main" { "To the content" }
+                header {
+                    a.brand href="/" { (mark()) "deskgrid" }
+                    nav aria-label="Pages" { (places(who, place)) }
+                    @if let Some(who) = who { (viewer(who)) }
+                }
+                p #offline role="status" hidden {}
+                main #main data-live { (body) }
+                footer {
+                    "Keys: " kbd { "g" } " then " kbd { "n" } " now, " kbd { "j" } " jobs, " kbd { "h" }
+                    " hosts, " kbd { "s" } " submit · " kbd { "/" } " search · times are yours, without JavaScript UTC"
+                }
+            }
+        }
+    }
+}
+
+fn places(who: Option<&Who>, place: &str) -> Markup {
+    let admin = who.is_some_and(|who| who.role == Role::Admin);
+    let admin = admin.then_some(("/admin", "Admin"));
+    html! {
+        @for (path, name) in PLACES.into_iter().chain(admin) {
+            a href=(path) aria-current=[(path == place).then_some("page")] { (name) }
+        }
+    }
+}
+
+fn viewer(who: &Who) -> Markup {
+    html! {
+        span.viewer title="The one whose certificate or token lets you in" {
+            (common::text::printable(&who.user))
+            @if who.role == Role::Admin { " · admin" }
+        }
+    }
+}
+
+/// The mark of deskgrid: desks in a grid, one of them at work.
+fn mark() -> Markup {
+    html! {
+        svg.mark viewBox="0 0 20 20" aria-hidden="true" focusable="false" {
+            @for (x, y) in [(1, 1), (8, 1), (15, 1), (1, 8), (15, 8), (1, 15), (8, 15), (15, 15)] {
+                rect x=(x) y=(y) width="4" height="4" rx="1" {}
+            }
+            rect.on x="7" y="7" width="6" height="6" rx="1.5" {}
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The form that submits a job. Its first button only asks: what it would take, until when, and
+//! whether a deadline would be promised. The second one submits what was asked about.
+
+use api::JobBody;
+use axum::Form;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect, Response};
+use common::RequestId;
+use common::text::printable;
+use common::view::{CounterView, Forecast, PromiseView};
+use common::wire::client::{Reply, Request, Submission};
+use maud::{Markup, html};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::error::PageError;
+use crate::parts::count;
+use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::when::{clock, span};
+
+/// What was filled in.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct JobForm {
+    /// The number of the submission: sent twice, it is one job.
+    id: Uuid,
+    name: String,
+    command: String,
+    array: String,
+    items: String,
+    estimate: String,
+    deadline: String,
+    retries: String,
+    needs: String,
+    label: String,
+    /// Whether to submit, not only to ask.
+    go: bool,
+}
+
+/// What the master said to the question.
+enum FormAnswer {
+    /// Nothing was asked yet.
+    Nothing,
+    /// What would come of it.
+    Would {
+        tasks: u64,
+        predicted: Option<Forecast>,
+        promise: Option<PromiseView>,
+        nowhere: Option<String>,
+    },
+    /// The deadline cannot be promised.
+    NotPromised(Box<CounterView>),
+    /// It was not understood, or is not allowed: what happened, and what to do.
+    Refused(String, String),
+}
+
+impl FormAnswer {
+    fn of(trouble: &PageError) -> Self {
+        let (what, hint) = trouble.words();
+        FormAnswer::Refused(what.to_owned(), hint.to_owned())
+    }
+}
+
+pub(crate) async fn form(who: LoggedIn, headers: HeaderMap) -> Response {
+    let empty = JobForm {
+        id: Uuid::from_bytes(rand::random()),
+        ..JobForm::default()
+    };
+    show(&who, &headers, &empty, &FormAnswer::Nothing)
+}
+
+pub(crate) async fn send(
+    grid: Shared,
+    who: LoggedIn,
+    headers: HeaderMap,
+    Form(form): Form<JobForm>,
+) -> Result<Response, PageError> {
+    let submission = match form.read() {
+        Ok(submission) => submission,
+        Err(trouble) => return Ok(show(&who, &headers, &form, &FormAnswer::of(&trouble))),
+    };
+    let request = Request::Submit {
+        id: RequestId(form.id),
+        spec: submission,
+        disclosed: false,
+        dry_run: !form.go,
+    };
+
+    let answer = match grid.one(&who, request).await {
+        Ok(Reply::Submitted { job: Some(job), .. }) => {
+            return Ok(Redirect::to(&format!("/jobs/{job}")).into_response());
+        }
+        Ok(Reply::Submitted {
+            tasks,
+            predicted,
+            promise,
+            nowhere,
+            ..
+        }) => FormAnswer::Would {
+            tasks,
+            predicted,
+            promise,
+            nowhere,
+        },
+        Ok(Reply::NotPromised(counter)) => FormAnswer::NotPromised(counter),
+        Ok(_) => return Err(PageError::unexpected()),
+        Err(trouble) => FormAnswer::of(&trouble),
+    };
+    Ok(show(&who, &headers, &form, &answer))
+}
+
+impl JobForm {
+    /// Makes the submission.
+    fn read(&self) -> Result<Submission, PageError> {
+        let command = shlex::split(&self.command).ok_or_else(|| {
+            let hint = "write a program and its arguments as in a shell: sh -c 'echo %{TASK_ID}'";
+            PageError::invalid("a quote in the command does not end", hint)
+        })?;
+        let retries = match self.retries.trim() {
+            "" => Ok(0),
+            text => text.parse(),
+        };
+
+        let mut body = JobBody::default();
+        body.command = command;
+        body.name = filled(&self.name);
+        body.array = filled(&self.array);
+        body.items = lines(&self.items);
+        body.estimate = filled(&self.estimate);
+        body.deadline = filled(&self.deadline);
+        body.retries = retries
+            .map_err(|_| PageError::invalid("the number of tries is none", "write 0, 1, 2 …"))?;
+        body.needs = filled(&self.needs).into_iter().collect();
+        body.label = self.label.split([',', ' ']).filter_map(filled).collect();
+
+        let (spec, asked) = body.job()?;
+        let checked = spec.check().and_then(|()| asked.check(&spec));
+        checked.map_err(|bad| PageError::invalid(bad.to_string(), ""))?;
+        Ok(Submission::Inline(Box::new(spec), asked))
+    }
+}
+
+/// Returns what was filled in, if something was.
+fn filled(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().filter_map(filled).collect()
+}
+
+fn show(who: &api::Who, headers: &HeaderMap, form: &JobForm, answer: &FormAnswer) -> Response {
+    let may = matches!(answer, FormAnswer::Would { .. });
+    let body = html! {
+        h1 { "Submit a bag of tasks" }
+        (said(answer))
+        form.submit method="post" action="/submit" {
+            input type="hidden" name="id" value=(form.id);
+            (field("command", "Command", &form.command, "sh -c 'echo task %{TASK_ID}'", "No shell is involved; %{TASK_ID} and %{ITEM} stand for the task."))
+            (field("array", "Tasks, by number", &form.array, "1-100", "Left empty: one task, or one for each item."))
+            label for="items" { "Items, one task for each line" }
+            textarea #items name="items" rows="4" spellcheck="false" { (form.items) }
+            (field("name", "Name", &form.name, "sweep-beta", "Left empty: the program's."))
+            div.pair {
+                (field("estimate", "A task takes about", &form.estimate, "10m", "On a host of speed 1. It makes the prediction better."))
+                (field("deadline", "All done within", &form.deadline, "4h", "Taken only if it can be promised."))
+                (field("retries", "Tries after a failure", &form.retries, "0", ""))
+                (field("needs", "Each task needs", &form.needs, "mem=4G,cpus=2", "os, arch, cpus, mem, gpu, disk, label"))
+                (field("label", "Labels", &form.label, "sweep7", "By which you find it again."))
+            }
+            p.actions {
+                button { "What would come of it?" }
+                @if may { " " button.go name="go" value="true" { "Submit it" } }
+            }
+            p.quiet { "Files of yours travel with the command line: deskgrid submit --input ./sim -- ./sim %{TASK_ID}" }
+        }
+    };
+    HtmlPage {
+        title: "submit".to_owned(),
+        who,
+        place: "/submit",
+        body,
+    }
+    .answer(headers)
+}
+
+fn field(name: &str, word: &str, value: &str, example: &str, hint: &str) -> Markup {
+    let described = format!("{name}-hint");
+    html! {
+        div.field {
+            label for=(name) { (word) }
+            input id=(name) name=(name) value=(value) placeholder=(example) autocomplete="off" spellcheck="false"
+                aria-describedby=[(!hint.is_empty()).then_some(&described)];
+            @if !hint.is_empty() { small id=(described) { (hint) } }
+        }
+    }
+}
+
+fn said(answer: &FormAnswer) -> Markup {
+    html! {
+        @match answer {
+            FormAnswer::Nothing => {}
+            FormAnswer::Refused(what, hint) => {
+                div.said.bad role="alert" { strong { (printable(what)) } @if !hint.is_empty() { " Try: " (printable(hint)) } }
+            }
+            FormAnswer::NotPromised(counter) => {
+                div.said.bad role="alert" {
+                    strong { "This deadline cannot be promised." } " " (printable(&counter.why))
+                    @if let Some((earliest, after)) = counter.earliest {
+                        " The earliest that can be is " strong { (clock(earliest)) } ", " (span(after)) " from now."
+                    }
+                    @if !counter.fits.is_empty() { " Of its tasks " (count(counter.fits.len(), "one", "of them")) " could be done in time." }
+                }
+            }
+            FormAnswer::Would { tasks, predicted, promise, nowhere } => {
+                div.said role="status" {
+                    strong { (count(*tasks, "task", "tasks")) } " would be taken."
+                    @if let Some(end) = predicted {
+                        " They should be done at " strong { (clock(end.finish)) }
+                        @if let Some((low, high)) = end.interval { " (four times out of five between " (clock(low)) " and " (clock(high)) ")" }
+                        "."
+                    } @else { " There is no prediction: give the time that a task takes." }
+                    @if let Some(promise) = promise {
+                        " The deadline " strong { (clock(promise.deadline)) } " would be promised; it holds with a probability of "
+                        (format!("{:.0} %", promise.probability * 100.0)) "."
+                    }
+                    @if let Some(nowhere) = nowhere { p.bad { "No host could ever run one: " (printable(nowhere)) } }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_in_a_form_is_told_with_what_to_write() {
+        let form = |command: &str| JobForm {
+            command: command.into(),
+            ..JobForm::default()
+        };
+        form("true").read().expect("a job of one task");
+        let text = |text: &str| text.to_owned();
+        for (form, said) in [
+            (form(""), "a job needs a program"),
+            (form("sh -c 'x"), "a quote in the command"),
+            (form("echo %{WHAT}"), "`command`"),
+            (
+                JobForm {
+                    array: text("5-1"),
+                    ..form("true")
+                },
+                "ends before it starts",
+            ),
+            (
+                JobForm {
+                    estimate: text("soon"),
+                    ..form("true")
+                },
+                "`estimate`",
+            ),
+            (
+                JobForm {
+                    retries: text("-1"),
+                    ..form("true")
+                },
+                "write 0, 1",
+            ),
+            (
+                JobForm {
+                    needs: text("mem=1"),
+                    ..form("true")
+                },
+                "write a number with M, G or T",
+            ),
+            (
+                JobForm {
+                    label: text("a/b"),
+                    ..form("true")
+                },
+                "is no label",
+            ),
+            (
+                JobForm {
+                    array: text("1-2"),
+                    items: text("x"),
+                    ..form("true")
+                },
+                "an array already",
+            ),
+        ] {
+            let trouble = form.read().expect_err(said);
+            let (what, hint) = trouble.words();
+            assert!(format!("{what} {hint}").contains(said), "{what} {hint}");
+        }
+    }
+
+    #[test]
+    fn each_item_is_a_task() {
+        let form = JobForm {
+            command: "convert %{ITEM}".into(),
+            items: "a.png\n\n b.png \n".into(),
+            ..JobForm::default()
+        };
+        let Ok(Submission::Inline(spec, _)) = form.read() else {
+            panic!("it makes sense");
+        };
+        assert_eq!(spec.tasks.items, ["a.png", "b.png"]);
+        assert_eq!((spec.tasks.ids.len(), spec.name.as_str()), (2, "convert"));
+    }
+}

@@ -1,0 +1,158 @@
+//! The page of a task: its attempts over time, what it wrote, and the files that it left.
+
+use std::sync::Arc;
+
+use axum::extract::Path;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use common::attempt::Stream;
+use common::selector::Selector;
+use common::text::{ShownOutput, printable};
+use common::units::Bytes;
+use common::view::{AttemptView, OutputView, TaskView};
+use common::{IdSet, TaskId};
+use maud::{Markup, html};
+
+use crate::error::PageError;
+use crate::grid::SharedGrid;
+use crate::job::number;
+use crate::parts::{StateLook, badge, count, host_link, of_job};
+use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::timeline::timeline;
+use crate::when::{clock, span};
+
+/// The most files that are listed.
+const FILES: usize = 200;
+
+pub(crate) async fn page(
+    grid: Shared,
+    who: LoggedIn,
+    Path((job, task)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, PageError> {
+    let job = number(&job)?;
+    let nothing = || PageError::not_found(format!("job {job} has no task {}", printable(&task)));
+    let index: u32 = task.parse().map_err(|_| nothing())?;
+    let this = Selector::Ids(IdSet::from_range(index, index));
+    let view = grid.tasks(&who, job, this, Vec::new()).await?.pop();
+    let view = view.ok_or_else(nothing)?;
+    let output = grid.output(&who, view.task).await?;
+
+    let why = view.reason.as_deref().map(printable);
+    let body = html! {
+        h1 { "Task " (view.task) " " (badge(StateLook::of_task(view.state), view.state)) }
+        p.quiet {
+            "of " a href=(of_job(job, "")) { "job " (job) }
+            @if let Some(item) = &view.item { " · item " code { (printable(item)) } }
+        }
+        @if let Some(why) = why { p.sentence { (why) } }
+        @if let Some(picture) = timeline(std::slice::from_ref(&view)) { (picture) }
+        (attempts(&view))
+        (written(&grid, &who, &view, output.as_ref()).await?)
+        @if let Some(output) = &output { (files(view.task, output)) }
+    };
+    Ok(HtmlPage {
+        title: format!("{} · task {}", view.state, view.task),
+        who: &who,
+        place: "/jobs",
+        body,
+    }
+    .answer(&headers))
+}
+
+fn attempts(task: &TaskView) -> Markup {
+    html! {
+        section aria-labelledby="attempts" {
+            h2 #attempts { (count(task.attempts.len() as u64, "attempt", "attempts")) }
+            ol.attempts reversed { @for attempt in task.attempts.iter().rev() { (line(attempt)) } }
+        }
+    }
+}
+
+fn line(attempt: &AttemptView) -> Markup {
+    html! {
+        li value=(attempt.attempt.number) {
+            (badge(StateLook::of_attempt(attempt.state), attempt.state))
+            " on " (host_link(&attempt.host)) ", assigned " (clock(attempt.assigned))
+            @if let Some(finished) = attempt.finished { ", ended " (clock(finished)) }
+            ", ran " (attempt.ran) " (processor " (attempt.cpu) ")"
+            @if attempt.suspended.0 > 0 { ", suspended " (span(attempt.suspended)) }
+            @if let Some(code) = attempt.exit_code { ", exit code " (code) }
+            @if attempt.duplicate { " · a copy" }
+            @if let Some(part) = attempt.progress {
+                p { progress max="1" value=(part) { ((part * 100.0) as u32) " %" } " " ((part * 100.0) as u32) " %"
+                    @if let Some(words) = &attempt.words { " " (printable(words)) } }
+            }
+            @if let Some(reason) = &attempt.reason { p.quiet { (printable(reason)) } }
+            @if let Some(saved) = &attempt.saved { p.quiet { "saved its state at " (clock(saved.taken)) ": " (Bytes(saved.bytes)) } }
+        }
+    }
+}
+
+/// Shows both streams: what is stored, or while it runs what its host has, which the script fetches.
+async fn written(
+    grid: &Arc<SharedGrid>,
+    who: &api::Who,
+    task: &TaskView,
+    output: Option<&OutputView>,
+) -> Result<Markup, PageError> {
+    let runs = task.attempts.iter().any(|attempt| attempt.state.live());
+    let mut shown = Vec::new();
+    for (name, word) in [("stdout", "Standard output"), ("stderr", "Standard error")] {
+        let stream = output.map(|output| match name {
+            "stdout" => &output.stdout.0,
+            _ => &output.stderr.0,
+        });
+        let text = match stream {
+            Some(stream) if !runs => stored(grid, who, stream).await?,
+            _ => html! {},
+        };
+        shown.push((name, word, text));
+    }
+
+    let base = format!("/api/v1/jobs/{}/tasks/{}", task.task.job, task.task.index);
+    Ok(html! {
+        @for (name, word, text) in &shown {
+            @let follow = format!("{base}/{name}?follow=1&from=newest");
+            section.written aria-labelledby=(name) {
+                h2 #(name) { (word) " " a.action href={ (base) "/" (name) } { "Download" } }
+                pre tabindex="0" aria-labelledby=(name) data-follow=[runs.then_some(follow)] { (text) }
+                @if runs { noscript { p.quiet { "Without JavaScript it is shown once the task has ended; deskgrid task tail " (task.task) " shows it as it comes." } } }
+            }
+        }
+    })
+}
+
+async fn stored(grid: &SharedGrid, who: &api::Who, stream: &Stream) -> Result<Markup, PageError> {
+    let (bytes, cut) = grid.end_of(who, &stream.content).await?;
+    let text = ShownOutput::default().piece(&bytes);
+    Ok(html! {
+        @if cut { "(its end; all of it is in the download)\n" }
+        (text)
+        @if stream.dropped > 0 { "\n(" (Bytes(stream.dropped)) " more were dropped at the limit)" }
+    })
+}
+
+fn files(task: TaskId, output: &OutputView) -> Markup {
+    let base = format!("/api/v1/jobs/{}/tasks/{}/files/", task.job, task.index);
+    html! {
+        @if !output.warnings.is_empty() {
+            ul.warnings { @for warning in &output.warnings { li { (printable(warning)) } } }
+        }
+        @if !output.files.is_empty() {
+            section aria-labelledby="files" {
+                h2 #files { (count(output.files.len() as u64, "file", "files")) }
+                ul { @for file in output.files.iter().take(FILES) {
+                    li { a href={ (base) (path(file.path.as_str())) } { (printable(file.path.as_str())) } " " span.quiet { (Bytes(file.blob.size)) } }
+                } }
+                @if output.files.len() > FILES { p.quiet { "and " (output.files.len() - FILES) " more: deskgrid job fetch brings all" } }
+            }
+        }
+    }
+}
+
+/// Writes a path below an attempt's directory as a part of an address.
+fn path(path: &str) -> String {
+    let names: Vec<String> = path.split('/').map(crate::parts::in_path).collect();
+    names.join("/")
+}

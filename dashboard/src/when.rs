@@ -1,0 +1,75 @@
+//! Times on pages. The server writes them in UTC; the script turns them into the reader's own time.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::{Span, Time};
+use maud::{Markup, html};
+
+/// Returns the present time.
+pub(crate) fn now() -> Time {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Time(Span::from(since).0)
+}
+
+/// Formats a time in ISO 8601, in UTC to the second.
+pub(crate) fn iso(time: Time) -> String {
+    let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
+    let since = Duration::from_micros(time.0).min(last);
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
+}
+
+/// Shows the time of day, with the date where that is not today's.
+pub(crate) fn clock(time: Time) -> Markup {
+    let (text, today) = (iso(time), iso(now()));
+    let day = text.get(11..16).unwrap_or_default();
+    let date = text.get(..10).unwrap_or_default();
+    html! {
+        time datetime=(text) {
+            (day) @if !today.starts_with(date) { ", " (date) } " UTC"
+        }
+    }
+}
+
+/// Formats a span for people: in whole units, since it is read and not computed with.
+pub(crate) fn span(span: Span) -> String {
+    let s = span.0 / 1_000_000;
+    match s {
+        0..60 => format!("{s} s"),
+        60..3_600 => format!("{} min", (s + 30) / 60),
+        3_600..86_400 => format!("{} h {:02} min", s / 3_600, s / 60 % 60),
+        _ => format!("{} d {} h", s / 86_400, s / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_told_in_whole_units() {
+        let told = [0, 59, 60, 90, 3_599, 3_600, 90_000].map(|s| span(Span::from_secs(s)));
+        assert_eq!(
+            told,
+            [
+                "0 s",
+                "59 s",
+                "1 min",
+                "2 min",
+                "60 min",
+                "1 h 00 min",
+                "1 d 1 h"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_time_of_another_day_has_its_date() {
+        let shown = clock(Time(1_700_000_000_000_000)).into_string();
+        assert_eq!(
+            shown,
+            "<time datetime=\"2023-11-14T22:13:20Z\">22:13, 2023-11-14 UTC</time>"
+        );
+    }
+}

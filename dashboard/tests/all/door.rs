@@ -1,0 +1,321 @@
+//! A grid of any size that exists only in memory, behind the door that pages ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use api::{Coming, Door, FoundContent, Pieces, Replies, Who};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request as HttpRequest, StatusCode};
+use common::attempt::Stream;
+use common::content::{BlobHash, Content};
+use common::host::HostFacts;
+use common::token::Role;
+use common::view::{
+    AttemptState, AttemptView, ExplainView, Forecast, HostState, HostView, JobState, JobView,
+    OutputView, TaskCounts, TaskState, TaskView,
+};
+use common::wire::client::{Reply, Request};
+use common::wire::{Refusal, RefusalCode};
+use common::{AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
+use tokio::sync::mpsc;
+use tower::ServiceExt;
+
+/// The size of a grid, and what its people call things.
+pub(crate) struct Size {
+    pub(crate) hosts: u32,
+    pub(crate) jobs: u32,
+    pub(crate) tasks: u32,
+    /// What stands behind every name, reason and output.
+    pub(crate) mark: &'static str,
+}
+
+/// The grid.
+pub(crate) struct Memory {
+    size: Size,
+    hosts: Vec<HostView>,
+    /// The number of requests of each kind.
+    pub(crate) asked: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Memory {
+    pub(crate) fn new(size: Size) -> Arc<Self> {
+        let hosts = (0..size.hosts).map(|n| host(n, size.mark)).collect();
+        Arc::new(Self {
+            size,
+            hosts,
+            asked: Mutex::default(),
+        })
+    }
+
+    fn job(&self, number: u32) -> JobView {
+        let tasks = u64::from(self.size.tasks);
+        let settled = number % 5 == 0;
+        let counts = TaskCounts {
+            total: tasks,
+            finished: if settled { tasks - 3 } else { tasks / 2 },
+            failed: 3,
+            running: if settled { 0 } else { tasks / 4 },
+            waiting: if settled {
+                0
+            } else {
+                tasks - tasks / 2 - tasks / 4 - 3
+            },
+            ..TaskCounts::default()
+        };
+        JobView {
+            job: JobId(number),
+            name: format!("sweep-{number}{}", self.size.mark),
+            user: format!("ada{}", self.size.mark),
+            state: if settled {
+                JobState::Failed
+            } else {
+                JobState::Running
+            },
+            policy: "deskgrid".into(),
+            priority: 0,
+            needs: String::new(),
+            tasks: counts,
+            attempts: tasks,
+            duplicates: 4,
+            submitted: at(0),
+            started: Some(at(1)),
+            finished: settled.then(|| at(900)),
+            predicted: (!settled).then(|| Forecast {
+                finish: at(2_000),
+                interval: Some((at(1_900), at(2_200))),
+            }),
+            predicted_makespan: Some(Span::from_secs(1_900)),
+            reason: Some(format!("because{}", self.size.mark)),
+            promise: None,
+            limits: None,
+            starts: None,
+            width: None,
+            progress: None,
+            labels: BTreeSet::new(),
+            after: Vec::new(),
+            open: false,
+        }
+    }
+
+    fn task(&self, job: JobId, index: u32) -> TaskView {
+        let task = TaskId::new(job, index);
+        let state = match index {
+            1..=3 => TaskState::Failed,
+            n if n > self.size.tasks * 3 / 4 => TaskState::Waiting,
+            n if n > self.size.tasks / 2 => TaskState::Running,
+            _ => TaskState::Finished,
+        };
+        let host = index % self.size.hosts.max(1);
+        let begun = state != TaskState::Waiting;
+        let attempts = begun.then(|| attempt(task, state, host, self.size.mark));
+        TaskView {
+            task,
+            item: Some(format!("item-{index}{}", self.size.mark)),
+            state,
+            reason: None,
+            attempts: attempts.into_iter().collect(),
+            speculation: None,
+        }
+    }
+
+    fn replies(&self, request: &Request) -> Vec<Result<Reply, Refusal>> {
+        let (kind, replies) = match request {
+            Request::Hosts { .. } => ("hosts", vec![Reply::Hosts(self.hosts.clone())]),
+            Request::Jobs { jobs, states } => {
+                let all = IdSet::from_range(1, self.size.jobs);
+                let picked = jobs.pick(&all);
+                let views = picked.iter().map(|job| self.job(job));
+                let views = views.filter(|job| states.is_empty() || states.contains(&job.state));
+                ("jobs", vec![Reply::Jobs(views.collect())])
+            }
+            Request::Tasks { job, tasks, states } => {
+                let all = IdSet::from_range(1, self.size.tasks);
+                let picked = tasks.pick(&all);
+                let views = picked.iter().map(|index| self.task(*job, index));
+                let views = views.filter(|task| states.is_empty() || states.contains(&task.state));
+                let views: Vec<TaskView> = views.collect();
+                let pages = views.chunks(500).map(|page| Reply::Tasks(page.to_vec()));
+                ("tasks", pages.collect())
+            }
+            Request::Outputs { job, tasks } => {
+                let all = IdSet::from_range(1, self.size.tasks);
+                let picked = tasks.pick(&all);
+                let views = picked
+                    .iter()
+                    .map(|index| self.output(TaskId::new(*job, index)));
+                ("outputs", vec![Reply::Outputs(views.collect())])
+            }
+            Request::Explain { job } => {
+                let why = |host: &HostView| {
+                    let why = format!("reason {}{}", host.id.0 % 40, self.size.mark);
+                    (host.facts.name.clone(), why)
+                };
+                let explained = ExplainView {
+                    job: self.job(job.0),
+                    waiting: vec![(format!("no slot{}", self.size.mark), "1-9".into())],
+                    hosts: self.hosts.iter().map(why).collect(),
+                    duplicates: Vec::new(),
+                    share: None,
+                };
+                ("explain", vec![Reply::Explained(Box::new(explained))])
+            }
+            Request::TokenList => ("tokens", vec![Reply::Tokens(Vec::new())]),
+            Request::Identities { .. } => ("identities", vec![Reply::Identities(Vec::new())]),
+            Request::Audit { .. } => ("audit", vec![Reply::Audit(Vec::new())]),
+            other => {
+                let what = format!("{other:?} is nothing that a page asks here");
+                return vec![Err(Refusal::new(RefusalCode::Invalid, what, ""))];
+            }
+        };
+        *self.asked.lock().unwrap().entry(kind).or_default() += 1;
+        replies.into_iter().map(Ok).collect()
+    }
+
+    fn output(&self, task: TaskId) -> OutputView {
+        let text = format!("line{}\n", self.size.mark);
+        let stream = Stream {
+            content: Content::Inline(text.into_bytes()),
+            dropped: 0,
+        };
+        OutputView {
+            attempt: id(task),
+            host: "pc".into(),
+            stdout: (stream.clone(), None),
+            stderr: (stream, None),
+            files: Vec::new(),
+            warnings: vec![format!("odd{}", self.size.mark)],
+            removed: false,
+        }
+    }
+}
+
+impl Door for Memory {
+    fn ask(&self, _: &Who, request: Request) -> Replies {
+        let replies = self.replies(&request);
+        let (tx, rx) = mpsc::channel(replies.len().max(1));
+        for reply in replies {
+            tx.try_send(reply).expect("there is room for all");
+        }
+        rx
+    }
+
+    fn get(&self, _: &Who, _: BlobHash, _: u64) -> Coming<'_, Result<FoundContent, Refusal>> {
+        unreachable!("every output here is short")
+    }
+
+    fn put(&self, _: &Who, _: BlobRef, _: Pieces) -> Coming<'_, Result<(), Refusal>> {
+        unreachable!("no page sends content")
+    }
+}
+
+/// A moment of the grid's life, in seconds from its beginning.
+fn at(seconds: u64) -> Time {
+    Time(1_700_000_000_000_000) + Span::from_secs(seconds)
+}
+
+fn id(task: TaskId) -> AttemptId {
+    AttemptId {
+        task,
+        number: 1,
+        incarnation: Incarnation(1),
+    }
+}
+
+fn host(number: u32, mark: &str) -> HostView {
+    let name = format!("desk-{number:05}{mark}");
+    let state = HostState::ALL[number as usize % HostState::ALL.len()];
+    HostView {
+        id: HostId(number),
+        facts: HostFacts::unknown(name),
+        state,
+        reason: Some(format!("in use{mark}")),
+        gone: false,
+        since: at(u64::from(number)),
+        heard: Some(at(1_000)),
+        cpu_availability: Some(0.8),
+        owner_active: Some(true),
+        slots_usable: 4,
+        attempts: Vec::new(),
+        finished: 12,
+        lost: 1,
+        belongs_to: Some(format!("lab{mark}")),
+        agreed: 0,
+        labels: BTreeSet::new(),
+    }
+}
+
+fn attempt(task: TaskId, state: TaskState, host: u32, mark: &str) -> AttemptView {
+    let begin = u64::from(task.index % 900);
+    let (state, finished) = match state {
+        TaskState::Failed => (AttemptState::Failed, Some(at(begin + 9))),
+        TaskState::Running => (AttemptState::Running, None),
+        _ => (AttemptState::Finished, Some(at(begin + 30))),
+    };
+    AttemptView {
+        attempt: id(task),
+        host: format!("desk-{host:05}{mark}"),
+        state,
+        duplicate: false,
+        assigned: at(begin),
+        started: Some(at(begin + 1)),
+        finished,
+        ran: Span::from_secs(29),
+        cpu: Span::from_secs(28),
+        suspended: Span::ZERO,
+        suspended_since: None,
+        exit_code: None,
+        reason: Some(format!("first attempt; ended with exit code 3{mark}")),
+        started_from: None,
+        saved: None,
+        checkpoint_problem: None,
+        belief: None,
+        progress: Some(0.5),
+        words: Some(format!("half{mark}")),
+    }
+}
+
+/// The pages of a grid, for a browser of this user.
+pub(crate) fn pages(grid: &Arc<Memory>) -> Router {
+    let who = Who {
+        user: "ada".into(),
+        role: Role::Admin,
+        id: uuid::Uuid::nil(),
+    };
+    let pages = dashboard::pages(grid.clone());
+    pages.pages.layer(axum::Extension(who))
+}
+
+/// Fetches a page: its status, its mark, and its text.
+pub(crate) async fn fetch(pages: &Router, path: &str, known: &str) -> (StatusCode, String, String) {
+    let request = HttpRequest::get(path)
+        .header("if-none-match", known)
+        .body(Body::empty())
+        .expect("a request");
+    let answer = pages.clone().oneshot(request).await.expect("an answer");
+    let status = answer.status();
+    let mark = answer.headers().get("etag");
+    let mark = mark.map_or_else(String::new, |mark| mark.to_str().unwrap().to_owned());
+    let body = to_bytes(answer.into_body(), usize::MAX)
+        .await
+        .expect("a body");
+    let text = String::from_utf8(body.to_vec()).expect("UTF-8");
+    (status, mark, text)
+}
+
+/// Every page that shows something of the grid.
+pub(crate) const PAGES: [&str; 13] = [
+    "/",
+    "/jobs",
+    "/jobs?state=open",
+    "/jobs?state=failed",
+    "/jobs/1",
+    "/jobs/5",
+    "/jobs/5?state=failed",
+    "/jobs/1/why",
+    "/jobs/1/tasks/1",
+    "/jobs/1/cancel",
+    "/hosts",
+    "/hosts?state=lost&skip=100",
+    "/admin",
+];

@@ -1,0 +1,241 @@
+// Drives a real browser for one scenario. What only the test can do (kill the master, end a task) is
+// asked for by a line on standard output, and answered by a line on standard input.
+//
+// usage: node browser.mjs SCENARIO ADDRESS CHROMIUM [ARGUMENT...]
+
+import { createInterface } from 'node:readline';
+import { AxeBuilder } from '@axe-core/playwright';
+import { chromium } from 'playwright-core';
+
+const [scenario, address, executablePath, ...rest] = process.argv.slice(2);
+const base = new URL(address).origin;
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const complaints = [];
+
+function check(holds, what) {
+  if (!holds) throw new Error(what);
+}
+
+/** Asks the test to do something, and waits until it has; returns what it says. */
+async function ask(what) {
+  console.log(`ask ${what}`);
+  const { value } = await lines.next();
+  return value;
+}
+
+/** Waits until `look`, in the page, finds something. */
+async function until(page, what, look, argument) {
+  const options = { timeout: 60_000, polling: 100 };
+  const found = await page.waitForFunction(look, argument, options).catch(() => null);
+  check(found !== null, `${what}: not within a minute; the page reads: ${await page.innerText('main').catch(() => '?')}`);
+}
+
+/** Opens a page that takes down what its console says and what its policy forbids. */
+async function open(browser, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  page.on('console', (message) => {
+    // A request that fails while the master is away is no fault of the page.
+    const away = message.text().startsWith('Failed to load resource');
+    if (!(away && page.mayFail)) complaints.push(`console: ${message.text()} (${message.location().url}) at ${page.url()}`);
+  });
+  page.on('pageerror', (error) => complaints.push(`error: ${error.message} at ${page.url()}`));
+  await page.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', (event) =>
+      console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+  });
+  return page;
+}
+
+/** Opens a page and lets it in with the ticket of the address. */
+async function enter(browser, options) {
+  const page = await open(browser, options);
+  await page.goto(address);
+  await page.waitForURL(`${base}/`);
+  return page;
+}
+
+/** Presses a button, and waits for the page that it leads to. */
+async function press(page, button) {
+  await Promise.all([page.waitForEvent('load'), button.click()]);
+}
+
+/** Every rule of WCAG 2.2 A and AA holds on the page. */
+async function accessible(page) {
+  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+  const { violations } = await new AxeBuilder({ page }).withTags(tags).analyze();
+  const told = violations.map((rule) =>
+    `${rule.id}: ${rule.help}: ${rule.nodes.map((node) => node.html.slice(0, 200)).join(' | ')}`);
+  check(told.length === 0, `${page.url()}: ${told.join('\n')}`);
+}
+
+/** Nothing is wider than the page. */
+async function fits(page) {
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  check(wide <= 0, `${page.url()} is ${wide} pixels too wide at ${page.viewportSize().width}`);
+}
+
+const scenarios = {
+  /** A job's page goes to 100 % by itself, and shows why tasks failed. */
+  async follows(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    await page.goto(`${base}/jobs/${job}`);
+    const born = await page.evaluate(() => (window.born = Math.random()));
+    await ask('go');
+    await until(page, 'the job ends', () => document.title.startsWith('100 %'));
+    check(born === (await page.evaluate(() => window.born)), 'the page was loaded anew');
+
+    const failure = await page.innerText('article.failure');
+    check(/1 × ended with exit code 3/.test(failure), `the cause: ${failure}`);
+    check(/beta out of range/.test(failure), `the last line of standard error: ${failure}`);
+    check(await page.locator('figure.timeline path').count() > 0, 'there is no timeline');
+  },
+
+  /** Why a job waits is said host by host. */
+  async why(browser) {
+    const [job, ...hosts] = rest;
+    const page = await enter(browser);
+    await page.goto(`${base}/jobs/${job}`);
+    await page.getByRole('link', { name: 'Why does it wait?' }).click();
+    for (const host of hosts) {
+      const row = page.getByRole('row').filter({ hasText: host });
+      check(/GPU/.test(await row.innerText()), `${host} has no reason`);
+    }
+  },
+
+  /** What a task writes is shown as it writes it. */
+  async output(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    await page.goto(`${base}/jobs/${job}/tasks/1`);
+    const holds = (text) => document.querySelector('pre[aria-labelledby=stdout]').textContent.includes(text);
+    await until(page, 'the first line', holds, 'first');
+    await ask('go');
+    await until(page, 'the second line', holds, 'second');
+    const shown = await page.textContent('pre[aria-labelledby=stdout]');
+    check(!/[\u001b\u202e]/.test(shown), 'an escape or a mark of direction is in the page');
+    check(await page.evaluate(() => window.acted) === undefined, 'what a task wrote was executed');
+  },
+
+  /** A button asks before it cancels, with the keyboard alone. */
+  async cancels(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    await page.keyboard.press('g');
+    await page.keyboard.press('j');
+    await page.waitForURL(`${base}/jobs`);
+
+    const reach = async (name) => {
+      for (let presses = 0; presses < 80; presses += 1) {
+        await page.keyboard.press('Tab');
+        const there = await page.evaluate(() => document.activeElement.textContent.trim());
+        if (there.startsWith(name)) return page.keyboard.press('Enter');
+      }
+      throw new Error(`the keyboard does not reach ${name} on ${page.url()}`);
+    };
+    await reach(`${job} `);
+    await page.waitForURL(`${base}/jobs/${job}`);
+    await reach('Cancel');
+    await page.waitForURL(`${base}/jobs/${job}/cancel`);
+    check(/running/.test(await ask('state')), 'it is cancelled before anybody has said so');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`${base}/jobs/${job}`);
+    await until(page, 'it is cancelled', () => document.title.includes('cancelled'));
+  },
+
+  /** Pages say that the master is away, and go on once it is back. */
+  async returns(browser) {
+    const page = await enter(browser);
+    page.mayFail = true;
+    await ask('kill');
+    await until(page, 'the page says so', () => !document.getElementById('offline').hidden);
+    await ask('start');
+    await until(page, 'the page goes on', () => document.getElementById('offline').hidden);
+  },
+
+  /** Every page reads, is accessible, and fits: light and dark, narrow and wide, and without script. */
+  async pages(browser) {
+    const page = await enter(browser);
+    const sizes = [[1280, 'light'], [1280, 'dark'], [390, 'light'], [2560, 'light']];
+    for (const [width, colorScheme] of sizes) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme });
+      for (const path of rest) {
+        const answer = await page.goto(base + path);
+        check(answer.status() === 200, `${path}: ${answer.status()}`);
+        await fits(page);
+        if (width !== 2560) await accessible(page);
+      }
+    }
+
+    const state = await page.context().storageState();
+    const plain = await open(browser, { javaScriptEnabled: false, storageState: state });
+    for (const path of rest) {
+      await plain.goto(base + path);
+      check((await plain.innerText('h1')).length > 0, `${path} has no heading without script`);
+    }
+  },
+
+  /** The form says what would come of a job before there is a button to submit it. */
+  async submits(browser) {
+    const page = await enter(browser);
+    await page.goto(`${base}/submit`);
+    await page.getByLabel('Command').fill("sh -c 'exit 0'");
+    await page.getByLabel('Tasks, by number').fill('1-4');
+    await page.getByLabel('A task takes about').fill('1s');
+    await page.getByLabel('All done within').fill('10ms');
+    const submit = page.getByRole('button', { name: 'Submit it' });
+    const wonder = page.getByRole('button', { name: 'What would come of it?' });
+    await press(page, wonder);
+    const refused = await page.innerText('.said');
+    check(/cannot be promised/.test(refused), `the deadline is refused: ${refused}`);
+    check(await submit.count() === 0, 'what is refused cannot be submitted');
+
+    await page.getByLabel('All done within').fill('1h');
+    await press(page, wonder);
+    const taken = await page.innerText('.said');
+    check(/4 tasks would be taken/.test(taken), `what would come of it: ${taken}`);
+    check(/would be promised/.test(taken), `the promise: ${taken}`);
+    await submit.click();
+    await page.waitForURL(/\/jobs\/\d+$/);
+    await until(page, 'it is done', () => document.title.startsWith('100 %'));
+  },
+
+  /** An admin makes a token, which is shown once. */
+  async admits(browser) {
+    const page = await enter(browser);
+    await page.goto(`${base}/admin`);
+    await page.getByLabel('Name').fill('lab 3');
+    await page.getByRole('button', { name: 'Make a token' }).click();
+    console.log(`token ${await page.innerText('pre.token')}`);
+    await page.goto(`${base}/admin`);
+    check(/lab 3/.test(await page.innerText('main')), 'the token is not listed');
+  },
+
+  /** Takes the pictures of the documentation. */
+  async pictures(browser) {
+    const [dir, ...paths] = rest;
+    const page = await enter(browser, { deviceScaleFactor: 1, locale: 'en-GB', timezoneId: 'UTC' });
+    await page.setViewportSize({ width: 1120, height: 700 });
+    for (const named of paths) {
+      const [name, path] = named.split('=');
+      await page.goto(base + path);
+      await page.waitForTimeout(300);
+      await page.screenshot({ path: `${dir}/${name}.png` });
+    }
+  },
+};
+
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+try {
+  await scenarios[scenario](browser);
+  check(complaints.length === 0, complaints.join('\n'));
+} catch (error) {
+  console.error(error.message);
+  process.exitCode = 1;
+} finally {
+  await browser.close();
+  process.stdin.destroy();
+}
