@@ -405,7 +405,7 @@ fn a_host_runs_as_many_tasks_at_a_time_as_its_processors_and_its_memory_hold() {
     }];
     // Eight tasks of 300 s and the start: all four at a time, three, two or one.
     for (asked, rounds) in [
-        ("", 2.0),
+        ("cpus=1", 2.0),
         ("mem=2560M", 3.0),
         ("cpus=2", 4.0),
         ("mem=5G", 8.0),
