@@ -93,7 +93,7 @@ fn identities_part(mut identities: Vec<IdentityView>) -> Markup {
                 thead { tr { th { "Name" } th { "Role" } th { "State" } th { "Since" } th { "Certificate until" } th { "Action" } } }
                 tbody { @for identity in identities.iter().take(IDENTITIES) { tr {
                     td { (printable(&identity.name)) } td { (role(identity.role)) }
-                    td { (badge(look(identity.state), identity.state)) }
+                    td { (badge(look(identity.state), &identity.state)) }
                     td { (clock(identity.enrolled)) }
                     td { @if let Some(expires) = identity.expires { (clock(expires)) } }
                     td { @if identity.state == IdentityState::Waiting {
@@ -123,7 +123,7 @@ fn audit_part(entries: &[AuditView]) -> Markup {
                 tbody { @for entry in entries { tr {
                     td { (clock(entry.at)) @if entry.count > 1 { " × " (entry.count) } }
                     td { (printable(&entry.who)) } td { (printable(&entry.what)) } td { (printable(&entry.subject)) }
-                    td { @if entry.allowed { "done" } @else { (badge(look(IdentityState::Revoked), "refused")) } }
+                    td { @if entry.allowed { "done" } @else { (badge(look(IdentityState::Revoked), &"refused")) } }
                     td.why { (printable(&entry.why)) }
                 } } }
             } }

@@ -16,79 +16,101 @@ const ROW: usize = 50;
 const SIDE: usize = 14;
 const STEP: usize = 18;
 
-/// The groups of hosts, in the order in which they are drawn.
-const GROUPS: [(&str, &str, fn(&HostView) -> bool); 6] = [
-    ("running", "runs tasks", |host| works(host)),
-    ("ready", "is ready", |host| {
+/// A group of hosts that are drawn side by side.
+struct HostGroup {
+    /// The name of its colour in the stylesheet.
+    class: &'static str,
+    /// What one of them does.
+    word: &'static str,
+    /// Whether a host belongs to it.
+    holds: fn(&HostView) -> bool,
+}
+
+const fn group(class: &'static str, word: &'static str, holds: fn(&HostView) -> bool) -> HostGroup {
+    HostGroup { class, word, holds }
+}
+
+/// The groups, in the order in which they are drawn.
+const GROUPS: [HostGroup; 6] = [
+    group("running", "runs tasks", works),
+    group("ready", "is ready", |host| {
         host.state == HostState::Ready && !works(host)
     }),
-    ("suspended", "is its owner's", |host| {
+    group("suspended", "is its owner's", |host| {
         host.state == HostState::Suspended
     }),
-    ("waiting", "is silent or draining", |host| {
+    group("waiting", "is silent or draining", |host| {
         matches!(host.state, HostState::Suspect | HostState::Draining)
             || host.state == HostState::Busy && !works(host)
     }),
-    ("failed", "is benched", |host| {
+    group("failed", "is benched", |host| {
         host.state == HostState::Benched
     }),
-    ("away", "is away", |host| host.state == HostState::Lost),
+    group("away", "is away", |host| host.state == HostState::Lost),
 ];
 
 fn works(host: &HostView) -> bool {
     matches!(host.state, HostState::Ready | HostState::Busy) && !host.attempts.is_empty()
 }
 
+/// The hosts of a group, and the place of the first of their cells.
+struct DrawnGroup<'a> {
+    class: &'static str,
+    word: &'static str,
+    members: Vec<&'a HostView>,
+    first: usize,
+    cells: usize,
+}
+
 /// Draws the hosts as cells, those in the same state side by side. Where there are very many, a
 /// cell stands for several.
 pub(crate) fn hosts(hosts: &[HostView]) -> Markup {
     let each = hosts.len().div_ceil(CELLS).max(1);
-    let groups: Vec<(&str, &str, Vec<&HostView>)> = GROUPS
-        .iter()
-        .map(|(class, word, is)| {
-            (
-                *class,
-                *word,
-                hosts.iter().filter(|host| is(host)).collect(),
-            )
-        })
-        .collect();
-    let cells: usize = groups
-        .iter()
-        .map(|(.., members)| members.len().div_ceil(each))
-        .sum();
-    let rows = cells.div_ceil(ROW).max(1);
-    let wide = if rows == 1 { cells.max(1) } else { ROW };
-    let view = format!("0 0 {} {}", ROW * STEP, rows * STEP);
-    let mut cell = 0;
+    let mut cells = 0;
+    let mut groups = Vec::new();
+    for group in &GROUPS {
+        let members: Vec<&HostView> = hosts.iter().filter(|host| (group.holds)(host)).collect();
+        let taken = members.len().div_ceil(each);
+        groups.push(DrawnGroup {
+            class: group.class,
+            word: group.word,
+            members,
+            first: cells,
+            cells: taken,
+        });
+        cells += taken;
+    }
+    groups.retain(|group| !group.members.is_empty());
 
+    let view = format!("0 0 {} {}", ROW * STEP, cells.div_ceil(ROW).max(1) * STEP);
     html! {
-        figure.hosts data-wide=(wide) {
+        figure.hosts {
             svg viewBox=(view) role="group" aria-label="The hosts by state" {
-                @for (class, word, members) in &groups {
-                    @let first = cell;
-                    @let taken = members.len().div_ceil(each);
-                    @let _ = cell += taken;
-                    @if hosts.len() <= LINKED {
-                        @for (place, host) in members.iter().enumerate() {
-                            @let (x, y) = place_of(first + place);
-                            a href={ "/hosts/" (in_path(&host.facts.name)) } {
-                                title { (common::text::printable(&host.facts.name)) " " (word) }
-                                rect class=(class) x=(x) y=(y) width=(SIDE) height=(SIDE) rx="3" {}
-                            }
-                        }
-                    } @else if taken > 0 {
-                        path class=(class) d=(squares(first, taken)) { title { (word) } }
-                    }
+                @for group in &groups {
+                    @if hosts.len() <= LINKED { (linked(group)) }
+                    @else { path class=(group.class) d=(squares(group.first, group.cells)) { title { (group.word) } } }
                 }
             }
             figcaption {
                 ul.legend {
-                    @for (class, word, members) in groups.iter().filter(|(.., members)| !members.is_empty()) {
+                    @for DrawnGroup { class, word, members, .. } in &groups {
                         li { span class={ "badge " (class) } { span.swatch aria-hidden="true" {} " " (grouped(members.len() as u64)) " " (plural(word, members.len())) } }
                     }
                 }
                 @if each > 1 { " A cell stands for " (each) " hosts." }
+            }
+        }
+    }
+}
+
+/// Draws cells that lead to their hosts.
+fn linked(group: &DrawnGroup<'_>) -> Markup {
+    html! {
+        @for (place, host) in group.members.iter().enumerate() {
+            @let (x, y) = place_of(group.first + place);
+            a href={ "/hosts/" (in_path(&host.facts.name)) } {
+                title { (common::text::printable(&host.facts.name)) " " (group.word) }
+                rect class=(group.class) x=(x) y=(y) width=(SIDE) height=(SIDE) rx="3" {}
             }
         }
     }
@@ -166,7 +188,7 @@ pub(crate) fn eta(job: &JobView) -> Option<Markup> {
 /// Says of a host in a line what it does and since when.
 pub(crate) fn host_line(host: &HostView) -> Markup {
     html! {
-        (host_link(&host.facts.name)) " " (badge(StateLook::of_host(host.state), host.state))
+        (host_link(&host.facts.name)) " " (badge(StateLook::of_host(host.state), &host.state))
         @if let Some(reason) = &host.reason { " " span.quiet { (common::text::printable(reason)) } }
     }
 }

@@ -88,7 +88,7 @@ fn table<'a>(hosts: impl Iterator<Item = &'a &'a HostView>) -> Markup {
             thead { tr { th { "Host" } th { "State" } th { "Why" } th { "Since" } th { "Slots" } th { "Speed" } th { "Free" } th { "Finished" } th { "Lost" } } }
             tbody { @for host in hosts { tr {
                 td { (host_link(&host.facts.name)) @for label in host.facts.labels.union(&host.labels) { " " span.label { (label) } } }
-                td { (badge(StateLook::of_host(host.state), host.state)) }
+                td { (badge(StateLook::of_host(host.state), &host.state)) }
                 td.why { @if let Some(reason) = &host.reason { (printable(reason)) } }
                 td { (clock(host.since)) }
                 td.number { (host.attempts.len()) " of " (host.slots_usable) }
@@ -113,7 +113,7 @@ pub(crate) async fn one(
         host.ok_or_else(|| PageError::not_found(format!("there is no host {}", printable(&name))))?;
 
     let body = html! {
-        h1 { (printable(&host.facts.name)) " " (badge(StateLook::of_host(host.state), host.state)) }
+        h1 { (printable(&host.facts.name)) " " (badge(StateLook::of_host(host.state), &host.state)) }
         p.sentence {
             @if let Some(reason) = &host.reason { (printable(reason)) ", " }
             "since " (clock(host.since)) "; it runs " (count(host.attempts.len() as u64, "attempt", "attempts"))

@@ -59,7 +59,7 @@ pub(crate) async fn page(
     let tasks = tasks(&grid, &who, &job, &wanted).await?;
 
     let body = html! {
-        h1 { (printable(&job.name)) " " span.number { "job " (job.job) } " " (badge(StateLook::of_job(job.state), job.state)) }
+        h1 { (printable(&job.name)) " " span.number { "job " (job.job) } " " (badge(StateLook::of_job(job.state), &job.state)) }
         p.sentence { (sentence(&job)) }
         (bar(&job.tasks))
         (legend(&job.tasks))
@@ -263,7 +263,7 @@ fn task_row(task: &TaskView) -> Markup {
         tr {
             td { (task_link(task.task)) @if let Some(item) = &task.item { " " span.quiet { (printable(item)) } } }
             td {
-                (badge(StateLook::of_task(task.state), task.state))
+                (badge(StateLook::of_task(task.state), &task.state))
                 @if let Some(part) = last.and_then(|attempt| attempt.progress) { " " ((part * 100.0) as u32) " %" }
             }
             td { @if let Some(attempt) = last { (host_link(&attempt.host)) } }

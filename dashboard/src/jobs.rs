@@ -165,7 +165,7 @@ fn row(job: &JobView) -> Markup {
         li {
             div.head {
                 (job_link(job))
-                (badge(StateLook::of_job(job.state), job.state))
+                (badge(StateLook::of_job(job.state), &job.state))
                 @for label in &job.labels { a.label href={ "/jobs?label=" (label) } { (label) } }
                 span.who { (common::text::printable(&job.user)) }
             }

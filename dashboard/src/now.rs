@@ -127,21 +127,21 @@ fn warnings(open: &[JobView], hosts: &[HostView]) -> Vec<Markup> {
         {
             let why = printable(&promise.why);
             warnings.push(html! {
-                (badge(StateLook::of_job(JobState::Failed), promise.state)) " " (job_link(job))
+                (badge(StateLook::of_job(JobState::Failed), &promise.state)) " " (job_link(job))
                 " was promised by " (clock(promise.deadline)) ": " (why)
             });
         }
     }
     for job in open.iter().filter(|job| job.tasks.failed > 0) {
         warnings.push(html! {
-            (badge(StateLook::of_job(JobState::Failed), count(job.tasks.failed, "task failed", "tasks failed")))
+            (badge(StateLook::of_job(JobState::Failed), &count(job.tasks.failed, "task failed", "tasks failed")))
             " in " (job_link(job)) " · " a href=(of_job(job.job, "#failures")) { "why" }
         });
     }
     for job in open.iter().filter(|job| is_stuck(job)) {
         let reason = job.reason.as_deref().unwrap_or("no task of it has started");
         warnings.push(html! {
-            (badge(StateLook::of_job(JobState::Waiting), "waiting")) " " (job_link(job)) ": " (printable(reason))
+            (badge(StateLook::of_job(JobState::Waiting), &"waiting")) " " (job_link(job)) ": " (printable(reason))
             " · " a href=(of_job(job.job, "/why")) { "why, host by host" }
         });
     }

@@ -79,7 +79,7 @@ impl StateLook {
 }
 
 /// Shows a state as a word with its shape and colour.
-pub(crate) fn badge(look: StateLook, word: impl ToString) -> Markup {
+pub(crate) fn badge(look: StateLook, word: &impl ToString) -> Markup {
     html! {
         span class={ "badge " (look.class) } {
             span.shape aria-hidden="true" { (look.shape) } " " (word.to_string())
@@ -160,7 +160,7 @@ pub(crate) fn legend(tasks: &TaskCounts) -> Markup {
     html! {
         ul.legend {
             @for (count, look, word) in segments(tasks).into_iter().filter(|(count, ..)| *count > 0) {
-                li { (badge(look, format!("{} {word}", grouped(count)))) }
+                li { (badge(look, &format!("{} {word}", grouped(count)))) }
             }
         }
     }

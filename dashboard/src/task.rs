@@ -40,7 +40,7 @@ pub(crate) async fn page(
 
     let why = view.reason.as_deref().map(printable);
     let body = html! {
-        h1 { "Task " (view.task) " " (badge(StateLook::of_task(view.state), view.state)) }
+        h1 { "Task " (view.task) " " (badge(StateLook::of_task(view.state), &view.state)) }
         p.quiet {
             "of " a href=(of_job(job, "")) { "job " (job) }
             @if let Some(item) = &view.item { " · item " code { (printable(item)) } }
@@ -72,7 +72,7 @@ fn attempts(task: &TaskView) -> Markup {
 fn line(attempt: &AttemptView) -> Markup {
     html! {
         li value=(attempt.attempt.number) {
-            (badge(StateLook::of_attempt(attempt.state), attempt.state))
+            (badge(StateLook::of_attempt(attempt.state), &attempt.state))
             " on " (host_link(&attempt.host)) ", assigned " (clock(attempt.assigned))
             @if let Some(finished) = attempt.finished { ", ended " (clock(finished)) }
             ", ran " (attempt.ran) " (processor " (attempt.cpu) ")"

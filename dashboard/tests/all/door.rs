@@ -50,7 +50,7 @@ impl Memory {
 
     fn job(&self, number: u32) -> JobView {
         let tasks = u64::from(self.size.tasks);
-        let settled = number % 5 == 0;
+        let settled = number.is_multiple_of(5);
         let counts = TaskCounts {
             total: tasks,
             finished: if settled { tasks - 3 } else { tasks / 2 },
@@ -168,7 +168,12 @@ impl Memory {
                 return vec![Err(Refusal::new(RefusalCode::Invalid, what, ""))];
             }
         };
-        *self.asked.lock().unwrap().entry(kind).or_default() += 1;
+        *self
+            .asked
+            .lock()
+            .expect("nobody panicked")
+            .entry(kind)
+            .or_default() += 1;
         replies.into_iter().map(Ok).collect()
     }
 
@@ -295,7 +300,7 @@ pub(crate) async fn fetch(pages: &Router, path: &str, known: &str) -> (StatusCod
     let answer = pages.clone().oneshot(request).await.expect("an answer");
     let status = answer.status();
     let mark = answer.headers().get("etag");
-    let mark = mark.map_or_else(String::new, |mark| mark.to_str().unwrap().to_owned());
+    let mark = mark.map_or_else(String::new, |mark| mark.to_str().expect("text").to_owned());
     let body = to_bytes(answer.into_body(), usize::MAX)
         .await
         .expect("a body");
