@@ -70,14 +70,7 @@ pub fn client_config(identity: &Identity, alpn: &[u8]) -> Result<ClientConfig, L
         known: Some(identity.ca.clone()),
         provider: provider(),
     });
-    let config = ClientConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(bad)?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_client_auth_cert(vec![identity.certificate.clone()], identity.private_key())
-        .map_err(bad)?;
-    Ok(finish_client(config, alpn))
+    showing(identity, verifier, alpn)
 }
 
 /// Settings of a worker that calls another one, whose key has this hash.
@@ -93,7 +86,15 @@ pub(crate) fn peer_client_config(
         key,
         workers: workers_of(identity)?,
     });
+    showing(identity, verifier, alpn)
+}
 
+/// Settings of an end that shows its certificate to whom `verifier` accepts.
+fn showing(
+    identity: &Identity,
+    verifier: Arc<dyn ServerCertVerifier>,
+    alpn: &[u8],
+) -> Result<ClientConfig, LinkError> {
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(bad)?
