@@ -25,5 +25,5 @@ pub use door::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
 pub use problem::Problem;
 pub use router::{SitePages, openapi, router};
 pub use serve::{HttpBounds, serve};
-pub use submit::JobBody;
+pub use submit::{JobBody, usual_name};
 pub use ticket::{OwnSocket, TICKET_LIFE, Tickets};

@@ -13,6 +13,7 @@ use common::job::{
 use common::needs::{Label, Needs};
 use common::selector::parse_ids;
 use common::template::Template;
+use common::text::acts;
 use common::{After, BlobRef, IdSet, JobSpec, Span, SubmitOptions, TaskSet, Time};
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error};
@@ -147,6 +148,18 @@ fn deadline(text: &str) -> Result<(Option<Time>, Span), Problem> {
     Ok((Some(Time(Span::from(since).0)), Span::ZERO))
 }
 
+/// Returns the name of a job that was given none: that of its program's file.
+pub fn usual_name(command: &[String]) -> String {
+    let program = command.first().map_or("noop", String::as_str);
+    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    let name: String = name.chars().filter(|c| !acts(*c)).take(50).collect();
+    if name.is_empty() {
+        "job".to_owned()
+    } else {
+        name
+    }
+}
+
 impl JobBody {
     /// Makes the `JobSpec`, and what is sent beside it. The jobs that have to end before come later.
     ///
@@ -170,28 +183,16 @@ impl JobBody {
             open: self.open,
         };
         let spec = JobSpec {
-            name: self.name.clone().unwrap_or_else(|| self.usual_name()),
+            name: self
+                .name
+                .clone()
+                .unwrap_or_else(|| usual_name(&self.command)),
             tasks,
             work,
             rules: self.rules()?,
         };
 
         Ok((spec, asked))
-    }
-
-    fn usual_name(&self) -> String {
-        let program = self.command.first().map_or("noop", String::as_str);
-        let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
-        let name: String = name
-            .chars()
-            .filter(|c| !common::text::acts(*c))
-            .take(50)
-            .collect();
-        if name.is_empty() {
-            "job".to_owned()
-        } else {
-            name
-        }
     }
 
     fn due(&self) -> Result<(Option<Time>, Option<Span>), Problem> {

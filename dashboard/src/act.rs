@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::error::PageError;
 use crate::job::number;
-use crate::parts::in_path;
+use crate::parts::{in_path, of_job};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 
 /// Something that can be done, with its question.
@@ -85,7 +85,7 @@ pub(crate) async fn ask_job(
         &headers,
         act,
         "/jobs",
-        &format!("/jobs/{}", job.job),
+        &of_job(job.job, ""),
         &subject,
     ))
 }
@@ -97,15 +97,15 @@ pub(crate) async fn do_job(
 ) -> Result<Response, PageError> {
     find(&JOB_ACTS, &verb)?;
     let job = number(&job)?;
-    grid.one(&who, of_job(job, &verb)).await?;
+    grid.one(&who, request_for(job, &verb)).await?;
     let back = match verb.as_str() {
         "forget" => "/jobs".to_owned(),
-        _ => format!("/jobs/{job}"),
+        _ => of_job(job, ""),
     };
     Ok(Redirect::to(&back).into_response())
 }
 
-fn of_job(job: JobId, verb: &str) -> Request {
+fn request_for(job: JobId, verb: &str) -> Request {
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
     match verb {
         "retry" => Request::Retry {

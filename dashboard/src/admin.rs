@@ -11,7 +11,7 @@ use maud::{Markup, html};
 
 use crate::error::PageError;
 use crate::grid::collect;
-use crate::parts::{StateLook, badge, count};
+use crate::parts::{StateLook, badge, count, table};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::when::{clock, now};
 
@@ -70,14 +70,13 @@ fn tokens_part(tokens: &[TokenView]) -> Markup {
                 label { "Hours " input name="hours" type="number" min="1" max="8760" value="24"; }
                 button { "Make a token" }
             }
-            div.wide tabindex="0" role="group" aria-label="Table" { table {
-                thead { tr { th { "No." } th { "For" } th { "Name" } th { "Uses left" } th { "Until" } th { "Action" } } }
-                tbody { @for token in tokens.iter().filter(counts) { tr {
+            (table(&["No.", "For", "Name", "Uses left", "Until", "Action"], &html! {
+                @for token in tokens.iter().filter(counts) { tr {
                     td.number { (token.id) } td { (role(token.role)) } td { (printable(&token.name)) }
                     td.number { (token.uses_left) } td { (clock(token.expires)) }
                     td { form method="post" action="/admin/revoke-token" { input type="hidden" name="id" value=(token.id); button { "Revoke" } } }
-                } } }
-            } }
+                } }
+            }))
         }
     }
 }
@@ -89,9 +88,8 @@ fn identities_part(mut identities: Vec<IdentityView>) -> Markup {
     html! {
         section aria-labelledby="identities" {
             h2 #identities { (count(identities.len() as u64, "identity", "identities")) }
-            div.wide tabindex="0" role="group" aria-label="Table" { table {
-                thead { tr { th { "Name" } th { "Role" } th { "State" } th { "Since" } th { "Certificate until" } th { "Action" } } }
-                tbody { @for identity in identities.iter().take(IDENTITIES) { tr {
+            (table(&["Name", "Role", "State", "Since", "Certificate until", "Action"], &html! {
+                @for identity in identities.iter().take(IDENTITIES) { tr {
                     td { (printable(&identity.name)) } td { (role(identity.role)) }
                     td { (badge(look(identity.state), &identity.state)) }
                     td { (clock(identity.enrolled)) }
@@ -99,8 +97,8 @@ fn identities_part(mut identities: Vec<IdentityView>) -> Markup {
                     td { @if identity.state == IdentityState::Waiting {
                         form method="post" action="/admin/approve" { input type="hidden" name="name" value=(identity.name); button { "Approve" } }
                     } }
-                } } }
-            } }
+                } }
+            }))
             @if identities.len() > IDENTITIES { p.quiet { "and " (identities.len() - IDENTITIES) " more: deskgrid identity list" } }
         }
     }
@@ -118,15 +116,14 @@ fn audit_part(entries: &[AuditView]) -> Markup {
     html! {
         section aria-labelledby="audit" {
             h2 #audit { "Audit log" }
-            div.wide tabindex="0" role="group" aria-label="Table" { table {
-                thead { tr { th { "When" } th { "Who" } th { "What" } th { "Of" } th { "Outcome" } th { "Why" } } }
-                tbody { @for entry in entries { tr {
+            (table(&["When", "Who", "What", "Of", "Outcome", "Why"], &html! {
+                @for entry in entries { tr {
                     td { (clock(entry.at)) @if entry.count > 1 { " × " (entry.count) } }
                     td { (printable(&entry.who)) } td { (printable(&entry.what)) } td { (printable(&entry.subject)) }
                     td { @if entry.allowed { "done" } @else { (badge(look(IdentityState::Revoked), &"refused")) } }
                     td.why { (printable(&entry.why)) }
-                } } }
-            } }
+                } }
+            }))
         }
     }
 }

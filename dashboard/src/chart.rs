@@ -176,7 +176,7 @@ pub(crate) fn eta(job: &JobView) -> Option<Markup> {
             figcaption {
                 span { "begun " (clock(begin)) }
                 @if predicted.interval.is_some() {
-                    span.band-word { span.swatch.band aria-hidden="true" {} " four times out of five between " (clock(low)) " and " (clock(high)) }
+                    span { span.swatch.band aria-hidden="true" {} " four times out of five between " (clock(low)) " and " (clock(high)) }
                 }
                 span { span.swatch.best aria-hidden="true" {} " best guess " strong { (clock(predicted.finish)) } }
                 @if let Some(deadline) = deadline { span { span.swatch.deadline aria-hidden="true" {} " promised by " (clock(deadline)) } }

@@ -12,7 +12,9 @@ use serde::Deserialize;
 
 use crate::chart;
 use crate::error::PageError;
-use crate::parts::{StateLook, action, badge, count, grouped, host_link, in_path, task_link};
+use crate::parts::{
+    StateLook, action, badge, count, grouped, host_link, in_path, table, task_link,
+};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::when::clock;
 
@@ -70,7 +72,7 @@ pub(crate) async fn list(
             button { "Filter" }
         }
         @if chosen.is_empty() { p.quiet { "No such host. An admin lets PCs in: deskgrid token create --role worker" } }
-        @else { (table(chosen.iter().skip(wanted.skip).take(PAGE))) }
+        @else { (listed(chosen.iter().skip(wanted.skip).take(PAGE))) }
         @if chosen.len() > next { p.pages { a rel="next" href=(wanted.address(next)) { "More hosts" } " " span.quiet { (grouped((chosen.len() - next) as u64)) } } }
     };
     Ok(HtmlPage {
@@ -82,11 +84,10 @@ pub(crate) async fn list(
     .answer(&headers))
 }
 
-fn table<'a>(hosts: impl Iterator<Item = &'a &'a HostView>) -> Markup {
+fn listed<'a>(hosts: impl Iterator<Item = &'a &'a HostView>) -> Markup {
     html! {
-        div.wide tabindex="0" role="group" aria-label="Table" { table {
-            thead { tr { th { "Host" } th { "State" } th { "Why" } th { "Since" } th { "Slots" } th { "Speed" } th { "Free" } th { "Finished" } th { "Lost" } } }
-            tbody { @for host in hosts { tr {
+        (table(&["Host", "State", "Why", "Since", "Slots", "Speed", "Free", "Finished", "Lost"], &html! {
+            @for host in hosts { tr {
                 td { (host_link(&host.facts.name)) @for label in host.facts.labels.union(&host.labels) { " " span.label { (label) } } }
                 td { (badge(StateLook::of_host(host.state), &host.state)) }
                 td.why { @if let Some(reason) = &host.reason { (printable(reason)) } }
@@ -96,8 +97,8 @@ fn table<'a>(hosts: impl Iterator<Item = &'a &'a HostView>) -> Markup {
                 td.number { @if let Some(part) = host.cpu_availability { (format!("{:.0} %", part * 100.0)) } }
                 td.number { (grouped(host.finished)) }
                 td.number { (grouped(host.lost)) }
-            } } }
-        } }
+            } }
+        }))
     }
 }
 

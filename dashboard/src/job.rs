@@ -17,7 +17,8 @@ use crate::error::PageError;
 use crate::grid::SharedGrid;
 use crate::jobs::end;
 use crate::parts::{
-    StateLook, action, badge, bar, count, done, grouped, host_link, legend, of_job, task_link,
+    StateLook, action, badge, bar, count, done, grouped, host_link, legend, of_job, table,
+    task_link,
 };
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::timeline::timeline;
@@ -243,10 +244,7 @@ async fn tasks(
             }
             @if found.is_empty() { p.quiet { "No such task." } }
             @else {
-                div.wide tabindex="0" role="group" aria-label="Table" { table {
-                    thead { tr { th { "Task" } th { "State" } th { "Host" } th { "Attempts" } th { "Ran" } th { "Why" } } }
-                    tbody { @for task in &found { (task_row(task)) } }
-                } }
+                (table(&["Task", "State", "Host", "Attempts", "Ran", "Why"], &html! { @for task in &found { (task_row(task)) } }))
             }
             @if let Some(next) = next {
                 p.pages { a rel="next" href={ (base) "?state=" (wanted.state) "&after=" (next) "#tasks" } { "Next tasks" } }

@@ -218,6 +218,18 @@ pub(crate) fn in_path(name: &str) -> String {
         .collect()
 }
 
+/// A table with these headings, which scrolls by itself where the page is too narrow for it.
+pub(crate) fn table(headings: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.wide tabindex="0" role="group" aria-label="Table" {
+            table {
+                thead { tr { @for heading in headings { th { (heading) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
 /// A button that leads to a question before something is changed.
 pub(crate) fn action(path: &str, word: &str, why: &str) -> Markup {
     html! { a.action href=(path) title=(why) { (word) } }

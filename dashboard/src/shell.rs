@@ -87,7 +87,7 @@ pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Marku
                     @if let Some(who) = who { (viewer(who)) }
                 }
                 p #offline role="status" hidden {}
-                main #main data-live { (body) }
+                main #main { (body) }
                 footer {
                     "Keys: " kbd { "g" } " then " kbd { "n" } " now, " kbd { "j" } " jobs, " kbd { "h" }
                     " hosts, " kbd { "s" } " submit · " kbd { "/" } " search · times are yours, without JavaScript UTC"

@@ -2,19 +2,20 @@
 //! whether a deadline would be promised. The second one submits what was asked about.
 
 use api::JobBody;
+use api::json::SubmitAnswer;
 use axum::Form;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use common::RequestId;
 use common::text::printable;
-use common::view::{CounterView, Forecast, PromiseView};
-use common::wire::client::{Reply, Request, Submission};
+use common::view::CounterView;
+use common::wire::client::{Request, Submission};
 use maud::{Markup, html};
 use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::error::PageError;
-use crate::parts::count;
+use crate::parts::{count, of_job};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::when::{clock, span};
 
@@ -42,12 +43,7 @@ enum FormAnswer {
     /// Nothing was asked yet.
     Nothing,
     /// What would come of it.
-    Would {
-        tasks: u64,
-        predicted: Option<Forecast>,
-        promise: Option<PromiseView>,
-        nowhere: Option<String>,
-    },
+    Would(Box<SubmitAnswer>),
     /// The deadline cannot be promised.
     NotPromised(Box<CounterView>),
     /// It was not understood, or is not allowed: what happened, and what to do.
@@ -55,8 +51,8 @@ enum FormAnswer {
 }
 
 impl FormAnswer {
-    fn of(trouble: &PageError) -> Self {
-        let (what, hint) = trouble.words();
+    fn of(error: &PageError) -> Self {
+        let (what, hint) = error.words();
         FormAnswer::Refused(what.to_owned(), hint.to_owned())
     }
 }
@@ -77,7 +73,7 @@ pub(crate) async fn send(
 ) -> Result<Response, PageError> {
     let submission = match form.read() {
         Ok(submission) => submission,
-        Err(trouble) => return Ok(show(&who, &headers, &form, &FormAnswer::of(&trouble))),
+        Err(error) => return Ok(show(&who, &headers, &form, &FormAnswer::of(&error))),
     };
     let request = Request::Submit {
         id: RequestId(form.id),
@@ -86,25 +82,16 @@ pub(crate) async fn send(
         dry_run: !form.go,
     };
 
-    let answer = match grid.one(&who, request).await {
-        Ok(Reply::Submitted { job: Some(job), .. }) => {
-            return Ok(Redirect::to(&format!("/jobs/{job}")).into_response());
+    let reply = match grid.one(&who, request).await {
+        Ok(reply) => reply,
+        Err(error) => return Ok(show(&who, &headers, &form, &FormAnswer::of(&error))),
+    };
+    let answer = match SubmitAnswer::of(reply, !form.go).map_err(|_| PageError::unexpected())? {
+        Ok(SubmitAnswer { job: Some(job), .. }) => {
+            return Ok(Redirect::to(&of_job(job, "")).into_response());
         }
-        Ok(Reply::Submitted {
-            tasks,
-            predicted,
-            promise,
-            nowhere,
-            ..
-        }) => FormAnswer::Would {
-            tasks,
-            predicted,
-            promise,
-            nowhere,
-        },
-        Ok(Reply::NotPromised(counter)) => FormAnswer::NotPromised(counter),
-        Ok(_) => return Err(PageError::unexpected()),
-        Err(trouble) => FormAnswer::of(&trouble),
+        Ok(answer) => FormAnswer::Would(Box::new(answer)),
+        Err(counter) => FormAnswer::NotPromised(Box::new(counter)),
     };
     Ok(show(&who, &headers, &form, &answer))
 }
@@ -151,7 +138,7 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 fn show(who: &api::Who, headers: &HeaderMap, form: &JobForm, answer: &FormAnswer) -> Response {
-    let may = matches!(answer, FormAnswer::Would { .. });
+    let may = matches!(answer, FormAnswer::Would(_));
     let body = html! {
         h1 { "Submit a bag of tasks" }
         (said(answer))
@@ -213,7 +200,8 @@ fn said(answer: &FormAnswer) -> Markup {
                     @if !counter.fits.is_empty() { " Of its tasks " (count(counter.fits.len(), "one", "of them")) " could be done in time." }
                 }
             }
-            FormAnswer::Would { tasks, predicted, promise, nowhere } => {
+            FormAnswer::Would(answer) => {
+                @let SubmitAnswer { tasks, predicted, promise, nowhere, .. } = &**answer;
                 div.said role="status" {
                     strong { (count(*tasks, "task", "tasks")) } " would be taken."
                     @if let Some(end) = predicted {
@@ -292,8 +280,8 @@ mod tests {
                 "an array already",
             ),
         ] {
-            let trouble = form.read().expect_err(said);
-            let (what, hint) = trouble.words();
+            let error = form.read().expect_err(said);
+            let (what, hint) = error.words();
             assert!(format!("{what} {hint}").contains(said), "{what} {hint}");
         }
     }

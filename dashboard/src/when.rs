@@ -1,6 +1,6 @@
 //! Times on pages. The server writes them in UTC; the script turns them into the reader's own time.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::{Span, Time};
 use maud::{Markup, html};
@@ -15,9 +15,8 @@ pub(crate) fn now() -> Time {
 
 /// Formats a time in ISO 8601, in UTC to the second.
 pub(crate) fn iso(time: Time) -> String {
-    let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
-    let since = Duration::from_micros(time.0).min(last);
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
+    let text = api::json::iso(time);
+    format!("{}Z", text.get(..19).unwrap_or(&text))
 }
 
 /// Shows the time of day, with the date where that is not today's.

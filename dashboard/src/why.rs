@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::error::PageError;
 use crate::job::number;
-use crate::parts::{count, grouped, host_link, in_path, of_job};
+use crate::parts::{count, grouped, host_link, in_path, of_job, table};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 
 /// The number of hosts on a page.
@@ -116,10 +116,9 @@ fn hosts(hosts: &[(String, String)], base: &str, wanted: &ReasonFilter) -> Marku
                     }
                 }
             }
-            div.wide tabindex="0" role="group" aria-label="Table" { table {
-                thead { tr { th { "Host" } th { "Why it takes no task of this job" } } }
-                tbody { @for (host, why) in page { tr { td { (host_link(host)) } td { (printable(why)) } } } }
-            } }
+            (table(&["Host", "Why it takes no task of this job"], &html! {
+                @for (host, why) in page { tr { td { (host_link(host)) } td { (printable(why)) } } }
+            }))
             @if chosen.len() > next { p.pages { a rel="next" href=(of(&wanted.reason, next)) { "More hosts" } } }
         }
     }

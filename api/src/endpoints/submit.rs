@@ -156,42 +156,20 @@ async fn put(call: &Call, bytes: Vec<u8>) -> Result<common::BlobRef, Problem> {
 }
 
 fn answer(reply: Reply, dry_run: bool) -> Result<Submitted, Problem> {
-    match reply {
-        Reply::Submitted {
-            job,
-            tasks,
-            again,
-            predicted,
-            promise,
-            limits,
-            width,
-            nowhere,
-        } => {
-            let new = job.is_some() && !again;
-            let answer = SubmitAnswer {
-                job,
-                tasks,
-                again,
-                dry_run,
-                promise,
-                limits,
-                width,
-                predicted,
-                nowhere,
-                ..SubmitAnswer::default()
-            };
+    match SubmitAnswer::of(reply, dry_run).map_err(|_| Problem::unexpected())? {
+        Ok(answer) => {
+            let new = answer.job.is_some() && !answer.again;
             let document = answer.json();
             Ok(Submitted::Taken(Box::new(Made { document, new })))
         }
-        Reply::NotPromised(counter) => {
+        Err(counter) => {
             let answer = SubmitAnswer {
                 dry_run,
                 refused_because: Some(counter.why.clone()),
-                counter: Some(*counter),
+                counter: Some(counter),
                 ..SubmitAnswer::default()
             };
             Ok(Submitted::NotPromised(Box::new(answer.json())))
         }
-        _ => Err(Problem::unexpected()),
     }
 }

@@ -5,6 +5,7 @@ use common::view::{
     AfterView, CounterView, DuplicateView, ExplainView, Forecast, JobState, JobView, LimitsView,
     PromiseStatus, PromiseView, ScalingView, StartView, TaskCounts, TaskView, WayView, WidthView,
 };
+use common::wire::client::Reply;
 use common::{EndCondition, JobId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -442,6 +443,40 @@ pub struct SubmitJson {
     /// The job after `--wait`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub info: Option<JobJson>,
+}
+
+impl SubmitAnswer {
+    /// Takes the master's reply to a submission; the inner error is its counter-offer.
+    ///
+    /// # Errors
+    /// Gives back a reply to another request.
+    pub fn of(reply: Reply, dry_run: bool) -> Result<Result<Self, CounterView>, Box<Reply>> {
+        match reply {
+            Reply::Submitted {
+                job,
+                tasks,
+                again,
+                predicted,
+                promise,
+                limits,
+                width,
+                nowhere,
+            } => Ok(Ok(SubmitAnswer {
+                job,
+                tasks,
+                again,
+                dry_run,
+                promise,
+                limits,
+                width,
+                predicted,
+                nowhere,
+                ..SubmitAnswer::default()
+            })),
+            Reply::NotPromised(counter) => Ok(Err(*counter)),
+            other => Err(Box::new(other)),
+        }
+    }
 }
 
 impl Object for SubmitAnswer {

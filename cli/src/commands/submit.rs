@@ -1,7 +1,7 @@
 //! Executes `deskgrid submit`.
 
 use common::view::{CounterView, PromiseView, QualityView};
-use common::wire::client::Reply;
+
 use common::{After, IdSet, JobId, RequestId};
 use uuid::Uuid;
 
@@ -166,31 +166,8 @@ async fn submit(
     id: RequestId,
     dry_run: bool,
 ) -> Result<Result<SubmitAnswer, CounterView>, Failure> {
-    match send(session.client(), plan, id, dry_run).await? {
-        Reply::Submitted {
-            job,
-            tasks,
-            again,
-            predicted,
-            promise,
-            limits,
-            width,
-            nowhere,
-        } => Ok(Ok(SubmitAnswer {
-            job,
-            tasks,
-            again,
-            dry_run,
-            promise,
-            limits,
-            width,
-            predicted,
-            nowhere,
-            ..SubmitAnswer::default()
-        })),
-        Reply::NotPromised(counter) => Ok(Err(*counter)),
-        other => Err(link::client::unexpected(Some(&other)).into()),
-    }
+    let reply = send(session.client(), plan, id, dry_run).await?;
+    SubmitAnswer::of(reply, dry_run).map_err(|other| link::client::unexpected(Some(&other)).into())
 }
 
 fn dry(context: &Context, taken: &SubmitAnswer, name: &str) -> Result<Exit, Failure> {

@@ -12,7 +12,6 @@ use common::needs::Needs;
 use common::path::{PortablePath, is_inside};
 use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
-use common::text::acts;
 use common::{After, IdSet, NewTasks, Ranks, Span, SubmitOptions, TaskSet, Time};
 
 use super::inputs::{Local, LocalContent, LocalKind, PlannedInput, plan_inputs, plan_trees};
@@ -56,7 +55,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     let name = args
         .name
         .clone()
-        .unwrap_or_else(|| default_name(&args.command));
+        .unwrap_or_else(|| api::usual_name(&args.command));
     let spec = JobSpec {
         name,
         tasks,
@@ -495,18 +494,6 @@ pub(crate) fn no_limits(args: &JobArgs) -> Option<&'static str> {
         "--timeout auto sets no limits here: they pay only where time is reserved (--deadline, --width); elsewhere a host is given \
          back when its task ends, and what takes long is copied instead",
     )
-}
-
-/// Returns the file name of the job's program.
-fn default_name(command: &[String]) -> String {
-    let program = command.first().map_or("noop", String::as_str);
-    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
-    let name: String = name.chars().filter(|c| !acts(*c)).take(50).collect();
-    if name.is_empty() {
-        "job".to_owned()
-    } else {
-        name
-    }
 }
 
 fn notes(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
