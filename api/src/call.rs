@@ -6,39 +6,21 @@ use std::sync::Arc;
 use axum::extract::RawPathParams;
 use axum::http::HeaderMap;
 use common::selector::Selector;
-use common::view::{JobView, OutputView, TaskView};
-use common::wire::client::{Reply, Request};
+use common::view::{JobView, TaskView};
 use common::{IdSet, JobId, TaskId};
 
-use crate::door::{Door, Replies, Who};
+use crate::asking::Asking;
+use crate::door::{Door, Who};
 use crate::problem::Problem;
 
 /// A request, with the one who asks and the parameters of its path.
 pub struct Call {
-    /// The grid.
-    pub door: Arc<dyn Door>,
-    /// The one who asks.
-    pub who: Who,
+    /// The grid, and the one who asks it.
+    pub grid: Asking,
     /// The headers of the request.
     pub headers: HeaderMap,
     params: BTreeMap<String, String>,
 }
-
-/// Collects the replies of one kind.
-macro_rules! collect {
-    ($call:expr, $request:expr, $kind:path) => {{
-        let mut replies = $call.ask($request);
-        let mut all = Vec::new();
-        while let Some(reply) = replies.recv().await {
-            match reply? {
-                $kind(some) => all.extend(some),
-                _ => return Err($crate::problem::Problem::unexpected()),
-            }
-        }
-        all
-    }};
-}
-pub(crate) use collect;
 
 /// Reads a number of digits alone.
 pub(crate) fn number(text: &str) -> Option<u32> {
@@ -55,22 +37,10 @@ impl Call {
     ) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         Self {
-            door,
-            who,
+            grid: Asking { door, who },
             headers,
             params: params.iter().map(owned).collect(),
         }
-    }
-
-    /// Asks the grid, and returns its [`Replies`].
-    pub fn ask(&self, request: Request) -> Replies {
-        self.door.ask(&self.who, request)
-    }
-
-    /// Asks the grid for one [`Reply`].
-    pub(crate) async fn one(&self, request: Request) -> Result<Reply, Problem> {
-        let reply = self.ask(request).recv().await;
-        Ok(reply.ok_or_else(Problem::unexpected)??)
     }
 
     /// A parameter of the path.
@@ -110,8 +80,7 @@ impl Call {
     }
 
     async fn job_view(&self, jobs: Selector) -> Result<JobView, Problem> {
-        let states = Vec::new();
-        let mut found = collect!(self, Request::Jobs { jobs, states }, Reply::Jobs);
+        let mut found = self.grid.jobs(jobs, Vec::new()).await?;
         found
             .pop()
             .ok_or_else(|| Problem::not_found("there is no such job", "GET /api/v1/jobs"))
@@ -121,20 +90,11 @@ impl Call {
     pub(crate) async fn this_task(&self) -> Result<TaskView, Problem> {
         let TaskId { job, index } = self.task().await?;
         let tasks = Selector::Ids(IdSet::from_range(index, index));
-        let states = Vec::new();
-        let mut found = collect!(self, Request::Tasks { job, tasks, states }, Reply::Tasks);
+        let mut found = self.grid.tasks(job, tasks, Vec::new()).await?;
         let missing = || {
             let what = format!("job {job} has no task {index}");
             Problem::not_found(what, format!("GET /api/v1/jobs/{job}/tasks"))
         };
         found.pop().ok_or_else(missing)
-    }
-
-    /// The `OutputView` of a task; `None` if it has left nothing yet.
-    pub(crate) async fn output(&self, task: TaskId) -> Result<Option<OutputView>, Problem> {
-        let TaskId { job, index } = task;
-        let tasks = Selector::Ids(IdSet::from_range(index, index));
-        let mut found = collect!(self, Request::Outputs { job, tasks }, Reply::Outputs);
-        Ok(found.pop())
     }
 }

@@ -11,24 +11,9 @@ use crate::call::Call;
 use crate::door::FoundContent;
 use crate::problem::Problem;
 
-/// The longest content that is read into memory, in bytes.
-const SHORT: u64 = 16 << 20;
-
-/// Returns the whole [`Content`] of a stream.
-pub(crate) async fn stored(call: &Call, content: &Content) -> Result<Vec<u8>, Problem> {
-    let blob = match content {
-        Content::Inline(bytes) => return Ok(bytes.clone()),
-        Content::Blob(blob) => blob,
-    };
-    // Of what is very long only the end is of interest.
-    let from = blob.size.saturating_sub(SHORT);
-    let mut found = call.door.get(&call.who, blob.hash, from).await?;
-    let mut bytes = Vec::new();
-    while let Some(piece) = found.pieces.recv().await {
-        bytes.extend_from_slice(&piece?);
-    }
-    Ok(bytes)
-}
+/// The longest content that is read into memory, in bytes: of what is longer only the end is of
+/// interest.
+pub(crate) const SHORT: u64 = 16 << 20;
 
 /// The part of some content that a request asks for: the first byte, and the one behind the last.
 fn part(call: &Call, size: u64) -> Result<Option<(u64, u64)>, Problem> {
@@ -87,7 +72,7 @@ pub(crate) async fn send(
             Body::from(bytes.to_vec())
         }
         Content::Blob(blob) => {
-            let found = call.door.get(&call.who, blob.hash, from).await?;
+            let found = call.grid.door.get(&call.grid.who, blob.hash, from).await?;
             up_to(found, to - from)
         }
     };
@@ -103,11 +88,11 @@ pub(crate) async fn send(
 
 /// Sends content by its `BlobHash`.
 pub(crate) async fn by_hash(call: &Call, hash: BlobHash) -> Result<Raw, Problem> {
-    let mut found = call.door.get(&call.who, hash, 0).await?;
+    let mut found = call.grid.door.get(&call.grid.who, hash, 0).await?;
     let size = found.size;
     let part = part(call, size)?;
     if let Some((from, _)) = part {
-        found = call.door.get(&call.who, hash, from).await?;
+        found = call.grid.door.get(&call.grid.who, hash, from).await?;
     }
     let (from, to) = part.unwrap_or((0, size));
 

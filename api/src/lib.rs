@@ -4,6 +4,7 @@
 //! [`Door`].
 
 mod answer;
+mod asking;
 mod call;
 mod content;
 mod cursor;
@@ -20,6 +21,7 @@ mod table;
 mod ticket;
 mod way_in;
 
+pub use asking::Asking;
 pub use call::Call;
 pub use door::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
 pub use problem::Problem;

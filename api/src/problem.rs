@@ -53,7 +53,7 @@ impl Problem {
     }
 
     /// Makes the problem of an answer that does not fit the request.
-    pub(crate) fn unexpected() -> Self {
+    pub fn unexpected() -> Self {
         let title = "the master's answer does not fit the request";
         let hint = "is the master of another version? See deskgrid doctor";
         Self::new(StatusCode::BAD_GATEWAY, "protocol", title, hint)

@@ -97,7 +97,7 @@ pub(crate) async fn do_job(
 ) -> Result<Response, PageError> {
     find(&JOB_ACTS, &verb)?;
     let job = number(&job)?;
-    grid.one(&who, request_for(job, &verb)).await?;
+    grid.of(&who).one(request_for(job, &verb)).await?;
     let back = match verb.as_str() {
         "forget" => "/jobs".to_owned(),
         _ => of_job(job, ""),
@@ -148,7 +148,7 @@ pub(crate) async fn do_host(
         "resume" => Request::Undrain { host },
         _ => Request::Revoke { name: host },
     };
-    grid.one(&who, request).await?;
+    grid.of(&who).one(request).await?;
     Ok(Redirect::to(&back).into_response())
 }
 
@@ -219,7 +219,7 @@ pub(crate) async fn do_admin(
         _ => return Err(PageError::not_found("there is nothing at this path")),
     };
 
-    match grid.one(&who, request).await? {
+    match grid.of(&who).one(request).await? {
         common::wire::client::Reply::Token(token, ..) => {
             let body = html! {
                 h1 { "A token" }

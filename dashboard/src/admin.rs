@@ -1,5 +1,6 @@
 //! The admin's page: who may come in, who has, and what was done and refused.
 
+use api::collect;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use common::identity::{AuditView, IdentityState, IdentityView};
@@ -10,7 +11,6 @@ use common::wire::client::{Reply, Request};
 use maud::{Markup, html};
 
 use crate::error::PageError;
-use crate::grid::collect;
 use crate::parts::{StateLook, badge, count, table};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::when::{clock, now};
@@ -24,14 +24,12 @@ pub(crate) async fn page(
     who: LoggedIn,
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
-    let tokens = collect!(grid.ask(&who, Request::TokenList), Reply::Tokens);
+    let grid = grid.of(&who);
+    let tokens = collect!(grid, Request::TokenList, Reply::Tokens);
     let names = Vec::new();
-    let identities = collect!(
-        grid.ask(&who, Request::Identities { names }),
-        Reply::Identities
-    );
+    let identities = collect!(grid, Request::Identities { names }, Reply::Identities);
     let most = ENTRIES;
-    let mut audit = collect!(grid.ask(&who, Request::Audit { most }), Reply::Audit);
+    let mut audit = collect!(grid, Request::Audit { most }, Reply::Audit);
     audit.reverse();
 
     let body = html! {

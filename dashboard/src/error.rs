@@ -13,7 +13,7 @@ use crate::shell::document;
 pub(crate) struct PageError(Problem);
 
 impl PageError {
-    /// Makes the trouble with something that is not there.
+    /// Makes the error about something that is not there.
     pub(crate) fn not_found(what: impl Into<String>) -> Self {
         Self(Problem::not_found(
             what,
@@ -21,19 +21,14 @@ impl PageError {
         ))
     }
 
-    /// Makes the trouble with a form that makes no sense.
+    /// Makes the error about a form that makes no sense.
     pub(crate) fn invalid(what: impl Into<String>, hint: &str) -> Self {
         Self(Problem::invalid(what, hint))
     }
 
-    /// Makes the trouble with an answer that does not fit the request.
+    /// Makes the error about an answer that does not fit the request.
     pub(crate) fn unexpected() -> Self {
-        Self(Problem::new(
-            StatusCode::BAD_GATEWAY,
-            "protocol",
-            "the master's answer does not fit the request",
-            "is the master of another version? See deskgrid doctor",
-        ))
+        Self(Problem::unexpected())
     }
 
     /// What happened, and what to do, in words.

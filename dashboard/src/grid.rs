@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::{Door, Replies, Who};
-use common::content::Content;
+use api::{Asking, Door, Who, collect};
+use axum::http::StatusCode;
 use common::selector::Selector;
-use common::view::{HostView, JobState, JobView, OutputView, TaskState, TaskView};
-use common::wire::RefusalCode;
+use common::view::{HostView, JobState, JobView};
 use common::wire::client::{Reply, Request};
-use common::{IdSet, JobId, TaskId};
+use common::{IdSet, JobId};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
@@ -21,8 +20,6 @@ use crate::error::PageError;
 const AGE: Duration = Duration::from_secs(1);
 /// The most users whose jobs are kept.
 const USERS: usize = 1_000;
-/// The most bytes of stored output that are looked at.
-const OUTPUT: u64 = 64 * 1024;
 
 /// A value with the time at which it was fetched.
 type CachedValue<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
@@ -34,22 +31,6 @@ pub(crate) struct SharedGrid {
     jobs: Mutex<BTreeMap<Uuid, CachedValue<Vec<JobView>>>>,
 }
 
-/// Collects the replies of one kind.
-macro_rules! collect {
-    ($replies:expr, $kind:path) => {{
-        let mut replies = $replies;
-        let mut all = Vec::new();
-        while let Some(reply) = replies.recv().await {
-            match reply? {
-                $kind(some) => all.extend(some),
-                _ => return Err($crate::error::PageError::unexpected()),
-            }
-        }
-        all
-    }};
-}
-pub(crate) use collect;
-
 impl SharedGrid {
     pub(crate) fn new(door: Arc<dyn Door>) -> Self {
         Self {
@@ -59,22 +40,19 @@ impl SharedGrid {
         }
     }
 
-    /// Asks the master.
-    pub(crate) fn ask(&self, who: &Who, request: Request) -> Replies {
-        self.door.ask(who, request)
-    }
-
-    /// Asks the master for one reply.
-    pub(crate) async fn one(&self, who: &Who, request: Request) -> Result<Reply, PageError> {
-        let reply = self.ask(who, request).recv().await;
-        Ok(reply.ok_or_else(PageError::unexpected)??)
+    /// The grid as `who` asks it.
+    pub(crate) fn of(&self, who: &Who) -> Asking {
+        Asking {
+            door: Arc::clone(&self.door),
+            who: who.clone(),
+        }
     }
 
     /// Returns every host, by name. All users see the same.
     pub(crate) async fn hosts(&self, who: &Who) -> Result<Arc<Vec<HostView>>, PageError> {
         fresh(&self.hosts, || async {
             let names = Vec::new();
-            let mut hosts = collect!(self.ask(who, Request::Hosts { names }), Reply::Hosts);
+            let mut hosts = collect!(self.of(who), Request::Hosts { names }, Reply::Hosts);
             hosts.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
             Ok(hosts)
         })
@@ -105,17 +83,10 @@ impl SharedGrid {
         jobs: Selector,
         states: Vec<JobState>,
     ) -> Result<Vec<JobView>, PageError> {
-        let mut replies = self.ask(who, Request::Jobs { jobs, states });
-        let mut all = Vec::new();
-        while let Some(reply) = replies.recv().await {
-            match reply {
-                Ok(Reply::Jobs(some)) => all.extend(some),
-                Ok(_) => return Err(PageError::unexpected()),
-                Err(refusal) if refusal.code == RefusalCode::NotFound => return Ok(Vec::new()),
-                Err(refusal) => return Err(refusal.into()),
-            }
+        match self.of(who).jobs(jobs, states).await {
+            Err(problem) if problem.status == StatusCode::NOT_FOUND => Ok(Vec::new()),
+            found => Ok(found?),
         }
-        Ok(all)
     }
 
     /// Returns the number of the newest job that `who` may see; 0 if there is none.
@@ -129,49 +100,6 @@ impl SharedGrid {
         let this = Selector::Ids(IdSet::from_range(job.0, job.0));
         let found = self.jobs_of(who, this, Vec::new()).await?.pop();
         found.ok_or_else(|| PageError::not_found(format!("there is no job {job} that you may see")))
-    }
-
-    /// Returns these tasks of a job.
-    pub(crate) async fn tasks(
-        &self,
-        who: &Who,
-        job: JobId,
-        tasks: Selector,
-        states: Vec<TaskState>,
-    ) -> Result<Vec<TaskView>, PageError> {
-        let request = Request::Tasks { job, tasks, states };
-        Ok(collect!(self.ask(who, request), Reply::Tasks))
-    }
-
-    /// Returns what a task left, if it has left something.
-    pub(crate) async fn output(
-        &self,
-        who: &Who,
-        TaskId { job, index }: TaskId,
-    ) -> Result<Option<OutputView>, PageError> {
-        let tasks = Selector::Ids(IdSet::from_range(index, index));
-        let request = Request::Outputs { job, tasks };
-        Ok(collect!(self.ask(who, request), Reply::Outputs).pop())
-    }
-
-    /// Returns the end of stored output, at most [`OUTPUT`] bytes, and whether something is missing
-    /// before it.
-    pub(crate) async fn end_of(
-        &self,
-        who: &Who,
-        content: &Content,
-    ) -> Result<(Vec<u8>, bool), PageError> {
-        let blob = match content {
-            Content::Inline(bytes) => return Ok((bytes.clone(), false)),
-            Content::Blob(blob) => blob,
-        };
-        let from = blob.size.saturating_sub(OUTPUT);
-        let mut found = self.door.get(who, blob.hash, from).await?;
-        let mut bytes = Vec::new();
-        while let Some(piece) = found.pieces.recv().await {
-            bytes.extend_from_slice(&piece?);
-        }
-        Ok((bytes, from > 0))
     }
 }
 

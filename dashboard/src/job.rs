@@ -1,20 +1,20 @@
 //! The page of a job: how far it is, when it should end, where it ran, why tasks failed, its tasks.
 
-use api::Who;
-use api::failures::{MOST_TASKS, causes, last_lines};
+use api::Asking;
+use api::failures::MOST_TASKS;
 use axum::extract::{Path, Query};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use common::selector::Selector;
 use common::text::printable;
 use common::view::{JobView, TaskState, TaskView};
-use common::{IdSet, JobId};
+use common::wire::client::{Reply, Request};
+use common::{IdSet, JobId, TaskId};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::chart;
 use crate::error::PageError;
-use crate::grid::SharedGrid;
 use crate::jobs::end;
 use crate::parts::{
     StateLook, action, badge, bar, count, done, grouped, host_link, legend, of_job, table,
@@ -28,6 +28,8 @@ use crate::when::{clock, span};
 const PAGE: usize = 50;
 /// The number of tasks of which the timeline is drawn.
 const DRAWN: u64 = 5_000;
+/// The bytes of standard error among which the last lines are looked for.
+const LAST_BYTES: u64 = 64 * 1024;
 
 /// The tasks that are to be listed.
 #[derive(Debug, Default, Deserialize)]
@@ -55,9 +57,10 @@ pub(crate) async fn page(
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let job = grid.job(&who, number(&job)?).await?;
-    let drawn = drawn(&grid, &who, &job).await?;
-    let failures = failures(&grid, &who, &job).await?;
-    let tasks = tasks(&grid, &who, &job, &wanted).await?;
+    let grid = grid.of(&who);
+    let drawn = DrawnTasks::fetch(&grid, &job).await?;
+    let failures = failures(&grid, &job, &drawn).await?;
+    let tasks = tasks(&grid, &job, &wanted).await?;
 
     let body = html! {
         h1 { (printable(&job.name)) " " span.number { "job " (job.job) } " " (badge(StateLook::of_job(job.state), &job.state)) }
@@ -67,7 +70,7 @@ pub(crate) async fn page(
         @if let Some(eta) = chart::eta(&job) { (eta) }
         (actions(&job))
         @if let Some(failures) = failures { (failures) }
-        @if let Some(drawn) = drawn { (drawn) }
+        @if let Some(picture) = drawn.picture() { (picture) }
         (facts(&job))
         (tasks)
     };
@@ -110,63 +113,82 @@ fn actions(job: &JobView) -> Markup {
     }
 }
 
-async fn drawn(grid: &SharedGrid, who: &Who, job: &JobView) -> Result<Option<Markup>, PageError> {
-    if job.attempts == 0 {
-        return Ok(None);
-    }
-    let begun = job.tasks.total - job.tasks.waiting - job.tasks.disclosed;
-    let last = u32::try_from(begun.min(u64::from(u32::MAX))).unwrap_or(u32::MAX);
-    let first = u32::try_from(begun.saturating_sub(DRAWN - 1).max(1)).unwrap_or(1);
-    let part = job.tasks.total > DRAWN;
-    let chosen = if part {
-        Selector::Ids(IdSet::from_range(first, last.max(first)))
-    } else {
-        Selector::All
-    };
+/// The tasks of which the timeline is drawn.
+struct DrawnTasks {
+    tasks: Vec<TaskView>,
+    /// The first and the last of them, where they are not all of the job's.
+    part: Option<(u32, u32)>,
+}
 
-    let tasks = grid.tasks(who, job.job, chosen, Vec::new()).await?;
-    Ok(timeline(&tasks).map(|picture| {
-        html! {
+impl DrawnTasks {
+    /// Fetches them: all tasks of a job, or of a large one those that began last.
+    async fn fetch(grid: &Asking, job: &JobView) -> Result<Self, PageError> {
+        let begun = job.tasks.total - job.tasks.waiting - job.tasks.disclosed;
+        let last = u32::try_from(begun).unwrap_or(u32::MAX).max(1);
+        let first = u32::try_from(begun.saturating_sub(DRAWN - 1)).unwrap_or(1);
+        let first = first.max(1);
+        let part = (job.tasks.total > DRAWN).then_some((first, last));
+        let chosen = part.map_or(Selector::All, |(first, last)| {
+            Selector::Ids(IdSet::from_range(first, last))
+        });
+
+        let tasks = match job.attempts {
+            0 => Vec::new(),
+            _ => grid.tasks(job.job, chosen, Vec::new()).await?,
+        };
+        Ok(Self { tasks, part })
+    }
+
+    /// Draws the timeline; `None` where nothing ran.
+    fn picture(&self) -> Option<Markup> {
+        let picture = timeline(&self.tasks)?;
+        Some(html! {
             section aria-labelledby="timeline" {
                 h2 #timeline { "Where it ran" }
                 (picture)
-                @if part { p.quiet { "Of tasks " (first) " to " (last) ": the picture shows " (grouped(DRAWN)) " at most." } }
+                @if let Some((first, last)) = self.part {
+                    p.quiet { "Of tasks " (first) " to " (last) ": the picture shows " (grouped(DRAWN)) " at most." }
+                }
             }
+        })
+    }
+
+    /// Returns the failed tasks of the job, which are fetched where they are not all here.
+    async fn failed(&self, grid: &Asking, job: &JobView) -> Result<Vec<TaskView>, PageError> {
+        if self.part.is_some() {
+            let failed = vec![TaskState::Failed];
+            return Ok(grid.tasks(job.job, Selector::All, failed).await?);
         }
-    }))
+        let failed = |task: &&TaskView| task.state == TaskState::Failed;
+        Ok(self.tasks.iter().filter(failed).cloned().collect())
+    }
 }
 
 /// Says why tasks failed: attempts by cause and host, with the last lines of one of them.
 async fn failures(
-    grid: &SharedGrid,
-    who: &Who,
+    grid: &Asking,
     job: &JobView,
+    drawn: &DrawnTasks,
 ) -> Result<Option<Markup>, PageError> {
     if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
         return Ok(None);
     }
-    let failed = vec![TaskState::Failed];
-    let tasks = grid.tasks(who, job.job, Selector::All, failed).await?;
-    let mut shown = Vec::new();
-    for (cause, example) in causes(&tasks) {
-        let lines = match grid.output(who, example).await? {
-            Some(output) => last_lines(&grid.end_of(who, &output.stderr.0.content).await?.0),
-            None => Vec::new(),
-        };
-        shown.push((cause, example, lines));
-    }
+    let failed = drawn.failed(grid, job).await?;
+    let causes = grid.failures(&failed, LAST_BYTES).await?;
 
     Ok(Some(html! {
         section aria-labelledby="failures" {
             h2 #failures { (count(job.tasks.failed, "task failed", "tasks failed")) }
-            @for (cause, example, lines) in &shown {
+            @for cause in &causes {
                 article.failure {
                     h3 { (grouped(cause.attempts)) " × " (printable(&cause.cause)) }
-                    @if !lines.is_empty() {
-                        pre { @for line in lines { (printable(line)) "\n" } }
+                    @if !cause.stderr.is_empty() {
+                        pre { @for line in &cause.stderr { (printable(line)) "\n" } }
                     }
                     p.quiet {
-                        "for example " (task_link(*example)) "; on "
+                        "for example "
+                        @if let Ok(example) = cause.task.parse::<TaskId>() { (task_link(example)) }
+                        "; on "
                         @for (place, on) in cause.hosts.iter().take(6).enumerate() {
                             @if place > 0 { ", " }
                             (host_link(&on.host)) " (" (grouped(on.attempts)) ")"
@@ -203,27 +225,22 @@ fn facts(job: &JobView) -> Markup {
     }
 }
 
-async fn tasks(
-    grid: &SharedGrid,
-    who: &Who,
-    job: &JobView,
-    wanted: &TaskFilter,
-) -> Result<Markup, PageError> {
+async fn tasks(grid: &Asking, job: &JobView, wanted: &TaskFilter) -> Result<Markup, PageError> {
     let states = wanted.state.parse::<TaskState>().into_iter().collect();
     let chosen = wanted.after.map_or(Selector::All, Selector::Beyond);
-    let request = common::wire::client::Request::Tasks {
+    let request = Request::Tasks {
         job: job.job,
         tasks: chosen,
         states,
     };
     // The answer is given up after one page.
-    let mut replies = grid.ask(who, request);
+    let mut replies = grid.ask(request);
     let mut found: Vec<TaskView> = Vec::new();
     while found.len() <= PAGE
         && let Some(reply) = replies.recv().await
     {
         match reply? {
-            common::wire::client::Reply::Tasks(some) => found.extend(some),
+            Reply::Tasks(some) => found.extend(some),
             _ => return Err(PageError::unexpected()),
         }
     }

@@ -82,7 +82,7 @@ pub(crate) async fn send(
         dry_run: !form.go,
     };
 
-    let reply = match grid.one(&who, request).await {
+    let reply = match grid.of(&who).one(request).await.map_err(PageError::from) {
         Ok(reply) => reply,
         Err(error) => return Ok(show(&who, &headers, &form, &FormAnswer::of(&error))),
     };

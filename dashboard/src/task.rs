@@ -1,7 +1,6 @@
 //! The page of a task: its attempts over time, what it wrote, and the files that it left.
 
-use std::sync::Arc;
-
+use api::Asking;
 use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -14,13 +13,14 @@ use common::{IdSet, TaskId};
 use maud::{Markup, html};
 
 use crate::error::PageError;
-use crate::grid::SharedGrid;
 use crate::job::number;
 use crate::parts::{StateLook, badge, count, host_link, of_job};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::timeline::timeline;
 use crate::when::{clock, span};
 
+/// The most bytes of each stream that are shown.
+const OUTPUT: u64 = 64 * 1024;
 /// The most files that are listed.
 const FILES: usize = 200;
 
@@ -34,9 +34,10 @@ pub(crate) async fn page(
     let nothing = || PageError::not_found(format!("job {job} has no task {}", printable(&task)));
     let index: u32 = task.parse().map_err(|_| nothing())?;
     let this = Selector::Ids(IdSet::from_range(index, index));
-    let view = grid.tasks(&who, job, this, Vec::new()).await?.pop();
+    let grid = grid.of(&who);
+    let view = grid.tasks(job, this, Vec::new()).await?.pop();
     let view = view.ok_or_else(nothing)?;
-    let output = grid.output(&who, view.task).await?;
+    let output = grid.output(view.task).await?;
 
     let why = view.reason.as_deref().map(printable);
     let body = html! {
@@ -48,7 +49,7 @@ pub(crate) async fn page(
         @if let Some(why) = why { p.sentence { (why) } }
         @if let Some(picture) = timeline(std::slice::from_ref(&view)) { (picture) }
         (attempts(&view))
-        (written(&grid, &who, &view, output.as_ref()).await?)
+        (written(&grid, &view, output.as_ref()).await?)
         @if let Some(output) = &output { (files(view.task, output)) }
     };
     Ok(HtmlPage {
@@ -91,8 +92,7 @@ fn line(attempt: &AttemptView) -> Markup {
 
 /// Shows both streams: what is stored, or while it runs what its host has, which the script fetches.
 async fn written(
-    grid: &Arc<SharedGrid>,
-    who: &api::Who,
+    grid: &Asking,
     task: &TaskView,
     output: Option<&OutputView>,
 ) -> Result<Markup, PageError> {
@@ -104,7 +104,7 @@ async fn written(
             _ => &output.stderr.0,
         });
         let text = match stream {
-            Some(stream) if !runs => stored(grid, who, stream).await?,
+            Some(stream) if !runs => stored(grid, stream).await?,
             _ => html! {},
         };
         shown.push((name, word, text));
@@ -123,8 +123,8 @@ async fn written(
     })
 }
 
-async fn stored(grid: &SharedGrid, who: &api::Who, stream: &Stream) -> Result<Markup, PageError> {
-    let (bytes, cut) = grid.end_of(who, &stream.content).await?;
+async fn stored(grid: &Asking, stream: &Stream) -> Result<Markup, PageError> {
+    let (bytes, cut) = grid.end_of(&stream.content, OUTPUT).await?;
     let text = ShownOutput::default().piece(&bytes);
     Ok(html! {
         @if cut { "(its end; all of it is in the download)\n" }

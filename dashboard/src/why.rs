@@ -38,7 +38,7 @@ pub(crate) async fn page(
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let job = number(&job)?;
-    let reply = grid.one(&who, Request::Explain { job }).await?;
+    let reply = grid.of(&who).one(Request::Explain { job }).await?;
     let Reply::Explained(explained) = reply else {
         return Err(PageError::unexpected());
     };

@@ -100,7 +100,10 @@ async fn put(call: Call, _: NoQuery, arriving: ContentBody) -> Result<NothingMor
     let hash = hash.map_err(|error| Problem::invalid(format!("{error}"), ""))?;
     let size = arriving.size;
     let blob = BlobRef { hash, size };
-    call.door.put(&call.who, blob, arriving.pieces).await?;
+    call.grid
+        .door
+        .put(&call.grid.who, blob, arriving.pieces)
+        .await?;
     Ok(NothingMore)
 }
 

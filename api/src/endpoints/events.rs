@@ -100,7 +100,7 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
     };
 
     // A refusal is an answer of its own, before anything is sent.
-    let mut replies = call.ask(Request::Follow(following.clone()));
+    let mut replies = call.grid.ask(Request::Follow(following.clone()));
     let first = replies.recv().await.ok_or_else(Problem::unexpected)??;
     let (tx, rx) = mpsc::channel(4);
     let feed = Feed {
@@ -176,7 +176,7 @@ impl Feed {
             if !self.still_there().await {
                 return None;
             }
-            let mut replies = self.call.ask(Request::Follow(self.following.clone()));
+            let mut replies = self.call.grid.ask(Request::Follow(self.following.clone()));
             match replies.recv().await {
                 Some(Ok(first)) => return Some((first, replies)),
                 Some(Err(refusal)) if refusal.code != RefusalCode::Unavailable => return None,

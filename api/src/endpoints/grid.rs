@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::get;
 use crate::answer::JsonDocument;
-use crate::call::{Call, collect};
+use crate::asking::collect;
+use crate::call::Call;
 use crate::json::{AccountAnswer, AccountsJson, Object, PredictedWait, Word};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
@@ -54,7 +55,7 @@ async fn wait(
     _: NoBody,
 ) -> Result<JsonDocument<PredictedWait>, Problem> {
     let WaitQuery { hosts } = query;
-    match call.one(Request::HostsWait { hosts }).await? {
+    match call.grid.one(Request::HostsWait { hosts }).await? {
         Reply::HostsWait(view) => Ok(JsonDocument(view.json())),
         _ => Err(Problem::unexpected()),
     }
@@ -73,8 +74,8 @@ struct WhoamiJson {
 
 async fn whoami(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<WhoamiJson>, Problem> {
     Ok(JsonDocument(WhoamiJson {
-        user: call.who.user.clone(),
-        role: Word(call.who.role),
+        user: call.grid.who.user.clone(),
+        role: Word(call.grid.who.role),
         program: env!("CARGO_PKG_VERSION"),
     }))
 }
@@ -97,7 +98,7 @@ async fn account(
 ) -> Result<JsonDocument<AccountsJson>, Problem> {
     let AccountQuery { user, jobs } = query;
     let estimates = Request::Estimates { user: user.clone() };
-    let accounts = collect!(call, Request::Account { user, jobs }, Reply::Accounts);
-    let estimates = collect!(call, estimates, Reply::Estimates);
+    let accounts = collect!(call.grid, Request::Account { user, jobs }, Reply::Accounts);
+    let estimates = collect!(call.grid, estimates, Reply::Estimates);
     Ok(JsonDocument(AccountAnswer(&accounts, &estimates).json()))
 }

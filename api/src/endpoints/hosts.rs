@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::list::{ListPage, PageLimit, after};
 use super::{get, post};
 use crate::answer::JsonDocument;
-use crate::call::{Call, collect};
+use crate::asking::collect;
+use crate::call::Call;
 use crate::cursor::PageStart;
 use crate::json::{HostJson, Object};
 use crate::problem::Problem;
@@ -96,7 +97,7 @@ async fn list(
 ) -> Result<JsonDocument<HostsPage>, Problem> {
     let after = after(query.after.as_ref())?;
     let names = Vec::new();
-    let mut views = collect!(call, Request::Hosts { names }, Reply::Hosts);
+    let mut views = collect!(call.grid, Request::Hosts { names }, Reply::Hosts);
     views.sort_by_key(|view| view.id);
 
     let mut page = ListPage::new(query.limit);
@@ -116,7 +117,7 @@ async fn list(
 
 /// The one host with which the master answers.
 async fn one(call: &Call, request: Request) -> Result<JsonDocument<HostJson>, Problem> {
-    let mut views = collect!(call, request, Reply::Hosts);
+    let mut views = collect!(call.grid, request, Reply::Hosts);
     let missing = || Problem::not_found("there is no such host", "GET /api/v1/hosts");
     Ok(JsonDocument(views.pop().ok_or_else(missing)?.json()))
 }
@@ -134,7 +135,7 @@ async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJs
     // The name of an identity is that of its host; a number is looked up first.
     let names = vec![name(&call)];
     let views = collect!(
-        call,
+        call.grid,
         Request::Hosts {
             names: names.clone()
         },
@@ -144,7 +145,7 @@ async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJs
     let missing = || Problem::not_found("there is no such host", "GET /api/v1/hosts");
 
     let name = found.ok_or_else(missing)?;
-    collect!(call, Request::Revoke { name }, Reply::Identities);
+    collect!(call.grid, Request::Revoke { name }, Reply::Identities);
     one(&call, Request::Hosts { names }).await
 }
 

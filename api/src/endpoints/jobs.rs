@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::list::{Commas, ListPage, PageLimit, after};
 use super::{get, post};
 use crate::answer::JsonDocument;
-use crate::call::{Call, collect};
-use crate::content::stored;
+use crate::asking::collect;
+use crate::call::Call;
+use crate::content::SHORT;
 use crate::cursor::PageStart;
-use crate::failures::{MOST_TASKS, causes, last_lines};
+use crate::failures::MOST_TASKS;
 use crate::json::{
     ExplainJson, FailureCause, JobInfo, JobInfoJson, JobJson, Object, PredictionAnswer,
     PredictionJson, RequestAnswer, RequestJson, Retried, RetriedJson, TasksChangedJson, all,
@@ -140,7 +141,7 @@ async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<JsonDocument<Jo
         user && after.is_none_or(|number| view.job.0 > number)
     };
 
-    let mut replies = call.ask(Request::Jobs { jobs, states });
+    let mut replies = call.grid.ask(Request::Jobs { jobs, states });
     let mut page = ListPage::new(query.limit);
     'page: while let Some(reply) = replies.recv().await {
         let Reply::Jobs(views) = reply? else {
@@ -170,26 +171,14 @@ async fn failures(call: &Call, job: &JobView) -> Result<Vec<FailureCause>, Probl
         return Ok(Vec::new());
     }
 
-    let failed = Request::Tasks {
-        job: job.job,
-        tasks: Selector::All,
-        states: vec![TaskState::Failed],
-    };
-    let tasks = collect!(call, failed, Reply::Tasks);
-    let mut found = Vec::new();
-    for (cause, example) in causes(&tasks) {
-        let stderr = match call.output(example).await? {
-            Some(output) => last_lines(&stored(call, &output.stderr.0.content).await?),
-            None => Vec::new(),
-        };
-        found.push(FailureCause { stderr, ..cause });
-    }
-    Ok(found)
+    let failed = vec![TaskState::Failed];
+    let failed = call.grid.tasks(job.job, Selector::All, failed).await?;
+    call.grid.failures(&failed, SHORT).await
 }
 
 async fn explain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ExplainJson>, Problem> {
     let job = call.job().await?;
-    match call.one(Request::Explain { job }).await? {
+    match call.grid.one(Request::Explain { job }).await? {
         Reply::Explained(view) => Ok(JsonDocument(view.json())),
         _ => Err(Problem::unexpected()),
     }
@@ -212,7 +201,7 @@ pub(super) struct ChangedJson {
 }
 
 async fn changed(call: &Call, request: Request) -> Result<JsonDocument<ChangedJson>, Problem> {
-    let changed = collect!(call, request, Reply::Changed);
+    let changed = collect!(call.grid, request, Reply::Changed);
     let jobs = all(&changed);
     Ok(JsonDocument(ChangedJson { jobs }))
 }
@@ -274,7 +263,7 @@ async fn retry(
         tasks: tasks(body.tasks.as_deref())?,
         only_failed: body.failed,
     };
-    let changed = collect!(call, request, Reply::Changed);
+    let changed = collect!(call.grid, request, Reply::Changed);
     let promise = call.this_job().await?.promise;
     let answer = Retried {
         changed: &changed,
@@ -303,9 +292,13 @@ async fn request(
         job,
         tasks: tasks.clone(),
     };
-    let changed = collect!(call, request, Reply::Changed);
+    let changed = collect!(call.grid, request, Reply::Changed);
     let states = vec![TaskState::Cancelled];
-    let cancelled = collect!(call, Request::Tasks { job, tasks, states }, Reply::Tasks);
+    let cancelled = collect!(
+        call.grid,
+        Request::Tasks { job, tasks, states },
+        Reply::Tasks
+    );
     let answer = RequestAnswer {
         job,
         requested: changed.first().map_or(0, |(_, count)| *count),

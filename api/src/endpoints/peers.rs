@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{get, post};
 use crate::answer::{JsonDocument, Made};
-use crate::call::{Call, collect, number};
+use crate::asking::collect;
+use crate::call::{Call, number};
 use crate::json::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, Object, TokenJson, all};
 use crate::problem::Problem;
 use crate::table::{JsonBody, NoBody, NoQuery, Table};
@@ -106,7 +107,7 @@ async fn make_token(
     let ttl = humantime::parse_duration(&body.ttl);
     let ttl = ttl.map_err(|why| wrong(format!("`ttl`: {why}")))?;
 
-    let made = call.one(Request::TokenCreate {
+    let made = call.grid.one(Request::TokenCreate {
         role,
         ttl: ttl.min(LONGEST).into(),
         uses: body.uses,
@@ -131,7 +132,7 @@ struct TokensJson {
 }
 
 async fn token_list(call: &Call, request: Request) -> Result<JsonDocument<TokensJson>, Problem> {
-    let tokens = collect!(call, request, Reply::Tokens);
+    let tokens = collect!(call.grid, request, Reply::Tokens);
     let tokens = all(&tokens);
     Ok(JsonDocument(TokensJson { tokens }))
 }
@@ -161,7 +162,7 @@ async fn identity_list(
     call: &Call,
     request: Request,
 ) -> Result<JsonDocument<IdentitiesJson>, Problem> {
-    let identities = collect!(call, request, Reply::Identities);
+    let identities = collect!(call.grid, request, Reply::Identities);
     let identities = all(&identities);
     Ok(JsonDocument(IdentitiesJson { identities }))
 }
@@ -215,7 +216,7 @@ async fn audit(
     _: NoBody,
 ) -> Result<JsonDocument<AuditsJson>, Problem> {
     let most = u32::try_from(query.limit.0).unwrap_or(u32::MAX);
-    let entries = collect!(call, Request::Audit { most }, Reply::Audit);
+    let entries = collect!(call.grid, Request::Audit { most }, Reply::Audit);
     let audit = all(&entries);
     Ok(JsonDocument(AuditsJson { audit }))
 }

@@ -138,7 +138,7 @@ async fn submit(
         disclosed: body.disclose,
         dry_run: query.dry_run,
     };
-    answer(call.one(request).await?, query.dry_run)
+    answer(call.grid.one(request).await?, query.dry_run)
 }
 
 /// Sends a long job as content.
@@ -151,7 +151,7 @@ async fn put(call: &Call, bytes: Vec<u8>) -> Result<common::BlobRef, Problem> {
     // The channel has room for it.
     let _ = tx.try_send(Ok(bytes.into()));
     drop(tx);
-    call.door.put(&call.who, blob, rx).await?;
+    call.grid.door.put(&call.grid.who, blob, rx).await?;
     Ok(blob)
 }
 

@@ -17,7 +17,7 @@ use super::get;
 use super::list::{Commas, ListPage, PageLimit, after};
 use crate::answer::{JsonDocument, PieceFlow, Raw};
 use crate::call::Call;
-use crate::content::{send, stored};
+use crate::content::{SHORT, send};
 use crate::cursor::PageStart;
 use crate::json::{FileJson, Object, TaskJson};
 use crate::problem::Problem;
@@ -111,7 +111,7 @@ async fn list(
         states: query.state.0,
     };
 
-    let mut replies = call.ask(request);
+    let mut replies = call.grid.ask(request);
     let mut page = ListPage::new(query.limit);
     'page: while let Some(reply) = replies.recv().await {
         let Reply::Tasks(views) = reply? else {
@@ -188,7 +188,7 @@ async fn written(
         return Ok(follow(call, task.task, stream, (query.from, name)));
     }
 
-    match call.output(task.task).await? {
+    match call.grid.output(task.task).await? {
         Some(output) if output.removed => Err(removed(task.task)),
         Some(output) => send(&call, captured(&output, stream), (name, true)).await,
         None => {
@@ -257,7 +257,7 @@ struct Shown {
 
 impl Shown {
     async fn run(mut self, call: &Call) {
-        let mut replies = call.ask(Request::Tail {
+        let mut replies = call.grid.ask(Request::Tail {
             task: self.task,
             stream: self.stream,
             from: self.from,
@@ -309,10 +309,11 @@ impl Shown {
 
     /// Sends what the result has beyond what was shown.
     async fn rest(&mut self, call: &Call) {
-        let Ok(Some(output)) = call.output(self.task).await else {
+        let Ok(Some(output)) = call.grid.output(self.task).await else {
             return;
         };
-        let Ok(bytes) = stored(call, captured(&output, self.stream)).await else {
+        let content = captured(&output, self.stream);
+        let Ok((bytes, _)) = call.grid.end_of(content, SHORT).await else {
             return;
         };
         let same = self
@@ -351,7 +352,7 @@ struct FilesJson {
 /// What a task has left.
 async fn left(call: &Call) -> Result<OutputView, Problem> {
     let task = call.this_task().await?;
-    match call.output(task.task).await? {
+    match call.grid.output(task.task).await? {
         Some(output) if output.removed => Err(removed(task.task)),
         Some(output) => Ok(output),
         None => {

@@ -1,0 +1,134 @@
+//! Questions to the grid on somebody's behalf, with their replies collected.
+
+use std::sync::Arc;
+
+use common::content::Content;
+use common::selector::Selector;
+use common::view::{JobState, JobView, OutputView, TaskState, TaskView};
+use common::wire::client::{Reply, Request};
+use common::{IdSet, JobId, TaskId};
+
+use crate::door::{Door, Replies, Who};
+use crate::failures::{causes, last_lines};
+use crate::json::FailureCause;
+use crate::problem::Problem;
+
+/// The grid, and the one who asks it.
+#[derive(Clone)]
+pub struct Asking {
+    /// The grid.
+    pub door: Arc<dyn Door>,
+    /// The one who asks.
+    pub who: Who,
+}
+
+/// Asks for replies of one kind, and collects what is in them: `collect!(asking, request, kind)`.
+#[macro_export]
+macro_rules! collect {
+    ($asking:expr, $request:expr, $kind:path) => {{
+        let mut replies = $asking.ask($request);
+        let mut all = Vec::new();
+        while let Some(reply) = replies.recv().await {
+            match reply.map_err($crate::Problem::from)? {
+                $kind(some) => all.extend(some),
+                _ => return Err($crate::Problem::unexpected().into()),
+            }
+        }
+        all
+    }};
+}
+pub(crate) use collect;
+
+impl Asking {
+    /// Asks the grid, and returns its [`Replies`].
+    pub fn ask(&self, request: Request) -> Replies {
+        self.door.ask(&self.who, request)
+    }
+
+    /// Asks the grid for one [`Reply`].
+    ///
+    /// # Errors
+    /// If the master refuses, or does not reply.
+    pub async fn one(&self, request: Request) -> Result<Reply, Problem> {
+        let reply = self.ask(request).recv().await;
+        Ok(reply.ok_or_else(Problem::unexpected)??)
+    }
+
+    /// Returns a [`JobView`] of each of these jobs, of these states if some are named.
+    ///
+    /// # Errors
+    /// If the master refuses, also where there is none of the jobs.
+    pub async fn jobs(
+        &self,
+        jobs: Selector,
+        states: Vec<JobState>,
+    ) -> Result<Vec<JobView>, Problem> {
+        Ok(collect!(self, Request::Jobs { jobs, states }, Reply::Jobs))
+    }
+
+    /// Returns a [`TaskView`] of each of these tasks, of these states if some are named.
+    ///
+    /// # Errors
+    /// If the master refuses.
+    pub async fn tasks(
+        &self,
+        job: JobId,
+        tasks: Selector,
+        states: Vec<TaskState>,
+    ) -> Result<Vec<TaskView>, Problem> {
+        let request = Request::Tasks { job, tasks, states };
+        Ok(collect!(self, request, Reply::Tasks))
+    }
+
+    /// Returns the [`OutputView`] of a task; `None` if it has left nothing yet.
+    ///
+    /// # Errors
+    /// If the master refuses.
+    pub async fn output(&self, task: TaskId) -> Result<Option<OutputView>, Problem> {
+        let TaskId { job, index } = task;
+        let tasks = Selector::Ids(IdSet::from_range(index, index));
+        let mut found = collect!(self, Request::Outputs { job, tasks }, Reply::Outputs);
+        Ok(found.pop())
+    }
+
+    /// Returns the end of a [`Content`], at most `most` bytes of what is not inline, and whether
+    /// something is left out before it.
+    ///
+    /// # Errors
+    /// If the master refuses, or has lost it.
+    pub async fn end_of(&self, content: &Content, most: u64) -> Result<(Vec<u8>, bool), Problem> {
+        let blob = match content {
+            Content::Inline(bytes) => return Ok((bytes.clone(), false)),
+            Content::Blob(blob) => blob,
+        };
+
+        let from = blob.size.saturating_sub(most);
+        let mut found = self.door.get(&self.who, blob.hash, from).await?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = found.pieces.recv().await {
+            bytes.extend_from_slice(&piece?);
+        }
+        Ok((bytes, from > 0))
+    }
+
+    /// Returns a [`FailureCause`] for each of the most frequent causes for which these tasks
+    /// failed, with the last lines of one of them, read from the last `most` bytes.
+    ///
+    /// # Errors
+    /// If the master refuses.
+    pub async fn failures(
+        &self,
+        failed: &[TaskView],
+        most: u64,
+    ) -> Result<Vec<FailureCause>, Problem> {
+        let mut found = Vec::new();
+        for (cause, example) in causes(failed) {
+            let stderr = match self.output(example).await? {
+                Some(output) => last_lines(&self.end_of(&output.stderr.0.content, most).await?.0),
+                None => Vec::new(),
+            };
+            found.push(FailureCause { stderr, ..cause });
+        }
+        Ok(found)
+    }
+}
