@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -566,6 +566,15 @@ fn slow_large_and_broken_requests_are_bounded_and_others_are_served_meanwhile() 
     drop(idle);
 }
 
+/// Whether the master's end of the connection from this port of the loopback address is open.
+fn is_open_at_the_master(grid: &Grid, from: u16) -> bool {
+    const ESTABLISHED: &str = "01";
+    let master: SocketAddr = grid.http().parse().expect("an address");
+    let ends = format!(":{:04X} 0100007F:{from:04X} {ESTABLISHED} ", master.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of connections");
+    table.contains(&ends)
+}
+
 #[test]
 fn a_reader_of_events_that_never_reads_loses_its_connection() {
     let mut grid = Grid::with_master("limits = { answer_patience = \"2s\" }");
@@ -578,12 +587,21 @@ fn a_reader_of_events_that_never_reads_loses_its_connection() {
     );
     stream.write_all(request.as_bytes()).expect("writes");
 
+    let own = stream.local_addr().expect("an address").port();
+    eventually("the connection is there", Duration::from_secs(60), || {
+        is_open_at_the_master(&grid, own).then_some(())
+    });
+
     let script = "head -c 60000 /dev/zero | tr '\\0' x";
     let bag = grid.submit(["--array", "1-120", "--", "sh", "-c", script]);
     grid.deskgrid(["job", "wait", &bag]).expect_code(0);
 
     // It begins to read when the master has given it up.
-    std::thread::sleep(Duration::from_secs(6));
+    eventually(
+        "the connection is given up",
+        Duration::from_secs(60),
+        || (!is_open_at_the_master(&grid, own)).then_some(()),
+    );
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
         .expect("a timeout");
