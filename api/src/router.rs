@@ -33,7 +33,7 @@ fn table() -> Table {
 pub struct SitePages {
     /// The pages, for those who were let in.
     pub pages: Router,
-    /// What they load, which says nothing of the grid: anybody may have it.
+    /// The files that they load, which say nothing of the grid: anybody may have them.
     pub files: Router,
 }
 

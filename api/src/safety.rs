@@ -13,7 +13,7 @@ use crate::door::Entrance;
 use crate::problem::Problem;
 use crate::way_in::{lead, with_token};
 
-/// What a page of this server may load and do: its own files, and nothing inline.
+/// The policy for pages of this server: they may load its own files, and nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'";

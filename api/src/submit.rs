@@ -82,7 +82,7 @@ pub struct JobBody {
     compare: Option<String>,
     /// The least level of confinement, such as `landlock`.
     confinement: Option<String>,
-    /// What hosts have to have, such as `cpus=2,mem=4G`.
+    /// The needs of each task, such as `cpus=2,mem=4G`.
     pub needs: Vec<String>,
     /// Whether tasks use the network.
     network: bool,

@@ -39,7 +39,7 @@ pub(crate) struct Row {
     pub(crate) path: &'static str,
     /// The name of the operation for programs.
     pub(crate) name: &'static str,
-    /// What it is for, in a sentence.
+    /// Its purpose, in a sentence.
     pub(crate) about: &'static str,
 }
 

@@ -1,7 +1,7 @@
 //! Foreign text on its way to a screen: names, reasons and what tasks print. Somebody else chose its
 //! characters.
 
-/// What stands for a character that is not shown.
+/// The sign in the place of a character that is not shown.
 pub const HIDDEN: char = '\u{fffd}';
 
 /// Whether a terminal or a page acts on the character instead of showing it: control characters, and

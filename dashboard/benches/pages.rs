@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use door::{Memory, PAGES, Size, fetch, pages};
 
-/// How often each page is fetched.
+/// The number of times that each page is fetched.
 const TIMES: usize = 15;
 
 #[tokio::main]

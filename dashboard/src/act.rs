@@ -1,4 +1,4 @@
-//! What pages change: each button leads to a question, and only its answer, a form that was sent
+//! Changes that pages make: each button leads to a question, and only its answer, a form that was sent
 //! from this server's own page, changes anything.
 
 use axum::Form;
@@ -177,7 +177,7 @@ fn question(
     .answer(headers)
 }
 
-/// What an admin fills in.
+/// The fields of an admin's forms.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct AdminForm {

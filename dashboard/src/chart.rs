@@ -20,7 +20,7 @@ const STEP: usize = 18;
 struct HostGroup {
     /// The name of its colour in the stylesheet.
     class: &'static str,
-    /// What one of them does.
+    /// The words for the state of one of them.
     word: &'static str,
     /// Whether a host belongs to it.
     holds: fn(&HostView) -> bool,

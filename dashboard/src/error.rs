@@ -31,7 +31,7 @@ impl PageError {
         Self(Problem::unexpected())
     }
 
-    /// What happened, and what to do, in words.
+    /// Returns the error and the hint, in words.
     pub(crate) fn words(&self) -> (&str, &str) {
         (&self.0.title, &self.0.hint)
     }

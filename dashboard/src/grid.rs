@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::error::PageError;
 
-/// How old something may be that is shown.
+/// The greatest age of something that is shown.
 const AGE: Duration = Duration::from_secs(1);
 /// The most users whose jobs are kept.
 const USERS: usize = 1_000;

@@ -17,11 +17,12 @@ use crate::when::{clock, span};
 
 /// The number of jobs on a page.
 const PAGE: usize = 50;
-/// How many jobs are looked at for one page: a filter may pass over most.
+/// The number of jobs that are looked at for one page, since a filter may pass over most, and the
+/// number that is fetched at a time.
 const LOOKED_AT: u32 = 2_000;
 const WINDOW: u32 = 200;
 
-/// What is to be listed.
+/// The jobs that are to be listed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct JobFilter {

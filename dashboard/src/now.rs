@@ -19,7 +19,7 @@ use crate::when::{self, clock};
 /// The most open jobs that are shown, and the most that ended.
 const OPEN: usize = 12;
 const ENDED: usize = 6;
-/// How many of the latest jobs are looked at for those that ended.
+/// The number of the latest jobs that are looked at for those that ended.
 const LATEST: u32 = 60;
 /// The most warnings that are shown.
 const WARNINGS: usize = 8;
@@ -118,7 +118,7 @@ fn sentence(hosts: &[HostView], open: &[JobView]) -> Markup {
     }
 }
 
-/// What somebody should look at, the gravest first.
+/// Returns the warnings for people, the gravest first.
 fn warnings(open: &[JobView], hosts: &[HostView]) -> Vec<Markup> {
     let mut warnings = Vec::new();
     for job in open {

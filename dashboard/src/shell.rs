@@ -1,4 +1,4 @@
-//! What all pages have in common: the head, the way around, and the place where the script says
+//! The frame of all pages: the head, the way around, and the place where the script says
 //! that the master does not answer.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::grid::SharedGrid;
 
-/// What a handler of a page gets.
+/// The grid, as handlers of pages get it.
 pub(crate) type Shared = axum::extract::State<Arc<SharedGrid>>;
 /// The one who looks.
 pub(crate) type LoggedIn = axum::Extension<Who>;
@@ -39,7 +39,7 @@ pub(crate) struct HtmlPage<'a> {
     pub(crate) who: &'a Who,
     /// The place (of those in the head) that it belongs to.
     pub(crate) place: &'static str,
-    /// What it shows.
+    /// Its content.
     pub(crate) body: Markup,
 }
 

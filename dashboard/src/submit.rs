@@ -19,7 +19,7 @@ use crate::parts::{count, of_job};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::when::{clock, span};
 
-/// What was filled in.
+/// The fields of the form.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct JobForm {
@@ -38,11 +38,11 @@ pub(crate) struct JobForm {
     go: bool,
 }
 
-/// What the master said to the question.
+/// The master's answer to the question.
 enum FormAnswer {
     /// Nothing was asked yet.
     Nothing,
-    /// What would come of it.
+    /// A forecast of the job.
     Would(Box<SubmitAnswer>),
     /// The deadline cannot be promised.
     NotPromised(Box<CounterView>),

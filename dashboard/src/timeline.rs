@@ -15,7 +15,7 @@ const COLUMNS: usize = 240;
 const ROWS: usize = 24;
 const HEIGHT: usize = 18;
 
-/// What a host did for the job in one column; of several things the last one here is shown.
+/// The work of a host for the job in one column; of several things the last one here is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Did {
     Nothing,

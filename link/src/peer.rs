@@ -1,7 +1,7 @@
 //! Connections between two workers of one grid: both show their certificates, and each end knows
 //! the other by the hash of its key, of which the master has told it. Over UDP only.
 //!
-//! Who may fetch what is decided by the master's tickets, which the worker looks at.
+//! The master's tickets decide who may fetch which content; the worker looks at them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

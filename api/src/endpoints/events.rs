@@ -1,4 +1,4 @@
-//! What happens, as server-sent events: the id of each is its sequence number, so that a reader that
+//! Events of the grid, as server-sent events: the id of each is its sequence number, so that a reader that
 //! comes back goes on where it was.
 
 use std::collections::BTreeMap;

@@ -80,7 +80,7 @@ async fn whoami(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<Whoami
     }))
 }
 
-/// Whose account is wanted.
+/// The user whose account is wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AccountQuery {

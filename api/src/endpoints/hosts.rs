@@ -164,7 +164,7 @@ async fn resume(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJs
     one(&call, Request::Undrain { host }).await
 }
 
-/// Whose a host is.
+/// The owner of a host.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct OwnerBody {
@@ -184,7 +184,7 @@ async fn own(
     one(&call, request).await
 }
 
-/// How the labels of a host change.
+/// Changes of a host's labels.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct LabelsBody {

@@ -218,7 +218,7 @@ async fn this(call: &Call) -> Result<Selector, Problem> {
     Ok(Selector::Ids(IdSet::from_range(job.0, job.0)))
 }
 
-/// What is to be cancelled.
+/// A choice of tasks to be cancelled.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct CancelBody {
@@ -242,7 +242,7 @@ async fn cancel(
     changed(&call, Request::Cancel { jobs, tasks }).await
 }
 
-/// What is to be tried again.
+/// A choice of tasks to be tried again.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct RetryBody {
@@ -273,7 +273,7 @@ async fn retry(
     Ok(JsonDocument(answer.json()))
 }
 
-/// What is requested.
+/// A choice of disclosed tasks that are requested.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct RequestBody {

@@ -31,7 +31,7 @@ pub(super) fn add(table: &mut Table) {
     );
 }
 
-/// How a job is submitted.
+/// The way in which a job is submitted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct SubmitQuery {
@@ -58,7 +58,7 @@ struct NotPromisedJson {
     /// Says what to do.
     #[serde(rename = "try")]
     hint: &'static str,
-    /// What could be promised.
+    /// The counter-offer: a promise that could be made.
     #[serde(flatten)]
     answer: SubmitJson,
 }

@@ -133,7 +133,7 @@ async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<TaskJson
     Ok(JsonDocument(call.this_task().await?.json()))
 }
 
-/// How what a task writes is shown.
+/// The part of a task's output that is sent, and whether it is followed.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenQuery {
@@ -152,7 +152,7 @@ enum Follow {
     #[default]
     #[serde(rename = "0")]
     No,
-    /// What a running task writes, too.
+    /// The output of a running task as well.
     #[serde(rename = "1")]
     Yes,
 }
@@ -349,7 +349,7 @@ struct FilesJson {
     warnings: Vec<String>,
 }
 
-/// What a task has left.
+/// The files that a task has left.
 async fn left(call: &Call) -> Result<OutputView, Problem> {
     let task = call.this_task().await?;
     match call.grid.output(task.task).await? {

@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::note;
 use door::{Gateway, LinkDoor};
 
-/// Where the gateway is.
+/// The addresses of the gateway.
 #[derive(Serialize)]
 struct Address<'a> {
     url: &'a str,

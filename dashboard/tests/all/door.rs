@@ -26,7 +26,7 @@ pub(crate) struct Size {
     pub(crate) hosts: u32,
     pub(crate) jobs: u32,
     pub(crate) tasks: u32,
-    /// What stands behind every name, reason and output.
+    /// A text that is added to every name, reason and output.
     pub(crate) mark: &'static str,
 }
 

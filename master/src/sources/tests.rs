@@ -270,7 +270,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 impl Sources {
-    /// What holds at any time.
+    /// The laws that hold at any time.
     fn check(&self) {
         for (id, member) in &self.hosts {
             let serving = self.transfers.values().filter(|of| of.source == Some(*id));

@@ -63,7 +63,7 @@ impl Line {
         }
     }
 
-    /// Where clients connect.
+    /// The address to which clients connect.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -122,7 +122,7 @@ fn random_file(path: &Path, bytes: usize) {
     }
 }
 
-/// So many files of one size in directories of a hundred.
+/// Makes files of one size in directories of a hundred.
 fn random_tree(path: &Path, bytes: usize, files: usize) {
     for n in 0..files {
         let dir = path.join((n / 100).to_string());

@@ -1,4 +1,4 @@
-//! When the next heartbeat is due. What it says is the engine's affair.
+//! The times of heartbeats. Their content is the engine's affair.
 
 use std::time::Duration;
 

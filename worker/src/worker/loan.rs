@@ -1,4 +1,4 @@
-//! What the master was told of the host's loan: for how long its owner's hours lend it. When it is
+//! The host's loan as the master was told of it: for how long its owner's hours lend it. When it is
 //! told is decided in [`super::Shell`].
 
 use common::{Span, Time};
