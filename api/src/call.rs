@@ -9,14 +9,14 @@ use common::selector::Selector;
 use common::view::{JobView, TaskView};
 use common::{IdSet, JobId, TaskId};
 
-use crate::asking::Asking;
+use crate::access::GridAccess;
 use crate::door::{Door, Who};
 use crate::problem::Problem;
 
 /// A request, with the one who asks and the parameters of its path.
 pub struct Call {
     /// The grid, and the one who asks it.
-    pub grid: Asking,
+    pub grid: GridAccess,
     /// The headers of the request.
     pub headers: HeaderMap,
     params: BTreeMap<String, String>,
@@ -37,7 +37,7 @@ impl Call {
     ) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         Self {
-            grid: Asking { door, who },
+            grid: GridAccess { door, who },
             headers,
             params: params.iter().map(owned).collect(),
         }

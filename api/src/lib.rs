@@ -3,8 +3,8 @@
 //! Not here: how the master decides who may do what, and how a gateway reaches it; both stand behind
 //! [`Door`].
 
+mod access;
 mod answer;
-mod asking;
 mod call;
 mod content;
 mod cursor;
@@ -21,7 +21,7 @@ mod table;
 mod ticket;
 mod way_in;
 
-pub use asking::Asking;
+pub use access::GridAccess;
 pub use call::Call;
 pub use door::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
 pub use problem::Problem;

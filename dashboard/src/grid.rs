@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::{Asking, Door, Who, collect};
+use api::{Door, GridAccess, Who, collect};
 use axum::http::StatusCode;
 use common::selector::Selector;
 use common::view::{HostView, JobState, JobView};
@@ -41,8 +41,8 @@ impl SharedGrid {
     }
 
     /// The grid as `who` asks it.
-    pub(crate) fn of(&self, who: &Who) -> Asking {
-        Asking {
+    pub(crate) fn of(&self, who: &Who) -> GridAccess {
+        GridAccess {
             door: Arc::clone(&self.door),
             who: who.clone(),
         }

@@ -1,6 +1,6 @@
 //! The page of a job: how far it is, when it should end, where it ran, why tasks failed, its tasks.
 
-use api::Asking;
+use api::GridAccess;
 use api::failures::MOST_TASKS;
 use axum::extract::{Path, Query};
 use axum::http::HeaderMap;
@@ -122,7 +122,7 @@ struct DrawnTasks {
 
 impl DrawnTasks {
     /// Fetches them: all tasks of a job, or of a large one those that began last.
-    async fn fetch(grid: &Asking, job: &JobView) -> Result<Self, PageError> {
+    async fn fetch(grid: &GridAccess, job: &JobView) -> Result<Self, PageError> {
         let begun = job.tasks.total - job.tasks.waiting - job.tasks.disclosed;
         let last = u32::try_from(begun).unwrap_or(u32::MAX).max(1);
         let first = u32::try_from(begun.saturating_sub(DRAWN - 1)).unwrap_or(1);
@@ -154,7 +154,7 @@ impl DrawnTasks {
     }
 
     /// Returns the failed tasks of the job, which are fetched where they are not all here.
-    async fn failed(&self, grid: &Asking, job: &JobView) -> Result<Vec<TaskView>, PageError> {
+    async fn failed(&self, grid: &GridAccess, job: &JobView) -> Result<Vec<TaskView>, PageError> {
         if self.part.is_some() {
             let failed = vec![TaskState::Failed];
             return Ok(grid.tasks(job.job, Selector::All, failed).await?);
@@ -166,7 +166,7 @@ impl DrawnTasks {
 
 /// Says why tasks failed: attempts by cause and host, with the last lines of one of them.
 async fn failures(
-    grid: &Asking,
+    grid: &GridAccess,
     job: &JobView,
     drawn: &DrawnTasks,
 ) -> Result<Option<Markup>, PageError> {
@@ -225,7 +225,7 @@ fn facts(job: &JobView) -> Markup {
     }
 }
 
-async fn tasks(grid: &Asking, job: &JobView, wanted: &TaskFilter) -> Result<Markup, PageError> {
+async fn tasks(grid: &GridAccess, job: &JobView, wanted: &TaskFilter) -> Result<Markup, PageError> {
     let states = wanted.state.parse::<TaskState>().into_iter().collect();
     let chosen = wanted.after.map_or(Selector::All, Selector::Beyond);
     let request = Request::Tasks {

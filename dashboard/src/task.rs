@@ -1,6 +1,6 @@
 //! The page of a task: its attempts over time, what it wrote, and the files that it left.
 
-use api::Asking;
+use api::GridAccess;
 use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -92,7 +92,7 @@ fn line(attempt: &AttemptView) -> Markup {
 
 /// Shows both streams: what is stored, or while it runs what its host has, which the script fetches.
 async fn written(
-    grid: &Asking,
+    grid: &GridAccess,
     task: &TaskView,
     output: Option<&OutputView>,
 ) -> Result<Markup, PageError> {
@@ -123,7 +123,7 @@ async fn written(
     })
 }
 
-async fn stored(grid: &Asking, stream: &Stream) -> Result<Markup, PageError> {
+async fn stored(grid: &GridAccess, stream: &Stream) -> Result<Markup, PageError> {
     let (bytes, cut) = grid.end_of(&stream.content, OUTPUT).await?;
     let text = ShownOutput::default().piece(&bytes);
     Ok(html! {

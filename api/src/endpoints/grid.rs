@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::get;
+use crate::access::collect;
 use crate::answer::JsonDocument;
-use crate::asking::collect;
 use crate::call::Call;
 use crate::json::{AccountAnswer, AccountsJson, Object, PredictedWait, Word};
 use crate::problem::Problem;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::list::{ListPage, PageLimit, after};
 use super::{get, post};
+use crate::access::collect;
 use crate::answer::JsonDocument;
-use crate::asking::collect;
 use crate::call::Call;
 use crate::cursor::PageStart;
 use crate::json::{HostJson, Object};

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::list::{Commas, ListPage, PageLimit, after};
 use super::{get, post};
+use crate::access::collect;
 use crate::answer::JsonDocument;
-use crate::asking::collect;
 use crate::call::Call;
 use crate::content::SHORT;
 use crate::cursor::PageStart;

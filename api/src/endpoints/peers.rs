@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{get, post};
+use crate::access::collect;
 use crate::answer::{JsonDocument, Made};
-use crate::asking::collect;
 use crate::call::{Call, number};
 use crate::json::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, Object, TokenJson, all};
 use crate::problem::Problem;

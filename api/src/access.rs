@@ -15,18 +15,18 @@ use crate::problem::Problem;
 
 /// The grid, and the one who asks it.
 #[derive(Clone)]
-pub struct Asking {
+pub struct GridAccess {
     /// The grid.
     pub door: Arc<dyn Door>,
     /// The one who asks.
     pub who: Who,
 }
 
-/// Asks for replies of one kind, and collects what is in them: `collect!(asking, request, kind)`.
+/// Asks for replies of one kind, and collects what is in them: `collect!(grid, request, kind)`.
 #[macro_export]
 macro_rules! collect {
-    ($asking:expr, $request:expr, $kind:path) => {{
-        let mut replies = $asking.ask($request);
+    ($grid:expr, $request:expr, $kind:path) => {{
+        let mut replies = $grid.ask($request);
         let mut all = Vec::new();
         while let Some(reply) = replies.recv().await {
             match reply.map_err($crate::Problem::from)? {
@@ -39,7 +39,7 @@ macro_rules! collect {
 }
 pub(crate) use collect;
 
-impl Asking {
+impl GridAccess {
     /// Asks the grid, and returns its [`Replies`].
     pub fn ask(&self, request: Request) -> Replies {
         self.door.ask(&self.who, request)
