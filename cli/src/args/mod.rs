@@ -2,6 +2,7 @@
 //! Their execution lives in `commands`.
 
 pub(crate) mod account;
+pub(crate) mod content;
 pub(crate) mod dashboard;
 pub(crate) mod events;
 pub(crate) mod job;
@@ -229,6 +230,12 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Open the API, and pages for people, to programs and browsers of this machine
     #[command(after_help = dashboard::EXAMPLES)]
     Dashboard(dashboard::DashboardArgs),
+    /// Send files and directories that jobs submitted over the API will name
+    #[command(
+        subcommand,
+        after_help = "Example:\n  deskgrid --output json content send sim"
+    )]
+    Content(content::ContentCommand),
     /// Look at hosts, and take them out of service
     #[command(
         subcommand,

@@ -1,6 +1,7 @@
 //! Scenarios: what people at a terminal do with deskgrid, and what goes wrong around them.
 
 mod api;
+mod api_jobs;
 mod availability;
 mod checkpoints;
 mod confinement;
