@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use api::{Door, GridAccess, Who, collect};
 use axum::http::StatusCode;
 use common::selector::Selector;
-use common::view::{HostView, JobState, JobView};
+use common::view::{AccuracyView, HostView, JobState, JobView, WaitView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId};
 use tokio::sync::Mutex;
@@ -28,6 +28,8 @@ type CachedValue<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
 pub(crate) struct SharedGrid {
     door: Arc<dyn Door>,
     hosts: CachedValue<Vec<HostView>>,
+    waits: CachedValue<Vec<WaitView>>,
+    accuracy: CachedValue<AccuracyView>,
     jobs: Mutex<BTreeMap<Uuid, CachedValue<Vec<JobView>>>>,
 }
 
@@ -36,6 +38,8 @@ impl SharedGrid {
         Self {
             door,
             hosts: CachedValue::default(),
+            waits: CachedValue::default(),
+            accuracy: CachedValue::default(),
             jobs: Mutex::default(),
         }
     }
@@ -55,6 +59,36 @@ impl SharedGrid {
             let mut hosts = collect!(self.of(who), Request::Hosts { names }, Reply::Hosts);
             hosts.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
             Ok(hosts)
+        })
+        .await
+    }
+
+    /// Returns when so many hosts should be free together, for each number. All users see the same.
+    pub(crate) async fn waits(
+        &self,
+        who: &Who,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Result<Arc<Vec<WaitView>>, PageError> {
+        fresh(&self.waits, || async {
+            let mut waits = Vec::new();
+            for hosts in numbers {
+                match self.of(who).one(Request::HostsWait { hosts }).await? {
+                    Reply::HostsWait(wait) => waits.push(wait),
+                    _ => return Err(api::Problem::unexpected().into()),
+                }
+            }
+            Ok(waits)
+        })
+        .await
+    }
+
+    /// Returns the master's predictions beside what came. All users see the same.
+    pub(crate) async fn accuracy(&self, who: &Who) -> Result<Arc<AccuracyView>, PageError> {
+        fresh(&self.accuracy, || async {
+            match self.of(who).one(Request::Accuracy).await? {
+                Reply::Accuracy(accuracy) => Ok(accuracy),
+                _ => Err(api::Problem::unexpected().into()),
+            }
         })
         .await
     }

@@ -45,7 +45,7 @@ pub(crate) async fn page(
         (chart::hosts(&hosts))
         @if !warnings.is_empty() {
             section aria-labelledby="look" {
-                h2 #look { "StateLook at this" }
+                h2 #look { "Look at this" }
                 ul.warnings { @for warning in warnings.iter().take(WARNINGS) { li { (warning) } } }
                 @if warnings.len() > WARNINGS { p.quiet { "and " (warnings.len() - WARNINGS) " more" } }
             }
