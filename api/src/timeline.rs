@@ -42,7 +42,7 @@ pub enum Did {
 
 /// The row of one host.
 #[derive(Debug)]
-pub struct HostRow<'a> {
+pub struct TimelineHost<'a> {
     /// The host's name.
     pub host: &'a str,
     /// The number of its attempts.
@@ -59,7 +59,7 @@ pub struct Timeline<'a> {
     /// The end of the last column.
     pub end: Time,
     /// The hosts, those with the most attempts first.
-    pub rows: Vec<HostRow<'a>>,
+    pub rows: Vec<TimelineHost<'a>>,
 }
 
 impl<'a> Timeline<'a> {
@@ -87,13 +87,13 @@ impl<'a> Timeline<'a> {
             let part = at.since(begin).secs() / length * columns as f64;
             (part as usize).min(columns - 1)
         };
-        let mut rows: BTreeMap<&str, HostRow<'a>> = BTreeMap::new();
+        let mut rows: BTreeMap<&str, TimelineHost<'a>> = BTreeMap::new();
         for attempt in attempts() {
             let ends = attempt.finished.unwrap_or(now);
             if ends < begin || attempt.assigned > end {
                 continue;
             }
-            let row = rows.entry(&attempt.host).or_insert_with(|| HostRow {
+            let row = rows.entry(&attempt.host).or_insert_with(|| TimelineHost {
                 host: &attempt.host,
                 attempts: 0,
                 columns: vec![Did::Nothing; columns],
@@ -101,13 +101,13 @@ impl<'a> Timeline<'a> {
             row.add(attempt, ends, column);
         }
 
-        let mut rows: Vec<HostRow<'a>> = rows.into_values().collect();
+        let mut rows: Vec<TimelineHost<'a>> = rows.into_values().collect();
         rows.sort_by_key(|row| (std::cmp::Reverse(row.attempts), row.host));
         Some(Self { begin, end, rows })
     }
 }
 
-impl HostRow<'_> {
+impl TimelineHost<'_> {
     fn add(&mut self, attempt: &AttemptView, ends: Time, column: impl Fn(Time) -> usize) {
         self.attempts += 1;
         let starts = attempt.started.unwrap_or(ends).min(ends);

@@ -1,7 +1,7 @@
 //! The timeline of a job: on which hosts its attempts ran, and how that went. It is drawn with a
 //! fixed number of columns and rows, so it costs the same for ten tasks and for ten thousand.
 
-use api::timeline::{Did, HostRow, Timeline};
+use api::timeline::{Did, Timeline, TimelineHost};
 use common::view::TaskView;
 use maud::{Markup, html};
 
@@ -58,7 +58,7 @@ pub(crate) fn timeline(tasks: &[TaskView]) -> Option<Markup> {
 }
 
 /// The outline of everything of one kind in these rows.
-fn outline(rows: &[HostRow<'_>], did: Did) -> String {
+fn outline(rows: &[TimelineHost<'_>], did: Did) -> String {
     let mut out = String::new();
     for (place, row) in rows.iter().enumerate() {
         let y = place * HEIGHT + 2;

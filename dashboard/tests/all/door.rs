@@ -374,7 +374,7 @@ fn accuracy() -> AccuracyView {
         wait: Span::from_secs(n),
         low: Span::from_secs(n / 2),
         high: Span::from_secs(2 * n),
-        came: Span::from_secs(if n % 5 == 0 { 3 * n } else { n }),
+        came: Span::from_secs(if n.is_multiple_of(5) { 3 * n } else { n }),
     };
     let all: Vec<ForetoldView> = (1..=1_000).map(one).collect();
     AccuracyView {
@@ -392,7 +392,7 @@ fn week_of(host: String) -> AvailabilityView {
     let half = |n: u64| AvailabilityInterval {
         start: Time(now.0 - n * 1_800_000_000),
         end: Time(now.0 - (n - 1) * 1_800_000_000),
-        cpu: if n % 2 == 0 { 1.0 } else { 0.0 },
+        cpu: if n.is_multiple_of(2) { 1.0 } else { 0.0 },
         owner_active: Some(n % 2 == 1),
         reason: None,
     };
