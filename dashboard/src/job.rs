@@ -56,8 +56,8 @@ pub(crate) async fn page(
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let job = grid.job(&who, number(&job)?).await?;
+    let drawn = grid.drawn(&who, &job).await?;
     let grid = grid.of(&who);
-    let drawn = DrawnTasks::fetch(&grid, &job).await?;
     let failures = failures(&grid, &job, &drawn).await?;
     let tasks = tasks(&grid, &job, &wanted).await?;
 
