@@ -307,3 +307,96 @@ fn a_token_lets_a_browser_in_at_the_master_and_a_revoked_one_does_not() {
         .expect_code(0);
     browser.with("Accept", "text/html").get("/").expect(303);
 }
+
+/// The size of the pictures of the documentation.
+const PICTURE: (u32, u32) = (1120, 700);
+
+#[test]
+fn the_pictures_of_the_documentation_show_a_grid_at_work() {
+    let hosts = ["desk-1", "desk-2", "desk-3", "desk-4", "desk-5"];
+    let Some(mut scene) = scene(&hosts) else {
+        return;
+    };
+    let grid = &mut scene.grid;
+    grid.as_user("desk-5", ["worker", "pause", "--for", "1h"])
+        .expect_code(0);
+    let quick = [
+        "--name",
+        "calibrate",
+        "--array",
+        "1-12",
+        "--wait",
+        "--",
+        "sleep",
+        "0.3",
+    ];
+    grid.submit(quick);
+    let odd = "case %{TASK_ID} in 4|9|11) echo \"no such photo: $((%{TASK_ID} * 7)).jpg\" >&2; exit 3;; esac; sleep 0.2";
+    let odd = grid.submit([
+        "--name",
+        "thumbnails",
+        "--array",
+        "1-24",
+        "--",
+        "sh",
+        "-c",
+        odd,
+    ]);
+    grid.deskgrid(["job", "wait", &odd]).expect_code(3);
+    let sweep = [
+        "--name",
+        "sweep-beta",
+        "--label",
+        "sweep7",
+        "--array",
+        "1-160",
+        "--",
+        "sleep",
+        "1",
+    ];
+    let sweep = grid.submit(sweep);
+    grid.submit([
+        "--name",
+        "nightly-fit",
+        "--array",
+        "1-40",
+        "--priority",
+        "-1",
+        "--",
+        "sleep",
+        "2",
+    ]);
+    grid.until("a part is done", &["job", "info", &sweep], |job| {
+        (job["tasks"]["finished"].as_u64()? >= 24 && !job["predicted_low"].is_null()).then_some(())
+    });
+
+    let taken = tempfile::tempdir().expect("a directory");
+    let dir = taken.path().to_str().expect("UTF-8").to_owned();
+    let pages = [
+        "now=/".to_owned(),
+        format!("job=/jobs/{sweep}"),
+        format!("failures=/jobs/{odd}"),
+        "calendar=/calendar".to_owned(),
+    ];
+    let words: Vec<&str> = std::iter::once(dir.as_str())
+        .chain(pages.iter().map(String::as_str))
+        .collect();
+    scene.browse("pictures", &words, nothing);
+
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
+    for page in &pages {
+        let (name, _) = page.split_once('=').expect("a name");
+        let file = format!("{name}.png");
+        let bytes = std::fs::read(taken.path().join(&file)).expect("a picture");
+        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        assert_eq!((number(16), number(20)), PICTURE, "{name}");
+        assert!(bytes.len() > 20_000, "{name} shows next to nothing");
+        if std::env::var_os("DESKGRID_BLESS").is_some() {
+            std::fs::write(kept.join(&file), bytes).expect("a picture is kept");
+        }
+        assert!(
+            kept.join(&file).is_file(),
+            "docs/pictures has no {file}: DESKGRID_BLESS=1 takes it"
+        );
+    }
+}
