@@ -77,13 +77,19 @@ pub(crate) async fn admit(
             next.run(request).await
         }
         None => {
-            let title = "nobody is let in without a proof of who asks";
-            let problem = Problem::new(
-                StatusCode::UNAUTHORIZED,
-                "not-authenticated",
-                title,
-                entrance.way_in(),
-            );
+            let (title, hint) = if headers.contains_key(header::AUTHORIZATION) {
+                (
+                    "this token lets nobody in: it is unknown, revoked or expired, or one to join with",
+                    "an admin makes one with: deskgrid token create --http --role client --for USER",
+                )
+            } else {
+                (
+                    "nobody is let in without a proof of who asks",
+                    entrance.way_in(),
+                )
+            };
+            let status = StatusCode::UNAUTHORIZED;
+            let problem = Problem::new(status, "not-authenticated", title, hint);
             if let Some(response) = lead(&headers) {
                 return response;
             }

@@ -3,6 +3,7 @@
 
 mod input;
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -17,7 +18,7 @@ use common::selector::parse_ids;
 use common::template::Template;
 use common::text::acts;
 use common::{After, IdSet, JobSpec, Ranks, Span, SubmitOptions, TaskSet, Time};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
@@ -98,10 +99,28 @@ pub struct JobBody {
     noop: bool,
 }
 
-/// A `T` that is read from an object: a struct would be read from a list as well.
-#[derive(Debug, JsonSchema)]
-#[serde(transparent)]
+/// A `T` that is read from an object: a struct would be read from a list as well. Its schema is that
+/// of the `T`.
+#[derive(Debug)]
 struct Fields<T>(T);
+
+impl<T: JsonSchema> JsonSchema for Fields<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        T::json_schema(schemas)
+    }
+}
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Fields<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

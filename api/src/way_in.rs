@@ -59,12 +59,25 @@ fn bearer(token: &str) -> Option<HeaderValue> {
 
 /// The ticket is in the fragment of this page's address: only its script sees it.
 async fn page(State(entrance): State<Arc<dyn Entrance>>) -> Html<String> {
+    let words = if entrance.takes_tokens() {
+        (
+            "Who are you?",
+            "Paste an access token. An admin makes it for you.",
+        )
+    } else {
+        ("Who are you?", entrance.way_in())
+    };
+    way_in(&*entrance, words)
+}
+
+/// The page with this heading and hint.
+fn way_in(entrance: &dyn Entrance, (heading, hint): (&str, &str)) -> Html<String> {
     let form = match entrance.takes_tokens() {
         true => include_str!("token.html"),
         false => "",
     };
     let page = include_str!("in.html").replace("FORM", form);
-    Html(page.replace("WAY-IN", entrance.way_in()))
+    Html(page.replace("WAY-IN", hint).replace("HEADING", heading))
 }
 
 async fn script() -> Response {
@@ -89,6 +102,15 @@ async fn exchange(State(entrance): State<Arc<dyn Entrance>>, request: Request) -
     match cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
         Some(cookie) if form => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
         Some(cookie) => (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response(),
+        None if form => {
+            let heading = "This token lets nobody in";
+            let hint = "It is unknown, revoked or expired, or one to join with. Paste an access token; an admin makes it for you.";
+            (
+                StatusCode::UNAUTHORIZED,
+                way_in(&*entrance, (heading, hint)),
+            )
+                .into_response()
+        }
         None => Problem::new(
             StatusCode::UNAUTHORIZED,
             "not-authenticated",

@@ -23,6 +23,8 @@ struct Act {
     verb: &'static str,
     button: &'static str,
     question: &'static str,
+    /// Whether something is lost by it.
+    harms: bool,
 }
 
 const JOB_ACTS: [Act; 4] = [
@@ -30,21 +32,25 @@ const JOB_ACTS: [Act; 4] = [
         verb: "cancel",
         button: "Cancel the job",
         question: "ends its tasks that run, and those that wait never start. Results that are there stay.",
+        harms: true,
     },
     Act {
         verb: "retry",
         button: "Try failed tasks again",
         question: "makes its failed tasks wait again.",
+        harms: false,
     },
     Act {
         verb: "close",
         button: "Close the job",
         question: "lets nobody add tasks to it any more.",
+        harms: false,
     },
     Act {
         verb: "forget",
         button: "Forget the job",
         question: "removes it with all its results, for good.",
+        harms: true,
     },
 ];
 
@@ -53,16 +59,19 @@ const HOST_ACTS: [Act; 3] = [
         verb: "drain",
         button: "Drain the host",
         question: "gives it no new tasks. Those that run go on.",
+        harms: false,
     },
     Act {
         verb: "resume",
         button: "Give it tasks again",
         question: "ends the drain.",
+        harms: false,
     },
     Act {
         verb: "revoke",
         button: "Revoke the host",
         question: "closes its connection for good: it has to join again with a new token.",
+        harms: true,
     },
 ];
 
@@ -79,7 +88,7 @@ pub(crate) async fn ask_job(
 ) -> Result<Response, PageError> {
     let act = find(&JOB_ACTS, &verb)?;
     let job = grid.job(&who, number(&job)?).await?;
-    let subject = format!("job {}, {},", job.job, printable(&job.name));
+    let subject = format!("job {} ({})", job.job, printable(&job.name));
     Ok(question(
         &who,
         &headers,
@@ -164,7 +173,7 @@ fn question(
         h1 { (act.button) "?" }
         p.lead { "This changes " (subject) ": it " (act.question) }
         form.question method="post" action={ (back) "/" (act.verb) } {
-            button.danger autofocus { (act.button) }
+            @if act.harms { button.danger autofocus { (act.button) } } @else { button autofocus { (act.button) } }
             a.action href=(back) { "No, go back" }
         }
     };

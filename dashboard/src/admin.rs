@@ -58,6 +58,7 @@ fn role(role: Role) -> &'static str {
 fn tokens_part(tokens: &[TokenView]) -> Markup {
     let counts =
         |token: &&TokenView| !token.revoked && token.uses_left > 0 && token.expires > now();
+    let joins = |token: &&TokenView| token.speaks_for.is_none();
     html! {
         section aria-labelledby="tokens" {
             h2 #tokens { "Join tokens" }
@@ -69,11 +70,19 @@ fn tokens_part(tokens: &[TokenView]) -> Markup {
                 button { "Make a token" }
             }
             (table(&["No.", "For", "Name", "Uses left", "Until", "Action"], &html! {
-                @for token in tokens.iter().filter(counts) { tr {
+                @for token in tokens.iter().filter(counts).filter(joins) { tr {
                     td.number { (token.id) } td { (role(token.role)) } td { (printable(&token.name)) }
                     td.number { (token.uses_left) } td { (clock(token.expires)) }
                     td { form method="post" action="/admin/revoke-token" { input type="hidden" name="id" value=(token.id); button { "Revoke" } } }
                 } }
+            }))
+            h2 { "Access tokens" }
+            p.quiet { "With one of these a program or a browser acts as a user. They are made with " code { "deskgrid token create --http --role client --for USER" } "." }
+            (table(&["No.", "Acts as", "At most", "Until", "Action"], &html! {
+                @for token in tokens.iter().filter(counts) { @if let Some(user) = &token.speaks_for { tr {
+                    td.number { (token.id) } td { (printable(user)) } td { (role(token.role)) } td { (clock(token.expires)) }
+                    td { form method="post" action="/admin/revoke-token" { input type="hidden" name="id" value=(token.id); button { "Revoke" } } }
+                } } }
             }))
         }
     }

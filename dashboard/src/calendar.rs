@@ -109,7 +109,7 @@ fn ends(open: &[JobView]) -> Markup {
                             }
                         } }
                     }
-                    div.axis { span { "now" } span { (clock(last)) } }
+                    div.axis { span { b { "now" } b { (clock(last)) } } }
                 }
             }
             @if ends.len() > ROWS { p.quiet { "and " (grouped((ends.len() - ROWS) as u64)) " that end later" } }
@@ -130,17 +130,13 @@ fn look(state: PromiseState) -> StateLook {
 
 /// Says when so many hosts should be free at once.
 fn together(waits: &[WaitView]) -> Markup {
-    let wait = |span_of: Option<common::Span>| match span_of {
-        None => "not known".to_owned(),
-        Some(wait) if wait.secs() < 1.0 => "now".to_owned(),
-        Some(wait) => format!("in {}", span(wait)),
-    };
+    let wait = |wait: Option<common::Span>| wait.map_or_else(|| "not known".to_owned(), span);
     html! {
         section aria-labelledby="together" {
             h2 #together { "When hosts are free together" }
             @if waits.is_empty() { p.quiet { "There is no host." } }
             @else {
-                (table(&["Hosts", "Free now", "Best guess", "Four times out of five"], &html! {
+                (table(&["Hosts", "Free now", "Free together in", "Four times out of five in"], &html! {
                     @for one in waits { tr {
                         td.number { (one.wanted) } td.number { (one.free) }
                         td { (wait(one.likely.or(one.median))) }

@@ -92,7 +92,7 @@ pub(crate) async fn page(
 
 fn sentence(job: &JobView) -> Markup {
     html! {
-        strong { (done(job)) " % done" } ": " (grouped(job.tasks.settled())) " of " (count(job.tasks.total, "task", "tasks")) ". "
+        strong { (done(job)) " % done" } ": " (grouped(job.tasks.finished)) " of " (count(job.tasks.total, "task", "tasks")) " finished. "
         (end(job, "It should be done at"))
         @if let Some(reason) = &job.reason { span.quiet.reason { (printable(reason)) } }
     }
@@ -157,7 +157,7 @@ async fn failures(
             h2 #failures { (count(job.tasks.failed, "task failed", "tasks failed")) }
             @for cause in &causes {
                 article.failure {
-                    h3 { (grouped(cause.attempts)) " × " (printable(&cause.cause)) }
+                    h3 { (count(cause.attempts, "attempt", "attempts")) ": " (printable(&cause.cause)) }
                     @if !cause.stderr.is_empty() {
                         pre { @for line in &cause.stderr { (printable(line)) "\n" } }
                     }
@@ -190,7 +190,7 @@ fn facts(job: &JobView) -> Markup {
                 @if let Some(started) = job.started { dt { "Begun" } dd { (clock(started)) ", after " (span(started.since(job.submitted))) } }
                 @if let Some(finished) = job.finished { dt { "Ended" } dd { (clock(finished)) } }
                 dt { "Attempts" } dd { (grouped(job.attempts)) ", " (copies) " among them" }
-                @if let Some(makespan) = job.predicted_makespan { dt { "Predicted at its begin" } dd { (span(makespan)) } }
+                @if let Some(makespan) = job.predicted_makespan { dt { "Predicted when it began" } dd { (span(makespan)) } }
                 @for after in &job.after {
                     dt { "After" }
                     dd { a href=(of_job(after.job, "")) { "job " (after.job) } " (" (after.how) ")"

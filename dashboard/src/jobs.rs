@@ -185,7 +185,7 @@ fn row(job: &JobView) -> Markup {
             (bar(&job.tasks))
             div.foot {
                 span.percent { (done(job)) " %" }
-                span { (grouped(job.tasks.settled())) " of " (count(job.tasks.total, "task", "tasks")) }
+                span { (grouped(job.tasks.finished)) " of " (count(job.tasks.total, "task", "tasks")) " finished" }
                 @if job.tasks.failed > 0 { a.bad href=(of_job(job.job, "#failures")) { (grouped(job.tasks.failed)) " failed" } }
                 (end(job, "done at"))
             }

@@ -87,6 +87,7 @@ fn sentence(hosts: &[HostView], open: &[JobView]) -> Markup {
         .filter(|job| job.state == JobState::Running)
         .count() as u64;
     let wait = open.len() as u64 - run;
+    let unknown = open.iter().filter(|job| job.predicted.is_none()).count() as u64;
     let latest = open
         .iter()
         .filter_map(|job| job.predicted)
@@ -103,7 +104,8 @@ fn sentence(hosts: &[HostView], open: &[JobView]) -> Markup {
                 strong { (count(run, "job runs", "jobs run")) }
                 @if wait > 0 { " and " (grouped(wait)) " wait" @if wait == 1 { "s" } }
                 @if let Some(end) = latest {
-                    "; the last should be done at " strong { (clock(end.finish)) }
+                    @if unknown > 0 { "; those of which it is known" } @else { "; all" }
+                    " should be done by " strong { (clock(end.finish)) }
                     @if let Some((low, high)) = end.interval { " (" (clock(low)) " to " (clock(high)) ")" }
                 }
                 "."

@@ -92,8 +92,13 @@ pub(crate) fn percent(part: u64, whole: u64) -> u64 {
     part.saturating_mul(100).checked_div(whole).unwrap_or(100)
 }
 
-/// Returns what is done of a job, in percent. Reports of running tasks count, but never as all of it.
+/// Returns what is done of a job, in percent: the finished tasks. Of an open job those that failed or
+/// were cancelled count too, since nothing is left to do of them, and so do reports of running
+/// tasks, but never as all of it.
 pub(crate) fn done(job: &JobView) -> u64 {
+    if job.state.settled() {
+        return percent(job.tasks.finished, job.tasks.total);
+    }
     let settled = percent(job.tasks.settled(), job.tasks.total);
     let reported = job.progress.map_or(0.0, |part| (part * 100.0).floor());
     settled.max((reported as u64).min(99))

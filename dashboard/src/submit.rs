@@ -157,7 +157,7 @@ fn show(who: &api::Who, headers: &HeaderMap, form: &JobForm, answer: &FormAnswer
                 (field("label", "Labels", &form.label, "sweep7", "By which you find it again."))
             }
             p.actions {
-                button { "What would come of it?" }
+                button { "See what would happen" }
                 @if may { " " button.go name="go" value="true" { "Submit it" } }
             }
             p.quiet { "Files of yours travel with the command line: deskgrid submit --input ./sim -- ./sim %{TASK_ID}" }
@@ -208,7 +208,7 @@ fn said(answer: &FormAnswer) -> Markup {
                         " They should be done at " strong { (clock(end.finish)) }
                         @if let Some((low, high)) = end.interval { " (four times out of five between " (clock(low)) " and " (clock(high)) ")" }
                         "."
-                    } @else { " There is no prediction: give the time that a task takes." }
+                    } @else { " When they will be done cannot be predicted yet." }
                     @if let Some(promise) = promise {
                         " The deadline " strong { (clock(promise.deadline)) } " would be promised; it holds with a probability of "
                         (format!("{:.0} %", promise.probability * 100.0)) "."

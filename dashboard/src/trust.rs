@@ -23,6 +23,8 @@ const SIDE: f64 = 300.0;
 /// The shortest and the longest wait of the picture, as decimal logarithms of seconds.
 const SHORTEST: f64 = 0.0;
 const LONGEST: f64 = 6.0;
+/// The number of predictions from which on something can be said of their errors.
+const FEW: usize = 10;
 /// The most rows of estimates.
 const ROWS: usize = 50;
 
@@ -104,6 +106,9 @@ fn summary(predictions: &[ForetoldView]) -> Markup {
     };
     let held = held(predictions) as u64;
     let all = predictions.len() as u64;
+    if predictions.len() < FEW {
+        return html! { (grouped(held)) " of " (grouped(all)) " intervals held. More than that can be said once there are " (FEW) "." };
+    }
     html! {
         (grouped(held)) " of " (grouped(all)) " intervals held (" (percent(held, all)) " %). "
         "Half of the waits took at least " (format!("{middle:.2}")) " times what was predicted (" (off) "), eight in ten from "

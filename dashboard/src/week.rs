@@ -90,7 +90,7 @@ fn drawn(hours: &[HourOfWeek; HOURS], begun: Time) -> Markup {
             (picture(hours, "lent", "Tasks could use it", |hour| hour.lent_s))
             (picture(hours, "owner", "Its owner used it", |hour| hour.owner_s))
             p.quiet {
-                "Hours in UTC, recorded since " (clock(begun)) ": the fuller a cell, the more of the recorded time. Hours without a record are empty. "
+                "Hours in UTC, recorded since " (clock(begun)) ": the fuller a cell, the more of the recorded time. Hours without a record have a dashed edge. "
                 "Only admins see this: it says when somebody was at a desk."
             }
         }
@@ -113,9 +113,8 @@ fn picture(
                     text x="0" y=((day + 1) * SIDE - 4) { (name) }
                     @for hour in 0..24 {
                         @let of = &hours[day * 24 + hour];
-                        @if of.known_s > 0.0 {
-                            rect class=(shade(part(of) / of.known_s)) x=(NAMES + hour * SIDE) y=(day * SIDE) width=(SIDE - 2) height=(SIDE - 2) rx="3" {}
-                        }
+                        @let class = if of.known_s > 0.0 { shade(part(of) / of.known_s) } else { "none" };
+                        rect class=(class) x=(NAMES + hour * SIDE) y=(day * SIDE) width=(SIDE - 2) height=(SIDE - 2) rx="3" {}
                     }
                 }
                 @for hour in [0, 6, 12, 18] { text x=(NAMES + hour * SIDE) y=(high - 4) { (hour) ":00" } }

@@ -125,7 +125,7 @@ pub(crate) struct MasterArgs {
     /// Address to listen at, with UDP and TCP [default: 0.0.0.0:7411]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<std::net::SocketAddr>,
-    /// Address of /healthz and /metrics, or `none` [default: 127.0.0.1:7412]
+    /// Address of the API, the dashboard, /healthz and /metrics, or `none` [default: 127.0.0.1:7412]
     #[arg(long, value_name = "ADDR:PORT|none")]
     pub http: Option<Http>,
     /// A TOML file with more settings; flags override it
