@@ -26,7 +26,7 @@ pub use access::GridAccess;
 pub use call::Call;
 pub use door::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
 pub use problem::Problem;
-pub use router::{SitePages, openapi, router};
+pub use router::{SitePages, openapi, router, site};
 pub use serve::{HttpBounds, serve};
 pub use submit::{JobBody, usual_name};
 pub use ticket::{OwnSocket, TICKET_LIFE, Tickets};

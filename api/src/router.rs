@@ -1,4 +1,5 @@
-//! The router: the endpoints below `/api/v1`, the way in at `/in`, and the pages.
+//! The routers: the endpoints below `/api/v1`, the way in at `/in`, and the pages, all behind the
+//! same checks.
 
 use std::sync::Arc;
 
@@ -45,16 +46,32 @@ pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>, pages: SitePages
         .with_state(door)
         .route("/openapi.json", get(move || openapi_json(document.clone())));
 
-    Router::new()
+    let inside = Router::new()
         .nest("/api/v1", api)
         .merge(pages.pages)
         .fallback(nothing_here)
-        .method_not_allowed_fallback(wrong_verb)
+        .method_not_allowed_fallback(wrong_verb);
+    checked(inside, entrance, pages.files)
+}
+
+/// Makes the router of a server that has `pages` and no API.
+pub fn site(entrance: Arc<dyn Entrance>, pages: SitePages) -> Router {
+    let inside = pages.pages.fallback(no_such_page);
+    checked(inside, entrance, pages.files)
+}
+
+/// Puts the checks of every request around what only those who were let in may ask for.
+fn checked(inside: Router, entrance: Arc<dyn Entrance>, files: Router) -> Router {
+    inside
         .layer(from_fn_with_state(entrance.clone(), admit))
         .merge(way_in::routes(entrance.clone()))
-        .merge(pages.files)
+        .merge(files)
         .layer(from_fn_with_state(entrance, guard))
         .layer(from_fn(without_body))
+}
+
+async fn no_such_page() -> Problem {
+    Problem::not_found("there is nothing at this path", "there is one page, at /")
 }
 
 /// Leaves the body of an answer out where only its head is wanted: axum does so itself for what it

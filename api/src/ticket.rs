@@ -62,6 +62,8 @@ pub struct Tickets {
     who: Who,
     /// The names of this server, with its port.
     names: [String; 2],
+    /// Says where the address with the ticket is printed.
+    way_in: &'static str,
     cookie: String,
     tickets: Mutex<Secrets>,
     cookies: Mutex<Secrets>,
@@ -77,10 +79,17 @@ impl Tickets {
         Self {
             who,
             names: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
+            way_in: "open the address that deskgrid dashboard printed; press Enter there for a new one",
             cookie: format!("deskgrid-{port}"),
             tickets: Mutex::default(),
             cookies: Mutex::default(),
         }
+    }
+
+    /// Says something else to those who were not let in.
+    #[must_use]
+    pub fn saying(self, way_in: &'static str) -> Self {
+        Self { way_in, ..self }
     }
 
     /// Returns an address that lets one browser in, once and soon. The ticket is in the fragment,
@@ -124,7 +133,7 @@ impl Entrance for Tickets {
     }
 
     fn way_in(&self) -> &'static str {
-        "open the address that deskgrid dashboard printed; press Enter there for a new one"
+        self.way_in
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) const UNIT: &str = "deskgrid-worker.service";
 const SLICE: &str = "deskgrid.slice";
 /// The account that the system's service runs as, made by `systemd-sysusers`.
 const ACCOUNT: &str = "deskgrid";
+/// The name of the desktop's entry.
+const ENTRY: &str = "deskgrid-worker.desktop";
 /// The comment in the unit that names the state directory, which `uninstall` reads.
 const DIR_NOTE: &str = "# state-directory: ";
 
@@ -48,6 +50,8 @@ pub(crate) struct ServiceFlags {
     pub settings: bool,
     /// Whether the host computes at any time.
     pub dedicated: bool,
+    /// Whether the program has the owner's page.
+    pub page: bool,
 }
 
 /// A file to write.
@@ -95,6 +99,15 @@ impl ServicePaths {
         }
     }
 
+    /// The path of the entry that opens the owner's page: for a person's own service, since only
+    /// the worker's account may speak with the worker.
+    fn entry(&self) -> Option<PathBuf> {
+        match &self.scope {
+            Scope::System => None,
+            Scope::User { data, .. } => Some(data.join("applications").join(ENTRY)),
+        }
+    }
+
     fn accounts(&self) -> Option<PathBuf> {
         (self.scope == Scope::System).then(|| "/etc/sysusers.d/deskgrid.conf".into())
     }
@@ -118,8 +131,23 @@ impl ServicePaths {
             path,
             text: account_text(&self.dir),
         }));
+        if let Some(path) = self.entry().filter(|_| start.page) {
+            let text = self.entry_text()?;
+            files.push(ServiceFile { path, text });
+        }
 
         Ok(files)
+    }
+
+    fn entry_text(&self) -> Result<String, Failure> {
+        Ok(format!(
+            "{HEAD}[Desktop Entry]\nType=Application\nName=My PC in the grid\n\
+             Comment=See what deskgrid does on this PC, and pause it\n\
+             Exec={} --dir {} worker page --unused 10m\nIcon=computer\nTerminal=false\n\
+             Categories=System;Monitor;\n",
+            entry_word(&self.program())?,
+            entry_word(&self.dir)?
+        ))
     }
 
     fn unit_text(&self, flags: ServiceFlags) -> Result<String, Failure> {
@@ -208,6 +236,7 @@ impl ServicePaths {
         let copies = [self.program(), self.settings()];
         let mut all = vec![self.unit(), self.slice()];
         all.extend(self.accounts());
+        all.extend(self.entry());
         all.extend(copies);
         // Not the state directory itself: a master or a user may have state there, too.
         all.push(self.dir.join("worker"));
@@ -252,6 +281,22 @@ fn quoted(path: &Path) -> Result<String, Failure> {
         .all(|c| c.is_alphanumeric() || "/._-+@:%".contains(c));
 
     Ok(if plain { text } else { format!("\"{text}\"") })
+}
+
+/// Writes a path as one word of a desktop's entry: quoted, and escaped twice, once for the word and
+/// once for the file.
+fn entry_word(path: &Path) -> Result<String, Failure> {
+    quoted(path)?;
+    let mut word = String::new();
+    for c in path.display().to_string().chars() {
+        match c {
+            '\\' => word.push_str("\\\\\\\\"),
+            '"' | '`' | '$' => word.extend(["\\\\", &c.to_string()]),
+            '%' => word.push_str("%%"),
+            c => word.push(c),
+        }
+    }
+    Ok(format!("\"{word}\""))
 }
 
 fn account_text(dir: &Path) -> String {
@@ -353,6 +398,7 @@ mod tests {
         slots: Some(2),
         settings: true,
         dedicated: false,
+        page: true,
     };
 
     #[test]
@@ -428,6 +474,27 @@ mod tests {
         for bad in ["relative", "/a\nb"] {
             assert!(quoted(Path::new(bad)).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_desktop_opens_the_page_of_a_persons_own_worker() {
+        let files = user().files(FULL).unwrap();
+        let entry = files.last().unwrap();
+        let path = "/home/o/.local/share/applications/deskgrid-worker.desktop";
+        assert_eq!(entry.path, Path::new(path));
+        let exec = "Exec=\"/home/o/.local/share/deskgrid/bin/deskgrid\" --dir \"/home/o/my grid\" worker page --unused 10m\n";
+        assert!(entry.text.contains(exec), "{}", entry.text);
+        let odd = entry_word(Path::new("/a$b\\c%")).unwrap();
+        assert_eq!(odd, "\"/a\\\\$b\\\\\\\\c%%\"");
+
+        let names =
+            |files: Vec<ServiceFile>| files.into_iter().any(|file| file.path.ends_with(ENTRY));
+        assert!(!names(system().files(FULL).unwrap()));
+        let without = ServiceFlags {
+            page: false,
+            ..FULL
+        };
+        assert!(!names(user().files(without).unwrap()), "it has no page");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod job;
 pub mod journal;
 pub mod manifest;
 pub mod needs;
+pub mod owner;
 pub mod path;
 pub mod platform;
 pub mod progress;

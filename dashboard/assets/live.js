@@ -2,7 +2,8 @@
 // what a task writes, and knows some keys. Pages read without it.
 "use strict";
 
-const EVERY_MS = 2000;
+const notice = document.getElementById("offline");
+const EVERY_MS = Number(notice?.dataset.every);
 const MOST_MS = 30000;
 const LINES = 5000;
 
@@ -53,7 +54,7 @@ function fetchAgain() {
       if (!busy()) renew(request.response);
     }
     if (request.status === 401) {
-      say("You are not let in any more: open the address that deskgrid dashboard printed.");
+      say(notice.dataset.out);
     } else if (request.status >= 500) {
       lost();
       return;
@@ -69,15 +70,14 @@ function fetchAgain() {
 }
 
 function lost() {
-  say("The master does not answer. What you see is as it was; it is asked again.");
+  say(notice.dataset.lost);
   pause = Math.min(2 * pause, MOST_MS);
   again();
 }
 
 function say(text) {
-  const place = document.getElementById("offline");
-  if (place.textContent !== text) place.textContent = text;
-  place.hidden = text === "";
+  if (notice.textContent !== text) notice.textContent = text;
+  notice.hidden = text === "";
 }
 
 function again() {
@@ -164,7 +164,7 @@ function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches("input, select, textarea")) return;
   if (going && event.key in PLACES) {
-    location.assign(PLACES[event.key]);
+    document.querySelector(`nav a[href="${PLACES[event.key]}"]`)?.click();
   } else if (event.key === "/") {
     const field = document.querySelector("form.filters input");
     if (field !== null) {
@@ -184,4 +184,4 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) fetchAgain();
 });
 document.querySelectorAll("pre[data-follow]").forEach(follow);
-if (document.getElementById("offline") !== null) again();
+if (notice !== null) again();

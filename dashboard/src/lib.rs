@@ -1,6 +1,7 @@
 //! The pages for people: what the grid does, why, and until when, rendered here as HTML from the
 //! master's replies. Every state is an address, every page reads without JavaScript; the script
-//! only fetches a page again while somebody looks at it.
+//! only fetches a page again while somebody looks at it. And one page for the owner of a PC
+//! ([`owner`]), from what its worker says.
 //!
 //! Not here: who is let in, and what a request must look like ([`api::router`] checks that before
 //! any page is asked for).
@@ -15,6 +16,7 @@ mod hosts;
 mod job;
 mod jobs;
 mod now;
+pub mod owner;
 mod parts;
 mod shell;
 mod submit;
@@ -56,7 +58,15 @@ pub fn pages(door: Arc<dyn Door>) -> SitePages {
         .route("/admin", get(admin::page))
         .route("/admin/{verb}", axum::routing::post(act::do_admin))
         .with_state(Arc::new(SharedGrid::new(door)));
-    let files = Router::new()
+    SitePages {
+        pages,
+        files: files(),
+    }
+}
+
+/// The files that pages load.
+fn files() -> Router {
+    Router::new()
         .route(
             "/style.css",
             file(
@@ -74,9 +84,7 @@ pub fn pages(door: Arc<dyn Door>) -> SitePages {
         .route(
             "/icon.svg",
             file("image/svg+xml", include_str!("../assets/icon.svg")),
-        );
-
-    SitePages { pages, files }
+        )
 }
 
 fn file(kind: &'static str, content: &'static str) -> MethodRouter {

@@ -29,6 +29,19 @@ const fn look(class: &'static str, shape: &'static str) -> StateLook {
 }
 
 impl StateLook {
+    /// The look of a time in which tasks may run on a PC.
+    pub(crate) const LENT: Self = READY;
+    /// The look of a time in which the owner needs a PC, and of tasks that made room.
+    pub(crate) const IN_USE: Self = SUSPENDED;
+    /// The look of a time in which the owner paused a PC, and of what somebody ended.
+    pub(crate) const PAUSED: Self = CANCELLED;
+    /// The look of a time in which a PC is not lent.
+    pub(crate) const CLOSED: Self = WAITING;
+    /// The look of a success.
+    pub(crate) const DONE: Self = FINISHED;
+    /// The look of a failure.
+    pub(crate) const BAD: Self = FAILED;
+
     /// The look of a job's state.
     pub(crate) fn of_job(state: JobState) -> Self {
         match state {

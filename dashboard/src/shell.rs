@@ -1,5 +1,5 @@
 //! The frame of all pages: the head, the way around, and the place where the script says
-//! that the master does not answer.
+//! that nothing answers.
 
 use std::sync::Arc;
 
@@ -48,25 +48,62 @@ pub(crate) struct HtmlPage<'a> {
 impl HtmlPage<'_> {
     /// Answers with the page, or that it is as it was when it was last sent.
     pub(crate) fn answer(self, headers: &HeaderMap) -> Response {
-        let text = document(&self.title, Some(self.who), self.place, &self.body).into_string();
-        let mark = format!("\"{}\"", &blake3::hash(text.as_bytes()).to_hex()[..16]);
-        let known = headers.get(header::IF_NONE_MATCH);
-        let same = known.is_some_and(|known| known.as_bytes() == mark.as_bytes());
-
-        let mut response = if same {
-            StatusCode::NOT_MODIFIED.into_response()
-        } else {
-            Html(text).into_response()
-        };
-        if let Ok(mark) = HeaderValue::from_str(&mark) {
-            response.headers_mut().insert(header::ETAG, mark);
-        }
-        response
+        let text = document(&self.title, Some(self.who), self.place, &self.body);
+        answer(text.into_string(), headers)
     }
 }
 
-/// Lays out a whole document.
+/// Answers with a document, or that it is as it was when it was last sent.
+pub(crate) fn answer(text: String, headers: &HeaderMap) -> Response {
+    let mark = format!("\"{}\"", &blake3::hash(text.as_bytes()).to_hex()[..16]);
+    let known = headers.get(header::IF_NONE_MATCH);
+    let same = known.is_some_and(|known| known.as_bytes() == mark.as_bytes());
+
+    let mut response = if same {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Html(text).into_response()
+    };
+    if let Ok(mark) = HeaderValue::from_str(&mark) {
+        response.headers_mut().insert(header::ETAG, mark);
+    }
+    response
+}
+
+/// The parts of a page around its content.
+pub(crate) struct Frame {
+    /// The part of the head beside the name.
+    pub(crate) head: Markup,
+    /// The last line.
+    pub(crate) foot: Markup,
+    /// The interval at which the script looks again, in milliseconds.
+    pub(crate) every_ms: u32,
+    /// The words of the script where nothing answers.
+    pub(crate) lost: &'static str,
+    /// The words of the script where nobody is let in any more.
+    pub(crate) out: &'static str,
+}
+
+/// Lays out a page of the grid.
 pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Markup) -> Markup {
+    let frame = Frame {
+        head: html! {
+            nav aria-label="Pages" { (places(who, place)) }
+            @if let Some(who) = who { (viewer(who)) }
+        },
+        foot: html! {
+            "Keys: " kbd { "g" } " then " kbd { "n" } " now, " kbd { "j" } " jobs, " kbd { "h" }
+            " hosts, " kbd { "c" } " calendar, " kbd { "t" } " trust, " kbd { "s" } " submit · " kbd { "/" } " search · times are yours, without JavaScript UTC"
+        },
+        every_ms: 2_000,
+        lost: "The master does not answer. What you see is as it was; it is asked again.",
+        out: "You are not let in any more: open the address that deskgrid dashboard printed.",
+    };
+    lay_out(title, &frame, body)
+}
+
+/// Lays out a whole document.
+pub(crate) fn lay_out(title: &str, frame: &Frame, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -85,15 +122,11 @@ pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Marku
                 a.skip href="#main" { "To the content" }
                 header {
                     a.brand href="/" { (mark()) "deskgrid" }
-                    nav aria-label="Pages" { (places(who, place)) }
-                    @if let Some(who) = who { (viewer(who)) }
+                    (frame.head)
                 }
-                p #offline role="status" hidden {}
+                p #offline role="status" hidden data-every=(frame.every_ms) data-lost=(frame.lost) data-out=(frame.out) {}
                 main #main { (body) }
-                footer {
-                    "Keys: " kbd { "g" } " then " kbd { "n" } " now, " kbd { "j" } " jobs, " kbd { "h" }
-                    " hosts, " kbd { "c" } " calendar, " kbd { "t" } " trust, " kbd { "s" } " submit · " kbd { "/" } " search · times are yours, without JavaScript UTC"
-                }
+                footer { (frame.foot) }
             }
         }
     }

@@ -31,6 +31,23 @@ pub(crate) fn clock(time: Time) -> Markup {
     }
 }
 
+/// Shows the time of day of a host whose time zone is so many seconds ahead of UTC, with the date
+/// where that is not the one of `now`.
+pub(crate) fn local_clock(time: Time, now: Time, offset_s: i32) -> Markup {
+    let (there, today) = (shifted(time, offset_s), shifted(now, offset_s));
+    let day = there.get(11..16).unwrap_or_default();
+    let date = there.get(..10).unwrap_or_default();
+    html! {
+        time datetime=(iso(time)) { (day) @if !today.starts_with(date) { ", " (date) } }
+    }
+}
+
+/// Formats a time by a clock that is so many seconds ahead of UTC.
+fn shifted(time: Time, offset_s: i32) -> String {
+    let micros = i64::from(offset_s) * 1_000_000;
+    iso(Time(time.0.saturating_add_signed(micros)))
+}
+
 /// Formats a span for people: in whole units, since it is read and not computed with.
 pub(crate) fn span(span: Span) -> String {
     let s = span.0 / 1_000_000;
@@ -61,6 +78,15 @@ mod tests {
                 "1 d 1 h"
             ]
         );
+    }
+
+    #[test]
+    fn the_clock_of_a_host_is_that_of_its_time_zone() {
+        let (time, now) = (Time(1_700_000_000_000_000), Time(1_700_010_000_000_000));
+        let shown = |offset_s| local_clock(time, now, offset_s).into_string();
+        assert!(shown(3_600).ends_with(">23:13, 2023-11-14</time>"));
+        assert!(shown(7_200).ends_with(">00:13</time>"));
+        assert!(shown(-3_600).ends_with(">21:13, 2023-11-14</time>"));
     }
 
     #[test]

@@ -166,6 +166,7 @@ const scenarios = {
         const answer = await page.goto(base + path);
         check(answer.status() === 200, `${path}: ${answer.status()}`);
         await fits(page);
+        check(await page.evaluate(() => window.acted) === undefined, `${path}: a foreign word was executed`);
         if (width !== 2560) await accessible(page);
       }
     }
@@ -212,6 +213,56 @@ const scenarios = {
     console.log(`token ${await page.innerText('pre.token')}`);
     await page.goto(`${base}/admin`);
     check(/lab 3/.test(await page.innerText('main')), 'the token is not listed');
+  },
+
+  /** The page of a PC follows its owner by itself. */
+  async owner(browser) {
+    const page = await enter(browser);
+    const heading = (words) => until(page, words, (text) => document.querySelector('h1').textContent.includes(text), words);
+    await heading('A task runs');
+    const born = await page.evaluate(() => (window.born = Math.random()));
+    await ask('type');
+    await heading('A task has been frozen since');
+    check(/^frozen: in-use/.test(await page.title()), `the title: ${await page.title()}`);
+    check(/you use the PC/.test(await page.innerText('h1')), 'the reason is missing');
+    const rule = page.getByRole('row').filter({ hasText: 'you used it' });
+    check(/now/.test(await rule.first().innerText()), 'the rule that holds is not listed');
+    await ask('leave');
+    await heading('A task runs');
+    check(!/now/.test(await rule.first().innerText()), 'the rule still holds on the page');
+    check(born === (await page.evaluate(() => window.born)), 'the page was loaded anew');
+  },
+
+  /** A pause outlasts the worker, and a button ends it; all of it without a master. */
+  async pauses(browser) {
+    const page = await enter(browser);
+    page.mayFail = true;
+    const heading = (words) => until(page, words, (text) => document.querySelector('h1').textContent.includes(text), words);
+    const button = (name) => page.getByRole('button', { name });
+    await heading('A task runs');
+    const done = page.getByRole('row').filter({ hasText: 'done' });
+    check(/^1\.1#1/.test(await done.innerText()), 'the ended task is not listed');
+    await ask('kill-master');
+    await press(page, button('Pause for an hour'));
+    await heading('because tasks are paused, until');
+    check(/A task has been frozen/.test(await page.innerText('h1')), 'the task is not frozen');
+    check(/paused for 1h/.test(await ask('status')), 'the pause does not last an hour');
+
+    await ask('end-worker');
+    await heading('No worker runs');
+    check(/paused from its start/.test(await page.innerText('main')), 'the pause is not told');
+    await ask('start-worker');
+    await heading('because tasks are paused, until');
+    check(/^1\.1#1/.test(await done.innerText()), 'the ended task is forgotten');
+    await press(page, button('Pause for good'));
+    await until(page, 'no end', () => !document.querySelector('h1').textContent.includes('until'));
+    check(/paused for ever/.test(await ask('status')), 'the pause has an end');
+    await press(page, button('Pause for today'));
+    await heading('until');
+    check(/paused till midnight/.test(await ask('status')), 'the pause does not last until midnight');
+    await press(page, button('Let tasks run again'));
+    await heading('nothing has stood against them since');
+    check(/not paused/.test(await ask('status')), 'the worker is still paused');
   },
 
   /** Takes the pictures of the documentation. */

@@ -1,4 +1,4 @@
-//! A gateway (`deskgrid dashboard`) of one user, for tests.
+//! A gateway of one user (`deskgrid dashboard`, or a worker's `deskgrid worker page`), for tests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -357,6 +357,17 @@ impl Grid {
         Gateway::new(Started::server(&mut command, &log), &log)
     }
 
+    /// The page of a worker for the owner of its PC, once it is up.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn page(&self, worker: &str) -> Gateway {
+        let log = self.file(&format!("page-{}", rand::random::<u32>()), "");
+        let mut command = self.command(worker);
+        command.args(["--output", "json", "worker", "page", "--no-open", "--tied"]);
+        Gateway::new(Started::server(&mut command, &log), &log)
+    }
+
     /// A token with which a program speaks for `who` over HTTP.
     pub fn bearer(&self, who: &str, role: &str) -> String {
         let words = [

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::confinement::{Choice, NetworkRule};
 use crate::error::WorkerError;
 use crate::os::{AttemptLimits, Freezer, Means, TASK_PATH};
+use crate::owner::notices::NoticeKind;
 use crate::owner::rules::OwnerRules;
 use crate::owner::sensors::SensorsConfig;
 use crate::session::Again;
@@ -98,6 +99,8 @@ pub struct Config {
     /// The interval at which a worker that reaches its master over TCP tries whether UDP gets
     /// through.
     pub udp_retry: ConfigDuration,
+    /// The notices that the owner sees on the desktop.
+    pub notify: Vec<NoticeKind>,
     /// The owner's rules: the times at which tasks may run, and the part of the host they may use.
     pub owner: OwnerRules,
     /// The settings of the sensors that watch for the owner.
@@ -140,6 +143,7 @@ impl Default for Config {
             reconnect_base: ConfigDuration::from_millis(100),
             reconnect_cap: ConfigDuration::from_secs(30),
             udp_retry: ConfigDuration::from_secs(600),
+            notify: Vec::new(),
             owner: OwnerRules::default(),
             sensors: SensorsConfig::default(),
         }

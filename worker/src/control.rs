@@ -22,8 +22,9 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use common::Time;
+use common::owner::StatusReport;
 pub(crate) use report::ReportSources;
-pub use report::{AttemptReport, SensorReport, StatusReport, Why};
 
 use crate::owner::pause;
 use crate::owner::sight::{Reading, Sight};
@@ -219,9 +220,12 @@ async fn answer<T: From<ControlQuestion> + Send + 'static>(
     tell: &UnboundedSender<T>,
 ) -> ControlAnswer {
     let refused = |why: String| ControlAnswer::Refused { why };
-    let switched = tokio::task::spawn_blocking(move || switch(&ask, &dir)).await;
-    let switch = match switched {
-        Ok(Ok(switch)) => switch,
+    let switched = tokio::task::spawn_blocking(move || {
+        let switch = switch(&ask, &dir)?;
+        Ok::<_, String>((switch, pause_ends(&dir)))
+    });
+    let (switch, paused_until) = match switched.await {
+        Ok(Ok(switched)) => switched,
         Ok(Err(why)) => return refused(why),
         Err(error) => return refused(error.to_string()),
     };
@@ -236,8 +240,20 @@ async fn answer<T: From<ControlQuestion> + Send + 'static>(
 
     report.await.map_or_else(
         |_| refused("the worker is about to end".to_owned()),
-        |r| ControlAnswer::Report(Box::new(r)),
+        |report| {
+            ControlAnswer::Report(Box::new(StatusReport {
+                paused_until,
+                ..report
+            }))
+        },
     )
+}
+
+/// Returns the end of the pause in this directory, if there is one that ends by itself.
+pub fn pause_ends(dir: &Path) -> Option<Time> {
+    let now = Timestamp::now();
+    let pause = pause::look(&dir.join(pause::PAUSE_FILE), now).ok()??;
+    u64::try_from(pause.until?.as_microsecond()).ok().map(Time)
 }
 
 /// Turns the switch as asked; returns its new sight if it was turned.

@@ -4,7 +4,7 @@
 //!
 //! The deciding part is pure (`machine`); the acting parts are around it: `session` talks to the
 //! master, `attempt` runs an attempt, `spool` keeps finished results, `cache` keeps inputs,
-//! `record` notes the availability of the host, [`owner`] watches for the owner, [`os`] holds
+//! `record` notes the availability of the host, `diary` its day for the owner, [`owner`] watches for the owner, [`os`] holds
 //! everything that differs between systems, and `worker` ties them together. Scheduling is the
 //! master's.
 //!
@@ -24,6 +24,7 @@ mod cache;
 mod config;
 mod confinement;
 pub mod control;
+mod diary;
 pub mod engine;
 mod error;
 mod facts;
@@ -44,5 +45,6 @@ mod worker;
 pub use config::Config;
 pub use confinement::{Choice, NetworkRule, in_force};
 pub use error::WorkerError;
+pub use owner::hour::end_of_today;
 pub use owner::pause::PAUSE_FILE;
 pub use worker::{repair, run};

@@ -325,6 +325,12 @@ impl Machine {
         self.running.keys().copied()
     }
 
+    /// Returns the numbers of attempts that run and that are suspended.
+    pub(crate) fn running_and_suspended(&self) -> (usize, usize) {
+        let suspended = self.running.values().filter(|run| run.frozen()).count();
+        (self.running.len() - suspended, suspended)
+    }
+
     /// Returns the owner's state, as the master is told.
     pub(crate) fn owner(&self) -> OwnerState {
         self.decision.owner(self.slots as u32)

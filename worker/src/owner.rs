@@ -1,8 +1,9 @@
 //! The owner of the host: [`sensors`] look, each on its own thread, so that a slow one delays
 //! neither the others nor the worker; [`policy`] decides what tasks may do, by the owner's
-//! [`rules`].
+//! [`rules`]; [`notices`] tell the owner of it, if the owner wants that.
 
 pub(crate) mod hour;
+pub mod notices;
 pub mod pause;
 pub mod policy;
 pub mod rules;

@@ -33,6 +33,14 @@ pub(crate) struct Others {
 }
 
 impl ProcessorTimes {
+    /// Returns the processor time of this worker and its tasks since the earlier look `before`, as
+    /// a part of the time of all processors; `None` if no time has passed.
+    pub(crate) fn ours_since(self, before: Self) -> Option<f64> {
+        let passed = self.total.checked_sub(before.total);
+        let passed = passed.filter(|passed| *passed > 0)? as f64;
+        Some(self.ours.saturating_sub(before.ours) as f64 / passed)
+    }
+
     /// Returns the processor time of others since the earlier look `before`; `None` if no time has
     /// passed.
     pub(crate) fn others_since(self, before: Self) -> Option<Others> {

@@ -5,6 +5,7 @@
 //! threads, the session is an async task.
 
 mod beats;
+mod day;
 mod loan;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
+use common::owner::StatusReport;
 use common::progress::ProgressReport;
 use common::wire::stream::Open;
 use common::wire::worker::{TailOrder, ToMaster, ToWorker};
@@ -47,6 +49,7 @@ use crate::spool::writer::{self, SpoolRequest, Spooled};
 use crate::spool::{HostMoment, Spool};
 use crate::{facts, lock};
 use beats::Beats;
+use day::OwnerDay;
 use loan::ReportedLoan;
 
 /// The most inputs that are taken before their outputs are carried out.
@@ -214,6 +217,7 @@ pub async fn run(
     );
     let session = tokio::spawn(session);
     let look_every = config.look_every();
+    let book = Book::open(&dir, look_every.into(), config.record_limit);
     let shell = Shell {
         engine,
         policy,
@@ -233,7 +237,8 @@ pub async fn run(
         up: UpTime::new(os::since_boot(), os::awake()),
         look_every,
         look_at: Instant::now(),
-        book: Book::open(&dir, look_every.into(), config.record_limit),
+        day: OwnerDay::open(&dir, &config.notify, book.until()),
+        book,
         awaited: OwedAnswer::NoMaster,
         lent: ReportedLoan::NoMaster,
         origin: Instant::now(),
@@ -383,6 +388,8 @@ struct Shell {
     look_at: Instant,
     /// The recorded availability of the host.
     book: Book,
+    /// The day for the owner.
+    day: OwnerDay,
     /// Whether the master can be sent records.
     awaited: OwedAnswer,
     /// The end of the loan that the master was told.
@@ -468,9 +475,13 @@ impl Shell {
         }
 
         let book = self.book.clone();
+        let day = self.day;
         let _ = tokio::time::timeout(
             LAST_DELIVERY,
-            tokio::task::spawn_blocking(move || book.close()),
+            tokio::task::spawn_blocking(move || {
+                book.close();
+                day.close();
+            }),
         )
         .await;
 
@@ -505,6 +516,7 @@ impl Shell {
             }
             LoopInput::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
+                self.day.looked(load, self.look_every);
                 let owner = self.engine.machine().owner();
                 let slots = self.facts.slots;
                 let usable = owner.slots(slots) as f32 / slots.max(1) as f32;
@@ -546,6 +558,7 @@ impl Shell {
         let now = self.now();
         let decision = self.policy.decide(now, hour::now());
         self.peers.lend(decision.slots(self.facts.slots) > 0);
+        self.day.decided(decision, self.facts.slots);
         // The master must know of the loan before anything may start here.
         self.lend(now);
         if decision != self.engine.machine().decision() {
@@ -568,7 +581,9 @@ impl Shell {
     }
 
     /// Returns the state of the worker, for its owner.
-    fn report(&self) -> control::StatusReport {
+    fn report(&mut self) -> StatusReport {
+        let now = self.now();
+        let today = self.day.report();
         let Self {
             facts,
             policy,
@@ -595,8 +610,9 @@ impl Shell {
             policy,
             machine,
             sharing: (peers.state(), peers.bytes()),
+            today,
         }
-        .report(self.now())
+        .report(now)
     }
 
     fn on_session(&mut self, session: SessionEvent, outputs: &mut Vec<EngineOutput>) {
@@ -699,6 +715,7 @@ impl Shell {
     fn carry_out(&mut self, outputs: &mut Vec<EngineOutput>) {
         let mut finished = Vec::new();
         for output in outputs.drain(..) {
+            self.day.on_output(&output);
             match output {
                 EngineOutput::Act(action) => self.act(action),
                 EngineOutput::Say(message) => self.say(message),
@@ -848,8 +865,10 @@ impl Shell {
         }
     }
 
-    /// Adapts the interval of heartbeats to the held attempts.
+    /// Adapts the interval of heartbeats to the held attempts, and counts those for the owner.
     fn keep_time(&mut self) {
+        let counts = self.engine.machine().running_and_suspended();
+        self.day.count(self.now(), counts);
         let wanted = self
             .engine
             .report_every()

@@ -211,6 +211,14 @@ Works by a file in the worker's directory, so also while no worker runs.")]
     /// End a pause; needs no master
     #[command(after_help = "Example:\n  deskgrid worker resume")]
     Resume,
+    /// Show in a browser what the worker does on this PC, with buttons to say no; needs no master
+    #[command(after_help = "\
+Examples:
+  deskgrid worker page                      opens a browser; Enter: another address
+  deskgrid worker page --no-open --port 8080
+  sudo deskgrid --dir /var/lib/deskgrid worker page --no-open
+It ends with its terminal. The address lets one browser in, within a minute; other accounts are refused.")]
+    Page(PageArgs),
     /// Print every setting of a worker, with its meaning, unit and default
     #[command(after_help = "\
 Examples:
@@ -341,6 +349,23 @@ pub(crate) struct WorkerArgs {
     /// are not watched; `worker pause` and the hours still count
     #[arg(long)]
     pub dedicated: bool,
+    /// Shut down when standard input ends, so that nothing outlives whoever started it.
+    #[arg(long, hide = true)]
+    pub tied: bool,
+}
+
+/// `deskgrid worker page`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PageArgs {
+    /// Only print the address, and open no browser
+    #[arg(long)]
+    pub no_open: bool,
+    /// Listen on this port of the loopback address [default: a free one]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+    /// End once no browser has asked for the page for this long [default: never]
+    #[arg(long, value_name = "DUR")]
+    pub unused: Option<Dur>,
     /// Shut down when standard input ends, so that nothing outlives whoever started it.
     #[arg(long, hide = true)]
     pub tied: bool,

@@ -2,6 +2,7 @@
 
 mod account;
 mod add;
+mod browser;
 mod cat;
 mod config;
 mod content;
@@ -37,6 +38,8 @@ mod trace;
 mod width;
 mod worker;
 
+use std::pin::Pin;
+
 use clap::CommandFactory;
 use tokio::runtime::{Builder, Runtime};
 
@@ -45,6 +48,7 @@ pub use simulate::{failed, threads, write};
 pub(crate) use submit::new_request;
 
 use crate::args::content::ContentCommand;
+use crate::args::serve::PageArgs;
 use crate::args::value::JoinWord;
 use crate::args::{Cli, Commands, Global, MasterCommand, WorkerCli, WorkerCommand, WorkerOnly};
 use crate::failure::{Exit, Failure};
@@ -64,7 +68,15 @@ pub(crate) struct Context {
     pub join: Option<JoinWord>,
     /// The form in which to print.
     pub out: OutputForm,
+    /// Serves the owner's page; none in the program for PCs that only work, which a web server
+    /// would make larger by a tenth.
+    pub page: Option<PageCommand>,
 }
+
+/// A function that executes `deskgrid worker page`.
+pub(crate) type PageCommand = for<'a> fn(&'a Context, PageArgs) -> Executing<'a>;
+/// A command that is being executed.
+type Executing<'a> = Pin<Box<dyn Future<Output = Result<Exit, Failure>> + 'a>>;
 
 /// Executes the command of `cli`.
 ///
@@ -81,7 +93,8 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
         logs::of_service(StateDir::find(global.dir.as_deref())?.root());
     }
 
-    let context = prepare(global, join, serving)?;
+    let page: PageCommand = |context, args| Box::pin(owner::page(context, args));
+    let context = prepare(global, join, serving, Some(page))?;
     let runtime = match &command {
         Commands::Demo(_) | Commands::Master(_) => runtime(Threads::All)?,
         Commands::Worker(command) => runtime(Threads::of_worker(command))?,
@@ -100,19 +113,26 @@ pub(crate) fn run_worker_only(cli: WorkerCli, join: Option<JoinWord>) -> Result<
         global,
         command: WorkerOnly::Worker(command),
     } = cli;
-    let context = prepare(global, join, matches!(command, WorkerCommand::Start(_)))?;
+    let serving = matches!(command, WorkerCommand::Start(_));
+    let context = prepare(global, join, serving, None)?;
     let runtime = runtime(Threads::of_worker(&command))?;
     finish(runtime, work(&context, command))
 }
 
 /// Starts the log and finds the state directory.
-fn prepare(global: Global, join: Option<JoinWord>, serving: bool) -> Result<Context, Failure> {
+fn prepare(
+    global: Global,
+    join: Option<JoinWord>,
+    serving: bool,
+    page: Option<PageCommand>,
+) -> Result<Context, Failure> {
     logs::start(&global.printing, serving);
     let state = StateDir::find(global.dir.as_deref())?;
     Ok(Context {
         state,
         join,
         out: OutputForm::new(&global.printing),
+        page,
         #[cfg(unix)]
         given_dir: global.dir,
     })
@@ -180,6 +200,10 @@ async fn work(context: &Context, command: WorkerCommand) -> Result<Exit, Failure
         WorkerCommand::Status { why } => owner::status(context, why).await,
         WorkerCommand::Pause { lasts } => owner::pause(context, lasts).await,
         WorkerCommand::Resume => owner::resume(context).await,
+        WorkerCommand::Page(args) => match context.page {
+            Some(page) => page(context, args).await,
+            None => Err(no_page()),
+        },
         #[cfg(unix)]
         WorkerCommand::Install(args) => service::install(context, *args).await,
         #[cfg(unix)]
@@ -191,6 +215,13 @@ async fn work(context: &Context, command: WorkerCommand) -> Result<Exit, Failure
         #[cfg(windows)]
         WorkerCommand::Service(args) => scm::run(context, args),
     }
+}
+
+/// The failure of a program without the page.
+fn no_page() -> Failure {
+    let what = "this program has the worker's commands alone, without the page";
+    let hint = "use `worker status`, `pause` and `resume`, or run `worker page` of the whole deskgrid on this PC";
+    Failure::new(Exit::Error, "no-page", what, hint)
 }
 
 /// The number of threads that a command gets.

@@ -1,18 +1,23 @@
-//! Executes `deskgrid worker status`, `pause` and `resume`: requests of this machine's owner to its
-//! worker, without the master.
+//! Executes `deskgrid worker status`, `pause`, `resume` and `page`: requests of this machine's owner
+//! to its worker, without the master.
+
+mod page;
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::SystemTime;
 
+use common::owner::{DayReport, StatusReport};
 use common::units::Bytes;
 use serde::Serialize;
-use worker::control::{self, ControlError, ControlRequest, StatusReport};
+use worker::control::{self, ControlError, ControlRequest};
 
 use super::Context;
 use crate::args::value::Dur;
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Rows, facts};
+
+pub(super) use page::page;
 
 /// The state of the owner's switch after a command.
 #[derive(Debug, Serialize)]
@@ -82,14 +87,8 @@ pub(super) async fn resume(context: &Context) -> Result<Exit, Failure> {
 
 async fn turn(context: &Context, ask: &ControlRequest) -> Result<Exit, Failure> {
     let dir = context.state.worker();
-    let report = match control::ask(&dir, ask).await {
-        Ok(report) => Some(report),
-        Err(ControlError::NotRunning(_)) => {
-            control::without(&dir, ask).map_err(|error| failure(error, &dir))?;
-            None
-        }
-        Err(error) => return Err(failure(error, &dir)),
-    };
+    let done = carry_out(&dir, ask).await;
+    let report = done.map_err(|error| failure(error, &dir))?;
     let switched = switched(ask, report);
     let word = if switched.paused { "paused" } else { "resumed" };
     context.out.show(
@@ -99,6 +98,15 @@ async fn turn(context: &Context, ask: &ControlRequest) -> Result<Exit, Failure> 
     )?;
 
     Ok(Exit::Well)
+}
+
+/// Pauses or resumes; returns the state of the worker, if one runs.
+async fn carry_out(dir: &Path, ask: &ControlRequest) -> Result<Option<StatusReport>, ControlError> {
+    match control::ask(dir, ask).await {
+        Ok(report) => Ok(Some(report)),
+        Err(ControlError::NotRunning(_)) => control::without(dir, ask).map(|()| None),
+        Err(error) => Err(error),
+    }
 }
 
 fn switched(ask: &ControlRequest, report: Option<StatusReport>) -> Switched {
@@ -165,6 +173,24 @@ fn sharing(report: &StatusReport) -> Option<String> {
     (!says.is_empty()).then(|| format!("{says}; {sent} sent to other hosts, {came} came from some"))
 }
 
+/// Says what was lent today.
+fn today_in_words(day: &DayReport) -> String {
+    let lasts = |seconds: f64| common::Span::from_secs_f64(seconds).to_string();
+    let DayReport {
+        processor_s,
+        ran_s,
+        suspended_s,
+        tasks_done,
+        ..
+    } = day;
+    format!(
+        "{} of processor time; tasks ran {}, were frozen {}; {tasks_done} done",
+        lasts(*processor_s),
+        lasts(*ran_s),
+        lasts(*suspended_s)
+    )
+}
+
 fn describe(report: &StatusReport, why: bool, color: bool) -> String {
     let lasts = |seconds: f64| common::Span::from_secs_f64(seconds).to_string();
     let state = match (report.decision.as_str(), &report.reason) {
@@ -216,6 +242,7 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
         ),
         ("confinement", Some(report.confinement.clone())),
         ("sharing", sharing(report)),
+        ("today", report.today.as_ref().map(today_in_words)),
     ]);
 
     let mut attempts = Rows::new(&["attempt", "phase", "why", "ran", "suspended"], color);
@@ -299,7 +326,8 @@ fn failure(error: ControlError, dir: &Path) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use worker::control::{AttemptReport, SensorReport, Why};
+    use common::Time;
+    use common::owner::{AttemptReport, EndedTask, RuleSpan, SensorReport, TaskEnd, Why};
 
     use super::*;
 
@@ -315,6 +343,7 @@ mod tests {
             decision: "yield".to_owned(),
             reason: Some("in-use".to_owned()),
             decided_for_s: 12.0,
+            paused_until: None,
             why: vec![Why {
                 reason: "in-use".to_owned(),
                 says,
@@ -340,7 +369,36 @@ mod tests {
             shares_inputs: "yes".to_owned(),
             inputs_sent_bytes: 3_000_000,
             inputs_from_hosts_bytes: 0,
+            today: Some(today()),
             version: "1.2.3".to_owned(),
+        }
+    }
+
+    fn today() -> DayReport {
+        let at = |s: u64| Time(1_700_000_000_000_000 + s * 1_000_000);
+        DayReport {
+            began: at(0),
+            now: at(90),
+            utc_offset_s: 3_600,
+            processor_s: 75.0,
+            ran_s: 80.0,
+            suspended_s: 5.0,
+            tasks_done: 2,
+            tasks_given_back: 1,
+            tasks_failed: 0,
+            rules: vec![RuleSpan {
+                from: at(78),
+                to: None,
+                reason: Some("in-use".to_owned()),
+                slots: 1,
+            }],
+            last_tasks: vec![EndedTask {
+                attempt: "7.2#1".to_owned(),
+                ended: at(60),
+                how: TaskEnd::GivenBack,
+                ran_s: 40.0,
+                suspended_s: 5.0,
+            }],
         }
     }
 
@@ -352,6 +410,7 @@ mod tests {
             "grid:7411, not connected for 1m01s",
             "this identity is not known here",
             "may run in 1 of 4 slots: in-use, for 12.0s",
+            "1m15s of processor time; tasks ran 1m20s, were frozen 5.0s; 2 done",
             "keyboard used",
             "7.3#1    suspended  in-use",
         ] {
@@ -381,7 +440,7 @@ mod tests {
     #[test]
     fn the_fields_for_scripts_stay() {
         let json = crate::output::document(&report());
-        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","shares_inputs":"yes","inputs_sent_bytes":3000000,"inputs_from_hosts_bytes":0,"version":"1.2.3"}"#;
+        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"paused_until":null,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","shares_inputs":"yes","inputs_sent_bytes":3000000,"inputs_from_hosts_bytes":0,"today":{"began":"2023-11-14T22:13:20.000000Z","now":"2023-11-14T22:14:50.000000Z","utc_offset_s":3600,"processor_s":75.0,"ran_s":80.0,"suspended_s":5.0,"tasks_done":2,"tasks_given_back":1,"tasks_failed":0,"rules":[{"from":"2023-11-14T22:14:38.000000Z","to":null,"reason":"in-use","slots":1}],"last_tasks":[{"attempt":"7.2#1","ended":"2023-11-14T22:14:20.000000Z","how":"given-back","ran_s":40.0,"suspended_s":5.0}]},"version":"1.2.3"}"#;
         assert_eq!(json, expected);
     }
 }

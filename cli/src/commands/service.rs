@@ -33,6 +33,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         slots: args.slots,
         settings: settings.is_some(),
         dedicated: args.dedicated,
+        page: context.page.is_some(),
     };
     let mut files = places.files(start)?;
     let unit = files.first().map(|file| file.text.clone());

@@ -1,103 +1,13 @@
-//! The state of a worker, as it reports it to its owner. Every value is plain and has its unit in
-//! its name; the names are stable.
+//! Fills in the report of a worker to its owner, [`StatusReport`].
 
 use common::attempt::HeldAttempt;
 use common::host::HostFacts;
+use common::owner::{AttemptReport, DayReport, SensorReport, StatusReport, Why};
 use common::{Span, Time};
-use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::owner::policy::{Decision, OwnerPolicy, Watched};
 use crate::owner::sight::{Reading, Sight, Topic};
-
-/// The state of a worker.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StatusReport {
-    /// The host's name in its identity.
-    pub host: String,
-    /// The master's address.
-    pub master: String,
-    /// Whether it is connected to the master.
-    pub connected: bool,
-    /// The time that it has, or has not, been connected, in seconds.
-    pub connected_for_s: f64,
-    /// The time for which nothing has come from the master over the connection, in seconds; 0 while
-    /// it answers.
-    #[serde(default)]
-    pub silent_for_s: f64,
-    /// The reason why it is not connected, if that is known.
-    pub not_connected_because: Option<String>,
-    /// The decision on what tasks may do: `run`, `yield` (in some slots), `freeze`, `evict`.
-    pub decision: String,
-    /// The reason why tasks may not use everything, if so: a word of `YieldReason`.
-    pub reason: Option<String>,
-    /// The time since the last change of the decision, in seconds.
-    pub decided_for_s: f64,
-    /// Every reason that holds, with a sentence; the first one is decisive.
-    pub why: Vec<Why>,
-    /// The sensors with their last sights.
-    pub sensors: Vec<SensorReport>,
-    /// The attempts that it holds, including finished ones whose results are on their way.
-    pub attempts: Vec<AttemptReport>,
-    /// The number of tasks that it runs at a time.
-    pub slots: u32,
-    /// The number of slots that the owner lets tasks use now.
-    pub slots_usable: u32,
-    /// The level at which every task is confined.
-    pub confinement: String,
-    /// Whether it passes inputs on to other hosts: `yes`, or the reason why not.
-    #[serde(default)]
-    pub shares_inputs: String,
-    /// The bytes of inputs that it has sent to other hosts since its start.
-    #[serde(default)]
-    pub inputs_sent_bytes: u64,
-    /// The bytes of inputs that came from other hosts since its start.
-    #[serde(default)]
-    pub inputs_from_hosts_bytes: u64,
-    /// The program's version.
-    pub version: String,
-}
-
-/// A reason for closing slots.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Why {
-    /// The reason, as a word of `YieldReason`.
-    pub reason: String,
-    /// A sentence with the sensor, its value, and the condition under which tasks are thawed.
-    pub says: String,
-}
-
-/// A sensor and its last sight.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SensorReport {
-    /// Its name.
-    pub sensor: String,
-    /// The topic that it looks at.
-    pub topic: String,
-    /// `seen`, `absent`, `unknown`, or `waiting` before its first look.
-    pub state: String,
-    /// Its last sight, in words.
-    pub sees: String,
-    /// The time since it last reported something new, in seconds.
-    pub ago_s: Option<f64>,
-}
-
-/// An attempt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AttemptReport {
-    /// The attempt.
-    pub attempt: String,
-    /// `queued`, `staging`, `running`, `suspended`, `ended`.
-    pub phase: String,
-    /// The reason of its suspension, if it is suspended.
-    pub reason: Option<String>,
-    /// The time that it has run, without suspensions, in seconds.
-    pub run_s: f64,
-    /// The length of its present suspension, in seconds.
-    pub suspended_s: f64,
-    /// The part done, if its program reports it.
-    pub progress: Option<f32>,
-}
 
 /// The sources of a report.
 pub(crate) struct ReportSources<'a> {
@@ -114,15 +24,17 @@ pub(crate) struct ReportSources<'a> {
     pub(crate) machine: &'a Machine,
     /// Whether it passes inputs on, and the bytes that it has sent and got so.
     pub(crate) sharing: (String, (u64, u64)),
+    /// The day so far.
+    pub(crate) today: DayReport,
 }
 
 impl ReportSources<'_> {
     /// Makes the report at this time.
-    pub(crate) fn report(&self, now: Time) -> StatusReport {
+    pub(crate) fn report(self, now: Time) -> StatusReport {
         let (since, decision) = self.policy.decided();
         let why = self.policy.why().into_iter();
         let sensors = self.policy.sensors().iter();
-        let (shares_inputs, (inputs_sent_bytes, inputs_from_hosts_bytes)) = self.sharing.clone();
+        let (shares_inputs, (inputs_sent_bytes, inputs_from_hosts_bytes)) = self.sharing;
         StatusReport {
             host: self.host.to_owned(),
             master: self.master.to_owned(),
@@ -133,6 +45,7 @@ impl ReportSources<'_> {
             decision: word(decision).to_owned(),
             reason: decision.reason().map(|reason| reason.to_string()),
             decided_for_s: now.since(since).secs(),
+            paused_until: None,
             why: why
                 .map(|finding| Why {
                     reason: finding.reason.to_string(),
@@ -147,6 +60,7 @@ impl ReportSources<'_> {
             shares_inputs,
             inputs_sent_bytes,
             inputs_from_hosts_bytes,
+            today: Some(self.today),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -7,6 +7,7 @@ use common::host::{Confinement, HostFacts};
 use common::{Span, Speed, Time};
 
 use super::*;
+use crate::diary::{Diary, LocalDay};
 use crate::machine::Machine;
 use crate::owner::policy::OwnerPolicy;
 use crate::owner::rules::{HostSize, OwnerRules};
@@ -37,6 +38,11 @@ fn report() -> StatusReport {
 
     ReportSources {
         sharing: ("yes".to_owned(), (0, 0)),
+        today: Diary::default().report(LocalDay {
+            began: Time(0),
+            now: Time(0),
+            utc_offset_s: 0,
+        }),
         host: "h",
         master: "m:1",
         facts: &facts,

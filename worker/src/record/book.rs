@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use common::Span;
 use common::availability::AvailabilityInterval;
 use common::wire::worker::MAX_STRETCHES;
+use common::{Span, Time};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::kept::UnsentIntervals;
@@ -49,6 +49,15 @@ impl Book {
                 Self(None)
             }
         }
+    }
+
+    /// Returns the end of the time that was recorded by the last run of the worker.
+    pub(crate) fn until(&self) -> Time {
+        let pages = self.0.as_ref();
+        pages.map_or(Time(0), |pages| {
+            let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
+            pages.kept.until()
+        })
     }
 
     /// Records a look, and then reports what is due.

@@ -1,12 +1,10 @@
-//! The dashboard as people use it: a real grid, and a real browser that looks at it. Where there is
-//! no Chromium, or its driver was not fetched (`./test` does both), this says so and looks at
-//! nothing.
+//! The dashboard as people use it: a real grid, and a real browser that looks at it ([`browser`]).
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 use tests::{Gateway, Grid, Http, Started};
+
+use super::browser;
 
 /// A grid with a browser's way in.
 struct Scene {
@@ -15,14 +13,9 @@ struct Scene {
     chromium: PathBuf,
 }
 
-/// Returns the grid of one PC and what a browser needs; `None`, with a word, where there is none.
+/// Returns the grid of these PCs and what a browser needs; `None` where there is none.
 fn scene(pcs: &[&str]) -> Option<Scene> {
-    let chromium = find("chromium").or_else(|| find("google-chrome"));
-    let driver = browser_dir().join("node_modules/playwright-core").is_dir();
-    let (Some(chromium), true, Some(_)) = (chromium, driver, find("node")) else {
-        eprintln!("skipped: no chromium, no node, or no driver (npm ci in tests/browser)");
-        return None;
-    };
+    let chromium = browser::chromium()?;
 
     // The usual times: a browser takes more of a small machine than those of other tests allow for.
     let mut grid = Grid::with_master("");
@@ -41,17 +34,6 @@ fn scene(pcs: &[&str]) -> Option<Scene> {
     })
 }
 
-fn browser_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("browser")
-}
-
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(program))
-        .find(|file| file.is_file())
-}
-
 impl Scene {
     /// Runs a scenario of `browser.mjs`; `help` does what it asks for, and returns what it says.
     /// Returns the other lines that it printed.
@@ -63,36 +45,11 @@ impl Scene {
         mut help: impl FnMut(&mut Grid, &str) -> String,
     ) -> Vec<String> {
         let link = self.gateway.another_link();
-        let mut child = Command::new("node")
-            .arg(browser_dir().join("browser.mjs"))
-            .args([scenario, &link])
-            .arg(&self.chromium)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("node runs");
-
-        let mut said = Vec::new();
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        for line in lines.map_while(Result::ok) {
-            match line.strip_prefix("ask ") {
-                Some(what) => answer(&mut child, &help(&mut self.grid, what)),
-                None => said.push(line),
-            }
-        }
-
-        let ended = child.wait_with_output().expect("it ends");
-        let why = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(ended.status.success(), "{scenario}: {why}");
-        said
+        let grid = &mut self.grid;
+        browser::browse(&self.chromium, &link, scenario, arguments, |what| {
+            help(grid, what)
+        })
     }
-}
-
-fn answer(child: &mut Child, words: &str) {
-    let to = child.stdin.as_mut().expect("piped");
-    writeln!(to, "{words}").expect("it reads");
 }
 
 fn nothing(_: &mut Grid, what: &str) -> String {

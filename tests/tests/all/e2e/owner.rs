@@ -333,7 +333,7 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
 }
 
 /// Only the display is looked at.
-fn only(display: &Display) -> String {
+pub(super) fn only(display: &Display) -> String {
     let off = ["evdev", "logind", "load", "memory", "power"]
         .map(|sensor| format!("{sensor} = \"off\"\n"));
     format!(
