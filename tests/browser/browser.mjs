@@ -84,11 +84,11 @@ const scenarios = {
     await page.goto(`${base}/jobs/${job}`);
     const born = await page.evaluate(() => (window.born = Math.random()));
     await ask('go');
-    await until(page, 'the job ends', () => document.title.startsWith('100 %'));
+    await until(page, 'the job ends', () => document.title.includes(' failed'));
     check(born === (await page.evaluate(() => window.born)), 'the page was loaded anew');
 
     const failure = await page.innerText('article.failure');
-    check(/1 × ended with exit code 3/.test(failure), `the cause: ${failure}`);
+    check(/1 attempt: ended with exit code 3/.test(failure), `the cause: ${failure}`);
     check(/beta out of range/.test(failure), `the last line of standard error: ${failure}`);
     check(await page.locator('figure.timeline path').count() > 0, 'there is no timeline');
   },
@@ -188,7 +188,7 @@ const scenarios = {
     await page.getByLabel('A task takes about').fill('1s');
     await page.getByLabel('All done within').fill('10ms');
     const submit = page.getByRole('button', { name: 'Submit it' });
-    const wonder = page.getByRole('button', { name: 'What would come of it?' });
+    const wonder = page.getByRole('button', { name: 'See what would happen' });
     await press(page, wonder);
     const refused = await page.innerText('.said');
     check(/cannot be promised/.test(refused), `the deadline is refused: ${refused}`);
