@@ -80,6 +80,36 @@ impl Listing {
         Self { disclosure, ..self }
     }
 
+    /// The same listing without the tasks that are in none of `states` (empty: any): nothing is read of
+    /// them.
+    pub(super) fn only(mut self, states: &[TaskState]) -> Self {
+        if states.is_empty() {
+            return self;
+        }
+        // What the store has settled goes before what memory says, as in `state_of`.
+        let rows = self.settled.values();
+        let mut parts: Vec<(TaskState, IdSet)> = rows
+            .map(|row| (row.state, IdSet::from_range(row.first, row.last)))
+            .collect();
+        let ranges = |parts: &[(TaskState, IdSet)], states: &[TaskState]| {
+            let wanted = parts.iter().filter(|(state, _)| states.contains(state));
+            IdSet::from_ranges(wanted.flat_map(|(_, tasks)| tasks.ranges()).collect())
+        };
+        let settled = ranges(&parts, TaskState::ALL);
+        for (state, tasks) in self.live.iter().flat_map(|live| &live.states) {
+            let mut tasks = tasks.clone();
+            tasks.subtract(&settled);
+            parts.push((*state, tasks));
+        }
+
+        // Of finished tasks there are no rows.
+        let mut finished = self.rest.clone();
+        finished.subtract(&ranges(&parts, TaskState::ALL));
+        parts.push((TaskState::Finished, finished));
+        self.rest = self.rest.intersection(&ranges(&parts, states));
+        self
+    }
+
     /// The job of the listing.
     pub(super) fn job(&self) -> JobId {
         self.job
