@@ -6,10 +6,10 @@ use std::io::Write;
 use common::event::{EventPage, EventView, GridEvent};
 use common::host::HostFacts;
 use common::token::Role;
-use common::view::{Forecast, HostState, HostView, JobState, JobView, TaskCounts};
+use common::view::{HostState, HostView};
 use common::wire::client::{Reply, Request};
 use common::wire::{decode, encode};
-use common::{HostId, JobId, Span, Time};
+use common::{HostId, Span, Time};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
@@ -24,52 +24,6 @@ const FRAMES: u64 = 4;
 const CHANGES: u32 = 5;
 /// The screen.
 const SCREEN: Rect = Rect::new(0, 0, 160, 50);
-
-/// A job with some tasks.
-pub(super) fn job(number: u32, name: &str, tasks: TaskCounts) -> JobView {
-    let state = match tasks {
-        TaskCounts {
-            total, finished, ..
-        } if total == finished => JobState::Finished,
-        TaskCounts {
-            running: 0,
-            finished: 0,
-            ..
-        } => JobState::Waiting,
-        _ => JobState::Running,
-    };
-    let open = state == JobState::Running;
-    let minutes = |count: u64| MORNING + Span::from_secs(60 * count);
-    JobView {
-        job: JobId(number),
-        name: name.to_owned(),
-        user: "ann".to_owned(),
-        state,
-        policy: "REP-SUSPEND".to_owned(),
-        priority: 0,
-        needs: String::new(),
-        tasks,
-        attempts: tasks.running + tasks.finished + tasks.failed,
-        duplicates: 0,
-        submitted: MORNING,
-        started: Some(MORNING),
-        finished: (state == JobState::Finished).then(|| minutes(3)),
-        predicted: open.then(|| Forecast {
-            finish: minutes(12),
-            interval: Some((minutes(10), minutes(15))),
-        }),
-        predicted_makespan: None,
-        reason: None,
-        promise: None,
-        limits: None,
-        starts: None,
-        width: None,
-        progress: None,
-        labels: std::collections::BTreeSet::default(),
-        after: Vec::new(),
-        open: false,
-    }
-}
 
 /// A host in this state, for this reason.
 pub(super) fn host(number: u32, state: HostState, why: Option<&str>) -> HostView {

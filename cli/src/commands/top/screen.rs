@@ -120,13 +120,65 @@ async fn show(
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
     use super::*;
 
-    /// Not a test by itself: run by the one below on a terminal of its own.
+    /// Not a test by itself: the one below runs it on a terminal of its own.
     #[test]
     #[ignore = "takes over the terminal and panics"]
     fn a_panic_with_the_screen_taken() {
         let _screen = Screen::enter().expect("a terminal");
         panic!("as planned");
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_and_then_says_what_happened() {
+        let server = format!("deskgrid-panic-{}", std::process::id());
+        let tmux = |words: &[&str]| {
+            let mut command = Command::new("tmux");
+            command.args(["-L", &server]).args(words).env_remove("TMUX");
+            command.stdin(Stdio::null()).output()
+        };
+        let this = std::env::current_exe().expect("this program has a path");
+        let module = module_path!().split_once("::").map_or("", |(_, path)| path);
+        let run = format!(
+            "echo before; {} --ignored --exact {module}::a_panic_with_the_screen_taken --nocapture; stty -a; exec cat",
+            this.display()
+        );
+        let size = ["-x", "120", "-y", "60"];
+        let start = [
+            &["-f", "/dev/null", "new-session", "-d"],
+            &size[..],
+            &["sh", "-c", &run],
+        ];
+        if tmux(&start.concat()).is_err() {
+            println!("SKIPPED: no tmux here (Debian: tmux)");
+            return;
+        }
+
+        let shown = |words: &[&str]| {
+            let output = tmux(words).expect("tmux answers");
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let begun = Instant::now();
+        let mut picture = String::new();
+        while !picture.contains("icanon") && begun.elapsed() < Duration::from_secs(60) {
+            picture = shown(&["capture-pane", "-p"]);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let modes = shown(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
+        shown(&["kill-server"]);
+
+        assert!(
+            picture.contains("before") && picture.contains("as planned"),
+            "{picture}"
+        );
+        assert!(
+            picture.contains(" icanon") && !picture.contains(" -echo "),
+            "{picture}"
+        );
+        assert_eq!(modes.trim(), "0 1", "the first screen, with its cursor");
     }
 }

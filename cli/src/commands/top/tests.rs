@@ -1,10 +1,13 @@
 //! Every screen of `top`, drawn into memory from keys and news.
 
+use std::collections::BTreeSet;
+
 use common::event::{EventPage, EventView, GridEvent};
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{
-    ExplainView, HostState, JobView, PromiseState, PromiseStatus, TaskCounts, TaskState, TaskView,
+    ExplainView, Forecast, HostState, JobState, JobView, PromiseState, PromiseStatus, TaskCounts,
+    TaskState, TaskView,
 };
 use common::wire::client::{Reply, Request, TailNews};
 use common::wire::stream::TailPart;
@@ -17,7 +20,7 @@ use ratatui::style::{Color, Modifier};
 use super::app::App;
 use super::ask::{AskSlot, GridAsk, GridNews, Moment};
 use super::keys::KEYS;
-use super::rehearsal::{MORNING, host, job};
+use super::rehearsal::{MORNING, host};
 use crate::failure::{Exit, Failure};
 
 /// `top` on a screen in memory, with a master that the test speaks for.
@@ -179,6 +182,52 @@ impl Stage {
 
     fn keys(&mut self) -> String {
         self.lines().pop().expect("a last line")
+    }
+}
+
+/// A job with some tasks.
+fn job(number: u32, name: &str, tasks: TaskCounts) -> JobView {
+    let state = match tasks {
+        TaskCounts {
+            total, finished, ..
+        } if total == finished => JobState::Finished,
+        TaskCounts {
+            running: 0,
+            finished: 0,
+            ..
+        } => JobState::Waiting,
+        _ => JobState::Running,
+    };
+    let open = state == JobState::Running;
+    let minutes = |count: u64| MORNING + Span::from_secs(60 * count);
+    JobView {
+        job: JobId(number),
+        name: name.to_owned(),
+        user: "ann".to_owned(),
+        state,
+        policy: "REP-SUSPEND".to_owned(),
+        priority: 0,
+        needs: String::new(),
+        tasks,
+        attempts: tasks.running + tasks.finished + tasks.failed,
+        duplicates: 0,
+        submitted: MORNING,
+        started: Some(MORNING),
+        finished: (state == JobState::Finished).then(|| minutes(3)),
+        predicted: open.then(|| Forecast {
+            finish: minutes(12),
+            interval: Some((minutes(10), minutes(15))),
+        }),
+        predicted_makespan: None,
+        reason: None,
+        promise: None,
+        limits: None,
+        starts: None,
+        width: None,
+        progress: None,
+        labels: BTreeSet::default(),
+        after: Vec::new(),
+        open: false,
     }
 }
 
