@@ -11,9 +11,9 @@ use common::wire::client::Request;
 use common::{HostId, IdSet, JobId, Span, TaskId, Time};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::ask::{AskSlot, GridAsk, GridNews, Moment, Pacer};
+use super::ask::{AskSlot, GridAsk, GridNews, Pacer, TopMoment};
 use super::board::Board;
-use super::events::EventBook;
+use super::events::EventList;
 use super::jobs::JobBook;
 use super::keys::{KEYS, KeyAct, meaning};
 use super::log::TaskLog;
@@ -30,7 +30,7 @@ pub(crate) enum Tab {
     Events,
 }
 
-/// The thing that a text is about.
+/// The thing that an `OpenPage::Text` is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TextOf {
     /// The reasons why tasks of this job wait, or of this task.
@@ -43,9 +43,9 @@ pub(super) enum TextOf {
     Host(HostId),
 }
 
-/// Something that is read over the list.
+/// Something that is read over the list, as `App::readings` hold it.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(super) enum OpenPage {
     /// A text that is fetched anew while it is read.
     Text(TextOf, Vec<TextLine>, TextPlace),
     /// The output of a task.
@@ -71,7 +71,7 @@ pub(super) enum Over {
     Question(Question),
 }
 
-/// The subject of a key such as `w`.
+/// The subject of a key such as `w` ([`KeyAct::Why`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
     Job(JobId),
@@ -81,7 +81,7 @@ enum Subject {
 
 /// The state of `top`.
 pub(crate) struct App {
-    pub(super) now: Moment,
+    pub(super) now: TopMoment,
     pub(super) size: (u16, u16),
     pub(super) theme: Theme,
     pub(super) master: String,
@@ -93,15 +93,15 @@ pub(crate) struct App {
     pub(super) jobs: JobBook,
     pub(super) tasks: TaskBook,
     pub(super) hosts: Board<HostView>,
-    pub(super) events: EventBook,
-    pub(super) readings: Vec<Reading>,
+    pub(super) events: EventList,
+    pub(super) readings: Vec<OpenPage>,
     pub(super) over: Option<Over>,
     /// The filter of each tab.
     pub(super) filters: [String; 4],
     /// A sentence for people, and the time at which it goes.
     pub(super) notice: Option<(String, Tone, Span)>,
     /// The time at which the picture was frozen, and the news since then.
-    pub(super) frozen: Option<Moment>,
+    pub(super) frozen: Option<TopMoment>,
     pub(super) held: VecDeque<GridNews>,
     pub(super) pacer: Pacer,
     pub(super) asks: Vec<GridAsk>,
@@ -112,14 +112,14 @@ pub(crate) struct App {
     over_now: bool,
 }
 
-/// The time for which a sentence stays.
+/// The time for which `App::notice` stays.
 const NOTICE: Span = Span(8_000_000);
-/// The smallest screen.
+/// The smallest screen that `App::draw` fills.
 pub(super) const LEAST: (u16, u16) = (60, 15);
 
 impl App {
     /// Begins with the jobs, or with the tasks of one.
-    pub(crate) fn new(master: &str, user: &str, role: Role, colours: bool, now: Moment) -> Self {
+    pub(crate) fn new(master: &str, user: &str, role: Role, colours: bool, now: TopMoment) -> Self {
         Self {
             now,
             size: LEAST,
@@ -132,7 +132,7 @@ impl App {
             jobs: JobBook::default(),
             tasks: TaskBook::default(),
             hosts: Board::default(),
-            events: EventBook::new(),
+            events: EventList::new(),
             readings: Vec::new(),
             over: None,
             filters: Default::default(),
@@ -159,7 +159,7 @@ impl App {
     }
 
     /// Takes the time.
-    pub(crate) fn tick(&mut self, now: Moment) {
+    pub(crate) fn tick(&mut self, now: TopMoment) {
         self.now = now;
         if self
             .notice
@@ -206,7 +206,7 @@ impl App {
         self.show_tab(Tab::Tasks);
     }
 
-    /// Shows a tab.
+    /// Shows a [`Tab`].
     pub(crate) fn show_tab(&mut self, tab: Tab) {
         if tab == Tab::Tasks
             && self.tasks.job.is_none()
@@ -228,7 +228,7 @@ impl App {
     }
 
     fn close_reading(&mut self) {
-        if let Some(Reading::Log(_)) = self.readings.pop() {
+        if let Some(OpenPage::Log(_)) = self.readings.pop() {
             self.asks.push(GridAsk::Stop(AskSlot::Log));
             self.pacer.hurry(AskSlot::Log);
             self.pacer.hurry(AskSlot::LogRest);
@@ -237,7 +237,7 @@ impl App {
     }
 
     fn read(&mut self, of: TextOf) {
-        let reading = Reading::Text(of, lines("asking the master ..."), TextPlace::default());
+        let reading = OpenPage::Text(of, lines("asking the master ..."), TextPlace::default());
         self.readings.push(reading);
         self.pacer.hurry(AskSlot::Text);
         self.retell();
@@ -253,6 +253,7 @@ impl App {
             return;
         }
         let act = meaning(key, |act| self.takes(act));
+
         match (&mut self.over, act, key.code) {
             (_, Some(act), _) => self.act(act),
             (Some(Over::Typing(text)), None, KeyCode::Char(c))
@@ -288,7 +289,7 @@ impl App {
         }
 
         let reading = self.readings.last();
-        let log = matches!(reading, Some(Reading::Log(_)));
+        let log = matches!(reading, Some(OpenPage::Log(_)));
         match act {
             K::Yes | K::No | K::Keep | K::Drop => false,
             K::Open => reading.is_none() && self.opens(),
@@ -311,7 +312,7 @@ impl App {
     }
 
     fn is_why(&self) -> bool {
-        let Some(Reading::Text(of, ..)) = self.readings.last() else {
+        let Some(OpenPage::Text(of, ..)) = self.readings.last() else {
             return false;
         };
         matches!(of, TextOf::WhyJob(..) | TextOf::WhyHost(..))
@@ -330,8 +331,8 @@ impl App {
     /// The subject of what is read, else of the line that is chosen.
     fn subject(&self) -> Option<Subject> {
         match self.readings.last() {
-            Some(Reading::Log(log)) => return Some(Subject::Task(log.task)),
-            Some(Reading::Text(of, ..)) => {
+            Some(OpenPage::Log(log)) => return Some(Subject::Task(log.task)),
+            Some(OpenPage::Text(of, ..)) => {
                 return Some(match of {
                     TextOf::WhyJob(job, None) => Subject::Job(*job),
                     TextOf::WhyJob(job, Some(task)) => Subject::Task(TaskId::new(*job, *task)),
@@ -341,6 +342,7 @@ impl App {
             }
             None => {}
         }
+
         match self.tab {
             Tab::Jobs => self.jobs.board.chosen().map(|job| Subject::Job(job.job)),
             Tab::Tasks => self.tasks.chosen().map(|task| Subject::Task(task.task)),
@@ -376,7 +378,7 @@ impl App {
             }
             KeyAct::Drain => self.ask_whether(Self::draining),
             KeyAct::Filter => {
-                self.over = Some(Over::Typing(self.filters[self.tab as usize].clone()))
+                self.over = Some(Over::Typing(self.filters[self.tab as usize].clone()));
             }
             KeyAct::Sort => self.sort(),
             KeyAct::Freeze => self.freeze(),
@@ -398,11 +400,11 @@ impl App {
             return;
         }
         match self.readings.last_mut() {
-            Some(Reading::Text(_, lines, place)) => {
+            Some(OpenPage::Text(_, lines, place)) => {
                 place.go(act, lines, size);
                 return;
             }
-            Some(Reading::Log(log)) => {
+            Some(OpenPage::Log(log)) => {
                 log.place.go(act, &log.lines, size);
                 return;
             }
@@ -455,7 +457,7 @@ impl App {
                 self.hosts.filter("");
                 self.show_tab(Tab::Hosts);
                 self.arrange();
-                self.hosts.choose(host);
+                self.hosts.choose(host.0);
             }
             (None, _, None) => {}
         }
@@ -485,13 +487,13 @@ impl App {
     fn log(&mut self) {
         if let Some(Subject::Task(task)) = self.subject() {
             self.readings
-                .push(Reading::Log(TaskLog::new(task, StreamKind::Stdout)));
+                .push(OpenPage::Log(TaskLog::new(task, StreamKind::Stdout)));
             self.pacer.hurry(AskSlot::Log);
         }
     }
 
     fn other_stream(&mut self) {
-        let Some(Reading::Log(log)) = self.readings.last_mut() else {
+        let Some(OpenPage::Log(log)) = self.readings.last_mut() else {
             return;
         };
         let other = match log.stream {
@@ -521,6 +523,7 @@ impl App {
             return;
         };
         let text = text.clone();
+
         match self.tab {
             Tab::Jobs => self.jobs.board.filter(&text),
             Tab::Hosts => self.hosts.filter(&text),
@@ -553,7 +556,7 @@ impl App {
                 let view = self
                     .jobs
                     .board
-                    .entry(job)
+                    .entry(job.0)
                     .filter(|job| !job.state.settled())?;
                 let tasks = &view.tasks;
                 let left = tasks.total - tasks.settled();
@@ -589,6 +592,7 @@ impl App {
             Subject::Host(_) => return None,
         };
         let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+
         Some(Question {
             text,
             request: Request::Cancel { jobs, tasks },
@@ -602,7 +606,7 @@ impl App {
             Subject::Job(job) => {
                 self.jobs
                     .board
-                    .entry(job)
+                    .entry(job.0)
                     .filter(|job| job.tasks.failed > 0)?;
                 (job, Selector::All, true)
             }
@@ -615,6 +619,7 @@ impl App {
             }
             Subject::Host(_) => return None,
         };
+
         let request = Request::Retry {
             job,
             tasks,
@@ -630,10 +635,11 @@ impl App {
         };
         let view = self
             .hosts
-            .entry(host)
+            .entry(host.0)
             .filter(|_| self.role == Role::Admin)?;
         let host = view.facts.name.clone();
         let name = super::look::shown(&host);
+
         Some(match view.state {
             HostState::Draining | HostState::Benched => Question {
                 text: format!("Give {name} tasks again? It is {}", view.state),
@@ -670,7 +676,7 @@ impl App {
     }
 }
 
-/// The help page: the table of keys, and the letters.
+/// The help page: the table [`KEYS`], and the letters.
 fn help() -> Vec<TextLine> {
     let keys = KEYS
         .iter()

@@ -14,31 +14,31 @@ use crate::failure::Failure;
 /// The purpose of a request. Of each at most one is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AskSlot {
-    /// The jobs that are not settled.
+    /// `Request::Jobs`: the jobs that are not settled.
     OpenJobs,
-    /// The number of the newest job.
+    /// `Request::Jobs`: the newest job.
     NewestJob,
-    /// Jobs with lower numbers than those that are known.
+    /// `Request::Jobs`: those with lower numbers than the known ones.
     OlderJobs,
-    /// The jobs on the screen.
+    /// `Request::Jobs`: those on the screen.
     SeenJobs,
-    /// The tasks on the screen.
+    /// `Request::Tasks`: those on the screen.
     Tasks,
-    /// Every host.
+    /// `Request::Hosts`: every host.
     AllHosts,
-    /// The hosts on the screen.
+    /// `Request::Hosts`: those on the screen.
     SeenHosts,
-    /// The text that is read.
+    /// The request for the `TextOf` that is read.
     Text,
-    /// A change that a person asked for.
+    /// A change that a person asked for, such as `Request::Cancel`.
     Change,
-    /// The events from now on.
+    /// `Request::Follow`: the events from now on.
     Events,
-    /// The events before that.
+    /// `Request::Follow`: the events before that.
     PastEvents,
-    /// The output of a running task.
+    /// `Request::Tail`: the output of a running task.
     Log,
-    /// The rest of the output of a settled task.
+    /// `Request::Outputs`, and then content: the rest of the output of a settled task.
     LogRest,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum AskSlot {
 pub(crate) enum GridAsk {
     /// Answered by one [`GridNews::Answer`].
     Once {
-        /// Its purpose.
+        /// Its purpose, an `AskSlot`.
         slot: AskSlot,
         /// Its number, which the answer repeats.
         serial: u64,
@@ -58,7 +58,7 @@ pub(crate) enum GridAsk {
     },
     /// Answered by a [`GridNews::Piece`] for each reply, and a [`GridNews::Ended`].
     Stream {
-        /// Its purpose.
+        /// Its purpose, an `AskSlot`.
         slot: AskSlot,
         /// Its number, which the answers repeat.
         serial: u64,
@@ -67,7 +67,7 @@ pub(crate) enum GridAsk {
     },
     /// Answered by one [`GridNews::Bytes`].
     Content {
-        /// Its purpose.
+        /// Its purpose, an `AskSlot`.
         slot: AskSlot,
         /// Its number, which the answer repeats.
         serial: u64,
@@ -80,7 +80,7 @@ pub(crate) enum GridAsk {
     Stop(AskSlot),
 }
 
-/// News from the master.
+/// News from the master, as `MasterLine` brings them.
 #[derive(Debug, Clone)]
 pub(crate) enum GridNews {
     /// The whole answer to a [`GridAsk::Once`].
@@ -97,9 +97,9 @@ pub(crate) enum GridNews {
     Back(String, Role),
 }
 
-/// The present time: by the wall clock, for people, and since the start, for pauses.
+/// The present time, as `TopClock` tells it: by the wall clock, for people, and since the start, for pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct TopMoment {
     /// The time by the wall clock.
     pub wall: Time,
     /// The time since the start.
@@ -109,12 +109,12 @@ pub(crate) struct Moment {
 /// The requests that are under way, and when the next ones are due.
 #[derive(Debug, Default)]
 pub(super) struct Pacer {
-    turns: BTreeMap<AskSlot, Turn>,
+    turns: BTreeMap<AskSlot, SlotTurn>,
     serial: u64,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Turn {
+struct SlotTurn {
     /// The number of the request that is under way, and when it was sent.
     under_way: Option<(u64, Span)>,
     /// The earliest time of the next one.

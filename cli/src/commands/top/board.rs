@@ -51,12 +51,10 @@ impl ListPlace {
 
 /// An entry of a [`Board`].
 pub(super) trait BoardEntry {
-    /// The number that it keeps.
-    type Key: Ord + Copy;
     /// The names of the orders.
     const SORTS: &'static [&'static str];
-    /// Returns its number.
-    fn key(&self) -> Self::Key;
+    /// Returns the number that it keeps.
+    fn key(&self) -> u32;
     /// Whether it is listed at all.
     fn is_listed(&self) -> bool;
     /// Whether a word of a filter, in lower case, is found in it.
@@ -73,11 +71,11 @@ pub(super) fn holds(text: &str, word: &str) -> bool {
 /// A list of entries.
 #[derive(Debug)]
 pub(super) struct Board<T: BoardEntry> {
-    entries: BTreeMap<T::Key, T>,
+    entries: BTreeMap<u32, T>,
     /// The entries that are shown, in their order.
-    order: Vec<T::Key>,
+    order: Vec<u32>,
     /// The entry that is chosen: it stays chosen where it goes.
-    chosen: Option<T::Key>,
+    chosen: Option<u32>,
     place: ListPlace,
     filter: String,
     sort: usize,
@@ -108,7 +106,7 @@ impl<T: BoardEntry> Board<T> {
         self.entries.values()
     }
 
-    pub(super) fn entry(&self, key: T::Key) -> Option<&T> {
+    pub(super) fn entry(&self, key: u32) -> Option<&T> {
         self.entries.get(&key)
     }
 
@@ -120,7 +118,7 @@ impl<T: BoardEntry> Board<T> {
     }
 
     /// Changes an entry in place, if it is known.
-    pub(super) fn change(&mut self, key: T::Key, change: impl FnOnce(&mut T)) {
+    pub(super) fn change(&mut self, key: u32, change: impl FnOnce(&mut T)) {
         if let Some(entry) = self.entries.get_mut(&key) {
             change(entry);
             self.stale |= self.sort != 0 || !self.filter.is_empty();
@@ -176,6 +174,7 @@ impl<T: BoardEntry> Board<T> {
                 };
             }
         }
+
         self.place.fit(self.order.len(), height);
         self.chosen = self.order.get(self.place.at).copied();
     }
@@ -188,7 +187,7 @@ impl<T: BoardEntry> Board<T> {
     }
 
     /// Chooses an entry, if it is listed.
-    pub(super) fn choose(&mut self, key: T::Key) {
+    pub(super) fn choose(&mut self, key: u32) {
         if let Some(at) = self.order.iter().position(|k| *k == key) {
             self.place.at = at;
             self.chosen = Some(key);
@@ -227,7 +226,6 @@ mod tests {
     struct Named(u32, &'static str);
 
     impl BoardEntry for Named {
-        type Key = u32;
         const SORTS: &'static [&'static str] = &["number", "name"];
         fn key(&self) -> u32 {
             self.0

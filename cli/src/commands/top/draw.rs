@@ -6,10 +6,10 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span as Piece};
 
-use common::Span;
 use common::view::JobState;
+use common::{HostId, Span};
 
-use super::app::{App, LEAST, Over, Reading, Tab, TextOf};
+use super::app::{App, LEAST, OpenPage, Over, Tab, TextOf};
 use super::ask::AskSlot;
 use super::keys::KEYS;
 use super::look::{Column, Tone, draw_row, fitted};
@@ -52,10 +52,10 @@ impl App {
             (Some(Over::Help(lines, place)), _) => {
                 self.draw_text(buf, body, "keys", (lines, *place));
             }
-            (_, Some(Reading::Text(of, lines, place))) => {
+            (_, Some(OpenPage::Text(of, lines, place))) => {
                 self.draw_text(buf, body, &self.title(of), (lines, *place));
             }
-            (_, Some(Reading::Log(log))) => {
+            (_, Some(OpenPage::Log(log))) => {
                 self.draw_text(buf, body, &log.title(), (&log.lines, log.place));
             }
             (_, None) => self.draw_list(buf, body),
@@ -98,7 +98,8 @@ impl App {
             (Some(_), _) => String::new(),
             (None, false) => "asking the master ...".to_owned(),
             (None, true) => {
-                let (slots, runs) = (plural(sums.slots, "slot"), plural(run as u64, "job"));
+                let slots = plural(sums.slots, "slot");
+                let runs = plural(run as u64, "job");
                 let run = if run == 1 { "runs" } else { "run" };
                 let wait = format!("{wait} wait{}", if wait == 1 { "s" } else { "" });
                 let hosts = format!("{} of {} hosts lend", sums.lend, sums.all);
@@ -171,13 +172,14 @@ impl App {
     }
 
     fn title(&self, of: &TextOf) -> String {
-        let name = |host| {
-            let view = self.hosts.entry(host);
+        let name = |host: HostId| {
+            let view = self.hosts.entry(host.0);
             view.map_or_else(
                 || "a host".to_owned(),
                 |view| super::look::shown(&view.facts.name),
             )
         };
+
         match of {
             TextOf::WhyJob(job, None) => format!("why tasks of job {job} wait"),
             TextOf::WhyJob(job, Some(task)) => format!("why task {job}.{task} waits"),
@@ -198,6 +200,7 @@ impl App {
         let upto = text::draw(buf, below, text, self.theme);
         let follows = if text.1.follows { ", follows" } else { "" };
         let line = format!(" {title}  ({upto} %{follows})");
+
         buf.set_stringn(
             area.x,
             area.y,
@@ -210,6 +213,7 @@ impl App {
     fn draw_list(&self, buf: &mut Buffer, area: Rect) {
         let now = self.shown_time();
         let rows = self.rows();
+
         match self.tab {
             Tab::Jobs => {
                 let columns = jobs::COLUMNS;
@@ -281,7 +285,7 @@ impl App {
             );
             return;
         };
-        let head = match self.jobs.board.entry(id) {
+        let head = match self.jobs.board.entry(id.0) {
             Some(job) => jobs::headline(job, self.theme, now),
             None => Line::raw(format!(" job {id}")),
         };
@@ -359,6 +363,7 @@ impl App {
     /// The keys that are valid now, as many as there is room for.
     fn draw_keys(&self, buf: &mut Buffer, area: Rect) {
         let mut x = area.x + 1;
+
         for row in KEYS.iter().filter(|row| self.takes(row.act)) {
             let needed = u16::try_from(row.keys.chars().count() + row.word.chars().count() + 1);
             let needed = needed.unwrap_or(u16::MAX);

@@ -18,7 +18,7 @@ use crate::output::when;
 const KEPT: usize = 2_000;
 const PAST: u64 = 500;
 
-/// The columns of the list.
+/// The columns of the list, for `row`.
 pub(super) const COLUMNS: &[Column] = &[
     number("EVENT", 9, 1),
     text("TIME", 8, 0, 0),
@@ -26,9 +26,9 @@ pub(super) const COLUMNS: &[Column] = &[
     text("WHY", 12, 1, 2),
 ];
 
-/// An event as it is shown.
+/// A `GridEvent` as it is shown.
 #[derive(Debug)]
-pub(super) struct EventLine {
+pub(super) struct ShownEvent {
     seq: u64,
     at: Time,
     what: String,
@@ -42,8 +42,8 @@ pub(super) struct EventLine {
 
 /// The newest events.
 #[derive(Debug, Default)]
-pub(super) struct EventBook {
-    lines: VecDeque<EventLine>,
+pub(super) struct EventList {
+    lines: VecDeque<ShownEvent>,
     names: BTreeMap<HostId, String>,
     /// The events that the filter lets through, by their number.
     order: Vec<u64>,
@@ -58,7 +58,7 @@ pub(super) struct EventBook {
     pub(super) past: bool,
 }
 
-impl EventBook {
+impl EventList {
     pub(super) fn new() -> Self {
         Self {
             pinned: true,
@@ -96,6 +96,7 @@ impl EventBook {
             }
         }
         let extra = self.lines.len().saturating_sub(KEPT);
+
         self.lines.drain(..extra);
         self.upto = Some(self.upto.unwrap_or(0).max(page.upto));
         self.stale = true;
@@ -109,11 +110,12 @@ impl EventBook {
         self.stale = true;
     }
 
-    fn line(&self, view: &EventView) -> EventLine {
+    fn line(&self, view: &EventView) -> ShownEvent {
         let event = &view.event;
         let host = event.host();
         let name = host.map(|host| self.names.get(&host).cloned().unwrap_or(host.to_string()));
-        EventLine {
+
+        ShownEvent {
             seq: view.seq,
             at: view.at,
             what: words(event, name),
@@ -134,7 +136,7 @@ impl EventBook {
     pub(super) fn arrange(&mut self, height: usize) {
         if std::mem::take(&mut self.stale) {
             let chosen = self.order.get(self.place.at).copied();
-            let has = |line: &&EventLine, word: &str| {
+            let has = |line: &&ShownEvent, word: &str| {
                 line.what.to_lowercase().contains(word) || line.why.to_lowercase().contains(word)
             };
             let words: Vec<&str> = self.filter.split_whitespace().collect();
@@ -148,6 +150,7 @@ impl EventBook {
             self.place.at = if self.pinned { self.order.len() } else { at };
             self.place.top = self.place.at.saturating_sub(from_top);
         }
+
         self.place.fit(self.order.len(), height);
     }
 
@@ -160,13 +163,13 @@ impl EventBook {
         moved
     }
 
-    fn by_number(&self, seq: u64) -> Option<&EventLine> {
+    fn by_number(&self, seq: u64) -> Option<&ShownEvent> {
         let at = self.lines.partition_point(|line| line.seq < seq);
         self.lines.get(at).filter(|line| line.seq == seq)
     }
 
     /// Returns the event that is chosen.
-    pub(super) fn chosen(&self) -> Option<&EventLine> {
+    pub(super) fn chosen(&self) -> Option<&ShownEvent> {
         self.by_number(*self.order.get(self.place.at)?)
     }
 
@@ -176,7 +179,7 @@ impl EventBook {
     }
 
     /// The events on a screen with room for so many, each with whether it is chosen.
-    pub(super) fn seen(&self, height: usize) -> impl Iterator<Item = (&EventLine, bool)> {
+    pub(super) fn seen(&self, height: usize) -> impl Iterator<Item = (&ShownEvent, bool)> {
         let at = self.place.at;
         let seen = self.place.seen(self.order.len(), height);
         seen.filter_map(move |index| Some((self.by_number(self.order[index])?, index == at)))
@@ -202,8 +205,8 @@ fn tone(event: &GridEvent) -> Tone {
     }
 }
 
-/// Returns the cells of an event's row.
-pub(super) fn row(line: &EventLine, theme: Theme) -> Vec<Line<'static>> {
+/// Returns the cells of an event's row, one for each of [`COLUMNS`].
+pub(super) fn row(line: &ShownEvent, theme: Theme) -> Vec<Line<'static>> {
     let at = when::date(line.at);
     vec![
         Line::raw(line.seq.to_string()),

@@ -3,14 +3,14 @@
 
 use std::cmp::Ordering;
 
+use common::Time;
 use common::view::{HostState, HostView};
-use common::{HostId, Time};
 use ratatui::text::Line;
 
 use super::board::{Board, BoardEntry, holds};
 use super::look::{Column, Theme, Tone, number, of_host, text};
 
-/// The columns of the list.
+/// The columns of the list, for `row`.
 pub(super) const COLUMNS: &[Column] = &[
     text("HOST", 14, 1, 0),
     text("STATE", 11, 0, 0),
@@ -25,11 +25,10 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 impl BoardEntry for HostView {
-    type Key = HostId;
     const SORTS: &'static [&'static str] = &["number", "name", "state", "speed", "tasks that run"];
 
-    fn key(&self) -> HostId {
-        self.id
+    fn key(&self) -> u32 {
+        self.id.0
     }
 
     fn is_listed(&self) -> bool {
@@ -87,6 +86,7 @@ pub(super) struct HostSums {
 /// Counts the hosts.
 pub(super) fn sums(board: &Board<HostView>) -> HostSums {
     let mut sums = HostSums::default();
+
     for host in board.all().filter(|host| !host.gone) {
         sums.all += 1;
         let there = matches!(
@@ -112,7 +112,7 @@ pub(super) fn slots(host: &HostView) -> String {
     }
 }
 
-/// Returns the cells of a host's row.
+/// Returns the cells of a host's row, one for each of [`COLUMNS`].
 pub(super) fn row(host: &HostView, theme: Theme, now: Time) -> Vec<Line<'static>> {
     let why = host.reason.as_deref().unwrap_or_default();
     let free = host
@@ -123,6 +123,7 @@ pub(super) fn row(host: &HostView, theme: Theme, now: Time) -> Vec<Line<'static>
     } else {
         Tone::Quiet
     };
+
     vec![
         theme.text(&host.facts.name, Tone::Plain),
         theme.state(of_host(host.state), &host.state.to_string()),

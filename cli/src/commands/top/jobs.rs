@@ -20,7 +20,7 @@ const LOOKED_AT: u32 = 2_000;
 /// The jobs whose forecasts one answer holds.
 const FORECASTS: usize = 32;
 
-/// The columns of the list.
+/// The columns of the list, for `row`.
 pub(super) const COLUMNS: &[Column] = &[
     number("JOB", 6, 0),
     text("NAME", 10, 2, 0),
@@ -34,12 +34,11 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 impl BoardEntry for JobView {
-    type Key = JobId;
     const SORTS: &'static [&'static str] =
         &["activity", "number", "finish", "failed tasks", "name"];
 
-    fn key(&self) -> JobId {
-        self.job
+    fn key(&self) -> u32 {
+        self.job.0
     }
 
     fn is_listed(&self) -> bool {
@@ -86,7 +85,7 @@ fn finish(job: &JobView) -> (bool, bool, Time) {
     )
 }
 
-/// The list of jobs with what is to be fetched of it.
+/// The list of jobs (`Tab::Jobs`) with what is to be fetched of it.
 #[derive(Debug, Default)]
 pub(super) struct JobBook {
     /// The jobs.
@@ -111,7 +110,7 @@ impl JobBook {
 
         for mut job in jobs {
             // Long lists hold the forecasts of some jobs only.
-            if let Some(before) = self.board.entry(job.job)
+            if let Some(before) = self.board.entry(job.job.0)
                 && job.predicted.is_none()
             {
                 job.predicted = before.predicted;
@@ -133,7 +132,7 @@ impl JobBook {
     }
 
     fn put(&mut self, job: JobView) {
-        let before = self.board.entry(job.job).map(|before| before.state);
+        let before = self.board.entry(job.job.0).map(|before| before.state);
         if before.is_some_and(|before| before != job.state) {
             self.board.resort();
         }
@@ -193,7 +192,7 @@ impl JobBook {
         self.below = asked.first();
         self.looked = self.looked.saturating_add(WINDOW);
         for job in jobs {
-            if self.board.entry(job.job).is_none() {
+            if self.board.entry(job.job.0).is_none() {
                 self.board.put(job);
             }
         }
@@ -219,7 +218,7 @@ pub(super) fn open_jobs() -> Request {
     }
 }
 
-/// Returns the cells of a job's row.
+/// Returns the cells of a job's row, one for each of [`COLUMNS`].
 pub(super) fn row(job: &JobView, theme: Theme, bar: u16, now: Time) -> Vec<Line<'static>> {
     let tasks = &job.tasks;
     let open = if job.open { "+" } else { "" };
@@ -228,6 +227,7 @@ pub(super) fn row(job: &JobView, theme: Theme, bar: u16, now: Time) -> Vec<Line<
     } else {
         Tone::Quiet
     };
+
     vec![
         Line::raw(job.job.to_string()),
         theme.text(&job.name, Tone::Plain),
@@ -311,6 +311,7 @@ fn of_forecast(forecast: &Forecast, now: Time) -> String {
         return "later than predicted".to_owned();
     }
     let finish = format!("in {}", forecast.finish.since(now));
+
     match forecast.interval {
         Some((low, high)) if low < high => {
             let low = if low > now {

@@ -29,7 +29,7 @@ enum LineNews {
 }
 
 /// The line to the master.
-pub(super) struct Line {
+pub(super) struct MasterLine {
     state: StateDir,
     client: Option<Client>,
     /// The number of the connection.
@@ -40,7 +40,7 @@ pub(super) struct Line {
     rx: mpsc::Receiver<LineNews>,
 }
 
-impl Line {
+impl MasterLine {
     /// A line that begins with this connection.
     pub(super) fn new(state: &StateDir, client: Client) -> Self {
         let (tx, rx) = mpsc::channel(AHEAD);
@@ -121,6 +121,7 @@ impl Line {
         self.work.abort_all();
         let state = self.state.clone();
         let tx = self.tx.clone();
+
         self.work.spawn(async move {
             let news = match WayBack::new(&state, None).connect().await {
                 Ok(Some(client)) => LineNews::Connected(client),
@@ -139,6 +140,7 @@ async fn carry_out(
     tx: &mpsc::Sender<LineNews>,
 ) -> Result<(), LinkError> {
     let tell = |news| async { tx.send(LineNews::Grid(news)).await.unwrap_or_default() };
+
     match ask {
         GridAsk::Once {
             slot,
@@ -196,6 +198,7 @@ async fn collect(
     let mut replies = client.stream(request).await?;
     let mut all = Vec::new();
     let mut count = 0;
+
     while count < most
         && let Some(reply) = replies.next().await?
     {

@@ -85,7 +85,9 @@ impl TaskLog {
 
     /// The title: the task, the stream, and the attempt that writes.
     pub(super) fn title(&self) -> String {
-        let (task, stream) = (self.task, self.stream_name());
+        let task = self.task;
+        let stream = self.stream_name();
+
         match (&self.attempt, self.settled) {
             (Some((attempt, host)), false) => format!(
                 "{stream} of task {task}: attempt {} on {host}",
@@ -158,7 +160,7 @@ impl TaskLog {
                 let rest = usize::try_from(from)
                     .ok()
                     .and_then(|from| bytes.get(from..));
-                self.rest(&rest.unwrap_or_default().to_vec());
+                self.rest(rest.unwrap_or_default());
             }
             Content::Blob(blob) if from < size => return LogRest::Fetch(*blob, from),
             Content::Blob(_) => self.rest(&[]),
@@ -209,6 +211,7 @@ impl TaskLog {
         };
         let room = LINE - line.len();
         let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= room);
+
         match end {
             Some(end) => {
                 line.push(&text[..end]);
@@ -286,6 +289,7 @@ mod tests {
                 ..
             }
         ));
+
         let attempt = AttemptId {
             task: log.task,
             number: 1,

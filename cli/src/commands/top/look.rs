@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span as Piece};
 
-/// The meaning of a colour.
+/// The meaning of a colour, which `Theme` turns into a style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -42,6 +42,7 @@ impl Theme {
             Tone::Bad => (Some(Color::Red), Modifier::BOLD),
         };
         let style = Style::new().add_modifier(more);
+
         match colour.filter(|_| self.colours) {
             Some(colour) => style.fg(colour),
             None => style,
@@ -161,7 +162,7 @@ pub(super) struct Column {
     pub(super) right: bool,
 }
 
-/// Returns a column of text.
+/// Returns a [`Column`] of text.
 pub(super) const fn text(title: &'static str, width: u16, grows: u16, rank: u8) -> Column {
     Column {
         title,
@@ -172,7 +173,7 @@ pub(super) const fn text(title: &'static str, width: u16, grows: u16, rank: u8) 
     }
 }
 
-/// Returns a column of numbers.
+/// Returns a [`Column`] of numbers.
 pub(super) const fn number(title: &'static str, width: u16, rank: u8) -> Column {
     Column {
         title,
@@ -257,6 +258,7 @@ mod tests {
             waiting: 1_000 - finished - running,
             ..TaskCounts::default()
         };
+
         let drawn = |tasks| theme.bar(&tasks, 10).to_string();
         assert_eq!(drawn(tasks(0, 0)), "··········");
         assert_eq!(drawn(tasks(1, 1)), "█▒········");

@@ -29,7 +29,7 @@ use std::time::Instant;
 use common::Span;
 
 use self::app::{App, Tab};
-use self::ask::Moment;
+use self::ask::TopMoment;
 pub use self::rehearsal::{Rehearsed, rehearse_top};
 use super::Context;
 use crate::args::OutputMode;
@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context, args: TopArgs) -> Result<Exit, Failur
         Some(job) => Some(session.job_id(job).await?),
         None => None,
     };
-    let clock = Clock(Instant::now());
+    let clock = TopClock(Instant::now());
     let colours = context.out.color();
     let client = session.client();
     let mut app = App::new(
@@ -71,7 +71,7 @@ pub(super) async fn run(context: &Context, args: TopArgs) -> Result<Exit, Failur
         (None, StartTab::Events) => app.show_tab(Tab::Events),
     }
 
-    let line = line::Line::new(&context.state, session.client().clone());
+    let line = line::MasterLine::new(&context.state, session.client().clone());
     match args.once {
         true => once::run(context, app, line, clock).await?,
         false => screen::run(app, line, clock).await?,
@@ -89,6 +89,7 @@ fn on_a_terminal() -> Result<(), Failure> {
         ));
     }
     let kind = std::env::var("TERM").unwrap_or_default();
+
     if kind == "dumb" || (cfg!(unix) && kind.is_empty()) {
         let what = format!("this terminal shows no pictures (TERM is `{kind}`)");
         return Err(Failure::usage(what, hint));
@@ -98,11 +99,11 @@ fn on_a_terminal() -> Result<(), Failure> {
 
 /// Tells the time.
 #[derive(Debug, Clone, Copy)]
-struct Clock(Instant);
+struct TopClock(Instant);
 
-impl Clock {
-    fn now(self) -> Moment {
-        Moment {
+impl TopClock {
+    fn now(self) -> TopMoment {
+        TopMoment {
             wall: when::now(),
             up: Span::from(self.0.elapsed()),
         }

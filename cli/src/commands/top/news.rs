@@ -1,14 +1,14 @@
 //! The news from the master: where each answer goes, and what events say about jobs and hosts.
 
 use common::event::{EventPage, GridEvent};
-use common::selector::parse_ids;
+use common::selector::{Selector, parse_ids};
 use common::token::Role;
 use common::view::{ExplainView, HostState, HostView, JobView, TaskView};
-use common::wire::client::Reply;
-use common::{IdSet, Span};
+use common::wire::client::{Reply, Request};
+use common::{IdSet, Span, TaskId};
 
 use super::super::{host, job, task};
-use super::app::{App, Reading, TextOf};
+use super::app::{App, OpenPage, TextOf};
 use super::ask::{AskSlot, GridAsk, GridNews};
 use super::log::LogRest;
 use super::look::{Tone, of_host, shown};
@@ -100,7 +100,7 @@ impl App {
             }
             (AskSlot::PastEvents, Reply::Events(page)) => self.events.take(page),
             (AskSlot::Log, Reply::Tail(news)) => {
-                if let Some(Reading::Log(log)) = self.readings.last_mut() {
+                if let Some(OpenPage::Log(log)) = self.readings.last_mut() {
                     log.take(news);
                 }
             }
@@ -117,21 +117,22 @@ impl App {
                     self.jobs.board.retain(|job| job.job != gone);
                 }
                 GridEvent::HostChanged { host, state, why } => {
-                    let (state, at, why) = (*state, view.at, why.clone());
-                    if self.hosts.entry(*host).is_none() {
+                    let state = *state;
+                    let why = why.clone();
+                    if self.hosts.entry(host.0).is_none() {
                         self.pacer.soon(AskSlot::AllHosts, self.now.up, SEEN);
                     }
-                    self.hosts.change(*host, |host| {
+                    self.hosts.change(host.0, |host| {
                         // How many slots an owner who shares lends, the next list tells.
                         match state {
                             HostState::Ready if why.is_none() => {
-                                host.slots_usable = host.facts.slots
+                                host.slots_usable = host.facts.slots;
                             }
                             HostState::Suspended => host.slots_usable = 0,
                             _ => {}
                         }
                         host.state = state;
-                        host.since = at;
+                        host.since = view.at;
                         host.reason = why;
                     });
                 }
@@ -153,11 +154,12 @@ impl App {
     fn ended(&mut self, slot: AskSlot, end: Result<(), Failure>) {
         let pause = if slot == AskSlot::Log { SEEN } else { AGAIN };
         self.pacer.end(slot, self.now.up, pause);
+
         match (slot, end) {
             (AskSlot::Events, Err(_)) => self.events.restart(),
             (AskSlot::PastEvents, _) => self.events.past = true,
             (AskSlot::Log, Err(failure)) => {
-                if let Some(Reading::Log(log)) = self.readings.last_mut() {
+                if let Some(OpenPage::Log(log)) = self.readings.last_mut() {
                     log.note(&failure.what);
                     log.settled = true;
                 }
@@ -169,10 +171,10 @@ impl App {
 
     /// Asks for the output of a task that is settled.
     fn fetch_rest(&mut self) {
-        if let Some(Reading::Log(log)) = self.readings.last().filter(|reading| settled(reading)) {
-            let (job, index) = (log.task.job, log.task.index);
-            let tasks = common::selector::Selector::Ids(IdSet::from_range(index, index));
-            let request = common::wire::client::Request::Outputs { job, tasks };
+        if let Some(OpenPage::Log(log)) = self.readings.last().filter(|reading| settled(reading)) {
+            let TaskId { job, index } = log.task;
+            let tasks = Selector::Ids(IdSet::from_range(index, index));
+            let request = Request::Outputs { job, tasks };
             self.ask(AskSlot::LogRest, request, usize::MAX);
         }
     }
@@ -272,9 +274,10 @@ impl App {
 
     fn take_output(&mut self, replies: Vec<Reply>) {
         let outputs = all!(replies, Reply::Outputs);
-        let Some(Reading::Log(log)) = self.readings.last_mut() else {
+        let Some(OpenPage::Log(log)) = self.readings.last_mut() else {
             return;
         };
+
         if let LogRest::Fetch(blob, from) = log.take_output(outputs.last()) {
             let serial = self.pacer.begin(AskSlot::LogRest, self.now.up);
             self.asks.push(GridAsk::Content {
@@ -288,7 +291,7 @@ impl App {
 
     fn bytes(&mut self, slot: AskSlot, bytes: Result<Vec<u8>, Failure>) {
         self.pacer.end(slot, self.now.up, SEEN);
-        if let Some(Reading::Log(log)) = self.readings.last_mut() {
+        if let Some(OpenPage::Log(log)) = self.readings.last_mut() {
             match bytes {
                 Ok(bytes) => log.rest(&bytes),
                 Err(failure) => log.note(&failure.what),
@@ -298,13 +301,17 @@ impl App {
 
     /// Takes the answer to what is read.
     fn tell(&mut self, replies: Vec<Reply>) {
-        let Some(Reading::Text(of, text, _)) = self.readings.last_mut() else {
+        let Some(OpenPage::Text(of, text, _)) = self.readings.last_mut() else {
             return;
         };
+
         match (of, replies.into_iter().next()) {
             (TextOf::WhyJob(_, task), Some(Reply::Explained(view))) => *text = why(&view, *task),
             (TextOf::WhyHost(host, known), Some(Reply::Explained(view))) => {
-                let name = self.hosts.entry(*host).map(|host| host.facts.name.as_str());
+                let name = self
+                    .hosts
+                    .entry(host.0)
+                    .map(|host| host.facts.name.as_str());
                 let here = view
                     .hosts
                     .iter()
@@ -331,17 +338,18 @@ impl App {
     /// Writes the texts that are made of what is known of a host.
     pub(super) fn retell(&mut self) {
         let waits = self.jobs.board.all().any(|job| job.tasks.waiting > 0);
-        let Some(Reading::Text(of, text, _)) = self.readings.last_mut() else {
+        let Some(OpenPage::Text(of, text, _)) = self.readings.last_mut() else {
             return;
         };
+
         match of {
             TextOf::Host(id) => {
-                if let Some(view) = self.hosts.entry(*id) {
+                if let Some(view) = self.hosts.entry(id.0) {
                     *text = lines(&host::describe(view));
                 }
             }
             TextOf::WhyHost(id, known) => {
-                if let Some(view) = self.hosts.entry(*id) {
+                if let Some(view) = self.hosts.entry(id.0) {
                     *text = of_a_host(view, known.values(), waits);
                 }
             }
@@ -364,13 +372,14 @@ impl GridNews {
     }
 }
 
-fn settled(reading: &Reading) -> bool {
-    matches!(reading, Reading::Log(log) if log.settled)
+fn settled(reading: &OpenPage) -> bool {
+    matches!(reading, OpenPage::Log(log) if log.settled)
 }
 
 /// The reasons why a job waits; of one of its tasks those first that hold it back.
 fn why(view: &ExplainView, task: Option<u32>) -> Vec<TextLine> {
     let mut text = Vec::new();
+
     if let Some(task) = task {
         let holds = |tasks: &str| parse_ids(tasks).is_ok_and(|ids| ids.contains(task));
         let reasons = view.waiting.iter().filter(|(_, tasks)| holds(tasks));

@@ -9,9 +9,9 @@ use ratatui::crossterm::style::{ContentStyle, StyledContent};
 use ratatui::layout::Rect;
 
 use super::super::Context;
-use super::Clock;
+use super::TopClock;
 use super::app::App;
-use super::line::Line;
+use super::line::MasterLine;
 use crate::failure::{Exit, Failure};
 
 /// The size where standard output is no terminal, and `COLUMNS` and `LINES` say nothing.
@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) async fn run(
     context: &Context,
     mut app: App,
-    mut line: Line,
-    clock: Clock,
+    mut line: MasterLine,
+    clock: TopClock,
 ) -> Result<(), Failure> {
     let terminal = std::io::stdout().is_terminal();
     let (width, height) = size(terminal);
@@ -92,6 +92,7 @@ fn line(row: &[Cell], colours: bool) -> String {
         .map_or(0, |at| at + 1);
     let mut out = String::new();
     let mut skip = 0;
+
     for group in row[..end].chunk_by(|a, b| a.style() == b.style()) {
         let mut text = String::new();
         for cell in group {

@@ -15,7 +15,7 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
 use super::app::{App, Tab};
-use super::ask::{AskSlot, GridAsk, GridNews, Moment};
+use super::ask::{AskSlot, GridAsk, GridNews, TopMoment};
 
 /// The time at which made-up grids begin: a morning.
 pub(super) const MORNING: Time = Time(1_800_000_000_000_000);
@@ -29,6 +29,7 @@ const SCREEN: Rect = Rect::new(0, 0, 160, 50);
 pub(super) fn host(number: u32, state: HostState, why: Option<&str>) -> HostView {
     let mut facts = HostFacts::unknown(format!("desk-{number}"));
     facts.slots = 2;
+
     HostView {
         id: HostId(number),
         facts,
@@ -51,9 +52,9 @@ pub(super) fn host(number: u32, state: HostState, why: Option<&str>) -> HostView
 
 /// Counts what is written to it.
 #[derive(Debug, Default)]
-struct Counted(u64);
+struct CountedBytes(u64);
 
-impl Write for Counted {
+impl Write for CountedBytes {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 += bytes.len() as u64;
         Ok(bytes.len())
@@ -100,7 +101,7 @@ pub fn rehearse_top(hosts: u32, seconds: u64) -> Rehearsed {
     app.resize(SCREEN.width, SCREEN.height);
     app.show_tab(Tab::Hosts);
 
-    let mut counted = Counted::default();
+    let mut counted = CountedBytes::default();
     let backend = CrosstermBackend::new(&mut counted);
     let options = TerminalOptions {
         viewport: Viewport::Fixed(SCREEN),
@@ -125,9 +126,9 @@ pub fn rehearse_top(hosts: u32, seconds: u64) -> Rehearsed {
     }
 }
 
-fn moment(frame: u64) -> Moment {
+fn moment(frame: u64) -> TopMoment {
     let up = Span(frame * 1_000_000 / FRAMES);
-    Moment {
+    TopMoment {
         wall: MORNING + Span::from_secs(3_600) + up,
         up,
     }
@@ -175,6 +176,7 @@ impl MadeUp {
             _ => return Vec::new(),
         };
         let mut replies = Vec::new();
+
         for some in all.chunks(100) {
             let views = some.iter().map(|number| self.host(*number)).collect();
             replies.extend(self.sent(&Reply::Hosts(views)));
@@ -215,6 +217,7 @@ impl MadeUp {
                 result: None,
             });
         }
+
         let page = Reply::Events(EventPage {
             events,
             hosts: Vec::new(),

@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::super::{hung_up, interrupted};
-use super::Clock;
+use super::TopClock;
 use super::app::App;
-use super::line::Line;
+use super::line::MasterLine;
 use crate::failure::Failure;
 
 /// The time between two pictures.
@@ -54,7 +54,7 @@ impl Drop for Screen {
 ///
 /// # Errors
 /// If the terminal or the master does not play along any more.
-pub(super) async fn run(app: App, line: Line, clock: Clock) -> Result<(), Failure> {
+pub(super) async fn run(app: App, line: MasterLine, clock: TopClock) -> Result<(), Failure> {
     let screen = Screen::enter()?;
     let keys = keys();
     tokio::select! {
@@ -81,13 +81,14 @@ fn keys() -> mpsc::UnboundedReceiver<std::io::Result<Event>> {
 
 async fn show(
     mut app: App,
-    mut line: Line,
-    clock: Clock,
+    mut line: MasterLine,
+    clock: TopClock,
     mut screen: Screen,
     mut keys: mpsc::UnboundedReceiver<std::io::Result<Event>>,
 ) -> Result<(), Failure> {
     let mut frames = tokio::time::interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
     while !app.is_over() {
         tokio::select! {
             Some(event) = keys.recv() => {

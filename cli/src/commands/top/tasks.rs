@@ -14,7 +14,7 @@ use super::board::ListPlace;
 use super::keys::KeyAct;
 use super::look::{Column, Theme, Tone, number, of_task, text};
 
-/// The columns of the list.
+/// The columns of the list, for `row`.
 pub(super) const COLUMNS: &[Column] = &[
     number("TASK", 9, 0),
     text("STATE", 11, 0, 0),
@@ -39,7 +39,7 @@ enum Search {
 
 /// The task to be chosen on the next screen.
 #[derive(Debug, Clone, Copy)]
-enum Choice {
+enum NextChosen {
     /// The first with at least this number.
     AtLeast(u32),
     /// The last with at most this number.
@@ -53,7 +53,7 @@ struct TaskFilter {
     state: Option<TaskState>,
 }
 
-/// A screen of tasks of one job.
+/// A screen of tasks of one job (`Tab::Tasks`).
 #[derive(Debug, Default)]
 pub(super) struct TaskBook {
     /// The job.
@@ -71,12 +71,12 @@ pub(super) struct TaskBook {
     /// The window that is under way.
     asked: (u32, u32),
     /// The task to be chosen once it is there.
-    choose: Option<Choice>,
+    choose: Option<NextChosen>,
     /// Whether an answer has come.
     pub(super) loaded: bool,
 }
 
-/// The outcome of an answer.
+/// The outcome of `TaskBook::take`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PageFound {
     /// The screen is there.
@@ -96,7 +96,7 @@ impl TaskBook {
         }
         if let Some(task) = task {
             self.filter = TaskFilter::default();
-            self.look(Search::From(task), Some(Choice::AtLeast(task)));
+            self.look(Search::From(task), Some(NextChosen::AtLeast(task)));
         }
     }
 
@@ -106,6 +106,7 @@ impl TaskBook {
     /// If a word is neither.
     pub(super) fn filter(&mut self, words: &str) -> Result<(), String> {
         let mut filter = TaskFilter::default();
+
         for word in words.split_whitespace() {
             let states = TaskState::ALL.iter().copied();
             let named = states
@@ -145,7 +146,7 @@ impl TaskBook {
     }
 
     /// Begins to look for another screen.
-    fn look(&mut self, search: Search, choose: Option<Choice>) {
+    fn look(&mut self, search: Search, choose: Option<NextChosen>) {
         self.search = Some(search);
         self.choose = choose;
         self.window = 0;
@@ -202,7 +203,7 @@ impl TaskBook {
             Search::Upto(_) => first == 0,
             Search::Last => {
                 let last = tasks.last().map_or(0, |task| task.task.index);
-                self.look(Search::Upto(last), Some(Choice::AtMost(last)));
+                self.look(Search::Upto(last), Some(NextChosen::AtMost(last)));
                 return PageFound::Searching;
             }
         };
@@ -249,15 +250,17 @@ impl TaskBook {
     }
 
     fn show(&mut self, tasks: Vec<TaskView>) {
-        let stays = self.chosen().map(|task| Choice::AtLeast(task.task.index));
+        let stays = self
+            .chosen()
+            .map(|task| NextChosen::AtLeast(task.task.index));
         let choice = self.choose.take().or(stays);
         self.rows = tasks;
         self.loaded = true;
 
         let mut numbers = self.rows.iter().map(|row| row.task.index);
         let at = match choice {
-            Some(Choice::AtLeast(least)) => numbers.position(|number| number >= least),
-            Some(Choice::AtMost(most)) => numbers.rposition(|number| number <= most),
+            Some(NextChosen::AtLeast(least)) => numbers.position(|number| number >= least),
+            Some(NextChosen::AtMost(most)) => numbers.rposition(|number| number <= most),
             None => None,
         };
         self.place.at = at.unwrap_or(self.place.at);
@@ -283,16 +286,16 @@ impl TaskBook {
             // The screen moves by one task.
             KeyAct::Down if at_end && full => {
                 let first = self.rows.get(1).or(self.rows.first()).map(number);
-                (first.map(Search::From), after.map(Choice::AtLeast))
+                (first.map(Search::From), after.map(NextChosen::AtLeast))
             }
             KeyAct::Up if self.place.at == 0 => {
                 let last = self.rows.iter().rev().nth(usize::from(full)).map(number);
                 let upto = last.or(before).filter(|_| before.is_some());
-                (upto.map(Search::Upto), before.map(Choice::AtMost))
+                (upto.map(Search::Upto), before.map(NextChosen::AtMost))
             }
             KeyAct::PageDown if full => (after.map(Search::From), None),
             KeyAct::PageUp => (before.map(Search::Upto), None),
-            KeyAct::First => (Some(Search::From(0)), Some(Choice::AtLeast(0))),
+            KeyAct::First => (Some(Search::From(0)), Some(NextChosen::AtLeast(0))),
             KeyAct::Last => (Some(Search::Last), None),
             _ => (None, None),
         };
@@ -317,12 +320,13 @@ impl TaskBook {
     }
 }
 
-/// Returns the cells of a task's row.
+/// Returns the cells of a task's row, one for each of [`COLUMNS`].
 pub(super) fn row(task: &TaskView, theme: Theme) -> Vec<Line<'static>> {
     let last = task.attempts.last();
     let progress = last.and_then(|attempt| attempt.progress);
     let why = task.reason.as_deref();
     let why = why.or_else(|| last.and_then(|attempt| attempt.reason.as_deref()));
+
     vec![
         Line::raw(task.task.index.to_string()),
         theme.state(of_task(task.state), &task.state.to_string()),

@@ -18,7 +18,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 
 use super::app::App;
-use super::ask::{AskSlot, GridAsk, GridNews, Moment};
+use super::ask::{AskSlot, GridAsk, GridNews, TopMoment};
 use super::keys::KEYS;
 use super::rehearsal::{MORNING, host};
 use crate::failure::{Exit, Failure};
@@ -30,8 +30,8 @@ struct Stage {
     size: (u16, u16),
 }
 
-fn moment(seconds: u64) -> Moment {
-    Moment {
+fn moment(seconds: u64) -> TopMoment {
+    TopMoment {
         wall: MORNING + Span::from_secs(600 + seconds),
         up: Span::from_secs(seconds),
     }
@@ -339,7 +339,7 @@ fn only_what_is_on_the_screen_is_asked_for_and_at_most_once_a_second() {
     let mut stage = Stage::with_a_grid();
     let mut count = std::collections::BTreeMap::new();
     for quarter in 0..80 {
-        let now = Moment {
+        let now = TopMoment {
             wall: MORNING,
             up: Span(quarter * 250_000),
         };

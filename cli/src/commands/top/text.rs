@@ -39,6 +39,7 @@ impl TextLine {
         let mut rows = Vec::new();
         let mut start = 0;
         let mut wide = 0;
+
         for (at, c) in self.text.char_indices() {
             let mut bytes = [0; 4];
             let one = console::measure_text_width(c.encode_utf8(&mut bytes));
@@ -111,6 +112,7 @@ impl TextPlace {
             _ => return false,
         };
         let last = last_top(lines, size);
+
         self.top = to.min(last);
         self.follows = act == KeyAct::Last || self.follows && self.top == last;
         true
@@ -146,16 +148,15 @@ pub(super) fn draw(
     let size = (usize::from(area.width), usize::from(area.height));
     let first = place.first(lines, size);
     let mut y = area.top();
-    let mut last = first;
-    for line in &lines[first.min(lines.len())..] {
+
+    for (at, line) in lines.iter().enumerate().skip(first) {
         for row in line.rows(size.0) {
             if y >= area.bottom() {
-                return 100 * last / lines.len().max(1);
+                return 100 * at / lines.len();
             }
             buf.set_stringn(area.x, y, row, size.0, theme.style(line.tone));
             y += 1;
         }
-        last += 1;
     }
     100
 }

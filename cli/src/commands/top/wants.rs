@@ -5,7 +5,7 @@ use common::selector::Selector;
 use common::wire::client::Request;
 use common::{IdSet, Span};
 
-use super::app::{App, Reading, Tab, TextOf};
+use super::app::{App, OpenPage, Tab, TextOf};
 use super::ask::{AskSlot, GridAsk};
 use super::jobs::open_jobs;
 use super::tasks::TaskBook;
@@ -46,6 +46,7 @@ impl App {
         let rows = self.rows();
         let seen = |slot| !self.pacer.is_new(slot) && !self.pacer.is_under_way(slot);
         let lists = self.jobs.board.loaded && self.hosts.loaded;
+
         lists
             && match self.tab {
                 Tab::Jobs => {
@@ -78,13 +79,14 @@ impl App {
             let request = self.events.request();
             stream(self, AskSlot::Events, request);
         }
+
         if let Some(request) = self.events.past_request()
             && !self.events.past
             && self.is_due(AskSlot::PastEvents)
         {
             stream(self, AskSlot::PastEvents, request);
         }
-        if let Some(Reading::Log(log)) = self.readings.last()
+        if let Some(OpenPage::Log(log)) = self.readings.last()
             && !log.settled
             && self.is_due(AskSlot::Log)
         {
@@ -170,6 +172,7 @@ impl App {
         {
             self.ask(AskSlot::Tasks, request, TaskBook::most(rows));
         }
+
         if wanted(self, AskSlot::Text)
             && let Some(request) = self.text_request()
         {
@@ -178,9 +181,10 @@ impl App {
     }
 
     fn text_request(&self) -> Option<Request> {
-        let Some(Reading::Text(of, ..)) = self.readings.last() else {
+        let Some(OpenPage::Text(of, ..)) = self.readings.last() else {
             return None;
         };
+
         Some(match of {
             TextOf::WhyJob(job, _) => Request::Explain { job: *job },
             TextOf::WhyHost(_, known) => {
@@ -195,7 +199,7 @@ impl App {
                 states: Vec::new(),
             },
             TextOf::Host(host) => Request::Hosts {
-                names: vec![self.hosts.entry(*host)?.facts.name.clone()],
+                names: vec![self.hosts.entry(host.0)?.facts.name.clone()],
             },
         })
     }
