@@ -50,7 +50,7 @@ impl<J: Serialize + JsonSchema + Send> Respond for JsonDocument<J> {
 
     fn describe(schemas: &mut SchemaGenerator) -> Value {
         let content = json!({ "application/json": { "schema": schema::<J>(schemas) } });
-        json!({ "200": { "description": "NothingMore.", "content": content } })
+        json!({ "200": { "description": "Done.", "content": content } })
     }
 }
 
@@ -189,6 +189,6 @@ impl Respond for NothingMore {
     }
 
     fn describe(_: &mut SchemaGenerator) -> Value {
-        json!({ "204": { "description": "NothingMore." } })
+        json!({ "204": { "description": "Done." } })
     }
 }

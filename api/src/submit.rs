@@ -1,24 +1,27 @@
 //! A job as programs submit it: the names of a job file, with content by its hash instead of files
 //! of the submitter's machine. `docs/job-files.md` says what each name means.
 
+mod input;
+
 use std::fmt::Display;
 use std::str::FromStr;
 
-use common::content::BlobHash;
 use common::host::Confinement;
 use common::job::{
-    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, Input, InputKind,
-    InputSource, PROMISING_POLICY, Quorum, Rules, SPECULATIVE_POLICY, Work,
+    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, PROMISING_POLICY, Quorum,
+    RANKS_POLICY, Rules, SPECULATIVE_POLICY, WIDTH_POLICY, Work,
 };
 use common::needs::{Label, Needs};
+use common::ranks::{MAX_RANKS, Parallelism, Widths};
 use common::selector::parse_ids;
 use common::template::Template;
 use common::text::acts;
-use common::{After, BlobRef, IdSet, JobSpec, Span, SubmitOptions, TaskSet, Time};
+use common::{After, IdSet, JobSpec, Ranks, Span, SubmitOptions, TaskSet, Time};
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
+use self::input::InputBody;
 use crate::problem::Problem;
 
 /// A job to be submitted.
@@ -39,9 +42,8 @@ pub struct JobBody {
     pub array: Option<String>,
     /// One task for each of these; `%{ITEM}` is the text.
     pub items: Vec<String>,
-    /// Files that tasks find in their directory, each sent before as `content`.
-    #[serde(deserialize_with = "objects")]
-    input: Vec<InputBody>,
+    /// Files and trees that tasks find in their directory, each sent before as `content`.
+    input: Vec<Fields<InputBody>>,
     /// The files to bring back, as patterns: `out/*.csv`.
     output_file: Vec<String>,
     /// The name of the `input` that is the tasks' standard input.
@@ -70,6 +72,12 @@ pub struct JobBody {
     estimates: Vec<String>,
     /// The time by which all of it has to be done: a date, or a duration from now (`2h`).
     pub deadline: Option<String>,
+    /// The number of hosts that it runs on at once, as several ranks: `8`, `4..16` or `auto`.
+    width: Option<String>,
+    /// The run time of the whole job on one host of speed 1, with `width`: `6h`.
+    work: Option<String>,
+    /// The average parallelism, with `width`, perhaps with its variance: `12` or `12:0.5`.
+    parallelism: Option<String>,
     /// Whether nobody waits for a task until it is requested.
     pub(crate) disclose: bool,
     /// The interval at which tasks save their state, such as `30s`.
@@ -90,27 +98,17 @@ pub struct JobBody {
     noop: bool,
 }
 
-/// A file that tasks find in their directory. Its content was sent before, by `PUT content/{hash}`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct InputBody {
-    /// Its name below the task's directory, such as `sim`.
-    name: String,
-    /// The hash of its content.
-    blake3: String,
-    /// The length of its content.
-    bytes: u64,
-    /// Whether it is a program.
-    #[serde(default)]
-    executable: bool,
-}
+/// A `T` that is read from an object: a struct would be read from a list as well.
+#[derive(Debug, JsonSchema)]
+#[serde(transparent)]
+struct Fields<T>(T);
 
-/// Reads a list of objects: a struct would be read from a list as well.
-fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
-    let all = Vec::<serde_json::Map<String, serde_json::Value>>::deserialize(from)?;
-    let read = |fields: serde_json::Map<_, _>| serde_json::from_value(fields.into());
-    let read: Result<Vec<T>, _> = all.into_iter().map(read).collect();
-    read.map_err(D::Error::custom)
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Fields<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let fields = serde_json::Map::deserialize(from)?;
+        let read = serde_json::from_value(fields.into());
+        read.map(Fields).map_err(D::Error::custom)
+    }
 }
 
 /// Reads the text of a name as a `T`.
@@ -166,12 +164,22 @@ impl JobBody {
     /// # Errors
     /// Names the first thing that makes no sense.
     pub fn job(&self) -> Result<(JobSpec, SubmitOptions), Problem> {
-        let tasks = self.tasks()?;
+        let ranks = self.ranks()?;
+        let tasks = match &ranks {
+            Some(ranks) => TaskSet {
+                ids: Ranks::tasks(ranks.least.min(MAX_RANKS)),
+                items: Vec::new(),
+            },
+            None => self.tasks()?,
+        };
         let work = match (self.noop, self.command.is_empty()) {
             (true, true) => Work::Noop,
             (true, false) => return Err(wrong("noop", &"a job that does nothing has no command")),
             (false, true) => return Err(wrong("command", &"a job needs a program to run")),
-            (false, false) => Work::Command(self.command_spec()?),
+            (false, false) => match ranks {
+                Some(ranks) => Work::Ranks(self.command_spec()?, ranks),
+                None => Work::Command(self.command_spec()?),
+            },
         };
         let (date, _) = self.due()?;
         let labels = self.label.iter().map(|text| read::<Label>("label", text));
@@ -213,6 +221,48 @@ impl JobBody {
         Ok(TaskSet { ids, items })
     }
 
+    /// The ranks of a job that runs on several hosts at once.
+    fn ranks(&self) -> Result<Option<Ranks>, Problem> {
+        let Some(width) = &self.width else {
+            return match (&self.work, &self.parallelism) {
+                (None, None) => Ok(None),
+                _ => Err(wrong("width", &"`work` and `parallelism` need a `width`")),
+            };
+        };
+        let others = [
+            (self.noop, "noop"),
+            (self.array.is_some(), "array"),
+            (!self.items.is_empty(), "items"),
+            (self.disclose, "disclose"),
+            (self.estimate.is_some(), "estimate"),
+        ];
+        if let Some((_, other)) = others.into_iter().find(|(given, _)| *given) {
+            let why = format!("a job with a width cannot have `{other}` as well");
+            return Err(wrong("width", &why));
+        }
+
+        let work = self.work.as_deref().map(|text| span("work", text));
+        let parallelism = self.parallelism.as_deref();
+        let parallelism = parallelism.map(|text| read::<Parallelism>("parallelism", text));
+        let width: Widths = read("width", width)?;
+        Ok(Some(Ranks::of(
+            width,
+            work.transpose()?,
+            parallelism.transpose()?,
+        )))
+    }
+
+    /// The policy of a job that names none.
+    fn usual_policy(&self) -> &'static str {
+        match self.width.as_deref().map(str::trim) {
+            Some("auto") => WIDTH_POLICY,
+            Some(_) => RANKS_POLICY,
+            None if self.deadline.is_some() => PROMISING_POLICY,
+            None if self.disclose => SPECULATIVE_POLICY,
+            None => DEFAULT_POLICY,
+        }
+    }
+
     fn template(&self, name: &str, text: &str) -> Result<Template, Problem> {
         let template: Template = read(name, text)?;
         if template.mentions("ITEM") && self.items.is_empty() {
@@ -235,20 +285,9 @@ impl JobBody {
             command.env.push((name.to_owned(), value));
         }
 
-        for input in &self.input {
-            let hash: BlobHash = read("input", &input.blake3)?;
-            command.inputs.push(Input {
-                name: self.template("input", &input.name)?,
-                kind: if input.executable {
-                    InputKind::Program
-                } else {
-                    InputKind::File
-                },
-                source: InputSource::Shared(BlobRef {
-                    hash,
-                    size: input.bytes,
-                }),
-            });
+        for Fields(input) in &self.input {
+            let name = self.template("input", &input.name)?;
+            command.inputs.push(input.input(name)?);
         }
 
         let stdin = self.stdin.as_deref();
@@ -272,11 +311,6 @@ impl JobBody {
     }
 
     fn rules(&self) -> Result<Rules, Problem> {
-        let usual = match (&self.deadline, self.disclose) {
-            (Some(_), _) => PROMISING_POLICY,
-            (None, true) => SPECULATIVE_POLICY,
-            (None, false) => DEFAULT_POLICY,
-        };
         let compare = match self.compare.as_deref() {
             None => Compare::Bytes,
             Some(text) => read("compare", text)?,
@@ -289,9 +323,13 @@ impl JobBody {
             retries: self.retries,
             max_losses: self.max_losses.unwrap_or(DEFAULT_MAX_LOSSES),
             timeout: some("timeout", &self.timeout)?,
-            max_fails: self.max_fails,
+            // A rank that has failed for good leaves the others without it.
+            max_fails: self.max_fails.or(self.width.as_ref().map(|_| 0)),
             priority: self.priority,
-            policy: self.policy.clone().unwrap_or_else(|| usual.to_owned()),
+            policy: match &self.policy {
+                Some(policy) => policy.clone(),
+                None => self.usual_policy().to_owned(),
+            },
             estimate: some("estimate", &self.estimate)?,
             checkpoint: self.checkpoint.is_some(),
             needs: self.needs()?,

@@ -115,6 +115,21 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
     }
 }
 
+/// A body of bytes, whatever they are.
+#[derive(Debug)]
+pub(crate) struct BytesBody(pub(crate) bytes::Bytes);
+
+impl Sent for BytesBody {
+    async fn read(_: &HeaderMap, body: Body) -> Result<Self, Problem> {
+        whole(body).await.map(Self)
+    }
+
+    fn describe(_: &mut SchemaGenerator) -> Option<Value> {
+        let content = json!({ "application/octet-stream": {} });
+        Some(json!({ "required": false, "content": content }))
+    }
+}
+
 /// Writes `3.0` as `3`, which is a whole number to JSON Schema and none to serde.
 fn whole_numbers(value: Value) -> Value {
     match value {

@@ -2,6 +2,8 @@
 //! statement of its speedup (Downey 1997, section 2.1). The choice of the number of hosts is made
 //! by the scheduler.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::idset::IdSet;
@@ -10,6 +12,84 @@ use crate::time::Span;
 
 /// The most hosts that one gang may have at a time.
 pub const MAX_RANKS: u32 = 4_096;
+
+/// The number of hosts that a user wants for a job at once: `8`, `4..16`, or `auto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Widths {
+    /// No fewer hosts than the first number and no more than the second.
+    Between(u32, u32),
+    /// The number of hosts that is predicted to end the job soonest.
+    Auto,
+}
+
+/// An average parallelism, optionally with its variance: `12` or `12:0.5`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Parallelism(pub f64, pub Option<f64>);
+
+/// The error for a text that is no [`Widths`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no number of hosts such as 8, 4..16 or auto")]
+pub struct BadWidths(String);
+
+/// The error for a text that is no [`Parallelism`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no average parallelism (at least 1) such as 12, or with its variance 12:0.5")]
+pub struct BadParallelism(String);
+
+impl FromStr for Widths {
+    type Err = BadWidths;
+
+    fn from_str(given: &str) -> Result<Self, BadWidths> {
+        let text = given.trim();
+        if text == "auto" {
+            return Ok(Widths::Auto);
+        }
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
+        match (least.trim().parse::<u32>(), most.trim().parse::<u32>()) {
+            (Ok(least), Ok(most)) if 0 < least && least <= most => Ok(Widths::Between(least, most)),
+            _ => Err(BadWidths(given.to_owned())),
+        }
+    }
+}
+
+impl FromStr for Parallelism {
+    type Err = BadParallelism;
+
+    fn from_str(given: &str) -> Result<Self, BadParallelism> {
+        let number = |text: &str| {
+            let number = text.trim().parse::<f64>().ok();
+            number.filter(|number| number.is_finite())
+        };
+        let (parallelism, sigma) = match given.split_once(':') {
+            Some((parallelism, sigma)) => (parallelism, Some(sigma)),
+            None => (given, None),
+        };
+
+        let sigma = sigma.map(|text| number(text).filter(|sigma| *sigma >= 0.0).ok_or(()));
+        match (number(parallelism).filter(|a| *a >= 1.0), sigma.transpose()) {
+            (Some(parallelism), Ok(sigma)) => Ok(Parallelism(parallelism, sigma)),
+            _ => Err(BadParallelism(given.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for Widths {
+    type Error = BadWidths;
+
+    fn try_from(text: String) -> Result<Self, BadWidths> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for Parallelism {
+    type Error = BadParallelism;
+
+    fn try_from(text: String) -> Result<Self, BadParallelism> {
+        text.parse()
+    }
+}
 
 /// The number of hosts that a gang may run on, and its speedup. The job's tasks are its ranks,
 /// counted from 0: there are `least` of them until the ranks start, which fixes their number.
@@ -67,6 +147,21 @@ impl Ranks {
             work: None,
             parallelism: None,
             sigma: None,
+        }
+    }
+
+    /// Makes the ranks of a job for which a user wants these widths.
+    pub fn of(widths: Widths, work: Option<Span>, parallelism: Option<Parallelism>) -> Self {
+        let (least, most) = match widths {
+            Widths::Between(least, most) => (least, Some(most)),
+            Widths::Auto => (1, None),
+        };
+        Self {
+            least,
+            most,
+            work,
+            parallelism: parallelism.map(|Parallelism(average, _)| average),
+            sigma: parallelism.and_then(|Parallelism(_, sigma)| sigma),
         }
     }
 
@@ -184,6 +279,23 @@ mod tests {
             with(|ranks| ranks.work = Some(Span::ZERO)),
             Err(BadRanks::Work.into())
         );
+    }
+
+    #[test]
+    fn widths_are_numbers_of_hosts() {
+        assert_eq!("8".parse(), Ok(Widths::Between(8, 8)));
+        assert_eq!("4..16".parse(), Ok(Widths::Between(4, 16)));
+        assert_eq!("auto".parse(), Ok(Widths::Auto));
+        for wrong in ["0", "5..4", "..4", "4..", "-1", "many"] {
+            let error = wrong.parse::<Widths>().unwrap_err().to_string();
+            assert!(error.contains("4..16"), "{wrong}");
+        }
+
+        assert_eq!("12:0.5".parse(), Ok(Parallelism(12.0, Some(0.5))));
+        assert_eq!("12".parse(), Ok(Parallelism(12.0, None)));
+        for wrong in ["0.5", "12:", "12:-1", "nan", "x:1"] {
+            assert!(wrong.parse::<Parallelism>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

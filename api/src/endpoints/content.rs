@@ -3,17 +3,19 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use common::BlobRef;
+use common::content::BlobHash;
 use common::wire::{Refusal, RefusalCode};
-use schemars::SchemaGenerator;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::get;
-use crate::answer::{NothingMore, Raw};
+use super::{get, post};
+use crate::answer::{JsonDocument, NothingMore, Raw};
 use crate::call::Call;
 use crate::content::by_hash;
 use crate::problem::Problem;
-use crate::table::{NoBody, NoQuery, Row, Sent, Table};
+use crate::table::{BytesBody, NoBody, NoQuery, Row, Sent, Table};
 
 pub(super) fn add(table: &mut Table) {
     table.add(
@@ -25,6 +27,14 @@ pub(super) fn add(table: &mut Table) {
         fetch,
     );
 
+    table.add(
+        &post(
+            "/content",
+            "sendContent",
+            "Sends content of at most 8 MiB, and says its hash, so that jobs can name it.",
+        ),
+        send,
+    );
     table.add(
         &Row {
             verb: Method::PUT,
@@ -105,6 +115,42 @@ async fn put(call: Call, _: NoQuery, arriving: ContentBody) -> Result<NothingMor
         .put(&call.grid.who, blob, arriving.pieces)
         .await?;
     Ok(NothingMore)
+}
+
+/// Content that was sent.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ContentJson {
+    /// Its hash, by which a job names it.
+    blake3: String,
+    /// Its length.
+    bytes: u64,
+}
+
+async fn send(
+    call: Call,
+    _: NoQuery,
+    BytesBody(bytes): BytesBody,
+) -> Result<JsonDocument<ContentJson>, Problem> {
+    let blob = put_bytes(&call, bytes).await?;
+    Ok(JsonDocument(ContentJson {
+        blake3: blob.hash.to_string(),
+        bytes: blob.size,
+    }))
+}
+
+/// Sends bytes as content.
+pub(super) async fn put_bytes(call: &Call, bytes: bytes::Bytes) -> Result<BlobRef, Problem> {
+    let blob = BlobRef {
+        hash: BlobHash(*blake3::hash(&bytes).as_bytes()),
+        size: bytes.len() as u64,
+    };
+    let (tx, rx) = mpsc::channel(1);
+    // The channel has room for it.
+    let _ = tx.try_send(Ok(bytes));
+    drop(tx);
+
+    call.grid.door.put(&call.grid.who, blob, rx).await?;
+    Ok(blob)
 }
 
 async fn fetch(call: Call, _: NoQuery, _: NoBody) -> Result<Raw, Problem> {

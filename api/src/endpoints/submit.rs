@@ -2,17 +2,18 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use common::RequestId;
-use common::wire::client::{Reply, Request, Submission};
+use common::selector::parse_ids;
+use common::wire::client::{Addition, Reply, Request, Submission};
+use common::{NewTasks, RequestId};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
+use super::content::put_bytes;
 use super::post;
 use crate::answer::{Made, in_json, schema};
 use crate::call::Call;
-use crate::json::{Object, SubmitAnswer, SubmitJson};
+use crate::json::{AddAnswer, AddJson, Object, SubmitAnswer, SubmitJson};
 use crate::problem::Problem;
 use crate::submit::JobBody;
 use crate::table::{JsonBody, Respond, Table};
@@ -28,6 +29,14 @@ pub(super) fn add(table: &mut Table) {
             "Submits a job. With Idempotency-Key, a UUID, it is submitted once however often it is sent.",
         ),
         submit,
+    );
+    table.add(
+        &post(
+            "/jobs/{job}/tasks",
+            "addTasks",
+            "Adds tasks to an open job. With Idempotency-Key, a UUID, they are added once however often it is sent.",
+        ),
+        add_tasks,
     );
 }
 
@@ -105,21 +114,7 @@ async fn submit(
     query: SubmitQuery,
     JsonBody(body): JsonBody<JobBody>,
 ) -> Result<Submitted, Problem> {
-    let id = match call.headers.get("idempotency-key") {
-        None => RequestId(uuid::Uuid::from_bytes(rand::random())),
-        Some(key) => {
-            let key = key
-                .to_str()
-                .ok()
-                .and_then(|key| key.trim_matches('"').parse().ok());
-            let wrong = || {
-                let hint = "make one with uuidgen, and send it again with each repeat";
-                Problem::invalid("Idempotency-Key is no UUID", hint)
-            };
-            key.ok_or_else(wrong)?
-        }
-    };
-
+    let id = request_id(&call)?;
     let (spec, mut asked) = body.job()?;
     asked.after = body.after()?;
     let checked = spec.check().and_then(|()| asked.check(&spec));
@@ -129,7 +124,7 @@ async fn submit(
     let spec = if bytes.len() <= SHORT {
         Submission::Inline(Box::new(spec), asked)
     } else {
-        Submission::Blob(put(&call, bytes).await?)
+        Submission::Blob(put_bytes(&call, bytes.into()).await?)
     };
 
     let request = Request::Submit {
@@ -141,18 +136,94 @@ async fn submit(
     answer(call.grid.one(request).await?, query.dry_run)
 }
 
-/// Sends a long job as content.
-async fn put(call: &Call, bytes: Vec<u8>) -> Result<common::BlobRef, Problem> {
-    let blob = common::BlobRef {
-        hash: common::content::BlobHash(*blake3::hash(&bytes).as_bytes()),
-        size: bytes.len() as u64,
+/// The id under which a request counts once: its `Idempotency-Key`, or else a new one.
+fn request_id(call: &Call) -> Result<RequestId, Problem> {
+    let Some(key) = call.headers.get("idempotency-key") else {
+        return Ok(RequestId(uuid::Uuid::from_bytes(rand::random())));
     };
-    let (tx, rx) = mpsc::channel(1);
-    // The channel has room for it.
-    let _ = tx.try_send(Ok(bytes.into()));
-    drop(tx);
-    call.grid.door.put(&call.grid.who, blob, rx).await?;
-    Ok(blob)
+    let text = key.to_str().ok();
+    let key = text.and_then(|key| key.trim_matches('"').parse().ok());
+    key.ok_or_else(|| {
+        let hint = "make one with uuidgen, and send it again with each repeat";
+        Problem::invalid("Idempotency-Key is no UUID", hint)
+    })
+}
+
+/// Tasks that are to be added to an open job: `items` where its tasks have items, else `array`, and
+/// without both one more task.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct TasksBody {
+    /// One task for each index, such as `1-100`, none of which the job has yet.
+    array: Option<String>,
+    /// One task for each of these; `%{ITEM}` is the text.
+    items: Vec<String>,
+}
+
+impl TasksBody {
+    fn tasks(self) -> Result<NewTasks, Problem> {
+        let senseless = |why: String| Problem::senseless(why, "nothing was added");
+        let tasks = match (self.array, self.items.is_empty()) {
+            (None, true) => NewTasks::Next,
+            (None, false) => NewTasks::Items(self.items),
+            (Some(array), true) => {
+                let ids = parse_ids(&array).map_err(|why| senseless(format!("`array`: {why}")))?;
+                NewTasks::Ids(ids)
+            }
+            (Some(_), false) => {
+                return Err(senseless("give `array` or `items`, not both".to_owned()));
+            }
+        };
+
+        tasks.check().map_err(|bad| senseless(bad.to_string()))?;
+        Ok(tasks)
+    }
+}
+
+async fn add_tasks(
+    call: Call,
+    SubmitQuery { dry_run }: SubmitQuery,
+    JsonBody(body): JsonBody<TasksBody>,
+) -> Result<Made<AddJson>, Problem> {
+    let id = request_id(&call)?;
+    let tasks = body.tasks()?;
+    let job = call.job().await?;
+    let bytes = postcard::to_stdvec(&tasks);
+    let bytes = bytes.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was added"))?;
+    let tasks = if bytes.len() <= SHORT {
+        Addition::Inline(tasks)
+    } else {
+        Addition::Blob(put_bytes(&call, bytes.into()).await?)
+    };
+
+    let request = Request::AddTasks {
+        id,
+        job,
+        tasks,
+        dry_run,
+    };
+    let Reply::Added {
+        job,
+        range,
+        tasks,
+        total,
+        again,
+    } = call.grid.one(request).await?
+    else {
+        return Err(Problem::unexpected());
+    };
+    let answer = AddAnswer {
+        job,
+        range,
+        tasks,
+        total,
+        again,
+        dry_run,
+    };
+    Ok(Made {
+        document: answer.json(),
+        new: !again && !dry_run,
+    })
 }
 
 fn answer(reply: Reply, dry_run: bool) -> Result<Submitted, Problem> {

@@ -2,6 +2,7 @@
 //! Their execution lives in `commands`.
 
 pub(crate) mod account;
+pub(crate) mod content;
 pub(crate) mod dashboard;
 pub(crate) mod events;
 pub(crate) mod job;
@@ -233,6 +234,12 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Watch jobs, tasks, hosts and events on this terminal, live
     #[command(after_help = top::EXAMPLES)]
     Top(top::TopArgs),
+    /// Send files and directories that jobs submitted over the API will name
+    #[command(
+        subcommand,
+        after_help = "Example:\n  deskgrid --output json content send sim"
+    )]
+    Content(content::ContentCommand),
     /// Look at hosts, and take them out of service
     #[command(
         subcommand,

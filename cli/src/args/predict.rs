@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use common::ranks::Parallelism;
 use scheduler::reservation::NamedLaw;
 
-use super::value::{Dur, Parallelism};
+use super::value::Dur;
 
 /// The kinds of `deskgrid predict`.
 #[derive(Debug, Subcommand)]

@@ -6,11 +6,11 @@ use clap::Args;
 use common::RequestId;
 use common::host::Confinement;
 use common::needs::Label;
+use common::ranks::{Parallelism, Widths};
 use serde::Deserialize;
 
 use super::value::{
     AfterArg, Agree, Array, Deadline, Dur, EnvPair, EstimatesArg, Limit, NeedsText, OneJob,
-    Parallelism, WidthArg,
 };
 
 /// The examples below the help of `deskgrid submit`.
@@ -197,7 +197,7 @@ pub(crate) struct JobArgs {
         help_heading = "Several hosts at once"
     )]
     #[arg(conflicts_with_all = ["bag", "deadline", "quorum", "disclose", "estimate", "estimates", "noop"])]
-    pub width: Option<WidthArg>,
+    pub width: Option<Widths>,
     /// With --width: the run time of all the work on one host of speed 1; else learned from earlier
     /// runs
     #[arg(

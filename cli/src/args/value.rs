@@ -53,21 +53,6 @@ pub(crate) enum Limit {
     Auto,
 }
 
-/// The number of hosts that a job runs on at once: `8`, `4..16`, or `auto`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum WidthArg {
-    /// No fewer hosts than the first number and no more than the second.
-    Between(u32, u32),
-    /// The number of hosts that is predicted to end the job soonest.
-    Auto,
-}
-
-/// An average parallelism, optionally with its variance: `12` or `12:0.5`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Parallelism(pub f64, pub Option<f64>);
-
 /// Task indices such as `1-100`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -347,48 +332,6 @@ impl FromStr for Limit {
     }
 }
 
-impl FromStr for WidthArg {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        let text = s.trim();
-        if text == "auto" {
-            return Ok(WidthArg::Auto);
-        }
-        let (least, most) = text.split_once("..").unwrap_or((text, text));
-        match (least.trim().parse::<u32>(), most.trim().parse::<u32>()) {
-            (Ok(least), Ok(most)) if 0 < least && least <= most => {
-                Ok(WidthArg::Between(least, most))
-            }
-            _ => Err(format!(
-                "`{s}` is no number of hosts such as 8, 4..16 or auto"
-            )),
-        }
-    }
-}
-
-impl FromStr for Parallelism {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        let number = |text: &str| {
-            text.trim()
-                .parse::<f64>()
-                .ok()
-                .filter(|number| number.is_finite())
-        };
-
-        let (parallelism, sigma) = s
-            .split_once(':')
-            .map_or((s, None), |(a, sigma)| (a, Some(sigma)));
-        let sigma = sigma.map(|text| number(text).filter(|sigma| *sigma >= 0.0).ok_or(()));
-        match (number(parallelism).filter(|a| *a >= 1.0), sigma.transpose()) {
-            (Some(parallelism), Ok(sigma)) => Ok(Parallelism(parallelism, sigma)),
-            _ => Err(format!(
-                "`{s}` is no average parallelism (at least 1) such as 12, or with its variance 12:0.5"
-            )),
-        }
-    }
-}
-
 impl FromStr for Array {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
@@ -456,17 +399,7 @@ macro_rules! from_text {
         }
     )+};
 }
-from_text!(
-    NeedsText,
-    AfterArg,
-    Agree,
-    Dur,
-    Limit,
-    Array,
-    EnvPair,
-    WidthArg,
-    Parallelism
-);
+from_text!(NeedsText, AfterArg, Agree, Dur, Limit, Array, EnvPair);
 
 impl fmt::Display for OneJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -508,26 +441,6 @@ mod tests {
                 .contains("`ok`")
         );
         assert!("x:ok".parse::<AfterArg>().unwrap_err().contains("`last`"));
-    }
-
-    #[test]
-    fn widths_are_numbers_of_hosts() {
-        assert_eq!("8".parse(), Ok(WidthArg::Between(8, 8)));
-        assert_eq!("4..16".parse(), Ok(WidthArg::Between(4, 16)));
-        assert_eq!("auto".parse(), Ok(WidthArg::Auto));
-
-        for wrong in ["0", "5..4", "..4", "4..", "-1", "many"] {
-            assert!(
-                wrong.parse::<WidthArg>().unwrap_err().contains("4..16"),
-                "{wrong}"
-            );
-        }
-
-        assert_eq!("12:0.5".parse(), Ok(Parallelism(12.0, Some(0.5))));
-        assert_eq!("12".parse(), Ok(Parallelism(12.0, None)));
-        for wrong in ["0.5", "12:", "12:-1", "nan", "x:1"] {
-            assert!(wrong.parse::<Parallelism>().is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod account;
 mod add;
 mod cat;
 mod config;
+mod content;
 mod dashboard;
 mod doctor;
 mod events;
@@ -44,6 +45,7 @@ pub(crate) use group::{nothing_is_left, nothing_left};
 pub use simulate::{failed, threads, write};
 pub(crate) use submit::new_request;
 
+use crate::args::content::ContentCommand;
 use crate::args::value::JoinWord;
 use crate::args::{Cli, Commands, Global, MasterCommand, WorkerCli, WorkerCommand, WorkerOnly};
 use crate::failure::{Exit, Failure};
@@ -157,6 +159,7 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::Submit(args) => Box::pin(submit::run(context, *args)).await,
         Commands::Request(args) => speculation::request(context, args).await,
         Commands::Job(command) => job::run(context, command).await,
+        Commands::Content(ContentCommand::Send(args)) => content::send(context, args).await,
         Commands::Task(command) => task::run(context, command).await,
         Commands::Events(args) => events::run(context, args).await,
         Commands::Dashboard(args) => dashboard::run(context, args).await,

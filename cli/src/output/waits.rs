@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 pub use api::json::{PredictedWait, WaitInterval};
 use common::Span;
+use common::ranks::Parallelism;
 use scheduler::malleable::{Malleable, Speedup};
 use serde::Serialize;
 use simulator::batch::{HELD, MethodQuality};
 
 use crate::args::predict::WorkArgs;
-use crate::args::value::Parallelism;
 use crate::failure::Failure;
 use crate::output::OutputForm;
 use crate::output::table::Rows;

@@ -407,7 +407,7 @@ fn expand(template: &Template, tasks: &TaskSet, index: u32) -> String {
 }
 
 /// Returns whether any of the files may be executed. Each must be a readable file.
-fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
+pub(super) fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
     let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
     for path in paths {
         if seen.contains_key(path.as_path()) {

@@ -10,14 +10,14 @@ use common::job::{
 };
 use common::needs::Needs;
 use common::path::{PortablePath, is_inside};
-use common::ranks::MAX_RANKS;
+use common::ranks::{MAX_RANKS, Widths};
 use common::template::{PLACEHOLDERS, Template};
 use common::{After, IdSet, NewTasks, Ranks, Span, SubmitOptions, TaskSet, Time};
 
 use super::inputs::{Local, LocalContent, LocalKind, PlannedInput, plan_inputs, plan_trees};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
-use crate::args::value::{Deadline, Dur, EstimatesArg, Limit, Parallelism, WidthArg};
+use crate::args::value::{Deadline, Dur, EstimatesArg, Limit};
 
 /// A job that is valid as far as can be checked without the master.
 #[derive(Debug, Clone, PartialEq)]
@@ -238,21 +238,8 @@ fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
         return Err(BuildError::WidthWith(other));
     }
 
-    let (least, most) = match width {
-        WidthArg::Between(least, most) => (least, Some(most)),
-        WidthArg::Auto => (1, None),
-    };
-
-    let (parallelism, sigma) = args
-        .parallelism
-        .map_or((None, None), |Parallelism(a, sigma)| (Some(a), sigma));
-    Ok(Some(Ranks {
-        least,
-        most,
-        work: args.work.map(Dur::span),
-        parallelism,
-        sigma,
-    }))
+    let work = args.work.map(Dur::span);
+    Ok(Some(Ranks::of(width, work, args.parallelism)))
 }
 
 /// Returns the deadline if it is a date, and not a duration.
@@ -297,7 +284,7 @@ fn tasks(args: &JobArgs) -> Result<(TaskSet, Vec<Option<Span>>), BuildError> {
 
     if let Some(width) = args.width {
         // The final width is known only when the ranks start.
-        let least = if let WidthArg::Between(least, _) = width {
+        let least = if let Widths::Between(least, _) = width {
             least
         } else {
             1
@@ -430,7 +417,7 @@ fn neutral(text: &str) -> String {
 fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     let policy = match &args.policy {
         Some(given) => policy::known(given, args.width.is_some())?,
-        None if args.width == Some(WidthArg::Auto) => WIDTH_POLICY.to_owned(),
+        None if args.width == Some(Widths::Auto) => WIDTH_POLICY.to_owned(),
         None if args.width.is_some() => RANKS_POLICY.to_owned(),
         None if args.deadline.is_some() => PROMISING_POLICY.to_owned(),
         None if args.disclose => SPECULATIVE_POLICY.to_owned(),

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
 use super::inputs::{Local, LocalContent};
-use super::{BuildError, SubmitPlan, tree};
+use super::{BuildError, SubmitPlan, inputs, tree};
 use crate::failure::{Exit, Failure};
 use crate::parallel::{self, interrupted};
 
@@ -93,6 +93,25 @@ async fn with_files(client: &Client, plan: &SubmitPlan) -> Result<JobSpec, Failu
         };
         sent.get(&owned).unwrap_or(&missing).clone()
     }))
+}
+
+/// Uploads a file, or a tree with the parts that its list names.
+///
+/// # Errors
+/// If it cannot be read, or the master refuses.
+pub(crate) async fn send_content(
+    client: &Client,
+    path: &Path,
+    is_tree: bool,
+) -> Result<(BlobRef, Option<Vec<BlobRef>>), Failure> {
+    if is_tree {
+        tree::look_at(path).map_err(BuildError::from)?;
+        let LocalContent { blob, parts } = put_tree(client, path).await?;
+        Ok((blob, Some(parts)))
+    } else {
+        inputs::look_at(std::slice::from_ref(&path.to_owned()))?;
+        Ok((client.put_file(path).await?, None))
+    }
 }
 
 /// Uploads the parts of a tree while it is read, then its list.

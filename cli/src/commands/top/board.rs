@@ -68,7 +68,7 @@ pub(super) fn holds(text: &str, word: &str) -> bool {
     text.to_lowercase().contains(word)
 }
 
-/// A list of entries.
+/// A list of entries, such as `HostView`.
 #[derive(Debug)]
 pub(super) struct Board<T: BoardEntry> {
     entries: BTreeMap<u32, T>,
@@ -132,7 +132,7 @@ impl<T: BoardEntry> Board<T> {
         self.stale |= self.entries.len() != before;
     }
 
-    /// Makes the order anew at the next look.
+    /// Makes the order anew at the next `arrange`.
     pub(super) fn resort(&mut self) {
         self.stale = true;
     }
@@ -143,13 +143,13 @@ impl<T: BoardEntry> Board<T> {
         self.stale = true;
     }
 
-    /// Sorts in the next order.
+    /// Sorts in the next of `SORTS`.
     pub(super) fn sort_next(&mut self) {
         self.sort = (self.sort + 1) % T::SORTS.len();
         self.stale = true;
     }
 
-    /// The name of the order.
+    /// The name of the order, one of `SORTS`.
     pub(super) fn sorted_by(&self) -> &'static str {
         T::SORTS[self.sort]
     }

@@ -28,7 +28,7 @@ enum LineNews {
     Refused(LinkError),
 }
 
-/// The line to the master.
+/// The line to the master, over a `Client`.
 pub(super) struct MasterLine {
     state: StateDir,
     client: Option<Client>,
@@ -55,7 +55,7 @@ impl MasterLine {
         }
     }
 
-    /// Sends a request. Without a connection nothing comes of it: the one who asks is told of that.
+    /// Sends a [`GridAsk`]. Without a connection nothing comes of it: the one who asks is told of that.
     pub(super) fn send(&mut self, ask: GridAsk) {
         let Some(client) = self.client.clone() else {
             return;

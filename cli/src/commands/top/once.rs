@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 
 /// The size where standard output is no terminal, and `COLUMNS` and `LINES` say nothing.
 const SIZE: (u16, u16) = (120, 40);
-/// The longest wait for the answers.
+/// The longest wait until `App::is_whole`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Prints one picture.

@@ -15,7 +15,7 @@ use super::app::App;
 use super::line::MasterLine;
 use crate::failure::Failure;
 
-/// The time between two pictures.
+/// The time between two pictures (`Screen::draw`).
 const FRAME: Duration = Duration::from_millis(250);
 
 /// A terminal that shows pictures until this is dropped. A panic gives it back, too, before its

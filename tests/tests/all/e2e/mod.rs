@@ -1,6 +1,7 @@
 //! Scenarios: what people at a terminal do with deskgrid, and what goes wrong around them.
 
 mod api;
+mod api_jobs;
 mod availability;
 mod checkpoints;
 mod confinement;
@@ -17,6 +18,7 @@ mod identity;
 mod jobs;
 mod kills;
 mod limits;
+mod metrics;
 mod needs;
 mod operations;
 mod order;
