@@ -16,7 +16,7 @@ pub(super) const COLUMNS: &[Column] = &[
     text("STATE", 11, 0, 0),
     text("WHY", 18, 3, 0),
     number("SINCE", 9, 0),
-    number("RUNS", 5, 1),
+    number("HOLDS", 5, 1),
     number("SLOTS", 8, 2),
     number("SPEED", 6, 4),
     number("FREE", 5, 5),
@@ -25,7 +25,8 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 impl BoardEntry for HostView {
-    const SORTS: &'static [&'static str] = &["number", "name", "state", "speed", "tasks that run"];
+    const SORTS: &'static [&'static str] =
+        &["number", "name", "state", "speed", "tasks that it holds"];
 
     fn key(&self) -> u32 {
         self.id.0

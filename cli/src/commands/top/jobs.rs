@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use common::selector::Selector;
-use common::view::{Forecast, JobState, JobView};
+use common::view::{Forecast, JobState, JobView, StartView};
 use common::wire::client::Request;
 use common::{IdSet, JobId, Time};
 use ratatui::text::Line;
@@ -29,7 +29,7 @@ pub(super) const COLUMNS: &[Column] = &[
     number("TASKS", 13, 0),
     number("RUNS", 5, 4),
     number("FAILED", 6, 3),
-    text("FINISH (80 % LIKELY)", 28, 0, 1),
+    text("FINISH (80 % LIKELY)", 30, 0, 1),
     text("PROMISE", 19, 0, 5),
 ];
 
@@ -301,8 +301,21 @@ pub(super) fn end(job: &JobView, now: Time) -> String {
             format!("{}, in {took}", when::relative(finished, now))
         }
         (None, Some(forecast)) => of_forecast(forecast, now),
-        (None, None) => job.reason.as_deref().unwrap_or_default().to_owned(),
+        (None, None) => match &job.starts {
+            Some(starts) if starts.high > now => in_time(starts, now),
+            _ => job.reason.clone().unwrap_or_default(),
+        },
     }
+}
+
+/// Describes when a waiting job should start.
+fn in_time(starts: &StartView, now: Time) -> String {
+    let StartView { start, low, high } = *starts;
+    let forecast = Forecast {
+        finish: start,
+        interval: Some((low, high)),
+    };
+    of_forecast(&forecast, now).replacen("in ", "starts ", 1)
 }
 
 fn of_forecast(forecast: &Forecast, now: Time) -> String {

@@ -6,8 +6,8 @@ use common::event::{EventPage, EventView, GridEvent};
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{
-    ExplainView, Forecast, HostState, JobState, JobView, PromiseState, PromiseStatus, TaskCounts,
-    TaskState, TaskView,
+    ExplainView, Forecast, HostState, JobState, JobView, PromiseState, PromiseStatus, StartView,
+    TaskCounts, TaskState, TaskView,
 };
 use common::wire::client::{Reply, Request, TailNews};
 use common::wire::stream::TailPart;
@@ -80,7 +80,12 @@ impl Stage {
             state: PromiseState::AtRisk,
             why: "hosts left".to_owned(),
         });
-        let waits = job(9, "waits", counts(5, 0, 0, 0));
+        let mut waits = job(9, "waits", counts(5, 0, 0, 0));
+        waits.starts = Some(StartView {
+            start: MORNING + Span::from_secs(700),
+            low: MORNING + Span::from_secs(650),
+            high: MORNING + Span::from_secs(900),
+        });
         self.answer(AskSlot::OpenJobs, Reply::Jobs(vec![render, waits]));
         let done = job(8, "done", counts(10, 10, 0, 0));
         self.answer(
@@ -326,6 +331,7 @@ fn jobs_are_shown_with_bar_finish_and_promise_before_anything_is_set() {
         "in 2m00s (now to 5m00s)",
         "at-risk by 08:20:00",
         "W waiting",
+        "starts 1m40s (50.0s to 5m00s)",
         "8 done",
         "F finished",
     ]);
