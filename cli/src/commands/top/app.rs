@@ -33,8 +33,9 @@ pub(crate) enum Tab {
 /// The thing that an `OpenPage::Text` is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TextOf {
-    /// The reasons why tasks of this job wait, or of this task.
-    WhyJob(JobId, Option<u32>),
+    /// The reasons why tasks of this job wait, or of this task; with the tasks that failed, or with
+    /// this one, once they are there.
+    WhyJob(JobId, Option<u32>, Option<Vec<TextLine>>),
     /// The reasons why a host gets no tasks; by job, as far as they are known.
     WhyHost(HostId, BTreeMap<JobId, String>),
     /// A task with its attempts.
@@ -334,8 +335,8 @@ impl App {
             Some(OpenPage::Log(log)) => return Some(Subject::Task(log.task)),
             Some(OpenPage::Text(of, ..)) => {
                 return Some(match of {
-                    TextOf::WhyJob(job, None) => Subject::Job(*job),
-                    TextOf::WhyJob(job, Some(task)) => Subject::Task(TaskId::new(*job, *task)),
+                    TextOf::WhyJob(job, None, _) => Subject::Job(*job),
+                    TextOf::WhyJob(job, Some(task), _) => Subject::Task(TaskId::new(*job, *task)),
                     TextOf::Task(task) => Subject::Task(*task),
                     TextOf::WhyHost(host, _) | TextOf::Host(host) => Subject::Host(*host),
                 });
@@ -477,8 +478,10 @@ impl App {
 
     fn why(&mut self) {
         match self.subject() {
-            Some(Subject::Job(job)) => self.read(TextOf::WhyJob(job, None)),
-            Some(Subject::Task(task)) => self.read(TextOf::WhyJob(task.job, Some(task.index))),
+            Some(Subject::Job(job)) => self.read(TextOf::WhyJob(job, None, None)),
+            Some(Subject::Task(task)) => {
+                self.read(TextOf::WhyJob(task.job, Some(task.index), None));
+            }
             Some(Subject::Host(host)) => self.read(TextOf::WhyHost(host, BTreeMap::new())),
             None => {}
         }

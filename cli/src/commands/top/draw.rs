@@ -181,8 +181,8 @@ impl App {
         };
 
         match of {
-            TextOf::WhyJob(job, None) => format!("why tasks of job {job} wait"),
-            TextOf::WhyJob(job, Some(task)) => format!("why task {job}.{task} waits"),
+            TextOf::WhyJob(job, None, _) => format!("why job {job} is not done"),
+            TextOf::WhyJob(job, Some(task), _) => format!("why task {job}.{task} is not done"),
             TextOf::WhyHost(host, _) => format!("why {} gets no tasks", name(*host)),
             TextOf::Task(task) => format!("task {task}"),
             TextOf::Host(host) => format!("host {}", name(*host)),

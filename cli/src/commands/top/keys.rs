@@ -73,7 +73,7 @@ use KeyCode::{Char, Down, End, Enter, Esc, Home, PageDown, PageUp, Up};
 pub(super) const KEYS: &[KeyRow] = &[
     row(KeyAct::Open, &[Enter], "Enter", "open", "Opens a job, a task, a host, or what an event is about"),
     row(KeyAct::Back, &[Esc], "Esc", "back", "Goes back; removes a filter"),
-    row(KeyAct::Why, &[Char('w')], "w", "why", "Says why a job or task waits, or a host gets no tasks"),
+    row(KeyAct::Why, &[Char('w')], "w", "why", "Says why a job or task is not done, or a host gets no tasks"),
     row(KeyAct::Log, &[Char('l')], "l", "log", "Shows what a task prints, and goes on with it"),
     row(KeyAct::OtherStream, &[Char('e')], "e", "stdout/stderr", "In a log: shows the other of standard output and standard error"),
     row(KeyAct::Cancel, &[Char('c')], "c", "cancel", "Cancels a job or a task, after a question"),

@@ -11,10 +11,10 @@ use super::super::{host, job, task};
 use super::app::{App, OpenPage, TextOf};
 use super::ask::{AskSlot, GridAsk, GridNews};
 use super::log::LogRest;
-use super::look::{Tone, of_host, shown};
+use super::look::{Tone, of_host, of_task, shown};
 use super::tasks::PageFound;
 use super::text::{TextLine, lines};
-use super::wants::{SEEN, UNSEEN};
+use super::wants::{FAILURES, SEEN, UNSEEN};
 use crate::failure::Failure;
 use crate::output::when;
 
@@ -306,7 +306,14 @@ impl App {
         };
 
         match (of, replies.into_iter().next()) {
-            (TextOf::WhyJob(_, task), Some(Reply::Explained(view))) => *text = why(&view, *task),
+            (TextOf::WhyJob(_, task, above), Some(Reply::Explained(view))) => {
+                *text = why(&view, *task, above.as_deref().unwrap_or_default());
+            }
+            (TextOf::WhyJob(_, _, above), Some(Reply::Tasks(tasks))) => {
+                *above = Some(tasks.iter().take(FAILURES).map(stands).collect());
+                self.pacer.hurry(AskSlot::Text);
+            }
+            (TextOf::WhyJob(_, _, above @ None), None) => *above = Some(Vec::new()),
             (TextOf::WhyHost(host, known), Some(Reply::Explained(view))) => {
                 let name = self
                     .hosts
@@ -376,23 +383,35 @@ fn settled(reading: &OpenPage) -> bool {
     matches!(reading, OpenPage::Log(log) if log.settled)
 }
 
-/// The reasons why a job waits; of one of its tasks those first that hold it back.
-fn why(view: &ExplainView, task: Option<u32>) -> Vec<TextLine> {
-    let mut text = Vec::new();
+/// The reasons why a job is not done, below the tasks that failed; of one task those that hold it
+/// back, below its state.
+fn why(view: &ExplainView, task: Option<u32>, above: &[TextLine]) -> Vec<TextLine> {
+    let mut text = above.to_vec();
+    let holds = |tasks: &str| {
+        let ids = parse_ids(tasks).ok();
+        ids.zip(task).is_some_and(|(ids, task)| ids.contains(task))
+    };
+    let reasons = view.waiting.iter().filter(|(_, tasks)| holds(tasks));
+    text.extend(
+        reasons.map(|(reason, _)| TextLine::new(&format!("it waits: {reason}"), Tone::Strong)),
+    );
 
-    if let Some(task) = task {
-        let holds = |tasks: &str| parse_ids(tasks).is_ok_and(|ids| ids.contains(task));
-        let reasons = view.waiting.iter().filter(|(_, tasks)| holds(tasks));
-        let reasons: Vec<&str> = reasons.map(|(reason, _)| reason.as_str()).collect();
-        let says = match reasons.is_empty() {
-            true => format!("task {}.{task} does not wait", view.job.job),
-            false => format!("task {}.{task} waits: {}", view.job.job, reasons.join("; ")),
-        };
-        text.push(TextLine::new(&says, Tone::Strong));
+    if !text.is_empty() {
         text.push(TextLine::new("", Tone::Plain));
     }
     text.extend(lines(&job::explained(view, false)));
     text
+}
+
+/// Says how a task stands and why, in a line.
+fn stands(task: &TaskView) -> TextLine {
+    let last = task.attempts.last();
+    let host = last.map_or_else(String::new, |attempt| format!(" on {}", attempt.host));
+    let why = task.reason.as_deref();
+    let why = why.or_else(|| last.and_then(|attempt| attempt.reason.as_deref()));
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    let line = format!("task {} is {}{host}{why}", task.task, task.state);
+    TextLine::new(&line, of_task(task.state).1)
 }
 
 /// The reasons why a host gets no tasks.

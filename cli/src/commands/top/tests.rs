@@ -478,7 +478,7 @@ fn a_host_says_why_it_gets_no_tasks() {
 fn a_job_and_a_task_say_why_they_wait() {
     let mut stage = Stage::with_a_grid();
     stage.press("jw");
-    stage.shows(&["why tasks of job 9 wait"]);
+    stage.shows(&["why job 9 is not done"]);
     let view = ExplainView {
         job: job(
             9,
@@ -507,8 +507,55 @@ fn a_job_and_a_task_say_why_they_wait() {
     stage.press("\x1b1k\n");
     stage.serve_tasks(10);
     stage.press("w");
+    stage.answer(
+        AskSlot::Text,
+        Reply::Tasks(vec![task(1, TaskState::Waiting)]),
+    );
     stage.answer(AskSlot::Text, reply);
-    stage.shows(&["why task 7.1 waits", "task 9.1 waits: no host is free"]);
+    stage.shows(&[
+        "why task 7.1 is not done",
+        "task 7.1 is waiting",
+        "it waits: no host is free",
+    ]);
+}
+
+#[test]
+fn a_job_of_which_tasks_failed_says_first_which_and_why() {
+    let mut stage = Stage::with_a_grid();
+    stage.press("w");
+    let mut failed = task(3, TaskState::Failed);
+    failed.reason = Some("exit code 1".to_owned());
+    let (serial, request) = stage.asked(AskSlot::Text);
+    assert!(
+        matches!(request, Some(Request::Tasks { states, .. }) if states == [TaskState::Failed])
+    );
+    let reply = Reply::Tasks(vec![failed]);
+    stage.hear(GridNews::Answer(AskSlot::Text, serial, Ok(vec![reply])));
+    let view = ExplainView {
+        job: job(
+            7,
+            "render",
+            TaskCounts {
+                total: 5,
+                waiting: 1,
+                failed: 1,
+                running: 3,
+                ..TaskCounts::default()
+            },
+        ),
+        waiting: vec![("no host is free".to_owned(), "1-5".to_owned())],
+        hosts: Vec::new(),
+        duplicates: Vec::new(),
+        share: None,
+    };
+    stage.answer(AskSlot::Text, Reply::Explained(Box::new(view)));
+    let lines = stage.lines();
+    let place = |word: &str| lines.iter().position(|line| line.contains(word));
+    assert!(
+        place("task 7.3 is failed: exit code 1") < place("no host is free"),
+        "{lines:#?}"
+    );
+    assert!(place("task 7.3 is failed: exit code 1").is_some());
 }
 
 #[test]
@@ -794,7 +841,11 @@ fn states_have_a_letter_and_colours_only_where_they_are_wanted() {
         let terminal = stage.terminal();
         let buf = terminal.backend().buffer();
         let at = buf.content.windows(9).position(|cells| {
-            cells.iter().map(|cell| cell.symbol()).collect::<String>() == "R running"
+            cells
+                .iter()
+                .map(ratatui::buffer::Cell::symbol)
+                .collect::<String>()
+                == "R running"
         });
         let cell = &buf.content[at.expect("a job that runs")];
         assert_eq!(cell.fg, want);

@@ -2,8 +2,9 @@
 //! pushed is not asked for: events come by themselves, and hint at jobs and hosts that have changed.
 
 use common::selector::Selector;
+use common::view::TaskState;
 use common::wire::client::Request;
-use common::{IdSet, Span};
+use common::{IdSet, JobId, Span};
 
 use super::app::{App, OpenPage, Tab, TextOf};
 use super::ask::{AskSlot, GridAsk};
@@ -15,6 +16,8 @@ pub(super) const SEEN: Span = Span(1_000_000);
 pub(super) const UNSEEN: Span = Span(10_000_000);
 /// The jobs that the reasons of a host are told for.
 pub(super) const WHY_JOBS: usize = 4;
+/// The failed tasks of a job that are named.
+pub(super) const FAILURES: usize = 20;
 
 impl App {
     /// Returns the requests that are due now.
@@ -176,8 +179,13 @@ impl App {
         if wanted(self, AskSlot::Text)
             && let Some(request) = self.text_request()
         {
-            self.ask(AskSlot::Text, request, usize::MAX);
+            self.ask(AskSlot::Text, request, FAILURES);
         }
+    }
+
+    fn has_failed(&self, job: JobId) -> bool {
+        let view = self.jobs.board.entry(job.0);
+        view.is_some_and(|view| view.tasks.failed > 0)
     }
 
     fn text_request(&self) -> Option<Request> {
@@ -186,7 +194,16 @@ impl App {
         };
 
         Some(match of {
-            TextOf::WhyJob(job, _) => Request::Explain { job: *job },
+            TextOf::WhyJob(job, task, None) if task.is_some() || self.has_failed(*job) => {
+                let this = task.map(|task| Selector::Ids(IdSet::from_range(task, task)));
+                let failed = task.is_none().then_some(TaskState::Failed);
+                Request::Tasks {
+                    job: *job,
+                    tasks: this.unwrap_or(Selector::All),
+                    states: failed.into_iter().collect(),
+                }
+            }
+            TextOf::WhyJob(job, ..) => Request::Explain { job: *job },
             TextOf::WhyHost(_, known) => {
                 let waiting = self.jobs.board.all().filter(|job| job.tasks.waiting > 0);
                 let some: Vec<_> = waiting.map(|job| job.job).take(WHY_JOBS).collect();
