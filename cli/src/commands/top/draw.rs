@@ -110,14 +110,15 @@ impl App {
         let at = when::date(self.shown_time());
         let clock = at.get(11..19).unwrap_or_default();
         let who = format!(" deskgrid {}  {}, {}  ", self.master, self.user, self.role);
-        let mut line = Line::from(vec![
-            Piece::styled(who, self.theme.style(Tone::Strong)),
-            Piece::raw(left),
-        ]);
+        // Bad news come first: the screen may be narrow.
+        let mut line = Line::default();
         if !status.is_empty() {
-            line.push_span(Piece::raw("  "));
+            line.push_span(Piece::raw(" "));
             line.push_span(Piece::styled(status, self.theme.style(tone)));
+            line.push_span(Piece::raw(" "));
         }
+        line.push_span(Piece::styled(who, self.theme.style(Tone::Strong)));
+        line.push_span(Piece::raw(left));
         let room = area.width.saturating_sub(10);
         buf.set_line(area.x, area.y, &line, room);
         buf.set_stringn(

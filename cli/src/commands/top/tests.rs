@@ -720,6 +720,11 @@ fn a_master_that_goes_away_is_said_and_the_picture_goes_on_when_it_is_back() {
     stage.at(20);
     stage.hear(GridNews::Lost("the connection was closed".to_owned()));
     stage.shows(&["MASTER AWAY since", "the connection was closed", "7 render"]);
+    stage.size = (60, 15);
+    stage.app.resize(60, 15);
+    stage.shows(&["MASTER AWAY since 08:10:20, connecting again"]);
+    stage.size = (120, 30);
+    stage.app.resize(120, 30);
     stage.asks.clear();
     stage.at(60);
     assert!(stage.asks.is_empty(), "{:?}", stage.asks);
