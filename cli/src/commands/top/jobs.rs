@@ -22,15 +22,15 @@ const FORECASTS: usize = 32;
 
 /// The columns of the list, for `row`.
 pub(super) const COLUMNS: &[Column] = &[
-    number("JOB", 6, 0),
-    text("NAME", 10, 2, 0),
+    number("JOB", 5, 0),
+    text("NAME", 12, 3, 0),
     text("STATE", 11, 0, 0),
-    text("DONE", 10, 1, 2),
-    number("TASKS", 13, 0),
-    number("RUNS", 5, 4),
+    text("DONE", 9, 1, 2),
+    number("TASKS", 12, 0),
+    number("RUNS", 4, 4),
     number("FAILED", 6, 3),
-    text("FINISH (80 % LIKELY)", 30, 0, 1),
-    text("PROMISE", 19, 0, 5),
+    text("FINISH (80 % LIKELY)", 32, 0, 1),
+    text("PROMISE", 16, 0, 5),
 ];
 
 impl BoardEntry for JobView {
@@ -98,6 +98,9 @@ pub(super) struct JobBook {
     heard: BTreeSet<JobId>,
     /// The part of the screen that is asked for next.
     part: usize,
+    /// Jobs to ask for one by one: some of them do not exist any more, and the master does not say
+    /// which.
+    alone: Vec<u32>,
 }
 
 impl JobBook {
@@ -131,6 +134,18 @@ impl JobBook {
         board.retain(|job| !asked.contains(job.job.0) || there.contains(&job.job));
     }
 
+    /// Takes the answer that one of the jobs that were `asked` for does not exist. Returns whether
+    /// the others are to be asked for at once.
+    pub(super) fn take_missing(&mut self, asked: &IdSet) -> bool {
+        self.heard.retain(|job| !asked.contains(job.0));
+        if asked.len() > 1 {
+            self.alone = asked.iter().collect();
+            return true;
+        }
+        self.board.retain(|job| !asked.contains(job.job.0));
+        !self.alone.is_empty()
+    }
+
     fn put(&mut self, job: JobView) {
         let before = self.board.entry(job.job.0).map(|before| before.state);
         if before.is_some_and(|before| before != job.state) {
@@ -147,6 +162,9 @@ impl JobBook {
     /// The jobs to ask for next: those on the screen that are not settled, so many at a time that
     /// the answer holds their forecasts, and those of which something was heard.
     pub(super) fn wanted(&mut self, height: usize) -> Option<IdSet> {
+        if let Some(job) = self.alone.pop() {
+            return Some(IdSet::from_range(job, job));
+        }
         let seen = self.board.seen(height).map(|(job, _)| job);
         let open = seen.filter(|job| !job.state.settled()).map(|job| job.job.0);
         let open: Vec<u32> = open.collect();
@@ -180,7 +198,8 @@ impl JobBook {
         self.below.is_none()
     }
 
-    /// Returns the next older jobs to fetch, where the end of the list is on the screen.
+    /// Returns the numbers of the next older jobs to fetch, where the end of the list is on the
+    /// screen. Not all of them need exist.
     pub(super) fn older(&self, height: usize) -> Option<IdSet> {
         let below = self.below.filter(|below| *below > 1)?;
         let wanted = self.board.loaded && self.board.shows_end(height) && self.looked < LOOKED_AT;
@@ -191,7 +210,7 @@ impl JobBook {
     pub(super) fn take_older(&mut self, asked: &IdSet, jobs: Vec<JobView>) {
         self.below = asked.first();
         self.looked = self.looked.saturating_add(WINDOW);
-        for job in jobs {
+        for job in jobs.into_iter().filter(|job| asked.contains(job.job.0)) {
             if self.board.entry(job.job.0).is_none() {
                 self.board.put(job);
             }
@@ -207,6 +226,18 @@ impl JobBook {
     pub(super) fn has_older(&self) -> bool {
         self.looked >= LOOKED_AT && self.below.is_some_and(|below| below > 1)
     }
+}
+
+/// The request for older jobs, of which so many are read: those from the first number on, since a
+/// request that names a job that does not exist is refused.
+pub(super) fn older_jobs(ids: &IdSet) -> (Request, usize) {
+    let jobs = match ids.first().and_then(|first| first.checked_sub(1)) {
+        Some(before) => Selector::Beyond(before),
+        None => Selector::All,
+    };
+    let states = Vec::new();
+    let most = usize::try_from(ids.len()).unwrap_or(usize::MAX);
+    (Request::Jobs { jobs, states }, most)
 }
 
 /// The request for the jobs that are not settled.
@@ -248,7 +279,8 @@ pub(super) fn row(job: &JobView, theme: Theme, bar: u16, now: Time) -> Vec<Line<
 /// Formats a number of tasks for a column.
 fn in_brief(count: u64) -> String {
     match count {
-        0..1_000_000 => count.to_string(),
+        0..100_000 => count.to_string(),
+        100_000..1_000_000 => format!("{}k", count / 1_000),
         _ => format!("{:.2}M", count as f64 / 1e6),
     }
 }
@@ -302,20 +334,13 @@ pub(super) fn end(job: &JobView, now: Time) -> String {
         }
         (None, Some(forecast)) => of_forecast(forecast, now),
         (None, None) => match &job.starts {
-            Some(starts) if starts.high > now => in_time(starts, now),
+            Some(StartView { start, low, high }) if *high > now => {
+                let [start, low, high] = [start, low, high].map(|time| time.since(now));
+                format!("starts in {start} ({low}..{high})")
+            }
             _ => job.reason.clone().unwrap_or_default(),
         },
     }
-}
-
-/// Describes when a waiting job should start.
-fn in_time(starts: &StartView, now: Time) -> String {
-    let StartView { start, low, high } = *starts;
-    let forecast = Forecast {
-        finish: start,
-        interval: Some((low, high)),
-    };
-    of_forecast(&forecast, now).replacen("in ", "starts ", 1)
 }
 
 fn of_forecast(forecast: &Forecast, now: Time) -> String {
@@ -343,6 +368,8 @@ fn promise(job: &JobView, theme: Theme, now: Time) -> Line<'static> {
         return Line::default();
     };
     let by = when::clock(promise.deadline, now);
+    // The hour and minute, or on another day the month and day.
+    let by = by.get(17..22).or(by.get(..5)).unwrap_or_default();
     theme.text(
         &format!("{} by {by}", promise.state),
         of_promise(promise.state),

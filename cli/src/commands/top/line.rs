@@ -189,7 +189,7 @@ fn refusal<T>(answer: Result<T, LinkError>) -> Result<Result<T, Failure>, LinkEr
     }
 }
 
-/// Collects replies until they hold `most` tasks, or all.
+/// Collects replies until they hold `most` tasks or jobs, or all.
 async fn collect(
     client: &Client,
     request: &common::wire::client::Request,
@@ -202,9 +202,11 @@ async fn collect(
     while count < most
         && let Some(reply) = replies.next().await?
     {
-        if let Reply::Tasks(tasks) = &reply {
-            count += tasks.len();
-        }
+        count += match &reply {
+            Reply::Tasks(tasks) => tasks.len(),
+            Reply::Jobs(jobs) => jobs.len(),
+            _ => 0,
+        };
         all.push(reply);
     }
     Ok(all)

@@ -188,6 +188,13 @@ impl App {
         self.pacer.end(slot, self.now.up, pause);
         let replies = match answer {
             Ok(replies) => replies,
+            Err(failure) if failure.code == "not-found" && slot == AskSlot::SeenJobs => {
+                let asked = self.asked.remove(&slot).unwrap_or_default();
+                if self.jobs.take_missing(&asked) {
+                    self.pacer.soon(slot, self.now.up, Span::ZERO);
+                }
+                return;
+            }
             // There is nothing of that kind.
             Err(failure) if failure.code == "not-found" && slot != AskSlot::Change => Vec::new(),
             Err(failure) => {

@@ -8,7 +8,7 @@ use common::{IdSet, JobId, Span};
 
 use super::app::{App, OpenPage, Tab, TextOf};
 use super::ask::{AskSlot, GridAsk};
-use super::jobs::open_jobs;
+use super::jobs::{older_jobs, open_jobs};
 use super::tasks::TaskBook;
 
 /// The time between two looks at what is on the screen, and at what is not.
@@ -119,13 +119,20 @@ impl App {
             && self.is_due(AskSlot::OlderJobs)
             && let Some(ids) = self.jobs.older(rows)
         {
-            self.ask_jobs(AskSlot::OlderJobs, ids);
+            let (request, most) = older_jobs(&ids);
+            self.asked.insert(AskSlot::OlderJobs, ids);
+            self.ask(AskSlot::OlderJobs, request, most);
         }
 
         if self.is_due(AskSlot::SeenJobs)
             && let Some(ids) = self.seen_jobs(rows)
         {
-            self.ask_jobs(AskSlot::SeenJobs, ids);
+            let request = Request::Jobs {
+                jobs: Selector::Ids(ids.clone()),
+                states: Vec::new(),
+            };
+            self.asked.insert(AskSlot::SeenJobs, ids);
+            self.ask(AskSlot::SeenJobs, request, usize::MAX);
         }
         if self.tab == Tab::Hosts && self.is_due(AskSlot::SeenHosts) {
             let seen = self
@@ -152,15 +159,6 @@ impl App {
                 (!ids.is_empty()).then_some(ids)
             }
         }
-    }
-
-    fn ask_jobs(&mut self, slot: AskSlot, ids: IdSet) {
-        let request = Request::Jobs {
-            jobs: Selector::Ids(ids.clone()),
-            states: Vec::new(),
-        };
-        self.asked.insert(slot, ids);
-        self.ask(slot, request, usize::MAX);
     }
 
     /// The tasks on the screen and the text that is read. In a frozen picture they are asked for once:

@@ -240,6 +240,33 @@ fn top_needs_a_terminal_and_prints_one_picture_without() {
     grid.submit([
         "--name", "pictured", "--array", "1-3", "--wait", "--", "true",
     ]);
+    // A job that is gone, and those of others, hide none.
+    grid.login("other");
+    grid.submit(["--name", "forgotten", "--wait", "--", "true"]);
+    grid.deskgrid(["job", "forget", "2"]).expect_code(0);
+    let other = [
+        "--output",
+        "quiet",
+        "submit",
+        "--name",
+        "of another",
+        "--wait",
+        "--",
+        "true",
+    ];
+    grid.as_user("other", other).expect_code(0);
+    grid.submit(["--name", "later", "--wait", "--", "true"]);
+    let jobs = grid.deskgrid(["top", "--once"]).expect_code(0).stdout;
+    assert!(
+        jobs.contains("later") && jobs.contains("pictured"),
+        "{jobs}"
+    );
+    assert!(
+        !jobs.contains("forgotten") && !jobs.contains("of another"),
+        "{jobs}"
+    );
+    grid.deskgrid(["job", "forget", "4"]).expect_code(0);
+
     let jobs = grid.deskgrid(["top", "--once"]).expect_code(0).stdout;
     assert_eq!(jobs.lines().count(), 40, "{jobs}");
     assert!(!jobs.contains('\u{1b}') && jobs.lines().all(|line| line.chars().count() <= 120));
