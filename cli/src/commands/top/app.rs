@@ -159,7 +159,7 @@ impl App {
         self.pacer.hurry(AskSlot::Tasks);
     }
 
-    /// Takes the time.
+    /// Takes the time, of which `App` has no other.
     pub(crate) fn tick(&mut self, now: TopMoment) {
         self.now = now;
         if self
@@ -198,7 +198,7 @@ impl App {
         self.events.arrange(rows);
     }
 
-    /// Shows the tasks of a job.
+    /// Shows the tasks of a job (`Tab::Tasks`).
     pub(crate) fn open_job(&mut self, job: JobId, task: Option<u32>) {
         if self.tasks.job != Some(job) || task.is_some() {
             self.filters[Tab::Tasks as usize].clear();

@@ -63,7 +63,7 @@ pub(super) trait BoardEntry {
     fn compare(&self, other: &Self, sort: usize) -> Ordering;
 }
 
-/// Whether a text holds a word, which is in lower case.
+/// Whether a text holds a word of a `filter`, which is in lower case.
 pub(super) fn holds(text: &str, word: &str) -> bool {
     text.to_lowercase().contains(word)
 }
@@ -117,7 +117,7 @@ impl<T: BoardEntry> Board<T> {
         self.stale |= before.is_none() || self.sort != 0 || !self.filter.is_empty();
     }
 
-    /// Changes an entry in place, if it is known.
+    /// Changes an entry in place, if it is known, as a `GridEvent` says.
     pub(super) fn change(&mut self, key: u32, change: impl FnOnce(&mut T)) {
         if let Some(entry) = self.entries.get_mut(&key) {
             change(entry);
@@ -137,7 +137,7 @@ impl<T: BoardEntry> Board<T> {
         self.stale = true;
     }
 
-    /// Filters the list by words, all of which an entry must hold.
+    /// Filters the list by words, all of which an entry must hold (`BoardEntry::has`).
     pub(super) fn filter(&mut self, text: &str) {
         self.filter = text.to_lowercase();
         self.stale = true;

@@ -40,7 +40,7 @@ pub(super) struct ShownEvent {
     pub(super) host: Option<HostId>,
 }
 
-/// The newest events.
+/// The newest events, for `Tab::Events`.
 #[derive(Debug, Default)]
 pub(super) struct EventList {
     lines: VecDeque<ShownEvent>,
@@ -84,7 +84,7 @@ impl EventList {
         }))
     }
 
-    /// Takes events; the page tells how far the follower is.
+    /// Takes an [`EventPage`]; it tells how far the follower is.
     pub(super) fn take(&mut self, page: EventPage) {
         self.names.extend(page.hosts);
         for event in &page.events {

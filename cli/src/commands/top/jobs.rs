@@ -17,7 +17,7 @@ use crate::output::when;
 /// The jobs that are fetched at a time, and those that are looked at before somebody asks for more.
 const WINDOW: u32 = 200;
 const LOOKED_AT: u32 = 2_000;
-/// The jobs whose forecasts one answer holds.
+/// The jobs whose forecasts one `Reply::Jobs` holds.
 const FORECASTS: usize = 32;
 
 /// The columns of the list, for `row`.
@@ -94,7 +94,7 @@ pub(super) struct JobBook {
     below: Option<u32>,
     /// The number of jobs that were looked at since somebody asked for more.
     looked: u32,
-    /// The jobs of which something was heard that their views do not have.
+    /// The jobs of which something was heard that their `JobView`s do not have.
     heard: BTreeSet<JobId>,
     /// The part of the screen that is asked for next.
     part: usize,
@@ -154,7 +154,7 @@ impl JobBook {
         self.board.put(job);
     }
 
-    /// Notes that something was heard of a job.
+    /// Notes that something was heard of a job, by a `GridEvent`.
     pub(super) fn hear(&mut self, job: JobId) {
         self.heard.insert(job);
     }
@@ -217,7 +217,7 @@ impl JobBook {
         }
     }
 
-    /// Looks further back, as somebody asks for.
+    /// Looks further back, as [`KeyAct::Last`](super::keys::KeyAct) asks for.
     pub(super) fn look_further(&mut self) {
         self.looked = 0;
     }

@@ -17,7 +17,7 @@ const LINE: usize = 4_096;
 /// The bytes of a settled task's output that are fetched: its end.
 const END: u64 = 64 * 1024;
 
-/// The output of a task.
+/// The output of a task, for `OpenPage::Log`.
 #[derive(Debug)]
 pub(super) struct TaskLog {
     /// The task.
@@ -103,7 +103,7 @@ impl TaskLog {
         }
     }
 
-    /// Takes news of the task.
+    /// Takes [`TailNews`] of the task.
     pub(super) fn take(&mut self, news: TailNews) {
         match news {
             TailNews::Begins { attempt, host } => self.begins(attempt, host),
@@ -168,7 +168,7 @@ impl TaskLog {
         LogRest::Shown
     }
 
-    /// Takes the last bytes of a settled task.
+    /// Takes the last bytes of a settled task, which `LogRest::Fetch` named.
     pub(super) fn rest(&mut self, bytes: &[u8]) {
         self.next = self.next.saturating_add(bytes.len() as u64);
         self.bytes(bytes);

@@ -70,7 +70,7 @@ pub(super) fn lines(text: &str) -> Vec<TextLine> {
         .collect()
 }
 
-/// The part of some lines that is on the screen.
+/// The part of some [`TextLine`]s that is on the screen.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TextPlace {
     /// The first line on the screen.
@@ -124,7 +124,7 @@ impl TextPlace {
     }
 }
 
-/// Returns the first line of the last screen.
+/// Returns the first of the [`TextLine`]s of the last screen.
 fn last_top(lines: &[TextLine], (width, height): (usize, usize)) -> usize {
     let mut room = height;
     for (at, line) in lines.iter().enumerate().rev() {
