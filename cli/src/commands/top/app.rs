@@ -119,7 +119,7 @@ const NOTICE: Span = Span(8_000_000);
 pub(super) const LEAST: (u16, u16) = (60, 15);
 
 impl App {
-    /// Begins with the jobs, or with the tasks of one.
+    /// Begins with the jobs.
     pub(crate) fn new(master: &str, user: &str, role: Role, colours: bool, now: TopMoment) -> Self {
         Self {
             now,

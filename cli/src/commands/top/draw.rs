@@ -139,7 +139,7 @@ impl App {
             (Tab::Jobs, format!("1 jobs {}", self.jobs.board.len())),
             (Tab::Tasks, tasks),
             (Tab::Hosts, format!("3 hosts {}", self.hosts.len())),
-            (Tab::Events, format!("4 events {}", self.events.len())),
+            (Tab::Events, "4 events".to_owned()),
         ];
         let mut line = Line::raw(" ");
         for (tab, name) in tabs {

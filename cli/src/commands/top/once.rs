@@ -78,9 +78,7 @@ fn size(terminal: bool) -> (u16, u16) {
 pub(super) fn text(buf: &Buffer, colours: bool) -> String {
     let width = usize::from(buf.area.width);
     let rows = buf.content.chunks(width.max(1));
-    let lines: Vec<String> = rows.map(|row| line(row, colours)).collect();
-    let whole: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    whole
+    rows.map(|row| line(row, colours) + "\n").collect()
 }
 
 fn line(row: &[Cell], colours: bool) -> String {
