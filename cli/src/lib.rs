@@ -25,6 +25,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+pub use commands::top::{Rehearsed, rehearse_top};
 pub use failure::Exit;
 
 /// Flags, failures and printing, for programs that talk as `deskgrid` does.

@@ -13,6 +13,7 @@ pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod speculation;
 pub(crate) mod submit;
+pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod value;
 
@@ -230,6 +231,9 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Open the API, and pages for people, to programs and browsers of this machine
     #[command(after_help = dashboard::EXAMPLES)]
     Dashboard(dashboard::DashboardArgs),
+    /// Watch jobs, tasks, hosts and events on this terminal, live
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::TopArgs),
     /// Send files and directories that jobs submitted over the API will name
     #[command(
         subcommand,

@@ -132,7 +132,7 @@ fn line(context: &Context, view: &EventView, names: &Names) -> String {
 }
 
 /// The event in words, without its reason.
-fn words(event: &GridEvent, host: Option<String>) -> String {
+pub(super) fn words(event: &GridEvent, host: Option<String>) -> String {
     let host = host.unwrap_or_default();
     match event {
         GridEvent::JobSubmitted { job, user, tasks } => {

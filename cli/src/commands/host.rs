@@ -189,7 +189,7 @@ async fn one(context: &Context, session: &Session, request: Request) -> Result<(
         .show(&Json(host), || describe(host), || names(&hosts))
 }
 
-fn describe(host: &HostView) -> String {
+pub(super) fn describe(host: &HostView) -> String {
     let now = when::now();
     let held: Vec<_> = host.attempts.iter().map(ToString::to_string).collect();
     let per_cent = |part: f64| format!("{:.0} % of the processor", part * 100.0);

@@ -772,7 +772,7 @@ fn of_share(share: &ShareView) -> String {
     )
 }
 
-fn explained(view: &ExplainView, color: bool) -> String {
+pub(super) fn explained(view: &ExplainView, color: bool) -> String {
     let mut out = format!(
         "job {} ({}) {}{}",
         view.job.job,

@@ -34,6 +34,7 @@ mod submit;
 mod tail;
 mod task;
 mod token;
+pub(crate) mod top;
 mod trace;
 mod width;
 mod worker;
@@ -182,6 +183,7 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::Task(command) => task::run(context, command).await,
         Commands::Events(args) => events::run(context, args).await,
         Commands::Dashboard(args) => dashboard::run(context, args).await,
+        Commands::Top(args) => Box::pin(top::run(context, args)).await,
         Commands::Host(command) => host::run(context, command).await,
         Commands::Account(args) => account::run(context, args).await,
         Commands::Policy(command) => policy::run(context, command),

@@ -166,7 +166,7 @@ async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(),
     )
 }
 
-fn describe(task: &TaskView, color: bool) -> String {
+pub(super) fn describe(task: &TaskView, color: bool) -> String {
     let now = when::now();
     let life = task.speculation;
     let head = facts(&[

@@ -173,7 +173,8 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             timeout,
         } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
-            send_tasks(asker, asker.listing(job, &tasks).await?, &states, tx).await?;
+            let listing = asker.listing(job, &tasks).await?.only(&states);
+            send_tasks(asker, listing, &states, tx).await?;
         }
         Request::Outputs { job, tasks } => {
             send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?;

@@ -80,6 +80,36 @@ impl Listing {
         Self { disclosure, ..self }
     }
 
+    /// The same listing without the tasks that are in none of `states` (empty: any): nothing is read of
+    /// them.
+    pub(super) fn only(mut self, states: &[TaskState]) -> Self {
+        if states.is_empty() {
+            return self;
+        }
+        // What the store has settled goes before what memory says, as in `state_of`.
+        let rows = self.settled.values();
+        let mut parts: Vec<(TaskState, IdSet)> = rows
+            .map(|row| (row.state, IdSet::from_range(row.first, row.last)))
+            .collect();
+        let ranges = |parts: &[(TaskState, IdSet)], states: &[TaskState]| {
+            let wanted = parts.iter().filter(|(state, _)| states.contains(state));
+            IdSet::from_ranges(wanted.flat_map(|(_, tasks)| tasks.ranges()).collect())
+        };
+        let settled = ranges(&parts, TaskState::ALL);
+        for (state, tasks) in self.live.iter().flat_map(|live| &live.states) {
+            let mut tasks = tasks.clone();
+            tasks.subtract(&settled);
+            parts.push((*state, tasks));
+        }
+
+        // Of finished tasks there are no rows.
+        let mut finished = self.rest.clone();
+        finished.subtract(&ranges(&parts, TaskState::ALL));
+        parts.push((TaskState::Finished, finished));
+        self.rest = self.rest.intersection(&ranges(&parts, states));
+        self
+    }
+
     /// The job of the listing.
     pub(super) fn job(&self) -> JobId {
         self.job
@@ -297,4 +327,70 @@ pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
     }
 
     portions
+}
+
+#[cfg(test)]
+mod tests {
+    use common::job::{Rules, TaskSet, Work};
+
+    use super::*;
+
+    #[test]
+    fn of_a_million_tasks_only_those_in_the_wanted_state_are_read() {
+        let all = IdSet::from_range(1, 1_000_000);
+        let spec = JobSpec {
+            name: "bag".into(),
+            tasks: TaskSet {
+                ids: all.clone(),
+                items: Vec::new(),
+            },
+            work: Work::Noop,
+            rules: Rules::default(),
+        };
+        let row = |first, last, state| SettledRow {
+            first,
+            last,
+            state,
+            why: String::new(),
+        };
+        let listing = |live: bool| {
+            let settled = vec![
+                row(5, 7, TaskState::Failed),
+                row(900, 901, TaskState::Cancelled),
+            ];
+            let live = live.then(|| LiveJob {
+                states: vec![
+                    (TaskState::Running, IdSet::from_range(6, 12)),
+                    (TaskState::Waiting, IdSet::from_range(1_000, 1_000_000)),
+                ],
+                attempts: BTreeMap::new(),
+                held: None,
+            });
+            Listing::new(
+                JobId(1),
+                spec.clone(),
+                all.clone(),
+                live,
+                settled,
+                Vec::new(),
+            )
+        };
+
+        for live in [true, false] {
+            for state in TaskState::ALL {
+                let of = listing(live);
+                let has = |index: u32| of.state_of(index).0 == *state;
+                let first = IdSet::from_range(1, 1_100);
+                let near: IdSet = first.iter().filter(|index| has(*index)).collect();
+                let only = listing(live).only(&[*state]).rest;
+                let seen = only.intersection(&first);
+                assert_eq!(seen, near, "{state}, live: {live}");
+            }
+        }
+        let some = listing(true)
+            .only(&[TaskState::Failed, TaskState::Running])
+            .rest;
+        assert_eq!(some, IdSet::from_range(5, 12));
+        assert_eq!(listing(true).only(&[]).rest.len(), 1_000_000);
+    }
 }

@@ -37,6 +37,7 @@ pub(crate) mod sharing;
 mod speculation;
 mod tail;
 mod together;
+mod top;
 mod trees;
 mod udp_blocked;
 mod windows;
