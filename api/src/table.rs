@@ -16,6 +16,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 
 use crate::call::Call;
 use crate::door::{Door, Who};
@@ -25,6 +26,10 @@ use crate::problem::Problem;
 pub(crate) const BODY: usize = 8 << 20;
 /// The time in which such a body has to be there.
 const BODY_TIME: Duration = Duration::from_secs(30);
+/// The length up to which a body waits for no other, and the number of longer ones that are read at
+/// a time: what is made of one takes many times its memory.
+const SMALL: u64 = 256 * 1024;
+static LARGE_BODIES: Semaphore = Semaphore::const_new(4);
 /// The first number beyond what whole numbers of the API can say.
 const MOST_WHOLE: f64 = 18_446_744_073_709_551_616.0;
 /// The place of schemas in the document.
@@ -169,6 +174,10 @@ async fn whole(body: Body) -> Result<bytes::Bytes, Problem> {
             format!("the body was not there within {} s", BODY_TIME.as_secs()),
             "send it again",
         )
+    };
+    let _turn = match http_body::Body::size_hint(&body).exact() {
+        Some(length) if length <= SMALL => None,
+        _ => LARGE_BODIES.acquire().await.ok(),
     };
     let read = tokio::time::timeout(BODY_TIME, body::to_bytes(body, BODY)).await;
 

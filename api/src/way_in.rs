@@ -2,6 +2,7 @@
 //! pastes, for a cookie which no script can read.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body;
@@ -15,6 +16,8 @@ use crate::problem::Problem;
 
 /// The longest ticket or token that is looked at, in bytes.
 const LONGEST: usize = 512;
+/// The time in which it has to be there.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The cookie with a token.
 const COOKIE: &str = "deskgrid-token";
 
@@ -88,9 +91,11 @@ async fn script() -> Response {
 async fn exchange(State(entrance): State<Arc<dyn Entrance>>, request: Request) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-"));
-    let sent = body::to_bytes(request.into_body(), LONGEST).await;
+    let sent = body::to_bytes(request.into_body(), LONGEST);
+    let sent = tokio::time::timeout(PATIENCE, sent).await;
     let sent = sent
         .ok()
+        .and_then(Result::ok)
         .and_then(|sent| String::from_utf8(sent.into()).ok());
     let sent = sent.unwrap_or_default();
 

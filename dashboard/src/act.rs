@@ -129,11 +129,17 @@ fn request_for(job: JobId, verb: &str) -> Request {
 }
 
 pub(crate) async fn ask_host(
+    grid: Shared,
     who: LoggedIn,
     Path((host, verb)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let act = find(&HOST_ACTS, &verb)?;
+    let hosts = grid.hosts(&who).await?;
+    if !hosts.iter().any(|known| known.facts.name == host) {
+        let what = format!("there is no host {}", printable(&host));
+        return Err(PageError::not_found(what));
+    }
     let back = format!("/hosts/{}", in_path(&host));
     Ok(question(
         &who,

@@ -9,7 +9,9 @@ use api::timeline::DrawnTasks;
 use api::{Door, GridAccess, Who, collect};
 use axum::http::StatusCode;
 use common::selector::Selector;
+use common::token::Role;
 use common::view::{AccuracyView, HostView, JobState, JobView, WaitView};
+use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId};
 use tokio::sync::Mutex;
@@ -22,19 +24,24 @@ const AGE: Duration = Duration::from_secs(1);
 /// The most users whose jobs are kept, and the most jobs whose tasks are.
 const USERS: usize = 1_000;
 const DRAWN: usize = 20;
+/// The most viewers for whom hosts are kept.
+const VIEWERS: usize = 50;
 /// The number of the latest jobs.
 const LATEST: u32 = 60;
 
 /// A value with the time at which it was fetched.
 type CachedValue<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
 
+/// A user with the rights of what let that user in: a token may give less than the user has.
+type Viewer = (Uuid, Role);
+
 /// The grid behind a door.
 pub(crate) struct SharedGrid {
     door: Arc<dyn Door>,
-    hosts: CachedValue<Vec<HostView>>,
+    hosts: Mutex<BTreeMap<Viewer, CachedValue<Vec<HostView>>>>,
     waits: CachedValue<Vec<WaitView>>,
     accuracy: CachedValue<AccuracyView>,
-    jobs: Mutex<BTreeMap<Uuid, JobsOfUser>>,
+    jobs: Mutex<BTreeMap<Viewer, JobsOfUser>>,
     drawn: Mutex<BTreeMap<JobId, CachedValue<DrawnTasks>>>,
 }
 
@@ -51,7 +58,7 @@ impl SharedGrid {
     pub(crate) fn new(door: Arc<dyn Door>) -> Self {
         Self {
             door,
-            hosts: CachedValue::default(),
+            hosts: Mutex::default(),
             waits: CachedValue::default(),
             accuracy: CachedValue::default(),
             jobs: Mutex::default(),
@@ -67,9 +74,16 @@ impl SharedGrid {
         }
     }
 
-    /// Returns every host, by name. All users see the same.
+    /// Returns every host, by name. Of what it runs, users see their own attempts only.
     pub(crate) async fn hosts(&self, who: &Who) -> Result<Arc<Vec<HostView>>, PageError> {
-        fresh(&self.hosts, || async {
+        let kept = {
+            let mut hosts = self.hosts.lock().await;
+            if hosts.len() >= VIEWERS {
+                hosts.clear();
+            }
+            Arc::clone(hosts.entry((who.id, who.role)).or_default())
+        };
+        fresh(&kept, || async {
             let names = Vec::new();
             let mut hosts = collect!(self.of(who), Request::Hosts { names }, Reply::Hosts);
             hosts.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
@@ -123,10 +137,9 @@ impl SharedGrid {
     pub(crate) async fn latest_jobs(&self, who: &Who) -> Result<Arc<Vec<JobView>>, PageError> {
         let kept = self.kept_jobs(who).await;
         fresh(&kept.latest, || async {
-            let last = self.newest_job(who).await?.max(1);
-            let first = last.saturating_sub(LATEST - 1).max(1);
-            let latest = Selector::Ids(IdSet::from_range(first, last));
-            self.jobs_of(who, latest, Vec::new()).await
+            let last = self.newest_job(who).await?;
+            self.jobs_between(who, last.saturating_sub(LATEST - 1), last)
+                .await
         })
         .await
     }
@@ -137,7 +150,7 @@ impl SharedGrid {
         if jobs.len() >= USERS {
             jobs.clear();
         }
-        jobs.entry(who.id).or_default().clone()
+        jobs.entry((who.id, who.role)).or_default().clone()
     }
 
     /// Returns the tasks of a job of which its timeline is drawn. `who` was found to be one who may
@@ -158,6 +171,35 @@ impl SharedGrid {
             Ok(DrawnTasks::fetch(&self.of(who), job).await?)
         })
         .await
+    }
+
+    /// Returns the jobs with these numbers, the last one included, that are there and that `who`
+    /// may see.
+    pub(crate) async fn jobs_between(
+        &self,
+        who: &Who,
+        first: u32,
+        last: u32,
+    ) -> Result<Vec<JobView>, PageError> {
+        // Named one by one, a single job that is not there would be an error.
+        let jobs = first.checked_sub(1).map_or(Selector::All, Selector::Beyond);
+        let states = Vec::new();
+        let mut replies = self.of(who).ask(Request::Jobs { jobs, states });
+        let mut found = Vec::new();
+
+        while let Some(reply) = replies.recv().await {
+            match reply {
+                Ok(Reply::Jobs(jobs)) => found.extend(jobs),
+                Ok(_) => return Err(PageError::unexpected()),
+                Err(refusal) if refusal.code == RefusalCode::NotFound => break,
+                Err(refusal) => return Err(refusal.into()),
+            }
+            if found.last().is_some_and(|job: &JobView| job.job.0 >= last) {
+                break;
+            }
+        }
+        found.retain(|job| job.job.0 <= last);
+        Ok(found)
     }
 
     /// Returns these jobs, of these states if some are named; none where there is none.

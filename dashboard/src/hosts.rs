@@ -69,7 +69,7 @@ pub(crate) async fn list(
                     option value=(word) selected[wanted.state == word] { (word) }
                 }
             } }
-            label { "Name or label " input name="name" value=(wanted.name) autocomplete="off" spellcheck="false"; }
+            label { "Name or label " input name="name" value=(printable(&wanted.name)) autocomplete="off" spellcheck="false"; }
             button { "Filter" }
         }
         @if chosen.is_empty() { p.quiet { "No such host. An admin lets PCs in: deskgrid token create --role worker" } }

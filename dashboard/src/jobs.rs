@@ -3,9 +3,7 @@
 use axum::extract::Query;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use common::IdSet;
 use common::needs::Label;
-use common::selector::Selector;
 use common::view::{JobState, JobView, PromiseState};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -129,8 +127,7 @@ async fn newest(
 
     while below > 1 && looked < LOOKED_AT {
         let first = below.saturating_sub(window).max(1);
-        let these = Selector::Ids(IdSet::from_range(first, below - 1));
-        let jobs = grid.jobs_of(who, these, Vec::new()).await?;
+        let jobs = grid.jobs_between(who, first, below - 1).await?;
         for job in jobs.into_iter().rev().filter(|job| wanted.takes(job)) {
             if found.len() == PAGE {
                 let before = found.last().map(|job: &JobView| job.job.0);

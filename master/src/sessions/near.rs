@@ -145,16 +145,23 @@ impl Door for NearDoor {
             } else {
                 let refused = content::refuse(state, &peer, &from, blob).await;
                 let begun = refused.map_err(failed)??;
-                take(state, blob, content).await?;
+                let taken = take(state, blob, content).await?;
                 drop(begun);
+                if taken != blob {
+                    // It is the sender's all the same: it counts until it is swept.
+                    content::note(state, &peer, taken).await.map_err(failed)?;
+                    let what = format!("the content is {}, not {}", taken.hash, blob.hash);
+                    let hint = "send it again; was the file changed meanwhile?";
+                    return Err(Refusal::new(RefusalCode::Conflict, what, hint));
+                }
             }
             content::note(state, &peer, blob).await.map_err(failed)
         })
     }
 }
 
-/// Takes content into the store, if it is what it was said to be.
-async fn take(state: &SessionContext, blob: BlobRef, content: Pieces) -> Result<(), Refusal> {
+/// Takes content into the store, and returns what it is.
+async fn take(state: &SessionContext, blob: BlobRef, content: Pieces) -> Result<BlobRef, Refusal> {
     let blobs = state.blobs.clone();
     let arriving = PiecesRead {
         content,
@@ -167,13 +174,7 @@ async fn take(state: &SessionContext, blob: BlobRef, content: Pieces) -> Result<
         let added = blobs.add_reader(&mut arriving);
         match (added, arriving.refusal.take()) {
             (_, Some(refusal)) => Err(refusal),
-            (Ok(found), None) if found == blob => Ok(()),
-            (Ok(found), None) => {
-                // Nothing refers to it: it is swept like any other content that no job needs.
-                let what = format!("the content is {}, not {}", found.hash, blob.hash);
-                let hint = "send it again; was the file changed meanwhile?";
-                Err(Refusal::new(RefusalCode::Conflict, what, hint))
-            }
+            (Ok(found), None) => Ok(found),
             (Err(error), None) => Err(unavailable(&error)),
         }
     });
