@@ -1,0 +1,421 @@
+"""The grid as an executor."""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import sys
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from . import _pack
+from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged
+from ._pack import Shared, dump, pack_call, pack_function, sources_of
+from ._run import TaskOutput
+from ._session import LiveJob, Session, Work
+from ._stream import Call, Stream, Task
+from .env import Env
+from .future import TaskFuture
+from .job import Job
+
+if TYPE_CHECKING:
+    from ._options import Unpack
+
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P")
+
+T = TypeVar("T")
+
+#: The run times in seconds that make a task worth its cost: of `map`, and of calls that are
+#: submitted one by one, where somebody may wait for each.
+MAP_TARGET = 30.0
+SUBMIT_TARGET = 1.0
+
+
+class Grid(concurrent.futures.Executor):
+    """The grid: an executor whose calls run on the PCs of an office.
+
+    Args:
+        dir: The directory with your identity (``deskgrid login``); by default the usual one.
+        env: The Python in which functions run; by default that of the hosts.
+        label: A label for all jobs.
+        progress: Whether to show a bar: ``"auto"`` on terminals and in Jupyter.
+        patience: How long in seconds a master that is away is waited for.
+        defaults: Options for all jobs.
+
+    Raises:
+        BinaryNotFound: The program ``deskgrid`` is not here.
+        GridUnreachable: This machine has no identity at a master.
+
+    Example::
+
+        with Grid() as g:
+            for y in g.map(f, range(100)):
+                print(y)
+    """
+
+    def __init__(
+        self,
+        *,
+        dir: str | PathLike[str] | None = None,
+        env: Env | None = None,
+        label: str | None = None,
+        progress: bool | Literal["auto"] = "auto",
+        patience: float = 600.0,
+        **defaults: Unpack[Options],
+    ) -> None:
+        self._defaults = merged({}, defaults)
+        if label is not None:
+            self._defaults["labels"] = [*self._defaults.get("labels", ()), label]
+        if env is not None:
+            self._defaults["env"] = env
+        self._progress = progress
+        self._session = Session(
+            None if dir is None else str(dir), f"py-{uuid.uuid4().hex[:12]}", patience
+        )
+        self._owner = True
+        self._kept: set[int] = set()
+        session = self._session
+        self._at_exit = weakref.finalize(self, _leave, session)
+        self._at_exit.atexit = False
+        atexit.register(_at_exit, weakref.ref(session))
+
+    def using(self, **options: Unpack[Options]) -> Grid:
+        """Returns the same grid with other options, for :meth:`submit` above all::
+
+            g.using(retries=3, memory="4G").submit(f, x)
+        """
+        other = object.__new__(Grid)
+        other.__dict__.update(self.__dict__)
+        other._defaults = merged(self._defaults, options)
+        other._owner = False
+        return other
+
+    @property
+    def _max_workers(self) -> int:
+        """The number of slots, as other libraries ask for it."""
+        return self._session.slots()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Grid cannot be sent to a task: tasks have no way to the grid")
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def submit(  # type: ignore[override]
+        self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> TaskFuture[T]:
+        """Calls ``fn(*args, **kwargs)`` on the grid.
+
+        Calls are gathered for 20 ms into one job. Short ones are put together as it becomes known
+        how long they take. Arguments are packed at once: what is changed later does not count.
+
+        Raises:
+            RuntimeError: The grid was shut down.
+        """
+        self._check_open()
+        future: TaskFuture[T] = TaskFuture(self._session)
+        try:
+            function = pack_function(fn, self._session.store)
+            packed = pack_call(args, kwargs, self._session.store)
+        except TypeError:
+            raise
+        except Exception as error:
+            future.settle(None, error)
+            return future
+        call = Call(0, future, packed=packed)
+        call.args = None
+        future._call = call
+        key = (id(self._defaults), function.payload, function.buffers)
+        self._session.add(key, lambda: self._stream(fn, function, {}, None, SUBMIT_TARGET), [call])
+        return future
+
+    def map(  # type: ignore[override]
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int | Literal["auto"] = "auto",
+        ordered: bool = True,
+        **options: Unpack[Options],
+    ) -> Iterator[T]:
+        """Calls a function with each item, and yields the results as they are asked for.
+
+        Args:
+            timeout: The longest time in seconds, from now, until a result is there.
+            chunksize: How many calls make one task. By itself it is one at first, and then as many
+                as take about 30 s.
+            ordered: Whether the results come in the order of the items, or as they are there.
+
+        Raises:
+            TimeoutError: A result was not there in time.
+            Exception: What a call raised, when it is reached; the rest is cancelled then.
+        """
+        self._check_open()
+        if chunksize != "auto" and chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        end = None if timeout is None else time.monotonic() + timeout
+        function = pack_function(fn, self._session.store)
+        futures: list[TaskFuture[T]] = []
+        calls = []
+        for index, args in enumerate(zip(*iterables)):
+            future: TaskFuture[T] = TaskFuture(self._session)
+            future._call = Call(index, future, args)
+            futures.append(future)
+            calls.append(future._call)
+        if calls:
+            size = None if chunksize == "auto" else chunksize
+            stream = self._stream(fn, function, options, size, MAP_TARGET, once=True)
+            self._session.add(object(), lambda: stream, calls)
+        self._show(futures, getattr(fn, "__name__", "map"))
+        return _results(futures, end, ordered)
+
+    def bag(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        chunksize: int = 1,
+        **options: Unpack[Options],
+    ) -> Job[T]:
+        """Submits a call for each item as one job that outlives this process.
+
+        Its number finds it again, from any machine: ``Grid().job(7).results()``.
+
+        Raises:
+            NotPromised: The deadline cannot be promised; nothing was submitted.
+            NotRunnable: No host could ever run it; nothing was submitted.
+            NotPicklable: The function or an argument cannot be sent.
+        """
+        return self._bag(fn, iterables, chunksize, options, {})
+
+    def speculate(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], **options: Unpack[Options]
+    ) -> Job[T]:
+        """Discloses a call for each item: the grid makes them while it has nothing better to do.
+
+        Asking for a result (``job.futures[3].result()``) requests it: only then somebody waits for
+        it, and it goes before what is merely disclosed.
+        """
+        job = self._bag(fn, iterables, 1, options, {"disclose": True})
+        for index, future in enumerate(job.futures):
+            future.wanted = lambda index=index: job.request([index])  # type: ignore[misc]
+        return job
+
+    def _bag(
+        self,
+        fn: Callable[..., T],
+        iterables: Sequence[Iterable[Any]],
+        chunksize: int,
+        options: Any,
+        more: dict[str, Any],
+    ) -> Job[T]:
+        self._check_open()
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        store = self._session.store
+        function = pack_function(fn, store)
+        calls: list[Call] = []
+        futures: list[TaskFuture[T]] = []
+        for index, args in enumerate(zip(*iterables)):
+            future: TaskFuture[T] = TaskFuture(self._session)
+            futures.append(future)
+            calls.append(Call(index, future, args, None, pack_call(args, {}, store)))
+        if not calls:
+            raise ValueError("there are no items: a job needs one at least")
+        starts = range(0, len(calls), chunksize)
+        tasks = [Task(at + 1, calls[i : i + chunksize]) for at, i in enumerate(starts)]
+        work = self._work(fn, function, options)
+        live = self._session.submit_calls(work, tasks, None, more)
+        self._kept.add(live.id)
+        self._show(futures, work.name)
+        return Job(self, live.id, futures)
+
+    def run(
+        self,
+        argv: Sequence[str | PathLike[str]],
+        *,
+        items: Iterable[Any] | None = None,
+        inputs: Iterable[str | PathLike[str]] = (),
+        outputs: Iterable[str] = (),
+        stdin: str | None = None,
+        **options: Unpack[Options],
+    ) -> Job[TaskOutput]:
+        """Runs any program: one task, or one for each item.
+
+        Args:
+            argv: The program and its arguments. ``%{ITEM}``, ``%{TASK_ID}`` and the other
+                placeholders of ``deskgrid submit`` stand for what they stand for there.
+            inputs: Files and directories on this machine that each task finds in its directory.
+            outputs: Patterns of the files to bring back: ``out/*.csv``.
+            stdin: The name of the input that is its standard input.
+
+        Returns:
+            A job whose results are :class:`TaskOutput`. A task that fails raises ``TaskFailed``.
+        """
+        self._check_open()
+        options = merged(self._defaults, options)  # type: ignore[assignment]
+        body = body_of(options)
+        body["command"] = [str(word) for word in argv]
+        body["output-file"] = list(outputs)
+        files = [*inputs, *(options.get("files") or ())]
+        body["input"] = self._session.send_inputs(files)
+        if stdin is not None:
+            body["stdin"] = stdin
+        if "name" in options:
+            body["name"] = options["name"]
+        count = 1
+        if items is not None:
+            body["items"] = [str(item) for item in items]
+            count = len(body["items"])
+            if not count:
+                raise ValueError("there are no items: a job needs one at least")
+        futures: list[TaskFuture[TaskOutput]] = [TaskFuture(self._session) for _ in range(count)]
+        tasks = [Task(i + 1, [Call(i, future)]) for i, future in enumerate(futures)]
+        live = self._session.submit(body, "run", tasks, None)
+        self._kept.add(live.id)
+        self._show(futures, str(argv[0]))
+        return Job(self, live.id, futures)
+
+    def job(self, id: int | Literal["last"] = "last") -> Job[Any]:
+        """Returns a job by its number, whoever submitted it; ``"last"`` is your newest one."""
+        info = self._session.api.call("GET", f"/jobs/{id}")
+        return Job(self, info["job"])
+
+    def put(self, value: Any) -> Shared:
+        """Packs a value once, for many calls. Functions get the value itself.
+
+        It is rarely needed: large arguments that are equal are sent once all the same.
+        """
+        return Shared(*dump(value))
+
+    def hosts(self) -> list[dict[str, Any]]:
+        """Returns the hosts of the grid, as the API tells of them."""
+        return [host for host in self._session.api.pages("/hosts", "hosts") if not host["gone"]]
+
+    def _work(self, fn: Callable[..., Any], function: _pack.Packed, options: Any) -> Work:
+        options = merged(self._defaults, options)
+        name = options.get("name") or getattr(fn, "__name__", type(fn).__name__)
+        clean = "".join(c if c.isprintable() else "?" for c in str(name))[:50]
+        env = options.get("env") or Env.host()
+        return Work(function, sources_of(fn), options, env, clean or "call")
+
+    def _stream(
+        self,
+        fn: Callable[..., Any],
+        function: _pack.Packed,
+        options: Any,
+        size: int | None,
+        target: float,
+        once: bool = False,
+    ) -> Stream:
+        work = self._work(fn, function, options)
+        at_once = not ALL_AT_ONCE.isdisjoint(work.options)
+        if size is None and (at_once or not ONE_BY_ONE.isdisjoint(work.options)):
+            size = 1
+        return Stream(work, size, target, at_once or once, once)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._session.over():
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no more calls.
+
+        Jobs of :meth:`bag` and :meth:`run` go on at the grid, whoever waits for them.
+
+        Args:
+            wait: Whether to wait until all other calls have ended. If not, that happens behind the
+                scenes, at the latest when this program ends.
+            cancel_futures: Whether to cancel them instead.
+        """
+        if not self._owner:
+            return
+        self._session.finish()
+        if cancel_futures:
+            self._session.cancel_waiting()
+        if wait:
+            self._session.wait_idle()
+            self._session.close()
+        else:
+            self._session.close_when_idle()
+
+    def __enter__(self) -> Grid:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None or not self._owner:
+            self.shutdown(wait=True)
+            return
+        self._session.finish()
+        try:
+            self._session.cancel_all()
+            self._session.wait_idle(10.0)
+        except KeyboardInterrupt:
+            for job in self._session.open_jobs():
+                print(f"deskgrid: job {job} goes on; Grid().job({job}) gets it back", file=sys.stderr)
+            raise
+        finally:
+            if self._kept and isinstance(error, KeyboardInterrupt):
+                kept = ", ".join(f"Grid().job({job})" for job in sorted(self._kept))
+                print(f"deskgrid: bags go on at the grid; {kept} gets them back", file=sys.stderr)
+            self._session.close()
+
+    def _show(self, futures: Sequence[TaskFuture[Any]], name: str) -> None:
+        """Shows a bar for these calls, if that is wanted."""
+
+
+def _leave(session: Session) -> None:
+    """Nobody has the Grid any more: what it was given to do is done."""
+    session.finish()
+    session.close_when_idle()
+
+
+def _at_exit(session: weakref.ref[Session]) -> None:
+    """The program ends: as with other executors, its calls are waited for."""
+    living = session()
+    if living is not None:
+        living.finish()
+        living.wait_idle()
+        living.close()
+
+
+def _results(futures: list[TaskFuture[T]], end: float | None, ordered: bool) -> Iterator[T]:
+    """Yields results. Whoever stops listening cancels the rest."""
+
+    def left() -> float | None:
+        return None if end is None else max(0.0, end - time.monotonic())
+
+    def in_order() -> Iterator[T]:
+        futures.reverse()
+        try:
+            while futures:
+                # A result that was yielded is kept by nobody here.
+                yield futures.pop().result(left())
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def as_they_come() -> Iterator[T]:
+        waiting = set(futures)
+        futures.clear()
+        try:
+            for future in concurrent.futures.as_completed(set(waiting), left()):
+                waiting.discard(future)  # type: ignore[arg-type]
+                yield future.result()
+        finally:
+            for rest in waiting:
+                rest.cancel()
+
+    return in_order() if ordered else as_they_come()
