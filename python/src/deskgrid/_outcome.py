@@ -6,7 +6,9 @@ Not here: how it gets here (:mod:`deskgrid._session`).
 from __future__ import annotations
 
 import binascii
+import linecache
 import pickle
+import re
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
@@ -113,8 +115,24 @@ def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> B
             place.task,
             place.host,
         )
-    error.__cause__ = RemoteError(traceback, place.task, place.host, place.stderr)
+    error.__cause__ = RemoteError(_with_lines(traceback), place.task, place.host, place.stderr)
     return error
+
+
+def _with_lines(traceback: str) -> str:
+    """Adds the lines of source that this machine has and the host has not."""
+    lines = traceback.splitlines(keepends=True)
+    told = []
+    for line, after in zip(lines, [*lines[1:], ""]):
+        told.append(line)
+        frame = _FRAME.match(line)
+        if frame and not after.startswith("    "):
+            source = linecache.getline(frame[1], int(frame[2])).strip()
+            told += [f"    {source}\n"] if source else []
+    return "".join(told)
+
+
+_FRAME = re.compile(r'  File "(.+)", line (\d+), in ')
 
 
 def _original(how: str, data: bytes) -> BaseException | None:

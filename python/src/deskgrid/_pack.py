@@ -21,7 +21,7 @@ import sysconfig
 import tempfile
 import threading
 import types
-from collections import OrderedDict
+from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,6 +151,19 @@ class Shared:
         return _Apart(self._payload, self._views).__reduce_ex__(protocol)
 
 
+def _code(code: types.CodeType) -> Any:
+    """Reduces code as cloudpickle does, but with the name of its file: for tracebacks."""
+    make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+    return make, tuple(code.co_filename if arg == _NO_FILE else arg for arg in args)
+
+
+_NO_FILE = "<dynamic-code>"
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    dispatch_table = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+
+
 def dump(value: Any) -> tuple[bytes, list[memoryview]]:
     """Pickles a value; large buffers in it stay where they are.
 
@@ -172,7 +185,7 @@ def dump(value: Any) -> tuple[bytes, list[memoryview]]:
     file = io.BytesIO()
     with _own_modules_by_value():
         try:
-            cloudpickle.Pickler(file, protocol=5, buffer_callback=in_band).dump(value)
+            _Pickler(file, protocol=5, buffer_callback=in_band).dump(value)
         except RecursionError as error:
             raise NotPicklable(
                 "it refers to itself too deeply to be pickled", "send something flatter"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ._api import Api, Json
@@ -91,4 +92,10 @@ def failure_of(reason: str, place: Place) -> TaskFailed:
         kind, hint = TaskTimeout, "give it more time with time_limit=…"
     elif "lost" in reason:
         kind = HostsLost
-    return kind(reason or "it ended before its function did", *place, hint=hint)
+    code = re.search(r"exit code (\d+)", reason)
+    return kind(
+        reason or "it ended before its function did",
+        *place,
+        exit_code=int(code[1]) if code else None,
+        hint=hint,
+    )
