@@ -40,3 +40,6 @@ def grid(world: World) -> Iterator[Grid]:
     """A Grid of the shared world."""
     with Grid(dir=world.user, progress=False, patience=60) as g:
         yield g
+        # What a test has left running must not hold up the others.
+        g.shutdown(wait=False, cancel_futures=True)
+        g._session.cancel_all()

@@ -13,6 +13,7 @@ them.
 from __future__ import annotations
 
 from . import checkpoint
+from ._bar import Progress
 from ._inside import progress
 from ._options import Options
 from ._outcome import MissingModule
@@ -39,10 +40,12 @@ from .errors import (
     TaskTimeout,
 )
 from .future import TaskFuture
+from .aio import AsyncGrid
 from .grid import Grid
-from .job import Failure, Forecast, Job, Progress
+from .job import Failure, Forecast, Job
 
 __all__ = [
+    "AsyncGrid",
     "BadResult",
     "BinaryNotFound",
     "Cancelled",

@@ -154,11 +154,7 @@ class Gateway:
 
     def connect(self, timeout: float | None = 120.0) -> http.client.HTTPConnection:
         """Returns a connection of the caller's own. Starts the child again if it has ended."""
-        if os.getpid() != self._pid:
-            raise GridUnreachable(
-                "a Grid cannot be used in a process that was forked from its own",
-                "make a Grid there",
-            )
+        self._check_process()
         with self._lock:
             if self._closed:
                 raise GridUnreachable("the Grid has been shut down", "make another one")
@@ -176,6 +172,13 @@ class Gateway:
         connection.sock.settimeout(timeout)
         return connection
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise GridUnreachable(
+                "a Grid cannot be used in a process that was forked from its own",
+                "make a Grid there",
+            )
+
     def headers(self) -> dict[str, str]:
         """What proves to the child that it is this process which asks."""
         if not self._loopback:
@@ -191,6 +194,7 @@ class Gateway:
         Raises:
             OSError, http.client.HTTPException: The connection broke.
         """
+        self._check_process()
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         used = connection is not None

@@ -136,8 +136,8 @@ def body_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _needs(options: Mapping[str, Any]) -> list[str]:
-    said = options.get("needs") or ()
-    needs = [said] if isinstance(said, str) else list(said)
+    said: Any = options.get("needs") or ()
+    needs: list[str] = [said] if isinstance(said, str) else list(said)
     for option, need in (("memory", "mem"), ("cpus", "cpus"), ("gpus", "gpu")):
         if option in options:
             needs.append(f"{need}={options[option]}")

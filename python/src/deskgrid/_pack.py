@@ -135,7 +135,8 @@ class _Apart:
         self.views = views
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        parts = [pickle.PickleBuffer(part) for part in (self.payload, *self.views)]
+        every: tuple[Any, ...] = (self.payload, *self.views)
+        parts = [pickle.PickleBuffer(part) for part in every]
         return _inside.unpack, tuple(parts)
 
 
@@ -153,15 +154,19 @@ class Shared:
 
 def _code(code: types.CodeType) -> Any:
     """Reduces code as cloudpickle does, but with the name of its file: for tracebacks."""
-    make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+    reduce: Any = cloudpickle.Pickler.dispatch_table[types.CodeType]
+    make, args = reduce(code)
     return make, tuple(code.co_filename if arg == _NO_FILE else arg for arg in args)
 
 
 _NO_FILE = "<dynamic-code>"
 
 
+_TABLE: Any = cloudpickle.Pickler.dispatch_table
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    dispatch_table = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+    dispatch_table = ChainMap({types.CodeType: _code}, _TABLE)
 
 
 def dump(value: Any) -> tuple[bytes, list[memoryview]]:

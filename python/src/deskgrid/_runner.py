@@ -19,8 +19,10 @@ from binascii import b2a_base64
 from marshal import loads as unmarshal
 from time import perf_counter
 
-if False:  # for type checkers only
-    from typing import IO, Any, Callable, Iterable
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import IO, Any
 
 #: Outcomes up to this length in bytes stand in ``out.txt``.
 SHORT = 24 * 1024
@@ -47,7 +49,7 @@ class Library:
             package = self.sources[name][0].endswith("__init__.py")
         else:
             return None
-        return ModuleSpec(name, self, is_package=package)
+        return ModuleSpec(name, self, is_package=package)  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None
@@ -76,10 +78,10 @@ class Spill:
         count = data.nbytes if isinstance(data, memoryview) else len(data)
         self.size += count
         if self.file is None and self.size > SHORT:
-            self.file = open("out.bin", "ab")
-            self.start = self.file.tell()
+            file = self.file = open("out.bin", "ab")
+            self.start = file.tell()
             for piece in self.pieces:
-                self.file.write(piece)
+                file.write(piece)
             self.pieces.clear()
         if self.file is None:
             self.pieces.append(bytes(data))

@@ -90,6 +90,7 @@ class Session:
         self._wake = threading.Condition(self._lock)
         self._streams: dict[Any, Stream] = {}
         self._jobs: dict[int, LiveJob] = {}
+        self._adopted: dict[int, tuple[LiveJob, list[Any]]] = {}
         self._early: dict[int, list[Json]] = defaultdict(list)
         self._to_cancel: dict[int, set[int]] = defaultdict(set)
         self._cancel_jobs: set[int] = set()
@@ -202,7 +203,7 @@ class Session:
                 return
             self._closing = self._closed = True
             self._wake.notify_all()
-            jobs = list(self._jobs.values())
+            jobs = [live for live, _ in self._adopted.values()]
         for events in [self._events, *(job.events for job in jobs)]:
             if events is not None:
                 events.close()
@@ -266,7 +267,7 @@ class Session:
             slots = self.slots()
             with self._lock:
                 chunks = stream.take(time.monotonic(), slots)
-            tasks = []
+            tasks: list[Task] = []
             for chunk in chunks:
                 calls = [call for call in chunk if self._packed(call)]
                 if calls:
@@ -387,7 +388,7 @@ class Session:
             body["array"] = f"1-{len(tasks)}"
         else:
             body["items"] = [task.item() for task in tasks]
-        estimate = work.options.get("estimate")
+        estimate: Any = work.options.get("estimate")
         if callable(estimate):
             body["estimates"] = [task.estimate(estimate) for task in tasks]
         live = self.submit(body, "calls", tasks, stream)
@@ -486,19 +487,35 @@ class Session:
 
     # -- results -------------------------------------------------------------------------------
 
-    def adopt(self, live: LiveJob) -> None:
-        """Awaits the results of a job that another process may have submitted."""
+    def adopt(self, live: LiveJob, futures: list[Any]) -> list[Any]:
+        """Awaits the results of a job that another process may have submitted.
+
+        Returns the futures of its calls: those that somebody awaits already, if there are any.
+        """
         with self._lock:
-            if live.id in self._jobs:
-                return
-            self._jobs[live.id] = live
-        query = {"job": live.id, "after": 0}
-        live.events = Events(self.api, query, self._on_event, self._on_failure)
+            before = self._adopted.get(live.id)
+            if before is not None:
+                return before[1]
+            self._adopted[live.id] = (live, futures)
+
+        def on_event(event: Json) -> None:
+            if event["event"] in ("lagged", "restored"):
+                self._fetches.put(lambda: self._look_at(live))
+            elif event.get("job") == live.id:
+                self._tell(live, event["event"], event)
+
+        def on_failure(failure: BaseException) -> None:
+            for task in list(live.tasks.values()):
+                self._settle_all(live, task, failure)
+
+        live.events = Events(self.api, {"job": live.id, "after": 0}, on_event, on_failure)
+        return futures
 
     def live(self, job: int) -> LiveJob | None:
         """Returns a job whose results are awaited."""
         with self._lock:
-            return self._jobs.get(job)
+            adopted = self._adopted.get(job)
+            return adopted[0] if adopted else self._jobs.get(job)
 
     def _on_failure(self, failure: BaseException) -> None:
         """There will be no events any more: nobody may wait for them."""

@@ -95,7 +95,7 @@ class Task:
         first, last = self.calls[0].index, self.calls[-1].index
         return str(first) if first == last else f"{first}-{last}"
 
-    def estimate(self, of: Callable[[Any], float]) -> str:
+    def estimate(self, of: Callable[..., Any]) -> str:
         """The estimated run time."""
         return duration(sum(float(of(*(call.args or ())[:1])) for call in self.calls))
 

@@ -33,6 +33,15 @@ class TaskFuture(concurrent.futures.Future[T]):
         """The task that makes the call, such as ``7.3``; ``None`` until it is submitted."""
         return None if self._job is None else f"{self._job}.{self._index}"
 
+    @property
+    def index(self) -> int:
+        """(Of the library.) The number of its task in its job."""
+        return self._index
+
+    def waits_for(self, call: Call) -> None:
+        """(Of the library.) The call that it is the future of."""
+        self._call = call
+
     def launched(self, job: int, index: int) -> None:
         """(Of the library.) The call was submitted."""
         self._job, self._index = job, index
@@ -80,7 +89,11 @@ class TaskFuture(concurrent.futures.Future[T]):
         wanted, self.wanted = self.wanted, None
         if wanted is not None:
             wanted()
-        return super().result(timeout)
+        value = super().result(timeout)
+        # Before Python 3.13 an exception that counts as false was no exception.
+        if self._exception is not None:
+            raise self._exception
+        return value
 
     def __await__(self) -> Generator[Any, None, T]:
         return asyncio.wrap_future(self).__await__()

@@ -14,14 +14,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _pack
+from ._bar import Bar, Progress
 from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged
 from ._pack import Shared, dump, pack_call, pack_function, sources_of
 from ._run import TaskOutput
-from ._session import LiveJob, Session, Work
+from ._session import Session, Work
 from ._stream import Call, Stream, Task
 from .env import Env
 from .future import TaskFuture
-from .job import Job
+from .job import Forecast, Job, forecast_of
 
 if TYPE_CHECKING:
     from ._options import Unpack
@@ -43,11 +44,12 @@ class Grid(concurrent.futures.Executor):
 
     Args:
         dir: The directory with your identity (``deskgrid login``); by default the usual one.
-        env: The Python in which functions run; by default that of the hosts.
         label: A label for all jobs.
-        progress: Whether to show a bar: ``"auto"`` on terminals and in Jupyter.
+        progress: Whether to show a bar: ``"auto"`` on terminals and in Jupyter. A function is
+            called with a :class:`Progress` instead, several times a second at most.
         patience: How long in seconds a master that is away is waited for.
-        defaults: Options for all jobs.
+        defaults: Options for all jobs: ``env``, the Python in which functions run, and the others
+            of :class:`Options`.
 
     Raises:
         BinaryNotFound: The program ``deskgrid`` is not here.
@@ -64,18 +66,15 @@ class Grid(concurrent.futures.Executor):
         self,
         *,
         dir: str | PathLike[str] | None = None,
-        env: Env | None = None,
         label: str | None = None,
-        progress: bool | Literal["auto"] = "auto",
+        progress: bool | Literal["auto"] | Callable[[Progress], None] = "auto",
         patience: float = 600.0,
         **defaults: Unpack[Options],
     ) -> None:
         self._defaults = merged({}, defaults)
         if label is not None:
             self._defaults["labels"] = [*self._defaults.get("labels", ()), label]
-        if env is not None:
-            self._defaults["env"] = env
-        self._progress = progress
+        self._progress: bool | Literal["auto"] | Callable[[Progress], None] = progress
         self._session = Session(
             None if dir is None else str(dir), f"py-{uuid.uuid4().hex[:12]}", patience
         )
@@ -107,7 +106,7 @@ class Grid(concurrent.futures.Executor):
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def submit(  # type: ignore[override]
+    def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> TaskFuture[T]:
         """Calls ``fn(*args, **kwargs)`` on the grid.
@@ -130,12 +129,12 @@ class Grid(concurrent.futures.Executor):
             return future
         call = Call(0, future, packed=packed)
         call.args = None
-        future._call = call
+        future.waits_for(call)
         key = (id(self._defaults), function.payload, function.buffers)
         self._session.add(key, lambda: self._stream(fn, function, {}, None, SUBMIT_TARGET), [call])
         return future
 
-    def map(  # type: ignore[override]
+    def map(
         self,
         fn: Callable[..., T],
         *iterables: Iterable[Any],
@@ -156,24 +155,35 @@ class Grid(concurrent.futures.Executor):
             TimeoutError: A result was not there in time.
             Exception: What a call raised, when it is reached; the rest is cancelled then.
         """
+        end = None if timeout is None else time.monotonic() + timeout
+        return _results(self._futures(fn, iterables, chunksize, options), end, ordered)
+
+    def _futures(
+        self,
+        fn: Callable[..., T],
+        iterables: Sequence[Iterable[Any]],
+        chunksize: int | Literal["auto"],
+        options: Any,
+    ) -> list[TaskFuture[T]]:
+        """Starts the calls of a `map`."""
         self._check_open()
         if chunksize != "auto" and chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
-        end = None if timeout is None else time.monotonic() + timeout
         function = pack_function(fn, self._session.store)
         futures: list[TaskFuture[T]] = []
-        calls = []
+        calls: list[Call] = []
         for index, args in enumerate(zip(*iterables)):
             future: TaskFuture[T] = TaskFuture(self._session)
-            future._call = Call(index, future, args)
+            call = Call(index, future, args)
+            future.waits_for(call)
             futures.append(future)
-            calls.append(future._call)
+            calls.append(call)
         if calls:
             size = None if chunksize == "auto" else chunksize
             stream = self._stream(fn, function, options, size, MAP_TARGET, once=True)
             self._session.add(object(), lambda: stream, calls)
         self._show(futures, getattr(fn, "__name__", "map"))
-        return _results(futures, end, ordered)
+        return futures
 
     def bag(
         self,
@@ -203,7 +213,7 @@ class Grid(concurrent.futures.Executor):
         """
         job = self._bag(fn, iterables, 1, options, {"disclose": True})
         for index, future in enumerate(job.futures):
-            future.wanted = lambda index=index: job.request([index])  # type: ignore[misc]
+            future.wanted = lambda index=index: job.request([index])
         return job
 
     def _bag(
@@ -258,16 +268,16 @@ class Grid(concurrent.futures.Executor):
             A job whose results are :class:`TaskOutput`. A task that fails raises ``TaskFailed``.
         """
         self._check_open()
-        options = merged(self._defaults, options)  # type: ignore[assignment]
-        body = body_of(options)
+        given = merged(self._defaults, options)
+        body = body_of(given)
         body["command"] = [str(word) for word in argv]
         body["output-file"] = list(outputs)
-        files = [*inputs, *(options.get("files") or ())]
+        files = [*inputs, *(given.get("files") or ())]
         body["input"] = self._session.send_inputs(files)
         if stdin is not None:
             body["stdin"] = stdin
-        if "name" in options:
-            body["name"] = options["name"]
+        if "name" in given:
+            body["name"] = given["name"]
         count = 1
         if items is not None:
             body["items"] = [str(item) for item in items]
@@ -296,6 +306,23 @@ class Grid(concurrent.futures.Executor):
     def hosts(self) -> list[dict[str, Any]]:
         """Returns the hosts of the grid, as the API tells of them."""
         return [host for host in self._session.api.pages("/hosts", "hosts") if not host["gone"]]
+
+    def forecast(self, count: int, **options: Unpack[Options]) -> Forecast | None:
+        """Says when so many calls would be done if they were submitted now.
+
+        Args:
+            options: With ``estimate``, the run time of one of them.
+
+        Returns:
+            ``None`` if nobody knows.
+
+        Raises:
+            NotPromised: The ``deadline`` cannot be promised.
+        """
+        body = body_of(merged(self._defaults, options))
+        body.update({"command": ["true"], "array": f"1-{count}"})
+        answer = self._session.api.call("POST", "/jobs", body, query={"dry-run": "true"})
+        return forecast_of(answer)
 
     def _work(self, fn: Callable[..., Any], function: _pack.Packed, options: Any) -> Work:
         options = merged(self._defaults, options)
@@ -374,6 +401,8 @@ class Grid(concurrent.futures.Executor):
 
     def _show(self, futures: Sequence[TaskFuture[Any]], name: str) -> None:
         """Shows a bar for these calls, if that is wanted."""
+        if self._progress is not False and len(futures) > 1:
+            Bar(futures, name, self._progress)
 
 
 def _leave(session: Session) -> None:
@@ -412,7 +441,7 @@ def _results(futures: list[TaskFuture[T]], end: float | None, ordered: bool) -> 
         futures.clear()
         try:
             for future in concurrent.futures.as_completed(set(waiting), left()):
-                waiting.discard(future)  # type: ignore[arg-type]
+                waiting.discard(future)
                 yield future.result()
         finally:
             for rest in waiting:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from ._bar import Progress
 from ._run import TaskOutput
 from ._session import CALLS, LiveJob
 from ._stream import Call, Task
@@ -21,22 +22,6 @@ if TYPE_CHECKING:
     from .grid import Grid
 
 T = TypeVar("T")
-
-
-class Progress(NamedTuple):
-    """How many calls (of a job: tasks) there are in each state."""
-
-    total: int
-    finished: int
-    failed: int
-    cancelled: int
-    running: int
-    waiting: int
-
-    @property
-    def done(self) -> int:
-        """The calls that have ended in one way or another."""
-        return self.finished + self.failed + self.cancelled
 
 
 class Forecast(NamedTuple):
@@ -50,7 +35,7 @@ class Forecast(NamedTuple):
 class Failure(NamedTuple):
     """A call that failed: its number, from 0, and why."""
 
-    index: int
+    number: int
     error: BaseException
 
 
@@ -103,11 +88,7 @@ class Job(Generic[T]):
     def eta(self) -> Forecast | None:
         """Returns when it should be done; ``None`` if nobody knows yet, or if it is done."""
         answer = self._session.api.call("GET", f"/jobs/{self.id}/forecast")
-        best = answer.get("predicted_finish")
-        if not best:
-            return None
-        low, high = answer.get("predicted_low") or best, answer.get("predicted_high") or best
-        return Forecast(_time(best), _time(low), _time(high))
+        return forecast_of(answer)
 
     def explain(self) -> str:
         """Says why its tasks wait, and why each host takes none of them."""
@@ -147,8 +128,8 @@ class Job(Generic[T]):
                 futures.append(future)
             tasks[index] = Task(index, made)
             tasks[index].job = self.id
-        self._session.adopt(LiveJob(self.id, "calls" if calls else "run", tasks))
-        return futures
+        live = LiveJob(self.id, "calls" if calls else "run", tasks)
+        return self._session.adopt(live, futures)
 
     def results(self, ordered: bool = True, timeout: float | None = None) -> Iterator[T]:
         """Yields the results as they are there; by default in the order of the calls.
@@ -217,10 +198,10 @@ class Job(Generic[T]):
         indices = {int(view["task"].split(".")[1]) for view in again}
         calls: dict[int, list[Call]] = {index: [] for index in indices}
         for at, old in enumerate(futures):
-            if old._index in indices:
+            if old.index in indices:
                 futures[at] = TaskFuture(self._session)
-                futures[at].launched(self.id, old._index)
-                calls[old._index].append(Call(at, futures[at]))
+                futures[at].launched(self.id, old.index)
+                calls[old.index].append(Call(at, futures[at]))
         for index in indices:
             task = Task(index, calls[index])
             task.job = self.id
@@ -252,7 +233,7 @@ class Job(Generic[T]):
             output = future.result()
             if not isinstance(output, TaskOutput):
                 raise DeskgridError("the job calls a function: it has results and no files")
-            saved += output.save(Path(into, str(future._index)))
+            saved += output.save(Path(into, str(future.index)))
         return saved
 
     def attempts(self) -> list[dict[str, Any]]:
@@ -303,6 +284,15 @@ class Job(Generic[T]):
 
 def _time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def forecast_of(answer: dict[str, Any]) -> Forecast | None:
+    """Returns what an answer predicts."""
+    best = answer.get("predicted_finish")
+    if not best:
+        return None
+    low, high = answer.get("predicted_low") or best, answer.get("predicted_high") or best
+    return Forecast(_time(best), _time(low), _time(high))
 
 
 def _calls(item: str | None) -> int:
