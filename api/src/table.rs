@@ -126,7 +126,7 @@ impl Sent for BytesBody {
 
     fn describe(_: &mut SchemaGenerator) -> Option<Value> {
         let content = json!({ "application/octet-stream": {} });
-        Some(json!({ "required": true, "content": content }))
+        Some(json!({ "required": false, "content": content }))
     }
 }
 

@@ -184,6 +184,23 @@ pub struct TaskCounts {
     pub cancelled: u64,
 }
 
+impl std::ops::Add for TaskCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            total: self.total + other.total,
+            disclosed: self.disclosed + other.disclosed,
+            waiting: self.waiting + other.waiting,
+            running: self.running + other.running,
+            suspended: self.suspended + other.suspended,
+            finished: self.finished + other.finished,
+            failed: self.failed + other.failed,
+            cancelled: self.cancelled + other.cancelled,
+        }
+    }
+}
+
 impl TaskCounts {
     /// Returns the number of settled tasks: finished, failed or cancelled.
     pub fn settled(&self) -> u64 {

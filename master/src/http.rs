@@ -18,9 +18,10 @@ use tokio::net::TcpListener;
 
 use crate::core::ask::UpkeepAsk;
 use crate::limits::FileTransfers;
+use crate::numbers::{self, GridNumbers};
 use crate::run::SessionContext;
 use crate::sessions::near::{Bearers, NearDoor};
-use crate::{Config, MasterError};
+use crate::{Config, MasterError, whole};
 
 /// The time for which a connection may stand idle, and in which a request has to be there.
 const HEAD: Duration = Duration::from_secs(10);
@@ -30,11 +31,13 @@ const HEAD: Duration = Duration::from_secs(10);
 pub(crate) fn recorder() -> PrometheusHandle {
     static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
     let install = || {
-        let recorder = PrometheusBuilder::new().build_recorder();
+        let builder = numbers::builder().unwrap_or_else(|_| PrometheusBuilder::new());
+        let recorder = builder.build_recorder();
         let handle = recorder.handle();
         // Installing fails only if another recorder is in place; then its exporter shows the
         // numbers.
         let _ = metrics::set_global_recorder(recorder);
+        numbers::describe();
         handle
     };
     HANDLE.get_or_init(install).clone()
@@ -153,12 +156,17 @@ async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, &'s
 }
 
 async fn show_metrics(Shared(state): Shared<Arc<SessionContext>>) -> Result<String, StatusCode> {
-    let counts = state.core.ask::<(Vec<_>, usize)>(UpkeepAsk::Counts).await;
-    let (hosts, jobs) = counts.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-    for (name, count) in hosts {
-        metrics::gauge!("deskgrid_hosts", "state" => name.to_string()).set(count as f64);
-    }
-    metrics::gauge!("deskgrid_open_jobs").set(jobs as f64);
+    let grid = state.core.ask::<Box<GridNumbers>>(UpkeepAsk::Numbers).await;
+    let grid = grid.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let home = state.home.clone();
+    let disk = tokio::task::spawn_blocking(move || {
+        let free = link::files::free_bytes(&home).ok();
+        numbers::record_disk(free, whole::store_bytes(&home));
+        numbers::record_process();
+    });
+    disk.await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+
+    numbers::record(&grid);
     Ok(state.metrics.render())
 }
 

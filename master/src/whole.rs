@@ -171,6 +171,12 @@ fn known(
     Ok((missing > 0).then_some(Some(Lost::Older(missing))))
 }
 
+/// The bytes of the store and its log.
+pub(crate) fn store_bytes(home: &Path) -> u64 {
+    let store = fs::metadata(home.join(STORE)).map_or(0, |meta| meta.len());
+    store + log_bytes(home)
+}
+
 fn log_bytes(home: &Path) -> u64 {
     fs::metadata(home.join(LOG)).map_or(0, |log| log.len())
 }

@@ -11,7 +11,13 @@ use super::assign::assignment;
 use super::events::short;
 use super::hosts::Delivered;
 use super::{Core, HostMail};
+use crate::numbers;
 use crate::store::{NewAttempt, StoreError};
+
+/// Counts settled tasks for the metrics.
+fn tasks_settled(state: TaskState, count: u64) {
+    metrics::counter!(numbers::TASKS_SETTLED, "state" => state.to_string()).increment(count);
+}
 
 /// The state of an attempt that ended for this reason, if no limit was learned for it.
 fn end_state(why: &EndReason) -> AttemptState {
@@ -165,7 +171,10 @@ impl Core {
             why: &why,
         })?;
 
-        metrics::counter!("deskgrid_attempts_started_total").increment(1);
+        metrics::counter!(numbers::STARTED).increment(1);
+        if duplicate {
+            metrics::counter!(numbers::COPIES).increment(1);
+        }
         let now = self.now;
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else {
             return Ok(());
@@ -243,6 +252,7 @@ impl Core {
         let state = self.state_after(attempt, why);
         tracing::debug!(%attempt, %host, %why, "ended");
         self.note_ended(attempt);
+        metrics::counter!(numbers::ENDED, "state" => state.to_string()).increment(1);
         if state != AttemptState::Finished {
             let why = short(&why.to_string());
             self.note_event(GridEvent::AttemptEnded {
@@ -254,7 +264,6 @@ impl Core {
         }
         if state == AttemptState::Lost {
             tracing::info!(%attempt, %host, %why, "lost");
-            metrics::counter!("deskgrid_attempts_lost_total").increment(1);
             self.count_host(host, 0, 1);
         }
 
@@ -313,7 +322,7 @@ impl Core {
 
         let why = match settled {
             Settled::Finished(attempt) => {
-                metrics::counter!("deskgrid_tasks_finished_total").increment(1);
+                tasks_settled(TaskState::Finished, 1);
                 self.note_finished(*attempt, delivered)?;
                 self.predict(task.job);
                 return Ok(());
@@ -326,7 +335,7 @@ impl Core {
         tracing::info!(%task, why, "failed");
         let told = short(&why);
         self.note_event(GridEvent::TaskFailed { task, why: told });
-        metrics::counter!("deskgrid_tasks_failed_total").increment(1);
+        tasks_settled(TaskState::Failed, 1);
         self.store.settle(
             task.job,
             &IdSet::from_range(task.index, task.index),
@@ -343,6 +352,7 @@ impl Core {
     ) -> Result<(), StoreError> {
         self.changed.0 = true;
         tracing::info!(%job, tasks = tasks.len(), %why, "cancelled");
+        tasks_settled(TaskState::Cancelled, tasks.len());
         let reason = match why {
             CancelReason::TooManyFailures(_) => Some(format!("the rest was cancelled: {why}")),
             CancelReason::After(_) => Some(why.to_string()),
@@ -366,7 +376,7 @@ impl Core {
     fn on_job_settled(&mut self, job: JobId, state: JobState) -> Result<(), StoreError> {
         tracing::info!(%job, %state, "settled");
         self.note_event(GridEvent::JobSettled { job, state });
-        metrics::counter!("deskgrid_jobs_settled_total", "state" => state.to_string()).increment(1);
+        metrics::counter!(numbers::SETTLED, "state" => state.to_string()).increment(1);
         self.write_job(job, state, Some(self.now))?;
         self.store.set_open(job, false)?;
         self.store.job_ended(job)?;

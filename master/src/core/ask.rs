@@ -11,9 +11,7 @@ use std::collections::BTreeMap;
 
 use common::identity::IdentityView;
 use common::token::JoinToken;
-use common::view::{
-    EstimatesView, ExplainView, HostState, HostView, JobView, ShareView, TokenView, WaitView,
-};
+use common::view::{EstimatesView, ExplainView, HostView, JobView, ShareView, TokenView, WaitView};
 use common::wire::Refusal;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -22,6 +20,7 @@ use uuid::Uuid;
 use super::{
     AddReply, ContentNeed, Core, Forgetting, Judged, LiveJob, RequestOutcome, SubmitReply,
 };
+use crate::numbers::GridNumbers;
 use crate::store::{PeerStatus, Redeemed, StoreError};
 
 pub use hosts::HostAsk;
@@ -135,8 +134,8 @@ replies! {
     Judged(Judged),
     /// The incarnation, and the time by the master's clock.
     Present((Incarnation, Time)),
-    /// The number of hosts in each state, and of jobs that are not settled.
-    Counts((Vec<(HostState, usize)>, usize)),
+    /// The grid in numbers.
+    Numbers(Box<GridNumbers>),
 }
 
 /// A reply is of another kind than its ask has: a mistake in this program.

@@ -14,6 +14,7 @@ use scheduler::experience::Habit;
 use uuid::Uuid;
 
 use super::{Core, HostMail, Outbox};
+use crate::numbers::GridNumbers;
 use crate::store::{Attendance, RestoredHost, StoreError};
 
 /// The silence after which a host is not expected back.
@@ -759,16 +760,18 @@ impl Core {
     }
 
     /// The number of hosts in each `HostState`.
-    pub(super) fn host_states(&self) -> Vec<(HostState, usize)> {
-        let states: Vec<HostState> = self
-            .hosts
-            .keys()
-            .filter_map(|id| self.scheduler.host(*id))
-            .map(|s| s.state)
-            .collect();
-        HostState::ALL
-            .iter()
-            .map(|state| (*state, states.iter().filter(|s| *s == state).count()))
-            .collect()
+    /// Counts hosts and slots for the metrics.
+    pub(super) fn count_hosts(&self, numbers: &mut GridNumbers) {
+        for host in self.hosts.keys().filter_map(|id| self.scheduler.host(*id)) {
+            *numbers.hosts.entry(host.state).or_default() += 1;
+            if !host.connected {
+                continue;
+            }
+            let busy = u64::from(host.slots).min(host.attempts.len() as u64);
+            let lent = u64::from(host.usable_slots).max(busy);
+            numbers.slots.busy += busy;
+            numbers.slots.free += lent - busy;
+            numbers.slots.kept += u64::from(host.slots).saturating_sub(lent);
+        }
     }
 }

@@ -24,6 +24,7 @@ use scheduler::{Event, UserShare};
 
 use super::Core;
 use super::ask::Submitting;
+use crate::numbers;
 use crate::store::{NewJob, Promised, RequestKey, StoreError, StoredAfter};
 
 /// A job that is not settled.
@@ -322,7 +323,7 @@ impl Core {
         })?;
         self.foretell_start(job)?;
         self.changed.0 = true;
-        metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
+        metrics::counter!(numbers::SUBMITTED).increment(1);
 
         Ok(Ok(SubmitReply {
             job: Some(job),

@@ -9,6 +9,7 @@ use scheduler::Event;
 
 use super::Core;
 use crate::limits::Limits;
+use crate::numbers;
 use crate::store::{Removed, StoreError, bytes_left};
 
 /// The part of a user's share, in per cent, from which on no more unrequested work of that user is
@@ -141,7 +142,7 @@ impl Core {
                 break;
             };
             tracing::info!(task = %attempt.task, user = whose, bytes, "unrequested output removed: it takes too much");
-            metrics::counter!("deskgrid_unrequested_outputs_removed_total").increment(1);
+            metrics::counter!(numbers::UNREQUESTED).increment(1);
             self.shelf.remove(&whose, bytes, &user);
         }
 

@@ -47,6 +47,7 @@ use crate::clock::Clock;
 use crate::compare::Comparison;
 use crate::laws::SafetyRules;
 use crate::limits::Limits;
+use crate::numbers;
 use crate::room::DiskRoom;
 use crate::store::{StoreError, TakenUp, Writer};
 use crate::{Config, MasterError};
@@ -463,8 +464,8 @@ impl Core {
         self.write_events()?;
         let started = std::time::Instant::now();
         if self.store.commit()? {
-            metrics::counter!("deskgrid_commits_total").increment(1);
-            metrics::histogram!("deskgrid_commit_seconds").record(started.elapsed().as_secs_f64());
+            metrics::counter!(numbers::COMMITS).increment(1);
+            metrics::histogram!(numbers::COMMIT_S).record(started.elapsed().as_secs_f64());
         }
 
         self.send_and_reply();

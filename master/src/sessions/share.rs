@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use super::content::needs;
 use crate::core::SessionId;
+use crate::numbers;
 use crate::run::SessionContext;
 use crate::sources::{Chosen, SourceChoice, Sources};
 
@@ -190,7 +191,7 @@ pub(super) fn hear(
 
 /// Counts bytes of content that workers were sent.
 fn sent(bytes: u64, by: &'static str) {
-    metrics::counter!("deskgrid_content_sent_bytes_total", "by" => by).increment(bytes);
+    metrics::counter!(numbers::SENT, "by" => by).increment(bytes);
 }
 
 /// Gives a worker content that it may have: from here, or by naming another host.

@@ -1,11 +1,13 @@
 //! Requests of the master to its own core: content, periodic notes, and the end.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use common::{BlobRef, Span};
 
 use super::{Ask, CoreReply};
 use crate::core::Core;
+use crate::numbers::GridNumbers;
 use crate::store::StoreError;
 
 /// A request about the master's upkeep.
@@ -15,8 +17,8 @@ pub enum UpkeepAsk {
     Ping,
     /// The incarnation and the time. Gives `Present`.
     Present,
-    /// The numbers of hosts and jobs that the metrics show. Gives `Counts`.
-    Counts,
+    /// The grid in numbers, as the metrics show it. Gives `Numbers`.
+    Numbers,
     /// A user has uploaded this content. Gives `Done`.
     ContentCame(String, BlobRef),
     /// The bytes that a user has uploaded and that no job of that user needs. Gives `Count`.
@@ -48,7 +50,7 @@ impl Core {
         Ok(match ask {
             UpkeepAsk::Ping => ().into(),
             UpkeepAsk::Present => (self.incarnation, self.now).into(),
-            UpkeepAsk::Counts => (self.host_states(), self.open_jobs()).into(),
+            UpkeepAsk::Numbers => self.numbers().into(),
             UpkeepAsk::ContentCame(user, blob) => self.content_came(&user, blob)?.into(),
             UpkeepAsk::UnusedOf(user) => self.unused_of(&user).into(),
             UpkeepAsk::Sweep(old) => self.sweep(&old)?.into(),
@@ -61,5 +63,30 @@ impl Core {
                 ().into()
             }
         })
+    }
+}
+
+impl Core {
+    /// The grid in numbers.
+    fn numbers(&self) -> Box<GridNumbers> {
+        let mut numbers = Box::default();
+        self.count_hosts(&mut numbers);
+        self.count_jobs(&mut numbers);
+        numbers
+    }
+
+    /// Counts the jobs that are not settled, and their tasks, for the metrics.
+    fn count_jobs(&self, numbers: &mut GridNumbers) {
+        let mut users = BTreeSet::new();
+        for (id, job) in &self.jobs {
+            users.insert(&job.view.user);
+            if let Some(state) = self.scheduler.job_state(*id) {
+                *numbers.jobs.entry(state).or_default() += 1;
+            }
+            if let Some(counts) = self.scheduler.job_counts(*id) {
+                numbers.tasks = numbers.tasks + counts;
+            }
+        }
+        numbers.users = users.len() as u64;
     }
 }

@@ -18,6 +18,7 @@ mod identity;
 mod jobs;
 mod kills;
 mod limits;
+mod metrics;
 mod needs;
 mod operations;
 mod order;
