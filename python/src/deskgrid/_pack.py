@@ -324,7 +324,7 @@ def sources_of(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:
     Functions of these modules travel by value; their sources are for an ``import`` inside of one.
     """
     wanted = {module.__name__: getattr(module, "__file__", "") for module in _own_now()}
-    for name in _imports(function):
+    for name in imports(function):
         if name not in sys.modules:
             with contextlib.suppress(ImportError, ValueError, AttributeError):
                 spec = importlib.util.find_spec(name)
@@ -344,7 +344,7 @@ def sources_of(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _imports(function: Callable[..., Any]) -> set[str]:
+def imports(function: Callable[..., Any]) -> set[str]:
     """Returns the names of modules that a function's code imports."""
     names: set[str] = set()
     function = functools.partial(function).func

@@ -196,7 +196,13 @@ def main() -> int:
     import os
 
     here = os.getcwd()
-    sys.path[:0] = [os.path.join(here, part) for part in os.environ.get("DESKGRID_PATHS", "").split(":") if part]
+    paths = [os.path.join(here, part) for part in os.environ.get("DESKGRID_PATHS", "").split(":") if part]
+    if paths:
+        import site
+
+        for path in paths:
+            site.addsitedir(path)
+        sys.path.sort(key=lambda path: path not in paths)
     with open("job", "rb") as file:
         job = loads(file.read())
     sys.meta_path.insert(0, Library(LIBRARY, {}))

@@ -33,6 +33,7 @@ from .env import Env, Prepared
 from .errors import (
     Cancelled,
     DeskgridError,
+    EnvError,
     NotRunnable,
     Refused,
     ResultGone,
@@ -50,6 +51,9 @@ COUNT_SLOTS = 10.0
 #: The number of functions of which the run times of calls are remembered.
 IDLE_STREAMS = 100
 
+#: How often a call is tried again whose host has no Python.
+MOST_TRIES = 3
+
 #: The number of threads that fetch long results.
 FETCHERS = 4
 
@@ -59,6 +63,7 @@ class Work:
     """A function with its options: what all tasks of some jobs have in common."""
 
     function: Packed
+    original: Callable[..., Any]
     sources: dict[str, tuple[str, str]]
     options: dict[str, Any]
     env: Env
@@ -103,6 +108,7 @@ class Session:
         self._launching = 0
         self._fetches: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._sent: dict[bytes, Ref] = {}
+        self._prepared: dict[Env, Prepared] = {}
         self.listeners: list[Callable[[], None]] = []
         threading.Thread(target=self._dispatch, name="deskgrid-submit", daemon=True).start()
         for _ in range(FETCHERS):
@@ -323,10 +329,19 @@ class Session:
     def prepare(self, work: Work) -> Prepared:
         """Sends the environment and the files of some work, once."""
         if work.prepared is None:
-            work.prepared = work.env.prepare(self.api)
+            work.prepared = self._environment(work)
         if work.files is None:
             work.files = self.send_inputs(work.options.get("files") or ())
         return work.prepared
+
+    def _environment(self, work: Work) -> Prepared:
+        """Sends an environment; the same one is not looked at again."""
+        if not work.env.by_function:
+            before = self._prepared.get(work.env)
+            if before is None:
+                before = self._prepared[work.env] = work.env.prepare(self.api, work.original)
+            return before
+        return work.env.prepare(self.api, work.original)
 
     def send_inputs(self, paths: Sequence[str | os.PathLike[str]]) -> list[Json]:
         """Sends files and directories; returns the inputs that name them."""
@@ -378,7 +393,6 @@ class Session:
         ]
         body = {**body_of(work.options), **(more or {})}
         body["env"] = [*body["env"], f"DESKGRID_PATHS={':'.join(prepared.paths)}"]
-        body["needs"] = [*body.get("needs", ()), *prepared.needs]
         body["name"] = work.name
         body["command"] = [*prepared.python, "run.pyc"]
         body["input"] = inputs
@@ -590,12 +604,25 @@ class Session:
             self._done(live, task)
             self._finish(task.calls[0], *output)
             return
+        if not well and "not found in PATH" in reason:
+            self._fetches.put(lambda: self._elsewhere(live, task, reason))
+            return
         files = {file["path"]: file for file in (result or {}).get("files", ())}
         text = files.get("out.txt", {}).get("text")
         if "out.txt" in files and (text is None or "out.bin" in files):
             self._fetches.put(lambda: self._fetch(live, task, well, result or {}, reason, text))
         else:
             self._read(live, task, well, result, reason, text or "", None)
+
+    def _elsewhere(self, live: LiveJob, task: Task, reason: str) -> None:
+        """A host has no such Python: another one may have."""
+        task.tries += 1
+        if task.tries <= MOST_TRIES and live.stream is not None:
+            body = {"tasks": str(task.index), "failed": True}
+            self.api.call("POST", f"/jobs/{live.id}/retry", body)
+            return
+        hint = "send a Python along with env=Env.auto(), or install it on the hosts"
+        self._settle_all(live, task, EnvError(f"task {live.id}.{task.index}: {reason}", hint))
 
     def _fetch_all(self) -> None:
         while (fetch := self._fetches.get()) is not None:

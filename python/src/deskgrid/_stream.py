@@ -77,12 +77,13 @@ class Call:
 class Task:
     """The calls that one task makes."""
 
-    __slots__ = ("index", "calls", "job")
+    __slots__ = ("index", "calls", "job", "tries")
 
     def __init__(self, index: int, calls: list[Call]) -> None:
         self.index = index
         self.calls = calls
         self.job: int | None = None
+        self.tries = 0
         for call in calls:
             call.task = self
 

@@ -329,7 +329,7 @@ class Grid(concurrent.futures.Executor):
         name = options.get("name") or getattr(fn, "__name__", type(fn).__name__)
         clean = "".join(c if c.isprintable() else "?" for c in str(name))[:50]
         env = options.get("env") or Env.host()
-        return Work(function, sources_of(fn), options, env, clean or "call")
+        return Work(function, fn, sources_of(fn), options, env, clean or "call")
 
     def _stream(
         self,
