@@ -77,3 +77,11 @@ __all__ = [
     "checkpoint",
     "progress",
 ]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("deskgrid")
+    raise AttributeError(f"module 'deskgrid' has no attribute {name!r}")

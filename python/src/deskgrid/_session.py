@@ -7,6 +7,7 @@ calls are put together (:mod:`deskgrid._stream`).
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import queue
@@ -109,6 +110,7 @@ class Session:
         self._fetches: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._sent: dict[bytes, Ref] = {}
         self._prepared: dict[Env, Prepared] = {}
+        self._looked = {json.dumps([[], []])}
         self.listeners: list[Callable[[], None]] = []
         threading.Thread(target=self._dispatch, name="deskgrid-submit", daemon=True).start()
         for _ in range(FETCHERS):
@@ -419,8 +421,7 @@ class Session:
         """Submits a job, and awaits its results."""
         self.listen()
         body["label"] = [*body["label"], self.label]
-        if body.get("needs"):
-            self._look(body)
+        self._look(body)
         with self._lock:
             key = str(uuid.uuid4())
         answer = self.api.call("POST", "/jobs", body, key=key)
@@ -443,11 +444,16 @@ class Session:
         return live
 
     def _look(self, body: Json) -> None:
-        """Raises if no host could ever run a job."""
+        """Raises if no host could ever run a job that needs something of its hosts."""
+        platforms = [sorted(some["per-platform"]) for some in body["input"] if "per-platform" in some]
+        asked = json.dumps([sorted(body.get("needs", ())), platforms])
+        if asked in self._looked:
+            return
         answer = self.api.call("POST", "/jobs", body, query={"dry-run": "true"})
         why = answer.get("no_host_qualifies")
         if why:
             raise NotRunnable(f"no host of the grid can run it: {why}", "ask for less, with needs=…")
+        self._looked.add(asked)
 
     def _inputs(self, work: Work, tasks: list[Task]) -> tuple[list[Json], Any]:
         """Sends the large values and calls of tasks; returns the inputs that name them, and the
