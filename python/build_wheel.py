@@ -62,13 +62,14 @@ def sources() -> list[Path]:
 def _write(directory: Path, files: dict[str, bytes]) -> str:
     program = binary()
     tag = f"py3-none-{platform_tag(program.read_bytes())}"
+    tags = "".join(f"Tag: py3-none-{one}\n" for one in tag.split("-")[2].split("."))
     info = f"{NAME}-{version()}.dist-info"
     script = f"{NAME}-{version()}.data/scripts/{'deskgrid.exe' if program.suffix == '.exe' else 'deskgrid'}"
     files = {
         **files,
         script: program.read_bytes(),
         f"{info}/METADATA": metadata().encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: deskgrid\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: deskgrid\nRoot-Is-Purelib: false\n{tags}".encode(),
         **{f"{info}/licenses/{name}": (REPOSITORY / name).read_bytes() for name in licences()},
     }
     record = "".join(f"{name},sha256={digest(data)},{len(data)}\n" for name, data in files.items())

@@ -152,7 +152,19 @@ def test_long_results_come_back_whole(grid: Grid) -> None:
     assert [len(r) for r in grid.map(of_length, sizes, chunksize=5)] == sizes
 
 
-def test_what_is_printed_can_be_read(grid: Grid) -> None:
+def test_a_function_may_go_to_another_directory(grid: Grid) -> None:
+    def elsewhere(n: int) -> bytes:
+        os.makedirs("below", exist_ok=True)
+        os.chdir("below")
+        import own_late_module
+
+        return b"x" * own_late_module.twice(n)
+
+    results = grid.map(elsewhere, [1, 50_000], chunksize=2)
+    assert [len(result) for result in results] == [2, 100_000]
+
+
+def test_printed_text_can_be_read(grid: Grid) -> None:
     future = grid.submit(print, "hello from far away")
     future.result(60)
     assert future.stdout() == "hello from far away\n"

@@ -80,8 +80,8 @@ def test_an_environment_is_made_here_and_sent_once(bare: World, cache: Path) -> 
     assert at_master > 10_000_000 and at_hosts > 10_000_000
     with Grid(dir=bare.user, progress=False, env=Env.auto(python=sys.executable)) as g:
         assert g.submit(own_needs.sections, "[c]\n").result(60) == ["c"]
-    assert stored(bare) - at_master < 50_000
-    assert given_to_hosts(bare) - at_hosts < 100_000
+    assert stored(bare) - at_master < 500_000
+    assert given_to_hosts(bare) - at_hosts < 500_000
 
 
 @uv
@@ -139,7 +139,7 @@ def test_the_header_of_a_script_names_its_packages() -> None:
     assert _auto.header_packages("import x\n") is None
 
 
-def test_what_a_function_imports_is_found_in_the_version_that_is_here() -> None:
+def test_the_imports_of_a_function_are_found_in_their_installed_versions() -> None:
     import iniconfig
 
     (found,) = [p for p in _auto.imported_packages(own_needs.sections) if p.startswith("iniconfig")]
@@ -154,7 +154,7 @@ def test_what_a_function_imports_is_found_in_the_version_that_is_here() -> None:
     assert iniconfig
 
 
-def test_a_platform_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_platform_is_refused() -> None:
     if NO_UV:
         pytest.skip("there is no uv")
     with pytest.raises(deskgrid.EnvError, match="plan9"):

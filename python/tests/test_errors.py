@@ -19,7 +19,7 @@ import deskgrid
 from deskgrid import Grid, RemoteError
 
 
-def test_what_a_function_raises_is_raised_with_its_remote_traceback(grid: Grid) -> None:
+def test_an_exception_is_raised_with_its_remote_traceback(grid: Grid) -> None:
     results = grid.map(lambda x: 1 / x, [1, 0, 2])
     assert next(results) == 1.0
     with pytest.raises(ZeroDivisionError) as raised:
@@ -33,7 +33,7 @@ def test_what_a_function_raises_is_raised_with_its_remote_traceback(grid: Grid) 
     assert cause.host in str(cause) and "ZeroDivisionError" in str(cause)
 
 
-def test_an_exception_whose_class_needs_arguments_arrives_as_itself(grid: Grid) -> None:
+def test_an_exception_with_a_class_that_needs_arguments_arrives_as_itself(grid: Grid) -> None:
     with pytest.raises(own_module.Odd, match="3 is odd: it is") as raised:
         grid.submit(own_module.only_even, 3).result(60)
     assert (raised.value.number, raised.value.because) == (3, "it is")
@@ -66,7 +66,7 @@ def test_an_exception_that_lies_about_itself_hangs_nothing(grid: Grid) -> None:
     assert type(raised.value).__name__ == "Awful"
 
 
-def test_a_function_that_cannot_be_pickled_says_so_and_what_to_do(grid: Grid) -> None:
+def test_a_function_that_cannot_be_pickled_is_an_error_with_a_way_out(grid: Grid) -> None:
     lock = threading.Lock()
 
     def guarded(x: int) -> int:
@@ -178,19 +178,19 @@ def test_a_job_that_is_cancelled_elsewhere_is_cancelled_here(grid: Grid, world: 
         future.result(60)
 
 
-def test_nothing_can_run_it_is_said_before_anything_is_sent(grid: Grid) -> None:
+def test_a_job_for_hosts_that_do_not_exist_is_refused_before_it_is_submitted(grid: Grid) -> None:
     with pytest.raises(deskgrid.NotRunnable, match="windows"):
         grid.bag(abs, [1], needs="os=windows")
     with pytest.raises(deskgrid.NotRunnable):
         grid.using(memory="9000G").submit(abs, 1).result(60)
 
 
-def test_what_makes_no_sense_is_refused_in_the_masters_words(grid: Grid) -> None:
+def test_a_senseless_option_is_refused_in_the_words_of_the_master(grid: Grid) -> None:
     with pytest.raises(deskgrid.Refused, match="policy"):
         grid.bag(abs, [1], policy="NONE-SUCH")
 
 
-def test_a_deadline_that_cannot_be_promised_says_what_could_be(grid: Grid) -> None:
+def test_a_deadline_that_cannot_be_promised_names_one_that_can(grid: Grid) -> None:
     with pytest.raises(deskgrid.NotPromised) as raised:
         grid.bag(time.sleep, [1] * 20, deadline="10s", estimate="10m")
     assert raised.value.earliest is not None

@@ -45,7 +45,7 @@ def test_nothing_can_be_submitted_after_shutdown(world: World) -> None:
     g.shutdown()
 
 
-def test_shutdown_waits_for_what_was_submitted(world: World) -> None:
+def test_shutdown_waits_for_the_calls_submitted_before(world: World) -> None:
     g = Grid(dir=world.user, progress=False)
     futures = [g.submit(time.sleep, 0.1) for _ in range(5)]
     g.shutdown()
@@ -67,7 +67,7 @@ def test_shutdown_without_waiting_ends_behind_the_scenes(world: World) -> None:
     eventually("the gateway has ended", lambda: gateway.pid is None)
 
 
-def test_shutdown_can_cancel_what_waits(world: World) -> None:
+def test_shutdown_can_cancel_waiting_calls(world: World) -> None:
     g = Grid(dir=world.user, progress=False)
     futures = [g.submit(time.sleep, 0.3) for _ in range(50)]
     eventually("one runs", lambda: any(future.running() for future in futures))
@@ -78,7 +78,7 @@ def test_shutdown_can_cancel_what_waits(world: World) -> None:
     assert others and all(future.done() and future.exception() is None for future in others)
 
 
-def test_a_grid_that_nobody_has_any_more_ends_by_itself(world: World) -> None:
+def test_a_grid_without_references_ends_by_itself(world: World) -> None:
     g = Grid(dir=world.user, progress=False)
     gateway = g._session.api.gateway
     future = g.submit(abs, -5)
@@ -121,7 +121,7 @@ def test_wait_for_all_and_for_a_while(grid: Grid) -> None:
     assert concurrent.futures.wait([one, long], 60).not_done == set()
 
 
-def test_a_cancelled_call_counts_as_done_for_whoever_waits(grid: Grid) -> None:
+def test_a_cancelled_call_counts_as_done_for_wait(grid: Grid) -> None:
     running = [grid.submit(time.sleep, 600) for _ in range(2)]
     eventually("both run", lambda: all(future.running() for future in running))
     waiting = grid.submit(abs, 1)

@@ -123,7 +123,7 @@ def test_a_program_runs_for_each_item(grid: Grid, tmp_path: Path) -> None:
     assert paths[1].read_text() == "head of ben\n"
 
 
-def test_a_program_that_fails_says_how_and_with_what_words(grid: Grid) -> None:
+def test_a_program_that_fails_tells_its_exit_code_and_last_words(grid: Grid) -> None:
     job = grid.run(["sh", "-c", "echo oh dear >&2; echo x > left.txt; exit 3"], outputs=["left.txt"])
     with pytest.raises(deskgrid.TaskFailed) as raised:
         job.result(60)
@@ -205,7 +205,7 @@ def test_ctrl_c_cancels_calls_and_keeps_bags(world: World, grid: Grid) -> None:
     grid.job(bag).cancel()
 
 
-def test_an_executor_that_nobody_shut_down_finishes_its_calls(world: World) -> None:
+def test_an_executor_that_was_not_shut_down_finishes_its_calls(world: World) -> None:
     program = script(
         world,
         "g = Grid(dir=DIR, progress=False)\n"

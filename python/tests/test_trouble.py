@@ -52,7 +52,7 @@ def test_a_gateway_that_is_killed_is_started_again(grid: Grid) -> None:
     assert grid._session.api.gateway.pid != gateway
 
 
-def test_a_call_whose_host_is_lost_is_made_on_another_one(own_world: World) -> None:
+def test_a_call_of_a_lost_host_is_made_on_another_one(own_world: World) -> None:
     own_world.worker("desk-1")
     with Grid(dir=own_world.user, progress=False) as g:
         mark = own_world.dir / "mark"

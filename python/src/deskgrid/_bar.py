@@ -160,7 +160,7 @@ class _Notebook:
         self.handle: Any = None
 
     def __call__(self, progress: Progress) -> None:
-        from IPython.display import HTML, display
+        from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
 
         failed = f", {progress.failed} failed" if progress.failed else ""
         shown = HTML(

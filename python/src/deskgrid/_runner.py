@@ -4,7 +4,7 @@ a host needs nothing but Python; only modules that are part of every Python are 
 each costs time in every task.
 
 Files in the directory of a task: ``job`` (the function, and the calls where they are short),
-``part`` (the calls, where they are long), ``b-…`` (large values that many tasks share);
+``part`` (the calls, where they are long), ``b-…`` (large values that many tasks share), ``sources`` (the user's modules);
 ``out.txt`` has a line for each outcome, ``out.bin`` what is too long for a line.
 
 Not here: the meaning of the outcomes (:mod:`deskgrid._outcome`).
@@ -12,6 +12,7 @@ Not here: the meaning of the outcomes (:mod:`deskgrid._outcome`).
 
 from __future__ import annotations
 
+import os
 import sys
 from _frozen_importlib import ModuleSpec
 from _pickle import Pickler, dumps, loads
@@ -31,6 +32,9 @@ SHORT = 24 * 1024
 RAISED = 1
 NOT_STARTED = 3
 
+#: The directory of the task; its functions may go elsewhere.
+HERE = os.getcwd()
+
 #: Modules that travel with this program, as marshalled code; set where it is compiled.
 LIBRARY: dict[str, bytes] = {}
 
@@ -38,11 +42,15 @@ LIBRARY: dict[str, bytes] = {}
 class Library:
     """Finds modules that travelled with the job: ours first, the user's own as a last resort."""
 
-    def __init__(self, codes: dict[str, bytes], sources: dict[str, tuple[str, str]]) -> None:
+    def __init__(
+        self, codes: dict[str, bytes], sources: dict[str, tuple[str, str]] | None
+    ) -> None:
         self.codes = codes
         self.sources = sources
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if self.sources is None:
+            self.sources = user_sources()
         if name in self.codes:
             package = any(other.startswith(name + ".") for other in self.codes)
         elif name in self.sources:
@@ -59,10 +67,25 @@ class Library:
         if name in self.codes:
             code = unmarshal(self.codes[name])
         else:
-            file, text = self.sources[name]
+            file, text = (self.sources or {})[name]
             module.__file__ = file
             code = compile(text, file, "exec", dont_inherit=True)
         exec(code, module.__dict__)
+
+
+def place(name: str) -> str:
+    """Returns where a file of the task is."""
+    return os.path.join(HERE, name)
+
+
+def user_sources() -> dict[str, tuple[str, str]]:
+    """Returns the sources of the user's modules that travelled with the job."""
+    try:
+        with open(place("sources"), "rb") as file:
+            sources: dict[str, tuple[str, str]] = loads(file.read())
+            return sources
+    except FileNotFoundError:
+        return {}
 
 
 class Spill:
@@ -78,7 +101,7 @@ class Spill:
         count = data.nbytes if isinstance(data, memoryview) else len(data)
         self.size += count
         if self.file is None and self.size > SHORT:
-            file = self.file = open("out.bin", "ab")
+            file = self.file = open(place("out.bin"), "ab")
             self.start = file.tell()
             for piece in self.pieces:
                 file.write(piece)
@@ -171,7 +194,7 @@ def mapped(name: str) -> memoryview:
     """Returns a file's bytes. Changes to them stay in this process."""
     from mmap import ACCESS_COPY, mmap
 
-    with open(name, "rb") as file:
+    with open(place(name), "rb") as file:
         return memoryview(mmap(file.fileno(), 0, access=ACCESS_COPY))
 
 
@@ -193,22 +216,19 @@ def calls_of(job: dict[str, Any], task: int) -> Iterable[tuple[bytes, list[Any]]
 
 
 def main() -> int:
-    import os
-
-    here = os.getcwd()
-    paths = [os.path.join(here, part) for part in os.environ.get("DESKGRID_PATHS", "").split(":") if part]
+    paths = [place(part) for part in os.environ.get("DESKGRID_PATHS", "").split(":") if part]
     if paths:
         import site
 
         for path in paths:
             site.addsitedir(path)
         sys.path.sort(key=lambda path: path not in paths)
-    with open("job", "rb") as file:
+    with open(place("job"), "rb") as file:
         job = loads(file.read())
     sys.meta_path.insert(0, Library(LIBRARY, {}))
-    sys.meta_path.append(Library({}, job["sources"]))
+    sys.meta_path.append(Library({}, None))
     code = 0
-    with open("out.txt", "wb", buffering=0) as out:
+    with open(place("out.txt"), "wb", buffering=0) as out:
         out.write(b"deskgrid 1\n")
         started = perf_counter()
         try:

@@ -381,7 +381,6 @@ class Session:
         job = {
             "function": work.function.payload,
             "buffers": [large.name for large in work.function.buffers],
-            "sources": work.sources,
             "calls": calls,
         }
         program = self.send_once(_runtime.runner())
@@ -389,6 +388,7 @@ class Session:
         inputs = [
             {"name": "run.pyc", **program._asdict()},
             {"name": "job", **head._asdict()},
+            *self._sources(work),
             *inputs,
             *prepared.inputs,
             *(work.files or ()),
@@ -414,6 +414,13 @@ class Session:
                     # Should it have to be made again, it is packed again.
                     self._release(call)
         return live
+
+    def _sources(self, work: Work) -> list[Json]:
+        """Sends the sources of the user's modules; returns the input that names them."""
+        if not work.sources:
+            return []
+        content = pickle.dumps(work.sources, protocol=5)
+        return [{"name": "sources", **self.send_once(content)._asdict()}]
 
     def submit(
         self, body: Json, kind: Literal["calls", "run"], tasks: list[Task], stream: Stream | None
