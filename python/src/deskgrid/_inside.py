@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 
@@ -30,6 +31,11 @@ def progress(part: float, words: str = "") -> None:
     with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(line + "\n")
     os.replace(path + ".new", path)
+
+
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls a function: so that calls of many functions are calls of one."""
+    return function(*args, **kwargs)
 
 
 def unpack(payload: Any, *buffers: Any) -> Any:

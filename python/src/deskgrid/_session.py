@@ -17,10 +17,10 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from . import _outcome, _runtime
 from ._api import Api, Json, Ref
@@ -39,6 +39,9 @@ from .errors import (
     Refused,
     ResultGone,
 )
+
+if TYPE_CHECKING:
+    from .future import TaskFuture
 
 #: The label of jobs whose tasks call a function.
 CALLS = "python"
@@ -139,6 +142,18 @@ class Session:
                 self._release(call)
             elif task.job is not None and all(c.future.cancelled() for c in task.calls):
                 self._to_cancel[task.job].add(task.index)
+            self._wake.notify_all()
+
+    def stop(self, futures: Iterable[TaskFuture[Any]]) -> None:
+        """Cancels calls, also those that run; but no task in which others run as well."""
+        stopped = {future for future in futures if not future.done() and not future.cancel()}
+        with self._wake:
+            for future in stopped:
+                task = future.task_of()
+                if task is None or task.job is None:
+                    continue
+                if all(call.future in stopped or call.future.done() for call in task.calls):
+                    self._to_cancel[task.job].add(task.index)
             self._wake.notify_all()
 
     def _release(self, call: Call) -> None:
@@ -469,7 +484,8 @@ class Session:
         for task in tasks:
             for large in {large for call in task.calls for large in call.large()}:
                 used[large] = max(used.get(large, 0) + 1, large.seen)
-        shared = [large for large, times in used.items() if times > 1]
+        # What the only task has is sent like what all have: so a later job finds it there.
+        shared = [large for large, times in used.items() if times > 1 or len(tasks) == 1]
         inputs = [{"name": large.name, **self._send_large(large)._asdict()} for large in shared]
         apart = len(used) > len(shared)
         size = sum(len(call.payload()) for task in tasks for call in task.calls)
@@ -692,6 +708,8 @@ class Session:
         rest = task.calls[len(settled) :]
         seconds = [outcome.seconds for outcome in outcomes if outcome.kind in "RE"]
         self._done(live, task, seconds)
+        for call, outcome in zip(task.calls, outcomes):
+            call.future.seconds = outcome.seconds
         for call, (value, error) in settled:
             self._finish(call, value, error)
         if rest:

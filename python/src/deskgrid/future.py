@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from ._session import Session
-    from ._stream import Call
+    from ._stream import Call, Task
 
 T = TypeVar("T")
 
@@ -27,6 +27,8 @@ class TaskFuture(concurrent.futures.Future[T]):
         self._job: int | None = None
         self._index = 0
         self.wanted: Callable[[], None] | None = None
+        #: The run time of the call on its host in seconds, once it has ended there.
+        self.seconds: float | None = None
 
     @property
     def task(self) -> str | None:
@@ -41,6 +43,10 @@ class TaskFuture(concurrent.futures.Future[T]):
     def waits_for(self, call: Call) -> None:
         """(Of the library.) The call that it is the future of."""
         self._call = call
+
+    def task_of(self) -> Task | None:
+        """(Of the library.) The task that makes the call, once there is one and until it ends."""
+        return None if self._call is None else self._call.task
 
     def launched(self, job: int, index: int) -> None:
         """(Of the library.) The call was submitted."""

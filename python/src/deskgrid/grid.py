@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import functools
 import sys
 import time
 import uuid
@@ -117,6 +118,17 @@ class Grid(concurrent.futures.Executor):
         Raises:
             RuntimeError: The grid was shut down.
         """
+        return self._submit(fn, args, kwargs, fn)
+
+    def _submit(
+        self,
+        fn: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        original: Callable[..., Any],
+    ) -> TaskFuture[T]:
+        """Submits a call. `original` is what it comes to: the job is named after it, and has the
+        packages that it imports."""
         self._check_open()
         future: TaskFuture[T] = TaskFuture(self._session)
         try:
@@ -130,8 +142,10 @@ class Grid(concurrent.futures.Executor):
         call = Call(0, future, packed=packed)
         call.args = None
         future.waits_for(call)
-        key = (id(self._defaults), function.payload, function.buffers)
-        self._session.add(key, lambda: self._stream(fn, function, {}, None, SUBMIT_TARGET), [call])
+        kind = None if original is fn else _name_of(original)
+        key = (id(self._defaults), function.payload, function.buffers, kind)
+        stream = functools.partial(self._stream, original, function, {}, None, SUBMIT_TARGET)
+        self._session.add(key, stream, [call])
         return future
 
     def map(
@@ -326,7 +340,7 @@ class Grid(concurrent.futures.Executor):
 
     def _work(self, fn: Callable[..., Any], function: _pack.Packed, options: Any) -> Work:
         options = merged(self._defaults, options)
-        name = options.get("name") or getattr(fn, "__name__", type(fn).__name__)
+        name = options.get("name") or _name_of(fn)
         clean = "".join(c if c.isprintable() else "?" for c in str(name))[:50]
         env = options.get("env") or Env.host()
         return Work(function, fn, sources_of(fn), options, env, clean or "call")
@@ -403,6 +417,10 @@ class Grid(concurrent.futures.Executor):
         """Shows a bar for these calls, if that is wanted."""
         if self._progress is not False and len(futures) > 1:
             Bar(futures, name, self._progress)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _leave(session: Session) -> None:
