@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from pathlib import Path
 
 from ._api import Api, Json
@@ -57,10 +58,13 @@ class TaskOutput:
         text = self._texts.get(name)
         return text.encode() if text is not None else self._api.read(f"{self._path}/files/{name}")
 
-    def save(self, into: str | Path) -> list[Path]:
-        """Writes all output files into a directory, which is made; returns their paths."""
+    def save(self, into: str | Path, only: Container[str] | None = None) -> list[Path]:
+        """Writes all output files, or those of some names, into a directory, which is made; returns
+        their paths."""
         saved = []
         for name in self.files:
+            if only is not None and name not in only:
+                continue
             path = Path(into, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             new = path.with_name(path.name + ".new")

@@ -17,13 +17,13 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from . import _outcome, _runtime
-from ._api import Api, Json, Ref
+from ._api import MOST_POSTED, Api, Json, Ref
 from ._events import Events
 from ._options import body_of
 from ._outcome import Place
@@ -360,15 +360,23 @@ class Session:
             return before
         return work.env.prepare(self.api, work.original)
 
-    def send_inputs(self, paths: Sequence[str | os.PathLike[str]]) -> list[Json]:
-        """Sends files and directories; returns the inputs that name them."""
+    def send_inputs(
+        self, paths: Iterable[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]]
+    ) -> list[Json]:
+        """Sends files and directories; returns the inputs that name them, by the keys of a mapping
+        or as they are named here."""
+        if isinstance(paths, Mapping):
+            return [{**self._file(path), "name": name} for name, path in paths.items()]
         return [self._file(path) for path in paths]
 
     def _file(self, path: str | os.PathLike[str]) -> Json:
         file = Path(path).absolute()
         if file.is_dir():
             return {"name": file.name, **self.api.send_tree(str(file))}
-        ref = self.api.send_files([str(file)])[0]
+        if file.stat().st_size <= MOST_POSTED:
+            ref = self.api.send(file.read_bytes())
+        else:
+            ref = self.api.send_files([str(file)])[0]
         executable = os.access(file, os.X_OK)
         return {"name": file.name, **ref._asdict(), "executable": executable}
 

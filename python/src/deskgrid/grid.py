@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -21,7 +21,7 @@ from ._pack import Shared, dump, pack_call, pack_function, sources_of
 from ._run import TaskOutput
 from ._session import Session, Work
 from ._stream import Call, Stream, Task
-from .env import Env
+from .env import Env, Prepared
 from .future import TaskFuture
 from .job import Forecast, Job, forecast_of
 
@@ -264,9 +264,10 @@ class Grid(concurrent.futures.Executor):
         argv: Sequence[str | PathLike[str]],
         *,
         items: Iterable[Any] | None = None,
-        inputs: Iterable[str | PathLike[str]] = (),
+        inputs: Iterable[str | PathLike[str]] | Mapping[str, str | PathLike[str]] = (),
         outputs: Iterable[str] = (),
         stdin: str | None = None,
+        prepared: Prepared | None = None,
         **options: Unpack[Options],
     ) -> Job[TaskOutput]:
         """Runs any program: one task, or one for each item.
@@ -274,9 +275,11 @@ class Grid(concurrent.futures.Executor):
         Args:
             argv: The program and its arguments. ``%{ITEM}``, ``%{TASK_ID}`` and the other
                 placeholders of ``deskgrid submit`` stand for what they stand for there.
-            inputs: Files and directories on this machine that each task finds in its directory.
+            inputs: Files and directories on this machine that each task finds in its directory,
+                under their own names; or a mapping from their paths there.
             outputs: Patterns of the files to bring back: ``out/*.csv``.
             stdin: The name of the input that is its standard input.
+            prepared: (Of the library.) An environment that goes with it.
 
         Returns:
             A job whose results are :class:`TaskOutput`. A task that fails raises ``TaskFailed``.
@@ -286,8 +289,9 @@ class Grid(concurrent.futures.Executor):
         body = body_of(given)
         body["command"] = [str(word) for word in argv]
         body["output-file"] = list(outputs)
-        files = [*inputs, *(given.get("files") or ())]
-        body["input"] = self._session.send_inputs(files)
+        more = prepared.inputs if prepared is not None else []
+        files = self._session.send_inputs(given.get("files") or ())
+        body["input"] = [*self._session.send_inputs(inputs), *files, *more]
         if stdin is not None:
             body["stdin"] = stdin
         if "name" in given:
