@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from world import World, binary
+from world import World, binary, python_with_packages
 
 from deskgrid import Grid
 
@@ -23,6 +25,20 @@ def world() -> Iterator[World]:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture(scope="session")
+def packaged() -> Iterator[World]:
+    """A grid with two workers of one slot each, whose Python has the packages of this one."""
+    with tempfile.TemporaryDirectory(prefix="deskgrid-hosts-") as python:
+        made = World()
+        try:
+            config = python_with_packages(Path(python))
+            made.worker("lab-1", config=config)
+            made.worker("lab-2", config=config)
+            yield made
+        finally:
+            made.close()
 
 
 @pytest.fixture

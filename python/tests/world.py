@@ -45,20 +45,19 @@ def eventually(what: str, look: Any, seconds: float = 60.0) -> Any:
         time.sleep(0.02)
 
 
-def python_with_packages(dir: Path) -> str:
-    """Makes a Python for hosts, with the packages of this one; returns the configuration of a worker whose tasks find it.
+def python_with_packages(into: Path) -> str:
+    """Makes a Python for hosts, with the packages of this one; returns how a worker finds it.
 
-    Workers of root run tasks as `nobody`: it is not made of this Python, which may be the private one of root.
+    Workers of root run tasks as `nobody`: it is not made of this Python, which may be root's own.
     """
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     program = shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") or sys.executable
-    made = Path(tempfile.mkdtemp(prefix="python-", dir=dir.parent))
-    made.chmod(0o755)
-    subprocess.run([program, "-m", "venv", "--without-pip", str(made)], check=True)
+    subprocess.run([program, "-m", "venv", "--without-pip", str(into)], check=True)
+    into.chmod(0o755)
     packages = sysconfig.get_path("purelib")
-    (made / "lib" / name / "site-packages" / "tests.pth").write_text(packages + "\n")
-    readable = json.dumps([str(made), packages])
-    return f'path = "{made}/bin:/usr/bin:/bin"\nreadable_paths = {readable}\n'
+    (into / "lib" / name / "site-packages" / "tests.pth").write_text(packages + "\n")
+    readable = json.dumps([str(into), packages])
+    return f'path = "{into}/bin:/usr/bin:/bin"\nreadable_paths = {readable}\n'
 
 
 class World:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sys
 from _frozen_importlib import ModuleSpec
-from _pickle import Pickler, dumps, loads
+from _pickle import PickleBuffer, Pickler, dumps, loads
 from binascii import b2a_base64
 from marshal import loads as unmarshal
 from time import perf_counter
@@ -98,6 +98,9 @@ class Spill:
         self.file: IO[bytes] | None = None
 
     def write(self, data: Any) -> int:
+        if isinstance(data, PickleBuffer):
+            # An array, whichever of its axes lies first.
+            data = data.raw()
         count = data.nbytes if isinstance(data, memoryview) else len(data)
         self.size += count
         if self.file is None and self.size > SHORT:
