@@ -64,6 +64,9 @@ class Library:
 
     def exec_module(self, module: Any) -> None:
         name = module.__spec__.name
+        if name.startswith("cloudpickle") and "light" in self.codes:
+            self.load_light(name, module.__dict__)
+            return
         if name in self.codes:
             code = unmarshal(self.codes[name])
         else:
@@ -71,6 +74,27 @@ class Library:
             module.__file__ = file
             code = compile(text, file, "exec", dont_inherit=True)
         exec(code, module.__dict__)
+
+
+    def load_light(self, name: str, space: dict[str, Any]) -> None:
+        """Loads as little of cloudpickle as most functions need; all of it when more is asked for."""
+        if name == "cloudpickle.cloudpickle":
+            exec(unmarshal(self.codes["light"]), space)
+
+        def load_all(wanted: str) -> Any:
+            if wanted[:2] != "__" and self.codes.pop("light", None):
+                from importlib import import_module
+
+                # The modules stay the same objects: who has a function of them keeps it.
+                for whole in ("cloudpickle.cloudpickle", "cloudpickle"):
+                    there = import_module(whole).__dict__
+                    there.pop("__getattr__")
+                    exec(unmarshal(self.codes[whole]), there)
+            if wanted not in space:
+                raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
+            return space[wanted]
+
+        space["__getattr__"] = load_all
 
 
 def place(name: str) -> str:
