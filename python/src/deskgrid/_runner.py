@@ -82,7 +82,8 @@ class Library:
             exec(unmarshal(self.codes["light"]), space)
 
         def load_all(wanted: str) -> Any:
-            if wanted[:2] != "__" and self.codes.pop("light", None):
+            if wanted[:2] != "__" and "light" in self.codes:
+                del self.codes["light"]
                 from importlib import import_module
 
                 # The modules stay the same objects: who has a function of them keeps it.
