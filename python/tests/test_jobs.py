@@ -227,3 +227,13 @@ def test_a_function_of_main_travels(world: World) -> None:
     )
     out, said = program.communicate(timeout=60)
     assert (out, said) == ("True 2 1\n", "")
+
+
+def test_estimates_of_single_calls_reach_the_grid(grid: Grid) -> None:
+    g = grid.using(estimate=lambda x: 60.0 * x)
+    assert g.submit(abs, 2).result(60) == 2
+    assert list(g.map(abs, [1, 2])) == [1, 2]
+    forecast = grid.forecast(10, estimate="10m")
+    assert forecast is not None and forecast.low <= forecast.high
+    with pytest.raises(deskgrid.NotPromised):
+        grid.forecast(100, estimate="10m", deadline="10s")

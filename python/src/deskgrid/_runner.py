@@ -271,8 +271,8 @@ def one_call(out: IO[bytes], function: Callable[..., Any], payload: bytes, buffe
     """Makes a call and writes its outcome down. Returns whether it raised nothing."""
     started = perf_counter()
     try:
-        args, kwargs = loads(payload, buffers=buffers)
-        value = function(*args, **kwargs)
+        *own, args, kwargs = loads(payload, buffers=buffers)
+        value = (own[0] if own else function)(*args, **kwargs)
     except BaseException as error:
         write_down(out, "E", perf_counter() - started, describe(error))
         return False
