@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import datetime
 import sys
 import time
 import uuid
@@ -15,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _pack
 from ._bar import Bar, Progress
-from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged
+from ._options import ALL_AT_ONCE, ONE_BY_ONE, Duration, Options, body_of, merged
 from ._pack import Shared, dump, pack_call, pack_function, pack_own, sources_of
 from ._run import TaskOutput
 from ._session import Session, Work
 from ._stream import Call, Stream, Task, estimated
 from .env import Env
 from .future import TaskFuture
-from .job import Forecast, Job, forecast_of
+from .job import Job, time_of
 
 if TYPE_CHECKING:
     from ._options import Unpack
@@ -322,22 +323,23 @@ class Grid(concurrent.futures.Executor):
         """Returns the hosts of the grid, as the API tells of them."""
         return [host for host in self._session.api.pages("/hosts", "hosts") if not host["gone"]]
 
-    def forecast(self, count: int, **options: Unpack[Options]) -> Forecast | None:
-        """Says when so many calls would be done if they were submitted now.
+    def forecast(
+        self, count: int, estimate: Duration, **options: Unpack[Options]
+    ) -> datetime.datetime:
+        """Says by when so many calls would be done, could the grid be asked to promise it now.
 
         Args:
-            options: With ``estimate``, the run time of one of them.
-
-        Returns:
-            ``None`` if nobody knows.
+            estimate: The run time of one of them on a host of speed 1.
 
         Raises:
-            NotPromised: The ``deadline`` cannot be promised.
+            NotPromised: The ``deadline`` (100 days, if none is given) cannot be promised.
         """
+        options["estimate"] = estimate
+        options.setdefault("deadline", "100d")
         body = body_of(merged(self._defaults, options))
         body.update({"command": ["true"], "array": f"1-{count}"})
         answer = self._session.api.call("POST", "/jobs", body, query={"dry-run": "true"})
-        return forecast_of(answer)
+        return time_of(answer["promised_finish"])
 
     def _work(self, fn: Callable[..., Any], function: _pack.Packed, options: Any) -> Work:
         options = merged(self._defaults, options)

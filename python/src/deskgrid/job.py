@@ -291,7 +291,8 @@ class Job(Generic[T]):
         )
 
 
-def _time(text: str) -> datetime.datetime:
+def time_of(text: str) -> datetime.datetime:
+    """Returns a time as the API writes it."""
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
@@ -301,7 +302,7 @@ def forecast_of(answer: dict[str, Any]) -> Forecast | None:
     if not best:
         return None
     low, high = answer.get("predicted_low") or best, answer.get("predicted_high") or best
-    return Forecast(_time(best), _time(low), _time(high))
+    return Forecast(time_of(best), time_of(low), time_of(high))
 
 
 def _calls(item: str | None) -> int:
