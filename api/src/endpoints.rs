@@ -9,6 +9,7 @@ mod list;
 mod peers;
 mod submit;
 mod tasks;
+mod timeline;
 
 use axum::http::Method;
 
@@ -20,6 +21,7 @@ pub(crate) fn fill(table: &mut Table) {
     jobs::add(table);
     submit::add(table);
     tasks::add(table);
+    timeline::add(table);
     content::add(table);
     hosts::add(table);
     events::add(table);

@@ -13,6 +13,7 @@ mod jobs;
 mod peers;
 mod promise;
 mod tasks;
+mod timeline;
 mod waits;
 
 use std::borrow::Cow;
@@ -37,6 +38,10 @@ pub use jobs::{
 pub use peers::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, TokenJson};
 pub use promise::{LimitsJson, QualityJson};
 pub use tasks::{AttemptJson, CheckpointJson, TaskJson};
+pub use timeline::{
+    AccuracyJson, DrawnRange, ForetoldJson, PredictionsJson, TimelineJson, TimelineRow,
+    TimelineSpan, held,
+};
 pub use waits::{PredictedWait, WaitInterval};
 
 /// The version of the JSON. It is raised when a field goes or changes its meaning, not when one is

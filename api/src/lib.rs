@@ -19,6 +19,7 @@ mod serve;
 mod submit;
 mod table;
 mod ticket;
+pub mod timeline;
 mod way_in;
 
 pub use access::GridAccess;

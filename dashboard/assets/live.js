@@ -157,7 +157,7 @@ function shown(text) {
 
 /* Keys */
 
-const PLACES = { n: "/", j: "/jobs", h: "/hosts", s: "/submit" };
+const PLACES = { n: "/", j: "/jobs", h: "/hosts", c: "/calendar", t: "/trust", s: "/submit" };
 let going = false;
 
 function key(event) {

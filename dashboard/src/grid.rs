@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::timeline::DrawnTasks;
 use api::{Door, GridAccess, Who, collect};
 use axum::http::StatusCode;
 use common::selector::Selector;
-use common::view::{HostView, JobState, JobView};
+use common::view::{AccuracyView, HostView, JobState, JobView, WaitView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId};
 use tokio::sync::Mutex;
@@ -18,8 +19,11 @@ use crate::error::PageError;
 
 /// The greatest age of something that is shown.
 const AGE: Duration = Duration::from_secs(1);
-/// The most users whose jobs are kept.
+/// The most users whose jobs are kept, and the most jobs whose tasks are.
 const USERS: usize = 1_000;
+const DRAWN: usize = 20;
+/// The number of the latest jobs.
+const LATEST: u32 = 60;
 
 /// A value with the time at which it was fetched.
 type CachedValue<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
@@ -28,7 +32,19 @@ type CachedValue<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
 pub(crate) struct SharedGrid {
     door: Arc<dyn Door>,
     hosts: CachedValue<Vec<HostView>>,
-    jobs: Mutex<BTreeMap<Uuid, CachedValue<Vec<JobView>>>>,
+    waits: CachedValue<Vec<WaitView>>,
+    accuracy: CachedValue<AccuracyView>,
+    jobs: Mutex<BTreeMap<Uuid, JobsOfUser>>,
+    drawn: Mutex<BTreeMap<JobId, CachedValue<DrawnTasks>>>,
+}
+
+/// The jobs that a user may see.
+#[derive(Clone, Default)]
+struct JobsOfUser {
+    /// Those that are not settled.
+    open: CachedValue<Vec<JobView>>,
+    /// The newest ones.
+    latest: CachedValue<Vec<JobView>>,
 }
 
 impl SharedGrid {
@@ -36,7 +52,10 @@ impl SharedGrid {
         Self {
             door,
             hosts: CachedValue::default(),
+            waits: CachedValue::default(),
+            accuracy: CachedValue::default(),
             jobs: Mutex::default(),
+            drawn: Mutex::default(),
         }
     }
 
@@ -59,19 +78,84 @@ impl SharedGrid {
         .await
     }
 
+    /// Returns when so many hosts should be free together, for each number. All users see the same.
+    pub(crate) async fn waits(
+        &self,
+        who: &Who,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Result<Arc<Vec<WaitView>>, PageError> {
+        fresh(&self.waits, || async {
+            let mut waits = Vec::new();
+            for hosts in numbers {
+                match self.of(who).one(Request::HostsWait { hosts }).await? {
+                    Reply::HostsWait(wait) => waits.push(wait),
+                    _ => return Err(api::Problem::unexpected().into()),
+                }
+            }
+            Ok(waits)
+        })
+        .await
+    }
+
+    /// Returns the master's predictions beside what came. All users see the same.
+    pub(crate) async fn accuracy(&self, who: &Who) -> Result<Arc<AccuracyView>, PageError> {
+        fresh(&self.accuracy, || async {
+            match self.of(who).one(Request::Accuracy).await? {
+                Reply::Accuracy(accuracy) => Ok(accuracy),
+                _ => Err(api::Problem::unexpected().into()),
+            }
+        })
+        .await
+    }
+
     /// Returns the jobs that are not settled and that `who` may see, by number.
     pub(crate) async fn open_jobs(&self, who: &Who) -> Result<Arc<Vec<JobView>>, PageError> {
-        let kept = {
-            let mut jobs = self.jobs.lock().await;
-            if jobs.len() >= USERS {
-                jobs.clear();
-            }
-            Arc::clone(jobs.entry(who.id).or_default())
-        };
-        fresh(&kept, || async {
+        let kept = self.kept_jobs(who).await;
+        fresh(&kept.open, || async {
             let states = JobState::ALL.iter().copied();
             let open = states.filter(|state| !state.settled()).collect();
             self.jobs_of(who, Selector::All, open).await
+        })
+        .await
+    }
+
+    /// Returns the newest jobs that `who` may see, settled or not, by number.
+    pub(crate) async fn latest_jobs(&self, who: &Who) -> Result<Arc<Vec<JobView>>, PageError> {
+        let kept = self.kept_jobs(who).await;
+        fresh(&kept.latest, || async {
+            let last = self.newest_job(who).await?.max(1);
+            let first = last.saturating_sub(LATEST - 1).max(1);
+            let latest = Selector::Ids(IdSet::from_range(first, last));
+            self.jobs_of(who, latest, Vec::new()).await
+        })
+        .await
+    }
+
+    /// The place where the jobs of a user are kept.
+    async fn kept_jobs(&self, who: &Who) -> JobsOfUser {
+        let mut jobs = self.jobs.lock().await;
+        if jobs.len() >= USERS {
+            jobs.clear();
+        }
+        jobs.entry(who.id).or_default().clone()
+    }
+
+    /// Returns the tasks of a job of which its timeline is drawn. `who` was found to be one who may
+    /// see the job.
+    pub(crate) async fn drawn(
+        &self,
+        who: &Who,
+        job: &JobView,
+    ) -> Result<Arc<DrawnTasks>, PageError> {
+        let kept = {
+            let mut drawn = self.drawn.lock().await;
+            if drawn.len() >= DRAWN {
+                drawn.clear();
+            }
+            Arc::clone(drawn.entry(job.job).or_default())
+        };
+        fresh(&kept, || async {
+            Ok(DrawnTasks::fetch(&self.of(who), job).await?)
         })
         .await
     }

@@ -16,6 +16,7 @@ use crate::parts::{
     StateLook, action, badge, count, grouped, host_link, in_path, table, task_link,
 };
 use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::week::week;
 use crate::when::clock;
 
 /// The number of hosts on a page, and the most attempts of one that are shown.
@@ -113,6 +114,10 @@ pub(crate) async fn one(
     let host =
         host.ok_or_else(|| PageError::not_found(format!("there is no host {}", printable(&name))))?;
 
+    let week = match who.role {
+        Role::Admin => week(&grid.of(&who), &host.facts.name).await?,
+        Role::Client | Role::Worker => None,
+    };
     let body = html! {
         h1 { (printable(&host.facts.name)) " " (badge(StateLook::of_host(host.state), &host.state)) }
         p.sentence {
@@ -128,6 +133,7 @@ pub(crate) async fn one(
                 ul { @for attempt in host.attempts.iter().take(ATTEMPTS) { li { "task " (task_link(attempt.task)) ", attempt " (attempt.number) } } }
             }
         }
+        @if let Some(week) = week { (week) }
     };
     Ok(HtmlPage {
         title: format!("{} · {}", host.state, printable(&host.facts.name)),

@@ -2,6 +2,7 @@
 
 use api::GridAccess;
 use api::failures::MOST_TASKS;
+use api::timeline::{DrawnTasks, MOST_DRAWN};
 use axum::extract::{Path, Query};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -9,7 +10,7 @@ use common::selector::Selector;
 use common::text::printable;
 use common::view::{JobView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
-use common::{IdSet, JobId, TaskId};
+use common::{JobId, TaskId};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -26,8 +27,6 @@ use crate::when::{clock, span};
 
 /// The number of tasks on a page.
 const PAGE: usize = 50;
-/// The number of tasks of which the timeline is drawn.
-const DRAWN: u64 = 5_000;
 /// The bytes of standard error among which the last lines are looked for.
 const LAST_BYTES: u64 = 64 * 1024;
 
@@ -57,8 +56,8 @@ pub(crate) async fn page(
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let job = grid.job(&who, number(&job)?).await?;
+    let drawn = grid.drawn(&who, &job).await?;
     let grid = grid.of(&who);
-    let drawn = DrawnTasks::fetch(&grid, &job).await?;
     let failures = failures(&grid, &job, &drawn).await?;
     let tasks = tasks(&grid, &job, &wanted).await?;
 
@@ -70,7 +69,7 @@ pub(crate) async fn page(
         @if let Some(eta) = chart::eta(&job) { (eta) }
         (actions(&job))
         @if let Some(failures) = failures { (failures) }
-        @if let Some(picture) = drawn.picture() { (picture) }
+        @if let Some(picture) = picture(&drawn) { (picture) }
         (facts(&job))
         (tasks)
     };
@@ -113,55 +112,32 @@ fn actions(job: &JobView) -> Markup {
     }
 }
 
-/// The tasks of which the timeline is drawn.
-struct DrawnTasks {
-    tasks: Vec<TaskView>,
-    /// The first and the last of them, where they are not all of the job's.
-    part: Option<(u32, u32)>,
+/// Draws the timeline; `None` where nothing ran.
+fn picture(drawn: &DrawnTasks) -> Option<Markup> {
+    let picture = timeline(&drawn.tasks)?;
+    Some(html! {
+        section aria-labelledby="timeline" {
+            h2 #timeline { "Where it ran" }
+            (picture)
+            @if let Some((first, last)) = drawn.part {
+                p.quiet { "Of tasks " (first) " to " (last) ": the picture shows " (grouped(MOST_DRAWN)) " at most." }
+            }
+        }
+    })
 }
 
-impl DrawnTasks {
-    /// Fetches them: all tasks of a job, or of a large one those that began last.
-    async fn fetch(grid: &GridAccess, job: &JobView) -> Result<Self, PageError> {
-        let begun = job.tasks.total - job.tasks.waiting - job.tasks.disclosed;
-        let last = u32::try_from(begun).unwrap_or(u32::MAX).max(1);
-        let first = u32::try_from(begun.saturating_sub(DRAWN - 1)).unwrap_or(1);
-        let first = first.max(1);
-        let part = (job.tasks.total > DRAWN).then_some((first, last));
-        let chosen = part.map_or(Selector::All, |(first, last)| {
-            Selector::Ids(IdSet::from_range(first, last))
-        });
-
-        let tasks = match job.attempts {
-            0 => Vec::new(),
-            _ => grid.tasks(job.job, chosen, Vec::new()).await?,
-        };
-        Ok(Self { tasks, part })
+/// Returns the failed tasks of the job, which are fetched where they are not all drawn.
+async fn failed_tasks(
+    grid: &GridAccess,
+    job: &JobView,
+    drawn: &DrawnTasks,
+) -> Result<Vec<TaskView>, PageError> {
+    if drawn.part.is_some() {
+        let failed = vec![TaskState::Failed];
+        return Ok(grid.tasks(job.job, Selector::All, failed).await?);
     }
-
-    /// Draws the timeline; `None` where nothing ran.
-    fn picture(&self) -> Option<Markup> {
-        let picture = timeline(&self.tasks)?;
-        Some(html! {
-            section aria-labelledby="timeline" {
-                h2 #timeline { "Where it ran" }
-                (picture)
-                @if let Some((first, last)) = self.part {
-                    p.quiet { "Of tasks " (first) " to " (last) ": the picture shows " (grouped(DRAWN)) " at most." }
-                }
-            }
-        })
-    }
-
-    /// Returns the failed tasks of the job, which are fetched where they are not all here.
-    async fn failed(&self, grid: &GridAccess, job: &JobView) -> Result<Vec<TaskView>, PageError> {
-        if self.part.is_some() {
-            let failed = vec![TaskState::Failed];
-            return Ok(grid.tasks(job.job, Selector::All, failed).await?);
-        }
-        let failed = |task: &&TaskView| task.state == TaskState::Failed;
-        Ok(self.tasks.iter().filter(failed).cloned().collect())
-    }
+    let failed = |task: &&TaskView| task.state == TaskState::Failed;
+    Ok(drawn.tasks.iter().filter(failed).cloned().collect())
 }
 
 /// Says why tasks failed: attempts by cause and host, with the last lines of one of them.
@@ -173,7 +149,7 @@ async fn failures(
     if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
         return Ok(None);
     }
-    let failed = drawn.failed(grid, job).await?;
+    let failed = failed_tasks(grid, job, drawn).await?;
     let causes = grid.failures(&failed, LAST_BYTES).await?;
 
     Ok(Some(html! {

@@ -18,7 +18,7 @@ use crate::when::{clock, span};
 /// The number of jobs on a page.
 const PAGE: usize = 50;
 /// The number of jobs that are looked at for one page, since a filter may pass over most, and the
-/// number that is fetched at a time.
+/// number that is fetched at a time if there is a filter.
 const LOOKED_AT: u32 = 2_000;
 const WINDOW: u32 = 200;
 
@@ -46,6 +46,13 @@ impl JobFilter {
         let label = self.label.is_empty() || job.labels.iter().any(|l| l.as_str() == self.label);
         let user = self.user.is_empty() || job.user == self.user;
         state && label && user
+    }
+
+    /// Whether it passes over some jobs.
+    fn has_filter(&self) -> bool {
+        [&self.state, &self.label, &self.user]
+            .iter()
+            .any(|word| !word.is_empty())
     }
 
     /// The address of the same list, before this job.
@@ -114,11 +121,16 @@ async fn newest(
     let mut below = wanted.before.unwrap_or(last).min(last);
     let mut looked = 0;
     let mut found = Vec::new();
+    let window = if wanted.has_filter() {
+        WINDOW
+    } else {
+        PAGE as u32 + 1
+    };
 
     while below > 1 && looked < LOOKED_AT {
-        let first = below.saturating_sub(WINDOW).max(1);
-        let window = Selector::Ids(IdSet::from_range(first, below - 1));
-        let jobs = grid.jobs_of(who, window, Vec::new()).await?;
+        let first = below.saturating_sub(window).max(1);
+        let these = Selector::Ids(IdSet::from_range(first, below - 1));
+        let jobs = grid.jobs_of(who, these, Vec::new()).await?;
         for job in jobs.into_iter().rev().filter(|job| wanted.takes(job)) {
             if found.len() == PAGE {
                 let before = found.last().map(|job: &JobView| job.job.0);

@@ -7,6 +7,7 @@
 
 mod act;
 mod admin;
+mod calendar;
 mod chart;
 mod error;
 mod grid;
@@ -19,6 +20,8 @@ mod shell;
 mod submit;
 mod task;
 mod timeline;
+mod trust;
+mod week;
 mod when;
 mod why;
 
@@ -47,6 +50,8 @@ pub fn pages(door: Arc<dyn Door>) -> SitePages {
             "/hosts/{host}/{verb}",
             get(act::ask_host).post(act::do_host),
         )
+        .route("/calendar", get(calendar::page))
+        .route("/trust", get(trust::page))
         .route("/submit", get(submit::form).post(submit::send))
         .route("/admin", get(admin::page))
         .route("/admin/{verb}", axum::routing::post(act::do_admin))

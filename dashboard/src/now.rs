@@ -3,8 +3,6 @@
 
 use axum::http::HeaderMap;
 use axum::response::Response;
-use common::IdSet;
-use common::selector::Selector;
 use common::text::printable;
 use common::view::{HostState, HostView, JobState, JobView, PromiseState};
 use maud::{Markup, html};
@@ -19,8 +17,6 @@ use crate::when::{self, clock};
 /// The most open jobs that are shown, and the most that ended.
 const OPEN: usize = 12;
 const ENDED: usize = 6;
-/// The number of the latest jobs that are looked at for those that ended.
-const LATEST: u32 = 60;
 /// The most warnings that are shown.
 const WARNINGS: usize = 8;
 
@@ -29,13 +25,11 @@ pub(crate) async fn page(
     who: LoggedIn,
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
-    let (hosts, open) = tokio::try_join!(grid.hosts(&who), grid.open_jobs(&who))?;
-    let last = grid.newest_job(&who).await?;
-    let recent = IdSet::from_range(last.saturating_sub(LATEST - 1).max(1), last.max(1));
-    let mut ended = grid
-        .jobs_of(&who, Selector::Ids(recent), Vec::new())
-        .await?;
-    ended.retain(|job| job.state.settled());
+    let hosts = grid.hosts(&who);
+    let (hosts, open, latest) =
+        tokio::try_join!(hosts, grid.open_jobs(&who), grid.latest_jobs(&who))?;
+    let settled = latest.iter().filter(|job| job.state.settled());
+    let mut ended: Vec<&JobView> = settled.collect();
     ended.sort_by_key(|job| std::cmp::Reverse(job.finished));
     ended.truncate(ENDED);
 
@@ -45,7 +39,7 @@ pub(crate) async fn page(
         (chart::hosts(&hosts))
         @if !warnings.is_empty() {
             section aria-labelledby="look" {
-                h2 #look { "StateLook at this" }
+                h2 #look { "Look at this" }
                 ul.warnings { @for warning in warnings.iter().take(WARNINGS) { li { (warning) } } }
                 @if warnings.len() > WARNINGS { p.quiet { "and " (warnings.len() - WARNINGS) " more" } }
             }
@@ -59,7 +53,7 @@ pub(crate) async fn page(
         @if !ended.is_empty() {
             section aria-labelledby="ended" {
                 h2 #ended { "Ended last" }
-                (rows(ended.iter()))
+                (rows(ended.iter().copied()))
                 p { a href="/jobs" { "All jobs" } }
             }
         }

@@ -17,10 +17,12 @@ pub(crate) type Shared = axum::extract::State<Arc<SharedGrid>>;
 pub(crate) type LoggedIn = axum::Extension<Who>;
 
 /// The places that every page leads to.
-const PLACES: [(&str, &str); 4] = [
+const PLACES: [(&str, &str); 6] = [
     ("/", "Now"),
     ("/jobs", "Jobs"),
     ("/hosts", "Hosts"),
+    ("/calendar", "Calendar"),
+    ("/trust", "Trust"),
     ("/submit", "Submit"),
 ];
 
@@ -90,7 +92,7 @@ pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Marku
                 main #main { (body) }
                 footer {
                     "Keys: " kbd { "g" } " then " kbd { "n" } " now, " kbd { "j" } " jobs, " kbd { "h" }
-                    " hosts, " kbd { "s" } " submit · " kbd { "/" } " search · times are yours, without JavaScript UTC"
+                    " hosts, " kbd { "c" } " calendar, " kbd { "t" } " trust, " kbd { "s" } " submit · " kbd { "/" } " search · times are yours, without JavaScript UTC"
                 }
             }
         }

@@ -1,10 +1,8 @@
 //! The timeline of a job: on which hosts its attempts ran, and how that went. It is drawn with a
 //! fixed number of columns and rows, so it costs the same for ten tasks and for ten thousand.
 
-use std::collections::BTreeMap;
-
-use common::Time;
-use common::view::{AttemptState, AttemptView, TaskView};
+use api::timeline::{Did, Timeline, TimelineHost};
+use common::view::TaskView;
 use maud::{Markup, html};
 
 use crate::parts::{count, grouped, host_link};
@@ -14,19 +12,6 @@ use crate::when::{self, clock};
 const COLUMNS: usize = 240;
 const ROWS: usize = 24;
 const HEIGHT: usize = 18;
-
-/// The work of a host for the job in one column; of several things the last one here is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Did {
-    Nothing,
-    Staged,
-    Finished,
-    Ran,
-    WasSuspended,
-    Killed,
-    Failed,
-    Lost,
-}
 
 const SHOWN: [(Did, &str, &str); 7] = [
     (Did::Staged, "waiting", "staging"),
@@ -38,23 +23,9 @@ const SHOWN: [(Did, &str, &str); 7] = [
     (Did::Killed, "cancelled", "not needed any more"),
 ];
 
-/// A row of the picture: one host.
-struct HostRow<'a> {
-    host: &'a str,
-    attempts: u64,
-    columns: [Did; COLUMNS],
-}
-
 /// Draws the timeline of these tasks.
 pub(crate) fn timeline(tasks: &[TaskView]) -> Option<Markup> {
-    let attempts = || tasks.iter().flat_map(|task| &task.attempts);
-    let now = when::now();
-    let begin = attempts().map(|attempt| attempt.assigned).min()?;
-    let end = attempts()
-        .map(|attempt| attempt.finished.unwrap_or(now))
-        .max()?
-        .max(begin);
-    let rows = rows(attempts(), (begin, end), now);
+    let Timeline { begin, end, rows } = Timeline::of(tasks, COLUMNS, (None, None), when::now())?;
     let hosts = rows.len();
     let shown = &rows[..hosts.min(ROWS)];
     let high = shown.len() * HEIGHT;
@@ -86,75 +57,14 @@ pub(crate) fn timeline(tasks: &[TaskView]) -> Option<Markup> {
     })
 }
 
-/// Sorts attempts by host: those with the most attempts come first.
-fn rows<'a>(
-    attempts: impl Iterator<Item = &'a AttemptView>,
-    (begin, end): (Time, Time),
-    now: Time,
-) -> Vec<HostRow<'a>> {
-    let length = end.since(begin).secs().max(1e-6);
-    let column = |at: Time| {
-        let part = at.since(begin).secs() / length * COLUMNS as f64;
-        (part as usize).min(COLUMNS - 1)
-    };
-    let mut rows: BTreeMap<&str, HostRow<'a>> = BTreeMap::new();
-
-    for attempt in attempts {
-        let row = rows.entry(&attempt.host).or_insert_with(|| HostRow {
-            host: &attempt.host,
-            attempts: 0,
-            columns: [Did::Nothing; COLUMNS],
-        });
-        row.attempts += 1;
-
-        let ends = attempt.finished.unwrap_or(now);
-        let starts = attempt.started.unwrap_or(ends).min(ends);
-        row.mark(column(attempt.assigned), column(starts), Did::Staged);
-        if attempt.started.is_some() {
-            row.mark(column(starts), column(ends), did(attempt));
-        }
-        if let Some(since) = attempt.suspended_since {
-            row.mark(column(since), column(ends), Did::WasSuspended);
-        }
-    }
-
-    let mut rows: Vec<HostRow<'a>> = rows.into_values().collect();
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.attempts), row.host));
-    rows
-}
-
-fn did(attempt: &AttemptView) -> Did {
-    match attempt.state {
-        AttemptState::Assigned | AttemptState::Staging => Did::Staged,
-        AttemptState::Running => Did::Ran,
-        AttemptState::Suspended => Did::WasSuspended,
-        AttemptState::Finished => Did::Finished,
-        AttemptState::Failed => Did::Failed,
-        AttemptState::Lost => Did::Lost,
-        AttemptState::Killed => Did::Killed,
-    }
-}
-
-impl HostRow<'_> {
-    fn mark(&mut self, from: usize, to: usize, did: Did) {
-        for column in &mut self.columns[from..=to.max(from)] {
-            *column = (*column).max(did);
-        }
-    }
-}
-
 /// The outline of everything of one kind in these rows.
-fn outline(rows: &[HostRow<'_>], did: Did) -> String {
+fn outline(rows: &[TimelineHost<'_>], did: Did) -> String {
     let mut out = String::new();
     for (place, row) in rows.iter().enumerate() {
         let y = place * HEIGHT + 2;
-        let mut x = 0;
-        for same in row.columns.chunk_by(|a, b| a == b) {
-            if same[0] == did {
-                let (wide, high) = (same.len(), HEIGHT - 4);
-                out.push_str(&format!("M{x} {y}h{wide}v{high}h-{wide}z"));
-            }
-            x += same.len();
+        for (x, to, _) in row.spans().filter(|(_, _, found)| *found == did) {
+            let (wide, high) = (to - x, HEIGHT - 4);
+            out.push_str(&format!("M{x} {y}h{wide}v{high}h-{wide}z"));
         }
     }
     out
@@ -163,7 +73,8 @@ fn outline(rows: &[HostRow<'_>], did: Did) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::{AttemptId, Incarnation, JobId, Span, TaskId};
+    use common::view::{AttemptState, AttemptView};
+    use common::{AttemptId, Incarnation, JobId, Span, TaskId, Time};
 
     /// A task of one attempt that ran on this host in these seconds.
     fn ran(index: u32, host: String, from: u64, to: u64) -> TaskView {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import gc
 import os
 import threading
 import time
@@ -228,3 +229,36 @@ def test_another_process_of_the_same_user_sees_nothing_of_ours(world: World) -> 
     with Grid(dir=world.user, progress=False) as one, Grid(dir=world.user, progress=False) as two:
         futures = [g.submit(abs, -i) for i, g in enumerate([one, two, one, two])]
         assert [f.result(60) for f in futures] == [0, 1, 2, 3]
+
+
+def test_functions_that_differ_are_submitted_together(grid: Grid) -> None:
+    futures = [grid.submit(lambda y, x=x: (x, y), 7) for x in range(5)]
+    futures += [grid.submit(functools.partial(pow, x), 2) for x in range(5)]
+    assert [future.result(60) for future in futures[:5]] == [(x, 7) for x in range(5)]
+    assert [future.result(60) for future in futures[5:]] == [x**2 for x in range(5)]
+    assert len({str(future.task).split(".")[0] for future in futures}) <= 4
+
+
+def test_a_value_that_went_to_one_task_can_go_to_many_later(grid: Grid) -> None:
+    data = os.urandom(1_200_000)
+    for count in (1, 1, 4):
+        assert list(grid.map(len, [data] * count, chunksize=1)) == [1_200_000] * count
+
+
+def test_options_of_one_grid_do_not_reach_calls_of_another(grid: Grid) -> None:
+    def variable() -> str | None:
+        return os.environ.get("WHICH")
+
+    def of(which: str) -> Any:
+        return grid.using(variables={"WHICH": which}).submit(variable)
+
+    futures = [of(which) for which in "abc"]
+    assert [future.result(60) for future in futures] == ["a", "b", "c"]
+
+
+def test_the_grid_behind_other_options_lives_as_long_as_they_do(world: World) -> None:
+    g = Grid(dir=world.user, progress=False).using(retries=1)
+    gc.collect()
+    assert g.submit(abs, -1).result(60) == 1
+    g.shutdown()
+    assert g.submit(abs, -2).result(60) == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import datetime
 import os
 import signal
 import subprocess
@@ -227,3 +227,13 @@ def test_a_function_of_main_travels(world: World) -> None:
     )
     out, said = program.communicate(timeout=60)
     assert (out, said) == ("True 2 1\n", "")
+
+
+def test_estimates_of_single_calls_reach_the_grid(grid: Grid) -> None:
+    g = grid.using(estimate=lambda x: 60.0 * x)
+    assert g.submit(abs, 2).result(60) == 2
+    assert list(g.map(abs, [1, 2])) == [1, 2]
+    soon, late = grid.forecast(10, "10m"), grid.forecast(20, "10m")
+    assert datetime.datetime.now(datetime.timezone.utc) < soon < late
+    with pytest.raises(deskgrid.NotPromised):
+        grid.forecast(100, "10m", deadline="10s")

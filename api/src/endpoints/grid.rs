@@ -9,7 +9,7 @@ use super::get;
 use crate::access::collect;
 use crate::answer::JsonDocument;
 use crate::call::Call;
-use crate::json::{AccountAnswer, AccountsJson, Object, PredictedWait, Word};
+use crate::json::{AccountAnswer, AccountsJson, AccuracyJson, Object, PredictedWait, Word};
 use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
 
@@ -39,6 +39,25 @@ pub(super) fn add(table: &mut Table) {
         ),
         wait,
     );
+    table.add(
+        &get(
+            "/predict/accuracy",
+            "predictAccuracy",
+            "Shows predictions beside what came, and how many intervals held.",
+        ),
+        accuracy,
+    );
+}
+
+async fn accuracy(
+    call: Call,
+    _: NoQuery,
+    _: NoBody,
+) -> Result<JsonDocument<AccuracyJson>, Problem> {
+    match call.grid.one(Request::Accuracy).await? {
+        Reply::Accuracy(view) => Ok(JsonDocument(view.json())),
+        _ => Err(Problem::unexpected()),
+    }
 }
 
 /// The hosts that are wanted together.

@@ -65,6 +65,8 @@ pub struct AccuracyView {
     pub hosts: Vec<ForetoldView>,
     /// Waits of jobs for their first start, in the same order.
     pub starts: Vec<ForetoldView>,
+    /// Waits for the completion of jobs, each from its first prediction on, in the same order.
+    pub finishes: Vec<ForetoldView>,
     /// The number of predictions whose outcome is not known yet.
     pub open: u64,
 }
@@ -72,7 +74,7 @@ pub struct AccuracyView {
 /// A predicted wait and the actual one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForetoldView {
-    /// The number of hosts waited for; 0: a wait for the job's first start.
+    /// The number of hosts waited for; 0: a wait for something else.
     pub hosts: u32,
     /// The time of the prediction.
     pub at: Time,

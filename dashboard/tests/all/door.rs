@@ -8,12 +8,15 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request as HttpRequest, StatusCode};
 use common::attempt::Stream;
+use common::availability::AvailabilityInterval;
 use common::content::{BlobHash, Content};
 use common::host::HostFacts;
 use common::token::Role;
+use common::units::Speed;
 use common::view::{
-    AttemptState, AttemptView, ExplainView, Forecast, HostState, HostView, JobState, JobView,
-    OutputView, TaskCounts, TaskState, TaskView,
+    AccuracyView, AttemptState, AttemptView, AvailabilityView, EstimatesView, ExplainView,
+    Forecast, ForetoldView, HostState, HostView, JobState, JobView, OutputView, QualityView,
+    TaskCounts, TaskState, TaskView, WaitView,
 };
 use common::wire::client::{Reply, Request};
 use common::wire::{Refusal, RefusalCode};
@@ -159,6 +162,26 @@ impl Memory {
                     share: None,
                 };
                 ("explain", vec![Reply::Explained(Box::new(explained))])
+            }
+            Request::HostsWait { hosts } => ("waits", vec![Reply::HostsWait(waits_for(*hosts))]),
+            Request::Accuracy => ("accuracy", vec![Reply::Accuracy(accuracy())]),
+            Request::Estimates { .. } => {
+                let one = |number: u32| EstimatesView {
+                    user: format!("ada{}", self.size.mark),
+                    program: format!("program-{number}{}", self.size.mark),
+                    tasks: 10,
+                    quality: Some(QualityView {
+                        tasks: 10,
+                        ratio: (1.1, 0.5, 2.0),
+                        qoe: 0.4,
+                    }),
+                };
+                let all = (0..self.size.jobs).map(one).collect();
+                ("estimates", vec![Reply::Estimates(all)])
+            }
+            Request::Availability { hosts, .. } => {
+                let host = hosts.first().cloned().unwrap_or_default();
+                ("availability", vec![Reply::Availability(week_of(host))])
             }
             Request::TokenList => ("tokens", vec![Reply::Tokens(Vec::new())]),
             Request::Identities { .. } => ("identities", vec![Reply::Identities(Vec::new())]),
@@ -309,7 +332,7 @@ pub(crate) async fn fetch(pages: &Router, path: &str, known: &str) -> (StatusCod
 }
 
 /// Every page that shows something of the grid.
-pub(crate) const PAGES: [&str; 13] = [
+pub(crate) const PAGES: [&str; 15] = [
     "/",
     "/jobs",
     "/jobs?state=open",
@@ -322,5 +345,62 @@ pub(crate) const PAGES: [&str; 13] = [
     "/jobs/1/cancel",
     "/hosts",
     "/hosts?state=lost&skip=100",
+    "/calendar",
+    "/trust",
     "/admin",
 ];
+
+/// A wait for this many hosts.
+fn waits_for(wanted: u32) -> WaitView {
+    WaitView {
+        wanted,
+        free: 3,
+        hosts: 40,
+        benefactors: 2,
+        median: Some(Span::from_secs(60)),
+        mean: Some(Span::from_secs(80)),
+        used: Some(Span::from_secs(60)),
+        low: Some(Span::from_secs(10)),
+        likely: Some(Span::from_secs(60)),
+        high: Some(Span::from_secs(600)),
+    }
+}
+
+/// As many predictions of each kind as a master reports.
+fn accuracy() -> AccuracyView {
+    let one = |n: u64| ForetoldView {
+        hosts: 0,
+        at: at(n),
+        wait: Span::from_secs(n),
+        low: Span::from_secs(n / 2),
+        high: Span::from_secs(2 * n),
+        came: Span::from_secs(if n.is_multiple_of(5) { 3 * n } else { n }),
+    };
+    let all: Vec<ForetoldView> = (1..=1_000).map(one).collect();
+    AccuracyView {
+        hosts: all.clone(),
+        starts: all.clone(),
+        finishes: all,
+        open: 3,
+    }
+}
+
+/// Four weeks of a host whose owner comes and goes every half hour.
+fn week_of(host: String) -> AvailabilityView {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = Time(Span::from(now.unwrap_or_default()).0);
+    let half = |n: u64| AvailabilityInterval {
+        start: Time(now.0 - n * 1_800_000_000),
+        end: Time(now.0 - (n - 1) * 1_800_000_000),
+        cpu: if n.is_multiple_of(2) { 1.0 } else { 0.0 },
+        owner_active: Some(n % 2 == 1),
+        reason: None,
+    };
+    AvailabilityView {
+        host,
+        speed: Speed::REFERENCE,
+        known_since: Some(Time(0)),
+        connected: true,
+        stretches: (1..=1_344).rev().map(half).collect(),
+    }
+}

@@ -12,7 +12,7 @@ use super::events::short;
 use super::hosts::Delivered;
 use super::{Core, HostMail};
 use crate::numbers;
-use crate::store::{NewAttempt, StoreError};
+use crate::store::{Awaited, NewAttempt, StoreError};
 
 /// Counts settled tasks for the metrics.
 fn tasks_settled(state: TaskState, count: u64) {
@@ -187,7 +187,7 @@ impl Core {
         }
         self.note_event(GridEvent::TaskAssigned { attempt, host });
         if first && foretold {
-            self.store.came(attempt.task.job, 0, now)?;
+            self.store.came(attempt.task.job, Awaited::Start, now)?;
         }
 
         let Some(job) = self.jobs.get(&attempt.task.job) else {
@@ -324,8 +324,7 @@ impl Core {
             Settled::Finished(attempt) => {
                 tasks_settled(TaskState::Finished, 1);
                 self.note_finished(*attempt, delivered)?;
-                self.predict(task.job);
-                return Ok(());
+                return self.predict(task.job);
             }
             Settled::Failed(attempt, why) => format!("attempt {} {why}", attempt.number),
             Settled::NoQuorum(n) => format!("there are {n} results, and too few of them agree"),
@@ -386,6 +385,9 @@ impl Core {
             .get(&job)
             .is_some_and(|job| job.foretold || job.spec.work.ranks().is_some())
         {
+            if state == JobState::Finished {
+                self.store.came(job, Awaited::Finish, self.now)?;
+            }
             self.store.never_came(job)?;
         }
         self.leaving.push(job);

@@ -38,7 +38,7 @@ pub(super) struct UnsettledJob {
     pub(super) bytes: u64,
     /// The promise made for its deadline, if any.
     pub(super) promised: Option<Promised>,
-    /// Whether the store may hold a prediction of its start.
+    /// Whether the store may hold a prediction of its start or end.
     pub(super) foretold: bool,
 }
 
@@ -859,22 +859,6 @@ impl Core {
             finish,
             interval: Some((low, high)),
         })
-    }
-
-    /// Stores the first prediction of a job's makespan that can be made.
-    pub(super) fn predict(&mut self, id: JobId) {
-        let open = self
-            .jobs
-            .get(&id)
-            .is_some_and(|job| job.view.predicted_makespan.is_none() && !job.view.open);
-        if !open {
-            return;
-        }
-        let finish = self.scheduler.predict_finish(id, self.now);
-        if let (Some(finish), Some(job)) = (finish, self.jobs.get_mut(&id)) {
-            let started = job.view.started;
-            job.view.predicted_makespan = started.map(|started| finish.since(started));
-        }
     }
 
     /// Whether the job's tasks write checkpoints.

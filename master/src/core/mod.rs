@@ -113,6 +113,8 @@ pub(crate) struct Core {
     follow: Vec<Event>,
     /// The time at which the start of a job was last predicted and stored.
     foretold: Time,
+    /// The same for the end of a job.
+    foretold_finish: Time,
     /// The user whose request to cancel is carried out, or was the last.
     canceller: String,
     /// Jobs settled by the present event; they leave memory after it.
@@ -318,6 +320,7 @@ impl Core {
             replies: Vec::new(),
             follow: Vec::new(),
             foretold: Time::default(),
+            foretold_finish: Time::default(),
             canceller: String::new(),
             leaving: Vec::new(),
             effects: Vec::new(),

@@ -7,10 +7,10 @@ use common::view::{ScalingView, StartView, WayView, WidthView};
 use common::{JobId, Ranks, Span, Time};
 use scheduler::event::Bag;
 use scheduler::policy::width::{WidthChoice, WidthOption};
-use scheduler::{Together, WidthOffer};
+use scheduler::{Prediction, Together, WidthOffer};
 
 use super::Core;
-use crate::store::{StoreError, WaitPrediction};
+use crate::store::{Awaited, StoreError, WaitPrediction};
 
 /// The least time between two stored predictions of the starts of waiting jobs.
 const FORETOLD_EVERY: Span = Span::from_secs(1);
@@ -66,7 +66,7 @@ impl Core {
         Arc::make_mut(&mut job.spec).tasks.ids = Ranks::tasks(ranks);
         let spec = Arc::clone(&job.spec);
         self.store.settle_width(id, &spec)?;
-        self.store.came(id, free, self.now)
+        self.store.came(id, Awaited::Hosts(free), self.now)
     }
 
     /// Stores the prediction that `hosts` hosts are free for the job after `wait`, which lies
@@ -81,11 +81,50 @@ impl Core {
         self.store.foretell(
             id,
             &WaitPrediction {
-                hosts,
+                awaited: Awaited::Hosts(hosts),
                 at: self.now,
                 wait,
                 low,
                 high,
+            },
+        )
+    }
+
+    /// Stores the first prediction of a job's makespan that can be made; of its end with the
+    /// interval too, at most once in `FORETOLD_EVERY` for all jobs.
+    pub(super) fn predict(&mut self, id: JobId) -> Result<(), StoreError> {
+        let Some(job) = self.jobs.get(&id) else {
+            return Ok(());
+        };
+        if job.view.predicted_makespan.is_some() || job.view.open {
+            return Ok(());
+        }
+        let Some(finish) = self.scheduler.predict_finish(id, self.now) else {
+            return Ok(());
+        };
+        if let Some(job) = self.jobs.get_mut(&id) {
+            let started = job.view.started;
+            job.view.predicted_makespan = started.map(|started| finish.since(started));
+        }
+
+        if self.now.since(self.foretold_finish) < FORETOLD_EVERY {
+            return Ok(());
+        }
+        let Some(Prediction { finish, low, high }) = self.scheduler.predict(id, self.now) else {
+            return Ok(());
+        };
+        self.foretold_finish = self.now;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.foretold = true;
+        }
+        self.store.foretell(
+            id,
+            &WaitPrediction {
+                awaited: Awaited::Finish,
+                at: self.now,
+                wait: finish.since(self.now),
+                low: low.since(self.now),
+                high: high.since(self.now),
             },
         )
     }
@@ -116,7 +155,7 @@ impl Core {
         self.store.foretell(
             id,
             &WaitPrediction {
-                hosts: 0,
+                awaited: Awaited::Start,
                 at: self.now,
                 wait,
                 low,

@@ -1,4 +1,4 @@
-//! Predictions of jobs' waits, with the actual waits. They outlive their jobs, so that the accuracy
+//! Predictions of jobs' waits, their ends among them, with the actual waits. They outlive their jobs, so that the accuracy
 //! of predictions can be reported. The newest `KEPT` are kept. The prediction itself is made in the
 //! scheduler.
 
@@ -14,11 +14,42 @@ use super::{StoreError, micros, time};
 const KEPT: i64 = 10_000;
 const TOLD: i64 = 1_000;
 
+/// Something that a job waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Its first start.
+    Start,
+    /// So many hosts, to be free together.
+    Hosts(u32),
+    /// Its end.
+    Finish,
+}
+
+impl Awaited {
+    /// The value of the column `hosts`.
+    fn column(self) -> u32 {
+        match self {
+            Awaited::Start => 0,
+            Awaited::Hosts(hosts) => hosts,
+            Awaited::Finish => u32::MAX,
+        }
+    }
+
+    /// Whether a value of the column `hosts` is of the same kind, as a condition.
+    fn condition(self) -> &'static str {
+        match self {
+            Awaited::Start => "hosts = 0",
+            Awaited::Hosts(_) => "hosts BETWEEN 1 AND 4294967294",
+            Awaited::Finish => "hosts = 4294967295",
+        }
+    }
+}
+
 /// A prediction of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitPrediction {
-    /// The number of hosts to be free together; 0 for the job's first start.
-    pub(crate) hosts: u32,
+    /// Its purpose.
+    pub(crate) awaited: Awaited,
     /// The time at which it was made.
     pub(crate) at: Time,
     /// The predicted wait, from `at`.
@@ -30,14 +61,14 @@ pub(crate) struct WaitPrediction {
 }
 
 impl Writer {
-    /// Stores a prediction, if it is the job's first one for this number of hosts.
+    /// Stores a prediction, if it is the job's first one of this kind and number of hosts.
     pub(crate) fn foretell(
         &mut self,
         job: JobId,
         foretold: &WaitPrediction,
     ) -> Result<(), StoreError> {
         let WaitPrediction {
-            hosts,
+            awaited,
             at,
             wait,
             low,
@@ -47,20 +78,29 @@ impl Writer {
         let span = |span: Span| i64::try_from(span.0).unwrap_or(i64::MAX);
         self.change(
             "INSERT OR IGNORE INTO foretold (job, hosts, at, wait, low, high) VALUES (?, ?, ?, ?, ?, ?)",
-            params![job.0, hosts, micros(at), span(wait), span(low), span(high)],
+            params![job.0, awaited.column(), micros(at), span(wait), span(low), span(high)],
         )?;
 
         let oldest = "DELETE FROM foretold WHERE at < (SELECT at FROM foretold ORDER BY at DESC LIMIT 1 OFFSET ?)";
         self.change(oldest, [KEPT]).map(drop)
     }
 
-    /// Stores the actual wait of a job's predictions for up to `hosts` hosts, which are free for it
-    /// now. With 0 hosts, it is the wait for the job's first start.
-    pub(crate) fn came(&mut self, job: JobId, hosts: u32, now: Time) -> Result<(), StoreError> {
+    /// Stores the actual wait of a job's predictions for this, which is there now: for hosts, of
+    /// those for up to that number.
+    pub(crate) fn came(
+        &mut self,
+        job: JobId,
+        awaited: Awaited,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let least = match awaited {
+            Awaited::Hosts(_) => 1,
+            Awaited::Start | Awaited::Finish => awaited.column(),
+        };
         let sql = "UPDATE foretold SET came = max(?1 - at, 0)
-                   WHERE job = ?2 AND came IS NULL AND (hosts = ?3 OR hosts BETWEEN 1 AND ?3)";
-        self.change(sql, params![micros(now), job.0, hosts])
-            .map(drop)
+                   WHERE job = ?2 AND came IS NULL AND hosts BETWEEN ?3 AND ?4";
+        let params = params![micros(now), job.0, least, awaited.column()];
+        self.change(sql, params).map(drop)
     }
 
     /// Removes the job's predictions that have no actual wait yet and can get none any more.
@@ -85,23 +125,24 @@ impl Reader {
             )?;
             let open = u64::try_from(open).unwrap_or_default();
             Ok(AccuracyView {
-                hosts: newest(db, true)?,
-                starts: newest(db, false)?,
+                hosts: newest(db, Awaited::Hosts(1))?,
+                starts: newest(db, Awaited::Start)?,
+                finishes: newest(db, Awaited::Finish)?,
                 open,
             })
         })
     }
 }
 
-/// The newest `TOLD` predictions with an actual wait, the oldest of them first: of waits for hosts
-/// if `of_hosts`, else of first starts.
-fn newest(db: &Connection, of_hosts: bool) -> Result<Vec<ForetoldView>, StoreError> {
-    let mut query = db.prepare_cached(
-        "SELECT hosts, at, wait, low, high, came FROM foretold WHERE came IS NOT NULL AND (hosts > 0) = ?
+/// The newest `TOLD` predictions of one kind with an actual wait, the oldest of them first.
+fn newest(db: &Connection, kind: Awaited) -> Result<Vec<ForetoldView>, StoreError> {
+    let condition = kind.condition();
+    let mut query = db.prepare_cached(&format!(
+        "SELECT hosts, at, wait, low, high, came FROM foretold WHERE came IS NOT NULL AND {condition}
          ORDER BY at DESC, job DESC, hosts DESC LIMIT ?",
-    )?;
+    ))?;
     let span = |span: i64| Span(u64::try_from(span).unwrap_or_default());
-    let rows = query.query_map(params![of_hosts, TOLD], |row| {
+    let rows = query.query_map(params![TOLD], |row| {
         let wait = row.get(2)?;
         let low = row.get(3)?;
         let high = row.get(4)?;
@@ -112,7 +153,10 @@ fn newest(db: &Connection, of_hosts: bool) -> Result<Vec<ForetoldView>, StoreErr
         let came = span(came);
 
         Ok(ForetoldView {
-            hosts: row.get(0)?,
+            hosts: match kind {
+                Awaited::Hosts(_) => row.get(0)?,
+                Awaited::Start | Awaited::Finish => 0,
+            },
             at: time(row.get(1)?),
             wait,
             low,
@@ -142,20 +186,29 @@ mod tests {
     fn predictions_are_kept_with_their_outcomes() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Writer::open(dir.path()).unwrap();
-        let foretold = |hosts, wait| WaitPrediction {
-            hosts,
+        let foretold = |awaited, wait| WaitPrediction {
+            awaited,
             at: at(100),
             wait: s(wait),
             low: s(1),
             high: s(90),
         };
-        for (hosts, wait) in [(0, 30), (4, 20), (8, 60), (8, 70)] {
-            store.foretell(JobId(1), &foretold(hosts, wait)).unwrap();
+        for (awaited, wait) in [
+            (Awaited::Start, 30),
+            (Awaited::Hosts(4), 20),
+            (Awaited::Hosts(8), 60),
+            (Awaited::Hosts(8), 70),
+            (Awaited::Finish, 80),
+        ] {
+            store.foretell(JobId(1), &foretold(awaited, wait)).unwrap();
         }
 
-        store.foretell(JobId(2), &foretold(0, 5)).unwrap();
-        store.came(JobId(1), 6, at(125)).unwrap();
-        store.came(JobId(1), 0, at(126)).unwrap();
+        store
+            .foretell(JobId(2), &foretold(Awaited::Start, 5))
+            .unwrap();
+        store.came(JobId(1), Awaited::Hosts(6), at(125)).unwrap();
+        store.came(JobId(1), Awaited::Start, at(126)).unwrap();
+        store.came(JobId(1), Awaited::Finish, at(190)).unwrap();
         store.commit().unwrap();
 
         let reader = Reader::new(dir.path());
@@ -170,6 +223,7 @@ mod tests {
             (vec![(4, s(20), s(25))], 2)
         );
         assert_eq!(pairs(&found.starts), [(0, s(30), s(26))]);
+        assert_eq!(pairs(&found.finishes), [(0, s(80), s(90))]);
         store.never_came(JobId(1)).unwrap();
 
         store.never_came(JobId(2)).unwrap();

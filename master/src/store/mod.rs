@@ -45,7 +45,7 @@ use uuid::Uuid;
 pub(crate) use audit::AuditEntry;
 pub(crate) use copies::TakenUp;
 pub(crate) use events::EventRow;
-pub(crate) use foretold::WaitPrediction;
+pub(crate) use foretold::{Awaited, WaitPrediction};
 pub(crate) use kept::{Removed, bytes_left};
 pub use log::Logs;
 pub(crate) use look::{Looked, StoreFacts, look, named, open as open_to_look};

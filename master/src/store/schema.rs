@@ -48,7 +48,8 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 /// - `request` has ranges of disclosed tasks with when they were requested. `account` has postcard
 ///   of `scheduler::billing::Account`: what was spent on a user's forgotten jobs.
 /// - `foretold` has predictions of jobs' waits until `hosts` hosts are free together, or (0) until
-///   the job starts. `came` is the actual wait, NULL until it is known. A row outlives its job.
+///   the job starts, or (the largest number of 32 bits) until it ends. `came` is the actual wait,
+///   NULL until it is known. A row outlives its job.
 /// - `kept` says whose output of unrequested tasks there is, since when, and how many bytes it
 ///   takes; `kept_blob` names its content, which is added to `blob_use` once the task is requested.
 /// - `event` has a row for each commit in which something happened that followers are told: `body`

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -101,10 +102,11 @@ class Api:
     def send(self, content: bytes) -> Ref:
         """Sends content, so that jobs can name it. What the master has is not sent again."""
         if len(content) > MOST_POSTED:
-            with tempfile.NamedTemporaryFile(prefix="deskgrid-") as file:
-                file.write(content)
-                file.flush()
-                return self.send_files([file.name])[0]
+            with tempfile.TemporaryDirectory(prefix="deskgrid-") as directory:
+                path = os.path.join(directory, "content")
+                with open(path, "wb") as file:
+                    file.write(content)
+                return self.send_files([path])[0]
         headers = {"Content-Type": "application/octet-stream"}
         with self._ask("POST", "/content", content, None, headers) as response:
             answer = json.loads(response.read())

@@ -70,6 +70,11 @@ class Events:
                 return
             except (OSError, http.client.HTTPException, ValueError):
                 wait = min(2 * wait, LONGEST_PAUSE)
+            except Exception as error:
+                # Nobody may wait for what will not be told.
+                self._open.set()
+                self._on_failure(error)
+                raise
             finally:
                 if self._connection is not None:
                     self._connection.close()

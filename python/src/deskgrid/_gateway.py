@@ -64,6 +64,11 @@ def find_binary() -> str:
     return found
 
 
+#: Children are in a group of their own: Ctrl-C in the terminal is for this process alone.
+_SESSION = sys.platform != "win32"
+_FLAGS = 0 if _SESSION else 0x00000200
+
+
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
         super().__init__("d")
@@ -116,14 +121,14 @@ class Gateway:
         if not self._loopback:
             args += ["--socket", path]
         log = os.path.join(self._home, "log")
-        # A session of its own: Ctrl-C in the terminal is for this process alone.
         with open(log, "wb") as err:
             child = subprocess.Popen(
                 args,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=err,
-                start_new_session=True,
+                start_new_session=_SESSION,
+                creationflags=_FLAGS,
             )
         self._child = child
         assert child.stdout is not None
@@ -237,7 +242,8 @@ class Gateway:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            start_new_session=True,
+            start_new_session=_SESSION,
+            creationflags=_FLAGS,
         )
         if ran.returncode == 0:
             answer: dict[str, Any] = json.loads(ran.stdout)

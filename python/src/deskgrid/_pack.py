@@ -12,7 +12,6 @@ import functools
 import hashlib
 import importlib.util
 import io
-import itertools
 import mmap
 import os
 import pickle
@@ -20,6 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 import types
 from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Iterator
@@ -35,6 +35,9 @@ from .errors import NotPicklable
 
 #: Values of this many bytes and more are kept apart.
 LARGE = 1 << 20
+
+#: For how long in seconds the master surely keeps what was sent, though no job names it any more.
+FRESH = 1200.0
 
 #: The number of large values against which the next one is compared before it is hashed.
 RECENT = 4
@@ -52,6 +55,7 @@ class Large:
     path: str | None
     seen: int = 0
     ref: Ref | None = None
+    sent_at: float = 0.0
     queued: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -69,15 +73,14 @@ class Store:
     def __init__(self) -> None:
         self._dir = tempfile.TemporaryDirectory(prefix="deskgrid-large-")
         self._known: dict[bytes, Large] = {}
-        self._recent: OrderedDict[bytes, tuple[mmap.mmap, Large]] = OrderedDict()
+        self._recent: OrderedDict[Large, mmap.mmap] = OrderedDict()
         self._lock = threading.Lock()
-        self._count = itertools.count()
 
     def close(self) -> None:
         """Removes all of it."""
         with self._lock:
-            for view, _ in self._recent.values():
-                view.close()
+            for mapped in self._recent.values():
+                mapped.close()
             self._recent.clear()
             self._known.clear()
         self._dir.cleanup()
@@ -85,35 +88,36 @@ class Store:
     def keep(self, view: memoryview) -> Large:
         """Takes a copy of some bytes, unless there is one."""
         with self._lock:
-            for key, (mapped, large) in self._recent.items():
-                # One look at the memory is much faster than a hash of it.
-                if large.size == view.nbytes and memoryview(mapped) == view:
-                    self._recent.move_to_end(key)
-                    large.seen += 1
-                    large.queued += 1
-                    return large
-            key = hashlib.sha256(view).digest()
-            found = self._known.get(key)
-            if found is None:
-                name = f"b-{next(self._count)}-{key[:8].hex()}"
-                found = self._known[key] = Large(name, view.nbytes, None)
-            if found.path is None and found.ref is None:
-                path = os.path.join(self._dir.name, found.name)
-                with open(path, "wb") as file:
-                    file.write(view)
-                found.path = path
-                self._remember(key, found)
-            found.seen += 1
-            found.queued += 1
-            return found
+            large = self._seen_lately(view)
+            if large is None:
+                key = hashlib.sha256(view).digest()
+                name = f"b-{len(self._known)}-{key[:8].hex()}"
+                large = self._known.setdefault(key, Large(name, view.nbytes, None))
+            if large.ref is not None and time.monotonic() - large.sent_at > FRESH:
+                large.ref = None
+            if large.path is None and large.ref is None:
+                self._write(large, view)
+            large.seen += 1
+            large.queued += 1
+            return large
 
-    def _remember(self, key: bytes, large: Large) -> None:
-        assert large.path is not None
-        with open(large.path, "rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._recent[key] = (mapped, large)
+    def _seen_lately(self, view: memoryview) -> Large | None:
+        """Finds the same bytes among the last few: a look at memory is faster than a hash of it."""
+        for large, mapped in reversed(self._recent.items()):
+            if large.size == view.nbytes and memoryview(mapped) == view:
+                self._recent.move_to_end(large)
+                return large
+        return None
+
+    def _write(self, large: Large, view: memoryview) -> None:
+        large.path = os.path.join(self._dir.name, large.name)
+        with open(large.path, "wb") as file:
+            file.write(view)
+        if large not in self._recent:
+            with open(large.path, "rb") as file:
+                self._recent[large] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         while len(self._recent) > RECENT:
-            _, (mapped, _) = self._recent.popitem(last=False)
+            _, mapped = self._recent.popitem(last=False)
             mapped.close()
 
     def used(self, large: Large) -> None:
@@ -244,6 +248,17 @@ def pack_call(args: tuple[Any, ...], kwargs: dict[str, Any], store: Store) -> Pa
             "pass data instead of open files, locks or connections",
         ) from error.__cause__
     return Packed(payload, tuple(store.keep(view) for view in views))
+
+
+def pack_own(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], store: Store
+) -> Packed:
+    """Packs a call together with its function.
+
+    Raises:
+        NotPicklable: It cannot be sent.
+    """
+    return pack((function, args, kwargs), store)
 
 
 def _apart(value: Any) -> Any:

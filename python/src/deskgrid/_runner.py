@@ -64,6 +64,9 @@ class Library:
 
     def exec_module(self, module: Any) -> None:
         name = module.__spec__.name
+        if name.startswith("cloudpickle") and "light" in self.codes:
+            self.load_light(name, module.__dict__)
+            return
         if name in self.codes:
             code = unmarshal(self.codes[name])
         else:
@@ -71,6 +74,28 @@ class Library:
             module.__file__ = file
             code = compile(text, file, "exec", dont_inherit=True)
         exec(code, module.__dict__)
+
+
+    def load_light(self, name: str, space: dict[str, Any]) -> None:
+        """Loads as little of cloudpickle as most functions need; all of it when more is asked for."""
+        if name == "cloudpickle.cloudpickle":
+            exec(unmarshal(self.codes["light"]), space)
+
+        def load_all(wanted: str) -> Any:
+            if wanted[:2] != "__" and "light" in self.codes:
+                del self.codes["light"]
+                from importlib import import_module
+
+                # The modules stay the same objects: who has a function of them keeps it.
+                for whole in ("cloudpickle.cloudpickle", "cloudpickle"):
+                    there = import_module(whole).__dict__
+                    there.pop("__getattr__")
+                    exec(unmarshal(self.codes[whole]), there)
+            if wanted not in space:
+                raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
+            return space[wanted]
+
+        space["__getattr__"] = load_all
 
 
 def place(name: str) -> str:
@@ -249,8 +274,8 @@ def one_call(out: IO[bytes], function: Callable[..., Any], payload: bytes, buffe
     """Makes a call and writes its outcome down. Returns whether it raised nothing."""
     started = perf_counter()
     try:
-        args, kwargs = loads(payload, buffers=buffers)
-        value = function(*args, **kwargs)
+        *own, args, kwargs = loads(payload, buffers=buffers)
+        value = (own[0] if own else function)(*args, **kwargs)
     except BaseException as error:
         write_down(out, "E", perf_counter() - started, describe(error))
         return False

@@ -4,9 +4,13 @@ cloudpickle, compiled for the Python of this client.
 
 from __future__ import annotations
 
+import ast
+import builtins
+import dis
 import functools
 import importlib.util
 import marshal
+import types
 from pathlib import Path
 
 import cloudpickle
@@ -28,6 +32,30 @@ def _modules() -> dict[str, Path]:
     return {**ours, **others}
 
 
+#: The functions of cloudpickle that read most functions. All of it takes several times as long to
+#: load as Python itself.
+_LIGHT = frozenset(
+    {"_make_function", "_function_setstate", "_builtin_type", "_make_empty_cell", "subimport"}
+)
+
+
+def light(source: str) -> str:
+    """Returns these functions alone, out of the source of cloudpickle that is installed here; an
+    empty text if they need more than there is then."""
+    found = [
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef) and node.name in _LIGHT
+    ]
+    text = "import sys, types\n" + "\n".join(ast.unparse(node) for node in found)
+    names: set[str] = set()
+    for const in compile(text, "light", "exec").co_consts:
+        if isinstance(const, types.CodeType):
+            names |= {str(i.argval) for i in dis.get_instructions(const) if i.opname == "LOAD_GLOBAL"}
+    known = {"sys", "types", "__builtins__", *(node.name for node in found), *dir(builtins)}
+    return text if {"_make_function", "_function_setstate"} <= known and names <= known else ""
+
+
 def _compiled(text: str, name: str) -> bytes:
     return marshal.dumps(compile(text, name, "exec", dont_inherit=True, optimize=0))
 
@@ -39,6 +67,9 @@ def runner() -> bytes:
         name: _compiled(file.read_text(encoding="utf-8"), f"<{name}>")
         for name, file in sorted(_modules().items())
     }
+    few = light(_modules()["cloudpickle.cloudpickle"].read_text(encoding="utf-8"))
+    if few:
+        library["light"] = _compiled(few, "<cloudpickle.cloudpickle>")
     text = (_HERE / "_runner.py").read_text(encoding="utf-8")
     empty = "LIBRARY: dict[str, bytes] = {}"
     assert empty in text

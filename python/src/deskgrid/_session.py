@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import queue
+import shutil
 import sys
 import tempfile
 import threading
@@ -28,7 +29,7 @@ from ._events import Events
 from ._options import body_of
 from ._outcome import Place
 from ._run import failure_of, output_of
-from ._pack import Large, Packed, Store, sources_of
+from ._pack import FRESH, Large, Packed, Store
 from ._stream import Call, Stream, Task
 from .env import Env, Prepared
 from .errors import (
@@ -52,6 +53,9 @@ TOGETHER = 1 << 20
 #: How often, in seconds, the number of slots is asked for while calls wait.
 COUNT_SLOTS = 10.0
 
+#: The number of files that are sent by one command.
+MOST_PARTS = 500
+
 #: The number of functions of which the run times of calls are remembered.
 IDLE_STREAMS = 100
 
@@ -73,7 +77,8 @@ class Work:
     env: Env
     name: str
     prepared: Prepared | None = None
-    files: list[Json] | None = None
+    prepared_at: float = 0.0
+    files: Sequence[Json] = ()
 
 
 @dataclass(eq=False)
@@ -111,8 +116,8 @@ class Session:
         self._close_soon = False
         self._launching = 0
         self._fetches: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._sent: dict[bytes, Ref] = {}
-        self._prepared: dict[Env, Prepared] = {}
+        self._sent: dict[bytes, tuple[Ref, float]] = {}
+        self._prepared: dict[Env, tuple[Prepared, float]] = {}
         self._looked = {json.dumps([[], []])}
         self.listeners: list[Callable[[], None]] = []
         threading.Thread(target=self._dispatch, name="deskgrid-submit", daemon=True).start()
@@ -121,16 +126,30 @@ class Session:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def add(self, key: Any, make: Callable[[], Stream], calls: Sequence[Call]) -> None:
-        """Puts calls into the stream of this key, which is made if there is none."""
+    def add(
+        self,
+        key: Any,
+        make: Callable[[], Stream],
+        calls: Sequence[Call],
+        function: Packed | None = None,
+    ) -> bool:
+        """Puts calls into the stream of this key, which is made if there is none. Returns whether
+        the stream calls this `function`; else nothing is put."""
         with self._wake:
             if self._closing:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             stream = self._streams.get(key)
             if stream is None:
                 stream = self._streams[key] = make()
+            elif function is not None and stream.work.function != function:
+                return False
             stream.add(calls)
             self._wake.notify_all()
+            return True
+
+    def drop_packed(self, call: Call) -> None:
+        """Forgets the packed arguments of a call."""
+        self._release(call)
 
     def drop(self, call: Call) -> None:
         """A future was cancelled: its call is not made, if it has not been."""
@@ -276,11 +295,11 @@ class Session:
 
     def _cancel(self, tasks: dict[int, set[int]], jobs: set[int]) -> None:
         for job in jobs:
-            with contextlib.suppress(DeskgridError):
+            with contextlib.suppress(Exception):
                 self.api.call("POST", f"/jobs/{job}/cancel", {})
         for job, some in tasks.items():
             if job not in jobs:
-                with contextlib.suppress(DeskgridError):
+                with contextlib.suppress(Exception):
                     listed = ",".join(str(task) for task in sorted(some))
                     self.api.call("POST", f"/jobs/{job}/cancel", {"tasks": listed})
 
@@ -345,20 +364,20 @@ class Session:
 
     def prepare(self, work: Work) -> Prepared:
         """Sends the environment and the files of some work, once."""
-        if work.prepared is None:
+        now = time.monotonic()
+        if work.prepared is None or now - work.prepared_at > FRESH:
             work.prepared = self._environment(work)
-        if work.files is None:
             work.files = self.send_inputs(work.options.get("files") or ())
+            work.prepared_at = now
         return work.prepared
 
     def _environment(self, work: Work) -> Prepared:
         """Sends an environment; the same one is not looked at again."""
-        if not work.env.by_function:
-            before = self._prepared.get(work.env)
-            if before is None:
-                before = self._prepared[work.env] = work.env.prepare(self.api, work.original)
-            return before
-        return work.env.prepare(self.api, work.original)
+        prepared, at = self._prepared.get(work.env, (None, 0.0))
+        if prepared is None or work.env.by_function or time.monotonic() - at > FRESH:
+            prepared = work.env.prepare(self.api, work.original)
+            self._prepared[work.env] = (prepared, time.monotonic())
+        return prepared
 
     def send_inputs(
         self, paths: Iterable[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]]
@@ -383,11 +402,11 @@ class Session:
     def send_once(self, content: bytes) -> Ref:
         """Sends content that several jobs may have in common."""
         with self._lock:
-            ref = self._sent.get(content)
-        if ref is None:
+            ref, at = self._sent.get(content, (None, 0.0))
+        if ref is None or time.monotonic() - at > FRESH:
             ref = self.api.send(content)
             with self._lock:
-                self._sent[content] = ref
+                self._sent[content] = (ref, time.monotonic())
         return ref
 
     def submit_calls(
@@ -414,7 +433,7 @@ class Session:
             *self._sources(work),
             *inputs,
             *prepared.inputs,
-            *(work.files or ()),
+            *work.files,
         ]
         body = {**body_of(work.options), **(more or {})}
         body["env"] = [*body["env"], f"DESKGRID_PATHS={':'.join(prepared.paths)}"]
@@ -499,7 +518,7 @@ class Session:
         size = sum(len(call.payload()) for task in tasks for call in task.calls)
         if size <= TOGETHER and not apart:
             return inputs, [task.packed() for task in tasks]
-        parts = [self._send_part(task, set(shared)) for task in tasks]
+        parts = self._send_parts(tasks, set(shared))
         inputs.append({"name": "part", "per-task": [part._asdict() for part in parts]})
         return inputs, None
 
@@ -508,33 +527,20 @@ class Session:
             if large.ref is None:
                 assert large.path is not None
                 large.ref = self.api.send_files([large.path])[0]
+                large.sent_at = time.monotonic()
             return large.ref
 
-    def _send_part(self, task: Task, shared: set[Large]) -> Ref:
-        """Sends the calls of one task, with what is large in them and no other task's."""
-        own: list[Large] = []
-        for call in task.calls:
-            own += [large for large in call.large() if large not in shared and large not in own]
-        places: dict[Large, Any] = {large: large.name for large in shared}
-        calls = [(call.payload(), list(call.large())) for call in task.calls]
-        # The places of the values stand before them, so they are counted from the first one.
-        head_size = len(pickle.dumps([(p, [(1 << 60, 1 << 60)] * len(b)) for p, b in calls], 5)) + 4096
-        at = 8 + head_size
-        for large in own:
-            places[large] = (at, large.size)
-            at += large.size
-        head = pickle.dumps([(p, [places[large] for large in b]) for p, b in calls], 5)
-        if not own:
-            return self.api.send(len(head).to_bytes(8, "little") + head)
-        with tempfile.NamedTemporaryFile(prefix="deskgrid-") as file:
-            file.write(len(head).to_bytes(8, "little") + head.ljust(head_size, b"\0"))
-            for large in own:
-                assert large.path is not None
-                with open(large.path, "rb") as content:
-                    while piece := content.read(1 << 20):
-                        file.write(piece)
-            file.flush()
-            return self.api.send_files([file.name])[0]
+    def _send_parts(self, tasks: list[Task], shared: set[Large]) -> list[Ref]:
+        """Sends for each task its calls, with what is large in them and no other task's."""
+        refs: list[Ref] = []
+        for at in range(0, len(tasks), MOST_PARTS):
+            with tempfile.TemporaryDirectory(prefix="deskgrid-") as directory:
+                paths = [os.path.join(directory, str(i)) for i in range(len(tasks[at : at + MOST_PARTS]))]
+                for path, task in zip(paths, tasks[at:]):
+                    with open(path, "wb") as file:
+                        _write_part(file, task, shared)
+                refs += self.api.send_files(paths)
+        return refs
 
     # -- results -------------------------------------------------------------------------------
 
@@ -772,6 +778,28 @@ class Session:
             self._hear(live, task, well, result, view.get("reason") or "")
         if self.api.call("GET", f"/jobs/{live.id}").get("finished"):
             live.settled.set()
+
+
+def _write_part(file: IO[bytes], task: Task, shared: set[Large]) -> None:
+    """Writes the calls of a task as the runner reads them: their list, and then large values."""
+    own: list[Large] = []
+    for call in task.calls:
+        own += [large for large in call.large() if large not in shared and large not in own]
+    places: dict[Large, Any] = {large: large.name for large in shared}
+    calls = [(call.payload(), list(call.large())) for call in task.calls]
+    # The list has the places of what follows it, so it gets a room that is surely large enough.
+    longest = [(payload, [(1 << 60, 1 << 60)] * len(large)) for payload, large in calls]
+    room = len(pickle.dumps(longest, 5))
+    at = 8 + room
+    for large in own:
+        places[large] = (at, large.size)
+        at += large.size
+    head = pickle.dumps([(payload, [places[b] for b in large]) for payload, large in calls], 5)
+    file.write(len(head).to_bytes(8, "little") + head.ljust(max(room, len(head)), b"\0"))
+    for large in own:
+        assert large.path is not None
+        with open(large.path, "rb") as content:
+            shutil.copyfileobj(content, file, 1 << 20)
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:

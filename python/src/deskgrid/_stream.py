@@ -37,7 +37,7 @@ REMEMBERED = 201
 class Call:
     """One call of a function, and the future that awaits it."""
 
-    __slots__ = ("args", "kwargs", "packed", "future", "stream", "task", "index")
+    __slots__ = ("args", "kwargs", "packed", "future", "stream", "task", "index", "seconds")
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Call:
         self.packed = packed
         self.stream: Stream | None = None
         self.task: Task | None = None
+        self.seconds: float | None = None
 
     def pack(self, store: Store) -> None:
         """Packs the arguments."""
@@ -69,9 +70,18 @@ class Call:
         """The large values among the arguments."""
         return self.packed.buffers if self.packed is not None else ()
 
+    def estimate(self, of: Callable[..., Any]) -> float:
+        """The estimated run time, in seconds."""
+        return estimated(of, self.args or ()) if self.seconds is None else self.seconds
+
     def can_repeat(self) -> bool:
         """Whether the arguments are still here."""
         return self.packed is not None or self.args is not None
+
+
+def estimated(of: Any, args: tuple[Any, ...]) -> float:
+    """The run time in seconds that a function says, given the first argument."""
+    return float(of(*args[:1]))
 
 
 class Task:
@@ -98,7 +108,7 @@ class Task:
 
     def estimate(self, of: Callable[..., Any]) -> str:
         """The estimated run time."""
-        return duration(sum(float(of(*(call.args or ())[:1])) for call in self.calls))
+        return duration(sum(call.estimate(of) for call in self.calls))
 
 
 class Stream:

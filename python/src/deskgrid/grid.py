@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
-import functools
+import datetime
 import sys
 import time
 import uuid
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _pack
 from ._bar import Bar, Progress
-from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged
-from ._pack import Shared, dump, pack_call, pack_function, sources_of
+from ._options import ALL_AT_ONCE, ONE_BY_ONE, Duration, Options, body_of, merged
+from ._pack import Shared, dump, pack_call, pack_function, pack_own, sources_of
 from ._run import TaskOutput
 from ._session import Session, Work
-from ._stream import Call, Stream, Task
+from ._stream import Call, Stream, Task, estimated
 from .env import Env, Prepared
 from .future import TaskFuture
-from .job import Forecast, Job, forecast_of
+from .job import Job, time_of
 
 if TYPE_CHECKING:
     from ._options import Unpack
@@ -80,6 +80,8 @@ class Grid(concurrent.futures.Executor):
             None if dir is None else str(dir), f"py-{uuid.uuid4().hex[:12]}", patience
         )
         self._owner = True
+        self._root: Grid | None = None
+        self._token = object()
         self._kept: set[int] = set()
         session = self._session
         self._at_exit = weakref.finalize(self, _leave, session)
@@ -95,6 +97,9 @@ class Grid(concurrent.futures.Executor):
         other.__dict__.update(self.__dict__)
         other._defaults = merged(self._defaults, options)
         other._owner = False
+        other._token = object()
+        # The grid goes on as long as anybody has one of both.
+        other._root = self
         return other
 
     @property
@@ -141,11 +146,21 @@ class Grid(concurrent.futures.Executor):
             return future
         call = Call(0, future, packed=packed)
         call.args = None
+        estimate: Any = self._defaults.get("estimate")
+        if callable(estimate):
+            call.seconds = estimated(estimate, args)
         future.waits_for(call)
-        kind = None if original is fn else _name_of(original)
-        key = (id(self._defaults), function.payload, function.buffers, kind)
-        stream = functools.partial(self._stream, original, function, {}, None, SUBMIT_TARGET)
-        self._session.add(key, stream, [call])
+        named = getattr(original, "func", original)
+        key = (self._token, getattr(named, "__module__", ""), getattr(named, "__qualname__", ""))
+
+        def make() -> Stream:
+            return self._stream(original, function, {}, None, SUBMIT_TARGET)
+
+        if not self._session.add(key, make, [call], function):
+            # A lambda or partial that differs from those before it: it goes with its call.
+            self._session.drop_packed(call)
+            call.packed = pack_own(fn, args, kwargs, self._session.store)
+            self._session.add(key, make, [call])
         return future
 
     def map(
@@ -196,7 +211,7 @@ class Grid(concurrent.futures.Executor):
             size = None if chunksize == "auto" else chunksize
             stream = self._stream(fn, function, options, size, MAP_TARGET, once=True)
             self._session.add(object(), lambda: stream, calls)
-        self._show(futures, getattr(fn, "__name__", "map"))
+        self.show(futures, getattr(fn, "__name__", "map"))
         return futures
 
     def bag(
@@ -256,7 +271,6 @@ class Grid(concurrent.futures.Executor):
         work = self._work(fn, function, options)
         live = self._session.submit_calls(work, tasks, None, more)
         self._kept.add(live.id)
-        self._show(futures, work.name)
         return Job(self, live.id, futures)
 
     def run(
@@ -306,7 +320,6 @@ class Grid(concurrent.futures.Executor):
         tasks = [Task(i + 1, [Call(i, future)]) for i, future in enumerate(futures)]
         live = self._session.submit(body, "run", tasks, None)
         self._kept.add(live.id)
-        self._show(futures, str(argv[0]))
         return Job(self, live.id, futures)
 
     def job(self, id: int | Literal["last"] = "last") -> Job[Any]:
@@ -325,22 +338,23 @@ class Grid(concurrent.futures.Executor):
         """Returns the hosts of the grid, as the API tells of them."""
         return [host for host in self._session.api.pages("/hosts", "hosts") if not host["gone"]]
 
-    def forecast(self, count: int, **options: Unpack[Options]) -> Forecast | None:
-        """Says when so many calls would be done if they were submitted now.
+    def forecast(
+        self, count: int, estimate: Duration, **options: Unpack[Options]
+    ) -> datetime.datetime:
+        """Says by when so many calls would be done, could the grid be asked to promise it now.
 
         Args:
-            options: With ``estimate``, the run time of one of them.
-
-        Returns:
-            ``None`` if nobody knows.
+            estimate: The run time of one of them on a host of speed 1.
 
         Raises:
-            NotPromised: The ``deadline`` cannot be promised.
+            NotPromised: The ``deadline`` (100 days, if none is given) cannot be promised.
         """
+        options["estimate"] = estimate
+        options.setdefault("deadline", "100d")
         body = body_of(merged(self._defaults, options))
         body.update({"command": ["true"], "array": f"1-{count}"})
         answer = self._session.api.call("POST", "/jobs", body, query={"dry-run": "true"})
-        return forecast_of(answer)
+        return time_of(answer["promised_finish"])
 
     def _work(self, fn: Callable[..., Any], function: _pack.Packed, options: Any) -> Work:
         options = merged(self._defaults, options)
@@ -417,8 +431,8 @@ class Grid(concurrent.futures.Executor):
                 print(f"deskgrid: bags go on at the grid; {kept} gets them back", file=sys.stderr)
             self._session.close()
 
-    def _show(self, futures: Sequence[TaskFuture[Any]], name: str) -> None:
-        """Shows a bar for these calls, if that is wanted."""
+    def show(self, futures: Sequence[TaskFuture[Any]], name: str) -> None:
+        """(Of the library.) Shows a bar for these calls, if that is wanted."""
         if self._progress is not False and len(futures) > 1:
             Bar(futures, name, self._progress)
 

@@ -53,6 +53,7 @@ class Job(Generic[T]):
         self._session = grid._session
         self._futures = futures
         self._lock = threading.Lock()
+        self._shown = False
         self.id = id
 
     def __repr__(self) -> str:
@@ -108,6 +109,14 @@ class Job(Generic[T]):
                 self._futures = self._come_back()
             return self._futures
 
+    def _awaited(self) -> list[TaskFuture[T]]:
+        """Returns the futures, for which somebody waits now: there is a bar."""
+        futures = self.futures
+        if not self._shown:
+            self._shown = True
+            self._grid.show([future for future in futures if not future.done()], f"job {self.id}")
+        return futures
+
     def _come_back(self) -> list[TaskFuture[T]]:
         """Makes the futures of a job that another process may have submitted."""
         api = self._session.api
@@ -147,12 +156,12 @@ class Job(Generic[T]):
                 yield future.result()
             return
         end = None if timeout is None else time.monotonic() + timeout
-        for future in self.futures:
+        for future in self._awaited():
             yield future.result(None if end is None else max(0.0, end - time.monotonic()))
 
     def as_completed(self, timeout: float | None = None) -> Iterator[TaskFuture[T]]:
         """Yields the futures as they are done."""
-        for future in concurrent.futures.as_completed(self.futures, timeout):
+        for future in concurrent.futures.as_completed(self._awaited(), timeout):
             assert isinstance(future, TaskFuture)
             yield future
 
@@ -172,7 +181,7 @@ class Job(Generic[T]):
         Args:
             timeout: The longest time to wait, in seconds.
         """
-        return not concurrent.futures.wait(self.futures, timeout).not_done
+        return not concurrent.futures.wait(self._awaited(), timeout).not_done
 
     # -- changes -------------------------------------------------------------------------------
 
@@ -282,7 +291,8 @@ class Job(Generic[T]):
         )
 
 
-def _time(text: str) -> datetime.datetime:
+def time_of(text: str) -> datetime.datetime:
+    """Returns a time as the API writes it."""
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
@@ -292,7 +302,7 @@ def forecast_of(answer: dict[str, Any]) -> Forecast | None:
     if not best:
         return None
     low, high = answer.get("predicted_low") or best, answer.get("predicted_high") or best
-    return Forecast(_time(best), _time(low), _time(high))
+    return Forecast(time_of(best), time_of(low), time_of(high))
 
 
 def _calls(item: str | None) -> int:

@@ -78,7 +78,7 @@ pub(super) fn run(count: u32) {
 }
 
 /// Times submissions and lists, each in milliseconds, sorted.
-async fn timed(client: &Client, count: u32) -> (Vec<f64>, Vec<f64>) {
+pub(super) async fn timed(client: &Client, count: u32) -> (Vec<f64>, Vec<f64>) {
     let mut submits = Vec::new();
     let mut lists = Vec::new();
     for _ in 0..count {
@@ -111,7 +111,7 @@ async fn timed(client: &Client, count: u32) -> (Vec<f64>, Vec<f64>) {
     (submits, lists)
 }
 
-fn at(sorted: &[f64], part: f64) -> f64 {
+pub(super) fn at(sorted: &[f64], part: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * part) as usize]
 }
 

@@ -17,6 +17,7 @@ use common::wire::{ALPN_WORKER, Versions};
 use common::{AttemptId, Span, Speed};
 use link::{Channel, Identity, LinkError, tls};
 use quinn::crypto::rustls::QuicClientConfig;
+use tests::Grid;
 use tokio::sync::watch;
 
 /// So many workers share a socket. Each socket has an address of its own, as PCs do: the master
@@ -34,9 +35,23 @@ pub(super) struct Herd {
     from: Lines<BufReader<ChildStdout>>,
 }
 
+/// Starts processes with so many workers altogether, which join the grid.
+pub(super) fn start(grid: &Grid, workers: u32, processes: u32) -> Vec<Herd> {
+    let uses = workers.to_string();
+    let words = [
+        "--output", "quiet", "token", "create", "--role", "worker", "--uses", &uses,
+    ];
+    let token = grid.as_user("admin", words);
+    let token = token.expect_code(0).stdout.trim().to_owned();
+    let each = workers.div_ceil(processes);
+
+    let herd = |n| Herd::start(grid.listen(), &token, n, each.min(workers - n * each));
+    (0..processes).map(herd).collect()
+}
+
 impl Herd {
     /// Starts a process with so many workers.
-    pub(super) fn start(master: &str, token: &str, number: u32, workers: u32) -> Self {
+    fn start(master: &str, token: &str, number: u32, workers: u32) -> Self {
         let own = std::env::current_exe().expect("this program");
         let mut command = Command::new(own);
         command.args([

@@ -1,14 +1,16 @@
-//! What a crowd does to a master: `cargo bench -p tests --bench crowd` runs both parts, `--
-//! reconnect` and `-- flood` one.
+//! What a crowd does to a master: `cargo bench -p tests --bench crowd` runs all parts, `--
+//! reconnect`, `-- flood` and `-- viewers` one.
 //!
 //! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a
 //! task of its own, come back after the master was killed and started again; how long that takes,
 //! and whether a lease was lost. `flood [--timed 300]`: how long requests of one user take in calm
-//! and while another asks as fast as it can, and the master's memory. Measures the programs in
+//! and while another asks as fast as it can, and the master's memory. `viewers [--workers 10000]`:
+//! what pages cost with a million tasks behind them, alone and with a hundred viewers. Measures the programs in
 //! `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
 
 mod flood;
 mod herd;
+mod viewers;
 
 use std::time::{Duration, Instant};
 
@@ -31,13 +33,19 @@ fn main() {
         tests::build_release();
     }
 
-    let only_flood = args.iter().any(|a| a == "flood");
-    let only_reconnect = args.iter().any(|a| a == "reconnect");
-    if !only_flood {
-        reconnect(number("--workers", 10_000), number("--processes", 4));
+    let parts = ["reconnect", "flood", "viewers"];
+    let all = !parts.iter().any(|part| args.iter().any(|arg| arg == part));
+    let wanted = |part: &str| all || args.iter().any(|arg| arg == part);
+    let workers = number("--workers", 10_000);
+    let processes = number("--processes", 4);
+    if wanted("reconnect") {
+        reconnect(workers, processes);
     }
-    if !only_reconnect {
+    if wanted("flood") {
         flood::run(number("--timed", 300));
+    }
+    if wanted("viewers") {
+        viewers::run(workers, processes);
     }
 }
 
@@ -90,24 +98,7 @@ async fn connect(grid: &Grid, who: &str) -> Client {
 
 fn reconnect(workers: u32, processes: u32) {
     let mut grid = grid();
-    let token = grid.as_user(
-        "admin",
-        [
-            "--output",
-            "quiet",
-            "token",
-            "create",
-            "--role",
-            "worker",
-            "--uses",
-            &workers.to_string(),
-        ],
-    );
-    let token = token.expect_code(0).stdout.trim().to_owned();
-    let each = workers.div_ceil(processes);
-    let mut herds: Vec<herd::Herd> = (0..processes)
-        .map(|n| herd::Herd::start(grid.listen(), &token, n, each.min(workers - n * each)))
-        .collect();
+    let mut herds = herd::start(&grid, workers, processes);
     let began = Instant::now();
 
     herds.iter_mut().for_each(|herd| herd.wait_for("joined"));

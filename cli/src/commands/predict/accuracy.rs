@@ -54,6 +54,7 @@ fn reckon(view: &AccuracyView, scatter: bool) -> LiveAccuracy {
     let kinds = [
         ("hosts together", &view.hosts),
         ("first start", &view.starts),
+        ("job's end", &view.finishes),
     ];
     let predictors = kinds
         .into_iter()
@@ -61,7 +62,7 @@ fn reckon(view: &AccuracyView, scatter: bool) -> LiveAccuracy {
         .collect();
 
     LiveAccuracy {
-        judged: view.hosts.len() + view.starts.len(),
+        judged: view.hosts.len() + view.starts.len() + view.finishes.len(),
         open: view.open,
         predictors,
     }
@@ -109,6 +110,7 @@ mod tests {
             &AccuracyView {
                 hosts,
                 starts: Vec::new(),
+                finishes: Vec::new(),
                 open: 3,
             },
             true,

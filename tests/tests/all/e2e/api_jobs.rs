@@ -159,3 +159,79 @@ fn a_job_of_several_ranks_is_submitted_over_http() {
         programs.post("/api/v1/jobs", &body).expect(422);
     }
 }
+
+#[test]
+fn a_timeline_and_the_quality_of_predictions_are_served() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(2).start();
+    let bag = [
+        "--array",
+        "1-6",
+        "--estimate",
+        "300ms",
+        "--wait",
+        "--",
+        "sleep",
+        "0.3",
+    ];
+    let job = grid.submit(bag);
+    let gateway = grid.gateway("user");
+    let programs = gateway.programs();
+
+    let path = format!("/api/v1/jobs/{job}/timeline");
+    let drawn = programs
+        .get(&format!("{path}?columns=12"))
+        .expect(200)
+        .json();
+    assert_eq!(
+        (&drawn["columns"], &drawn["tasks"]),
+        (&json!(12), &Value::Null)
+    );
+    let row = &drawn["hosts"][0];
+    assert_eq!((&row["host"], &row["attempts"]), (&json!("h1"), &json!(6)));
+    let spans = row["spans"].as_array().expect("spans");
+    let ran = |span: &&Value| span["did"] == "finished" || span["did"] == "running";
+    let columns = spans.iter().filter(ran).map(|span| {
+        span["to"].as_u64().expect("a column") - span["from"].as_u64().expect("a column")
+    });
+    assert!((6..=12).contains(&columns.sum::<u64>()), "{drawn}");
+    let never = programs
+        .get(&format!("{path}?to=2020-01-01T00:00:00Z"))
+        .expect(200);
+    assert_eq!(never.json()["hosts"], json!([]));
+    for wrong in [
+        "columns=0",
+        "columns=1001",
+        "from=soon",
+        "from=2027-01-01&to=2026-01-01",
+    ] {
+        programs.get(&format!("{path}?{wrong}")).expect(422);
+    }
+
+    let accuracy = programs.get("/api/v1/predict/accuracy").expect(200).json();
+    let ends = &accuracy["ends"];
+    assert_eq!(
+        (&ends["judged"], &accuracy["open"]),
+        (&json!(1), &json!(0)),
+        "{accuracy}"
+    );
+    let one = &ends["predictions"][0];
+    let seconds = |name: &str| one[name].as_f64().expect("seconds");
+    assert!(seconds("low_s") <= seconds("wait_s") && seconds("wait_s") <= seconds("high_s"));
+    assert!(seconds("came_s") > 0.0, "{accuracy}");
+    let told = grid.json(["predict", "accuracy"]);
+    assert_eq!(told["predictors"][0]["name"], "job's end", "{told}");
+
+    // The end of a job that was cancelled says nothing about predictions.
+    let cut = grid.submit(["--array", "1-50", "--", "sleep", "0.2"]);
+    grid.until("a first task", &["job", "info", &cut], |info| {
+        (info["tasks"]["finished"].as_u64()? > 0).then_some(())
+    });
+    grid.deskgrid(["job", "cancel", &cut]).expect_code(0);
+    grid.deskgrid(["job", "wait", &cut]).expect_code(3);
+    let accuracy = programs.get("/api/v1/predict/accuracy").json();
+    assert_eq!(
+        (&accuracy["ends"]["judged"], &accuracy["open"]),
+        (&json!(1), &json!(0))
+    );
+}

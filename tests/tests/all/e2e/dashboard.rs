@@ -220,6 +220,8 @@ fn every_page_is_accessible_and_fits_and_reads_without_script() {
         of(&runs, "/why"),
         "/hosts".to_owned(),
         "/hosts/pc".to_owned(),
+        "/calendar".to_owned(),
+        "/trust".to_owned(),
         "/submit".to_owned(),
         "/admin".to_owned(),
     ];

@@ -1133,6 +1133,7 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Accuracy(AccuracyView {
             hosts: vec![foretold()],
             starts: vec![foretold()],
+            finishes: vec![foretold()],
             open: 2,
         }),
         Reply::Events(events()),
