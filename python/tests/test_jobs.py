@@ -233,7 +233,7 @@ def test_estimates_of_single_calls_reach_the_grid(grid: Grid) -> None:
     g = grid.using(estimate=lambda x: 60.0 * x)
     assert g.submit(abs, 2).result(60) == 2
     assert list(g.map(abs, [1, 2])) == [1, 2]
-    soon, late = grid.forecast(10, "10m"), grid.forecast(20, "10m")
+    soon, late = grid.forecast(10, estimate="10m"), grid.forecast(20, estimate="10m")
     assert datetime.datetime.now(datetime.timezone.utc) < soon < late
     with pytest.raises(deskgrid.NotPromised):
-        grid.forecast(100, "10m", deadline="10s")
+        grid.forecast(100, estimate="10m", deadline="10s")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _pack
 from ._bar import Bar, Progress
-from ._options import ALL_AT_ONCE, ONE_BY_ONE, Duration, Options, body_of, merged
+from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged
 from ._pack import Shared, dump, pack_call, pack_function, pack_own, sources_of
 from ._run import TaskOutput
 from ._session import Session, Work
@@ -338,18 +338,15 @@ class Grid(concurrent.futures.Executor):
         """Returns the hosts of the grid, as the API tells of them."""
         return [host for host in self._session.api.pages("/hosts", "hosts") if not host["gone"]]
 
-    def forecast(
-        self, count: int, estimate: Duration, **options: Unpack[Options]
-    ) -> datetime.datetime:
+    def forecast(self, count: int, **options: Unpack[Options]) -> datetime.datetime:
         """Says by when so many calls would be done, could the grid be asked to promise it now.
 
         Args:
-            estimate: The run time of one of them on a host of speed 1.
+            options: ``estimate`` above all, the run time of one of them.
 
         Raises:
             NotPromised: The ``deadline`` (100 days, if none is given) cannot be promised.
         """
-        options["estimate"] = estimate
         options.setdefault("deadline", "100d")
         body = body_of(merged(self._defaults, options))
         body.update({"command": ["true"], "array": f"1-{count}"})
