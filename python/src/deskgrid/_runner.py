@@ -89,8 +89,8 @@ class Library:
                 # The modules stay the same objects: who has a function of them keeps it.
                 for whole in ("cloudpickle.cloudpickle", "cloudpickle"):
                     there = import_module(whole).__dict__
-                    there.pop("__getattr__")
-                    exec(unmarshal(self.codes[whole]), there)
+                    if there.pop("__getattr__", None) is not None:
+                        exec(unmarshal(self.codes[whole]), there)
             if wanted not in space:
                 raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
             return space[wanted]
