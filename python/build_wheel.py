@@ -24,7 +24,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
-SOURCES = HERE / "src" / "deskgrid"
+SOURCES = HERE / "src"
 NAME = "deskgrid"
 
 #: The time of all files in a wheel: the same sources give the same bytes.
@@ -33,13 +33,13 @@ TIME = (2020, 1, 1, 0, 0, 0)
 
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
     """Writes the wheel into a directory, and returns its name."""
-    files = {f"deskgrid/{file.relative_to(SOURCES)}": file.read_bytes() for file in sources()}
+    files = {file.relative_to(SOURCES).as_posix(): file.read_bytes() for file in sources()}
     return _write(Path(directory), files)
 
 
 def build_editable(directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
     """Writes a wheel that finds the library where it is."""
-    return _write(Path(directory), {"deskgrid-editable.pth": f"{SOURCES.parent}\n".encode()})
+    return _write(Path(directory), {"deskgrid-editable.pth": f"{SOURCES}\n".encode()})
 
 
 def build_sdist(directory: str, config_settings: Any = None) -> str:

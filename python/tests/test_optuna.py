@@ -16,7 +16,7 @@ pytest.importorskip("optuna", reason="Optuna is not installed")
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "optuna_early_dropping.py"
 
 
-def test_a_search_requests_only_what_its_candidates_are_worth(world: World) -> None:
+def test_a_search_leaves_out_scores_of_dropped_candidates(world: World) -> None:
     env = {**os.environ, "DESKGRID_DIR": world.user}
     ran = subprocess.run([sys.executable, EXAMPLE], env=env, capture_output=True, text=True, timeout=110)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -28,6 +28,8 @@ try:
     from joblib import _parallel_backends as backends
 except ImportError as error:
     raise ImportError("deskgrid.joblib needs joblib: pip install joblib") from error
+if not hasattr(backends.ParallelBackendBase, "submit"):
+    raise ImportError(f"joblib {joblib.__version__} is too old: pip install 'joblib>=1.5'")
 
 
 class DeskgridBackend(

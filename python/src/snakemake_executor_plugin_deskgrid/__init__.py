@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any, Optional
 
@@ -107,10 +108,12 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
             return None
 
     def _submitted(self, job: Any) -> Job[TaskOutput]:
+        inputs: dict[str, str | PathLike[str]] = {SOURCES: self._packed_sources()}
+        inputs.update(_named(job.input, "input"))
         try:
             return self._grid.run(
                 ["sh", "-c", self._script(job).replace("%{", "%%{")],
-                inputs={SOURCES: self._packed_sources(), **_named(job.input, "input")},
+                inputs=inputs,
                 outputs=sorted(_named([*job.output, *_notes(job)], "output")),
                 prepared=self._env,
                 **self._options_of(job),
