@@ -108,8 +108,8 @@ def test_a_packed_environment_is_used_where_it_fits(bare: World, cache: Path, tm
 
 
 def archived(tmp_path: Path) -> Path:
-    archive = tmp_path / "env.tar.gz"
-    subprocess.run(["tar", "-czf", archive, "-C", tmp_path / "env", "."], check=True)
+    archive = tmp_path / "env.tar"
+    subprocess.run(["tar", "-cf", archive, "-C", tmp_path / "env", "."], check=True)
     return archive
 
 
@@ -159,3 +159,23 @@ def test_an_unknown_platform_is_refused() -> None:
         pytest.skip("there is no uv")
     with pytest.raises(deskgrid.EnvError, match="plan9"):
         Env.auto(platforms=["plan9-vax"])
+
+
+def test_a_downloaded_python_lies_alike_on_every_platform(tmp_path: Path) -> None:
+    linux, windows = tmp_path / "linux", tmp_path / "windows"
+    linux.mkdir()
+    _auto._arrange(Path(sys.base_prefix), linux, "linux-x86_64")
+    code = "import sys, json, hashlib; print(sys.prefix)"
+    ran = subprocess.run([linux / "bin" / "python3", "-I", "-c", code], capture_output=True, text=True)
+    assert ran.stdout.strip() == str(linux)
+    assert not list(linux.rglob("site-packages"))
+
+    home = tmp_path / "downloaded"
+    (home / "Lib").mkdir(parents=True)
+    for name in ("python.exe", "python311.dll", "Lib/os.py"):
+        (home / name).touch()
+    windows.mkdir()
+    _auto._arrange(home, windows, "windows-x86_64")
+    assert {p.name for p in (windows / "bin").iterdir()} == {
+        "python.exe", "python3.exe", "python311.dll", "Lib",
+    }

@@ -113,11 +113,13 @@ class Auto(Env):
         with _made("packages", word) as (path, new):
             if new is not None:
                 self._run(
-                    "pip", "install", "--target", str(new), "--python-version", HERE,
+                    "pip", "install", "--target", str(new), "--python", sys.executable,
+                    "--python-version", HERE,
                     "--python-platform", _NAMES[platform][0], "--only-binary", ":all:",
                     "--link-mode", "copy", *packages,
                     what=f"the packages cannot be had for {platform}",
                 )  # fmt: skip
+                (new / ".lock").unlink(missing_ok=True)
                 _compile(new)
         return path
 
@@ -146,7 +148,8 @@ class Auto(Env):
             capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if ran.returncode != 0:
-            said = " ".join(re.sub(r"[×╰─▶│├]", " ", ran.stderr).split())
+            told = re.sub(r"[×╰─▶│├]", " ", ran.stderr)
+            said = " ".join(told[max(told.find("error:"), 0) :].split())
             raise EnvError(
                 f"{what}: {said}",
                 hint or "leave the package out, or the platform, with platforms=…",

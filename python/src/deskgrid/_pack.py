@@ -73,6 +73,8 @@ class Store:
     def __init__(self) -> None:
         self._dir = tempfile.TemporaryDirectory(prefix="deskgrid-large-")
         self._known: dict[bytes, Large] = {}
+        # Objects that cannot change are known by themselves, while work goes on.
+        self._objects: OrderedDict[int, tuple[object, Any]] = OrderedDict()
         self._recent: OrderedDict[Large, mmap.mmap] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -85,10 +87,37 @@ class Store:
             self._known.clear()
         self._dir.cleanup()
 
+    def of_object(self, value: object, make: Callable[[], Any]) -> Any:
+        """Returns what was made of an object that cannot change, or makes it."""
+        with self._lock:
+            before = self._objects.get(id(value))
+        if before is not None:
+            return before[1]
+        made = make()
+        with self._lock:
+            self._objects[id(value)] = (value, made)
+            while len(self._objects) > 2 * RECENT:
+                self._objects.popitem(last=False)
+        return made
+
+    def rest(self) -> None:
+        """Nothing is awaited: objects of the user's are not kept."""
+        with self._lock:
+            self._objects.clear()
+
     def keep(self, view: memoryview) -> Large:
         """Takes a copy of some bytes, unless there is one."""
+        owner = view.obj
+        if not isinstance(owner, bytes):
+            return self._keep(view, self._seen_lately(view))
+        before = self.of_object(owner, lambda: None)
+        large = self._keep(view, before or self._seen_lately(view))
         with self._lock:
-            large = self._seen_lately(view)
+            self._objects[id(owner)] = (owner, large)
+        return large
+
+    def _keep(self, view: memoryview, large: Large | None) -> Large:
+        with self._lock:
             if large is None:
                 key = hashlib.sha256(view).digest()
                 name = f"b-{len(self._known)}-{key[:8].hex()}"
@@ -103,10 +132,11 @@ class Store:
 
     def _seen_lately(self, view: memoryview) -> Large | None:
         """Finds the same bytes among the last few: a look at memory is faster than a hash of it."""
-        for large, mapped in reversed(self._recent.items()):
-            if large.size == view.nbytes and memoryview(mapped) == view:
-                self._recent.move_to_end(large)
-                return large
+        with self._lock:
+            for large, mapped in reversed(self._recent.items()):
+                if large.size == view.nbytes and _equal(mapped, view):
+                    self._recent.move_to_end(large)
+                    return large
         return None
 
     def _write(self, large: Large, view: memoryview) -> None:
@@ -129,6 +159,15 @@ class Store:
             with contextlib.suppress(OSError):
                 os.unlink(large.path)
             large.path = None
+
+
+def _equal(mapped: mmap.mmap, view: memoryview) -> bool:
+    # Bytes are compared at the speed of memory; views one by one.
+    steps = range(0, view.nbytes, _STEP)
+    return all(mapped[at : at + _STEP] == view[at : at + _STEP].tobytes() for at in steps)
+
+
+_STEP = 1 << 18
 
 
 class _Apart:
@@ -237,6 +276,7 @@ def pack_call(args: tuple[Any, ...], kwargs: dict[str, Any], store: Store) -> Pa
         NotPicklable: One of them cannot be sent.
     """
     try:
+        args = tuple(_immutable_apart(value, store) for value in args)
         payload, views = dump((args, kwargs))
         if len(payload) >= LARGE:
             apart = tuple(_apart(value) for value in args)
@@ -259,6 +299,12 @@ def pack_own(
         NotPicklable: It cannot be sent.
     """
     return pack((function, args, kwargs), store)
+
+
+def _immutable_apart(value: Any, store: Store) -> Any:
+    if type(value) in (bytes, str) and len(value) >= LARGE:
+        return store.of_object(value, lambda: _apart(value))
+    return value
 
 
 def _apart(value: Any) -> Any:

@@ -266,8 +266,10 @@ class Session:
                 cancel, self._to_cancel = self._to_cancel, defaultdict(set)
                 jobs, self._cancel_jobs = self._cancel_jobs, set()
                 if not (due or cancel or jobs):
-                    if self._close_soon and not self.busy():
-                        break
+                    if not self.busy():
+                        self.store.rest()
+                        if self._close_soon:
+                            break
                     if self._closed:
                         return
                     waits = [s.next_due(now) for s in self._streams.values()]
