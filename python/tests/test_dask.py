@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from world import World
 
-from deskgrid import Grid, RemoteError
+from deskgrid import Grid
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 
@@ -33,9 +33,7 @@ def test_bags_and_delayed_calls_are_computed_on_the_grid(packaged: World) -> Non
     assert (lengths, ten) == (8, 10)
 
 
-def test_a_delayed_call_that_raises_tells_where(packaged: World) -> None:
+def test_a_delayed_call_that_raises_does_so_here(packaged: World) -> None:
     with Grid(dir=packaged.user, progress=False) as g:
-        with pytest.raises(TypeError) as raised:
+        with pytest.raises(TypeError, match="unsupported operand"):
             dask.delayed(add)(1, "one").compute(scheduler=g)
-    causes = [raised.value.__cause__, getattr(raised.value.__cause__, "__cause__", None)]
-    assert any(isinstance(cause, RemoteError) for cause in causes) or "unsupported" in str(raised.value)
