@@ -75,9 +75,21 @@ fn holders(block: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The names of all tests in the rooms.
+/// The names of the tests of the Python library.
+fn python_tests() -> impl Iterator<Item = String> {
+    let name = |line: &str| {
+        let name = line.strip_prefix("def ")?.split_once('(')?.0;
+        name.starts_with("test_").then(|| name.to_owned())
+    };
+    let names = move |path| text(path).lines().filter_map(name).collect::<Vec<_>>();
+    files("python/tests", "py")
+        .into_iter()
+        .flat_map(move |path| names(&path))
+}
+
+/// The names of all tests in the rooms, and of those in Python.
 fn tests() -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
+    let mut all: BTreeSet<String> = python_tests().collect();
     for path in ROOMS.iter().flat_map(|room| files(room, "rs")) {
         let source = text(path);
         let mut marked = false;

@@ -1,0 +1,248 @@
+"""What can be asked of the grid, over the API that docs/api.md describes. A master that is away is
+waited for; what it refuses becomes an exception.
+
+Not here: what the answers mean for functions (:mod:`deskgrid._session`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from ._gateway import Gateway
+from .errors import DeskgridError, GridUnreachable, from_problem
+
+#: The pauses in seconds between two tries to reach a master that is away.
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+
+#: The longest content in bytes that the API takes without its hash.
+MOST_POSTED = 8 << 20
+
+#: The number of bytes that are read at a time.
+PIECE = 1 << 20
+
+Json = dict[str, Any]
+
+
+class Ref(NamedTuple):
+    """Content that the master has, by the BLAKE3 hash of its bytes."""
+
+    blake3: str
+    bytes: int
+
+
+class Api:
+    """The grid as one user sees it. Methods may be called from any thread.
+
+    Args:
+        dir: The directory with the user's identity; ``None`` for the usual one.
+        patience: How long in seconds a master that is away is waited for.
+    """
+
+    def __init__(self, dir: str | None, patience: float) -> None:
+        self.gateway = Gateway(dir)
+        self.patience = patience
+        self._closing = threading.Event()
+        self._told = False
+
+    def close(self) -> None:
+        """Ends the gateway. Whoever waits for the master gets an exception."""
+        self._closing.set()
+        self.gateway.close()
+
+    def hurry(self) -> None:
+        """Lets whoever waits for the master go with an exception."""
+        self._closing.set()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        query: Json | None = None,
+        key: str | None = None,
+    ) -> Any:
+        """Asks for a document.
+
+        Args:
+            key: The key under which a submission counts once, however often it is sent.
+
+        Raises:
+            Refused: The master says no.
+            GridUnreachable: It did not answer in time.
+        """
+        headers = {}
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        for last in (False, False, True):
+            try:
+                with self._ask(method, path, data, query, headers) as response:
+                    text = response.read()
+                return json.loads(text) if text else None
+            except (OSError, http.client.HTTPException) as error:
+                # The answer broke off: every request may be sent again.
+                if last or isinstance(error, DeskgridError):
+                    raise
+        raise AssertionError
+
+    def send(self, content: bytes) -> Ref:
+        """Sends content, so that jobs can name it. What the master has is not sent again."""
+        if len(content) > MOST_POSTED:
+            with tempfile.TemporaryDirectory(prefix="deskgrid-") as directory:
+                path = os.path.join(directory, "content")
+                with open(path, "wb") as file:
+                    file.write(content)
+                return self.send_files([path])[0]
+        headers = {"Content-Type": "application/octet-stream"}
+        with self._ask("POST", "/content", content, None, headers) as response:
+            answer = json.loads(response.read())
+        return Ref(answer["blake3"], answer["bytes"])
+
+    def send_files(self, paths: Sequence[str]) -> list[Ref]:
+        """Sends files of any size."""
+        return [Ref(sent["blake3"], sent["bytes"]) for sent in self._content(*paths)]
+
+    def send_tree(self, path: str) -> Json:
+        """Sends a directory or archive as a tree; returns what an input has to say of it."""
+        sent = self._content("--tree", path)[0]
+        return {name: sent[name] for name in ("blake3", "bytes", "parts")}
+
+    def _content(self, *args: str) -> list[Json]:
+        if not args:
+            return []
+        answer = self.gateway.command("content", "send", *args)
+        content: list[Json] = answer["content"]
+        return content
+
+    def fetch(self, path: str, into: IO[bytes]) -> None:
+        """Writes what is at a path into a file. A transfer that breaks off goes on."""
+        start = into.tell()
+        while True:
+            got = into.tell() - start
+            headers = {"Range": f"bytes={got}-"} if got else {}
+            with self._ask("GET", path, None, None, headers) as response:
+                if got and response.status != 206:
+                    into.seek(start)
+                    into.truncate()
+                try:
+                    while piece := response.read(PIECE):
+                        into.write(piece)
+                except (OSError, http.client.HTTPException):
+                    if into.tell() - start == got:
+                        raise
+                    continue
+                return
+
+    def read(self, path: str, query: Json | None = None) -> bytes:
+        """Returns what is at a path."""
+        with self._ask("GET", path, None, query, {}) as response:
+            return bytes(response.read())
+
+    def pages(self, path: str, name: str, query: Json | None = None) -> Iterator[Json]:
+        """Yields the entries of a list, page by page."""
+        after = None
+        while True:
+            asked = {"limit": 1000, **(query or {})}
+            if after is not None:
+                asked["after"] = after
+            page = self.call("GET", path, query=asked)
+            yield from page[name]
+            after = page.get("next")
+            if after is None:
+                return
+
+    @contextlib.contextmanager
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        data: Any,
+        query: Json | None,
+        headers: dict[str, str],
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Sends a request until somebody answers."""
+        target = where(path, query)
+        until = time.monotonic() + self.patience
+        wait = FIRST_PAUSE
+        with contextlib.ExitStack() as stack:
+            while True:
+                answer = self._try(stack, method, target, data, headers)
+                if isinstance(answer, http.client.HTTPResponse):
+                    self._told = False
+                    break
+                self._rest(answer, until, wait)
+                wait = min(2 * wait, LONGEST_PAUSE)
+                if hasattr(data, "seek"):
+                    data.seek(0)
+            yield answer
+
+    def _try(
+        self,
+        stack: contextlib.ExitStack,
+        method: str,
+        target: str,
+        data: Any,
+        headers: dict[str, str],
+    ) -> http.client.HTTPResponse | Exception:
+        """Sends a request once. Returns a failure after which it can be sent again."""
+        with contextlib.ExitStack() as attempt:
+            try:
+                request = self.gateway.request(method, target, data, headers)
+                response: http.client.HTTPResponse = attempt.enter_context(request)
+                if response.status < 400:
+                    stack.push(attempt.pop_all())
+                    return response
+                failure = from_problem(response.status, _problem(response.read()))
+            except (ConnectionError, http.client.HTTPException, TimeoutError) as error:
+                if isinstance(error, GridUnreachable):
+                    # There is no gateway, and there will be none.
+                    raise
+                return error
+        if response.status != 503:
+            raise failure
+        return failure
+
+    def _rest(self, failure: Exception, until: float, seconds: float) -> None:
+        """Waits before the next try, or raises if there is none."""
+        if self._closing.is_set() or time.monotonic() + seconds > until:
+            if isinstance(failure, GridUnreachable):
+                raise failure
+            raise GridUnreachable(
+                f"the grid does not answer: {failure}", "deskgrid doctor says what is wrong"
+            ) from failure
+        if seconds > 1 and not self._told:
+            self._told = True
+            print(
+                f"deskgrid: the master does not answer ({failure}); waiting for it "
+                f"(at most {until - time.monotonic():.0f} s)",
+                file=sys.stderr,
+            )
+        self._closing.wait(seconds)
+
+
+def where(path: str, query: Json | None) -> str:
+    """Returns the target of a request."""
+    target = "/api/v1" + quote(path)
+    return f"{target}?{urlencode(query)}" if query else target
+
+
+def _problem(text: bytes) -> Json:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {"title": text.decode(errors="replace").strip()}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,152 @@
+"""Reads what the runner has written down of the calls of a task.
+
+Not here: how it gets here (:mod:`deskgrid._session`).
+"""
+
+from __future__ import annotations
+
+import binascii
+import linecache
+import pickle
+import re
+from collections.abc import Callable
+from typing import IO, Any, NamedTuple
+
+from .errors import BadResult, EnvError, ForeignError, RemoteError, TaskFailed
+
+FIRST_LINE = "deskgrid 1"
+
+
+class Place(NamedTuple):
+    """The task of an outcome."""
+
+    task: str
+    host: str
+    stderr: str
+
+
+class Outcome(NamedTuple):
+    """One line of ``out.txt``.
+
+    ``kind`` is ``R`` for a result, ``E`` for an exception, ``U`` for a result that does not pickle
+    and ``N`` for a function that cannot be read on its host.
+    """
+
+    kind: str
+    seconds: float
+    data: bytes | None
+    offset: int
+    size: int
+
+
+class Result(NamedTuple):
+    """A value, or the exception in its place."""
+
+    value: Any
+    error: BaseException | None
+
+
+class MissingModule(EnvError, ModuleNotFoundError):
+    """A function needs a module that the Python of a host does not have."""
+
+
+def read(text: str) -> list[Outcome]:
+    """Reads ``out.txt``. A line that was not written to its end is left out."""
+    first, *lines = text.split("\n")
+    if first != FIRST_LINE:
+        return []
+    outcomes = []
+    for line in lines[:-1]:
+        kind, seconds, *rest = line.split(" ")
+        data, offset, size = None, 0, 0
+        if kind.isupper():
+            data = binascii.a2b_base64(rest[0])
+        else:
+            offset, size = int(rest[0]), int(rest[1])
+        outcomes.append(Outcome(kind.upper(), float(seconds), data, offset, size))
+    return outcomes
+
+
+def value_of(outcome: Outcome, long: Callable[[], IO[bytes]], place: Place) -> Result:
+    """Returns the value or exception of an outcome. `long` opens ``out.bin``."""
+    try:
+        if outcome.data is not None:
+            value = pickle.loads(outcome.data)
+        else:
+            file = long()
+            file.seek(outcome.offset)
+            value = pickle.load(file)
+    except Exception as error:
+        bad = BadResult(
+            f"its result cannot be read here: {type(error).__name__}: {error}",
+            "import the modules of its class here, or return plain data",
+            *place,
+        )
+        bad.__cause__ = error
+        return Result(None, bad)
+    if outcome.kind == "R":
+        return Result(value, None)
+    return Result(None, _error(outcome.kind, value, place))
+
+
+def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> BaseException:
+    how, data, name, message, traceback = told
+    error = _original(how, data)
+    if error is None:
+        error = ForeignError(f"{name}: {message}", "", place.task, place.host)
+    if not isinstance(error, Exception):
+        error = TaskFailed(f"the function ended with {name}({message})", *place)
+    elif kind == "U":
+        error = BadResult(
+            f"its result cannot be sent: {message}",
+            "return data instead of open files, locks or connections",
+            place.task,
+            place.host,
+        )
+    elif kind == "N" and isinstance(error, ModuleNotFoundError):
+        error = MissingModule(
+            f"{message}, on {place.host}",
+            "send the packages along with env=Env.auto(), or install them on the hosts",
+        )
+    elif kind == "N":
+        error = BadResult(
+            f"the function cannot be read there: {name}: {message}",
+            "use the same versions of its packages on both sides: env=Env.auto()",
+            place.task,
+            place.host,
+        )
+    error.__cause__ = RemoteError(_with_lines(traceback), place.task, place.host, place.stderr)
+    return error
+
+
+def _with_lines(traceback: str) -> str:
+    """Adds the lines of source that this machine has and the host has not."""
+    lines = traceback.splitlines(keepends=True)
+    told = []
+    for line, after in zip(lines, [*lines[1:], ""]):
+        told.append(line)
+        frame = _FRAME.match(line)
+        if frame and not after.startswith("    "):
+            source = linecache.getline(frame[1], int(frame[2])).strip()
+            told += [f"    {source}\n"] if source else []
+    return "".join(told)
+
+
+_FRAME = re.compile(r'  File "(.+)", line (\d+), in ')
+
+
+def _original(how: str, data: bytes) -> BaseException | None:
+    try:
+        if how == "whole":
+            error = pickle.loads(data)
+        elif how == "parts":
+            kind, args, state = pickle.loads(data)
+            # Its class cannot be called with its `args`.
+            error = kind.__new__(kind, *args)
+            error.args = args
+            error.__dict__.update(state)
+        else:
+            return None
+    except Exception:
+        return None
+    return error if isinstance(error, BaseException) else None

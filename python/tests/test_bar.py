@@ -1,0 +1,36 @@
+"""The bar, and how it stands in numbers."""
+
+from __future__ import annotations
+
+import pytest
+from world import World, eventually
+
+from deskgrid import Grid, Progress
+from deskgrid._bar import picture
+
+
+def test_a_function_is_told_how_it_stands(world: World) -> None:
+    told: list[Progress] = []
+    with Grid(dir=world.user, progress=told.append) as g:
+
+        def slow(x: int) -> float:
+            import time
+
+            time.sleep(0.3)
+            return 1 / x
+
+        with pytest.raises(ZeroDivisionError):
+            list(g.map(slow, [1, 1, 1, 1, 0], chunksize=1))
+        eventually("all was told", lambda: told and told[-1].done == 5)
+    assert [progress.total for progress in told] == [5] * len(told)
+    assert told[-1].failed == 1 and told[-1].finished == 4
+
+
+def test_the_bar_fits_its_line() -> None:
+    half = Progress(1000, 499, 1, 0, 0, 500)
+    line = picture("sweep", half, 90, 80)
+    assert line.endswith(" 500/1000  1 failed  1:30 left") and line.startswith("sweep █")
+    assert len(line) <= 80
+    assert line.count("█") in (line.count("░"), line.count("░") + 1, line.count("░") - 1)
+    done = Progress(3, 3, 0, 0, 0, 0)
+    assert picture("f", done, 3700, 40).endswith(" 3/3  1:01:40")

@@ -1,0 +1,243 @@
+"""The behaviours that CPython asks of its own executors, asked of a Grid."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import gc
+import itertools
+import os
+import subprocess
+import sys
+import time
+import weakref
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, CancelledError
+from typing import Any
+
+import pytest
+from world import World, eventually
+
+import deskgrid
+from deskgrid import Grid
+
+
+def fail() -> None:
+    raise ValueError("on purpose")
+
+
+def test_it_is_an_executor(grid: Grid) -> None:
+    assert isinstance(grid, concurrent.futures.Executor)
+    assert isinstance(grid.submit(abs, 1), concurrent.futures.Future)
+    assert grid._max_workers == 2
+
+
+# Shutdown.
+
+
+def test_nothing_can_be_submitted_after_shutdown(world: World) -> None:
+    g = Grid(dir=world.user, progress=False)
+    g.shutdown()
+    with pytest.raises(RuntimeError):
+        g.submit(pow, 2, 5)
+    with pytest.raises(RuntimeError):
+        g.map(abs, [1])
+    with pytest.raises(RuntimeError):
+        g.bag(abs, [1])
+    g.shutdown()
+
+
+def test_shutdown_waits_for_the_calls_submitted_before(world: World) -> None:
+    g = Grid(dir=world.user, progress=False)
+    futures = [g.submit(time.sleep, 0.1) for _ in range(5)]
+    g.shutdown()
+    assert all(future.done() for future in futures)
+
+
+def test_leaving_the_context_waits(world: World) -> None:
+    with Grid(dir=world.user, progress=False) as g:
+        results = g.map(abs, range(-5, 5))
+    assert list(results) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
+
+
+def test_shutdown_without_waiting_ends_behind_the_scenes(world: World) -> None:
+    g = Grid(dir=world.user, progress=False)
+    gateway = g._session.api.gateway
+    results = g.map(abs, range(-5, 5))
+    g.shutdown(wait=False)
+    assert list(results) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
+    eventually("the gateway has ended", lambda: gateway.pid is None)
+
+
+def test_shutdown_can_cancel_waiting_calls(world: World) -> None:
+    g = Grid(dir=world.user, progress=False)
+    futures = [g.submit(time.sleep, 0.3) for _ in range(50)]
+    eventually("one runs", lambda: any(future.running() for future in futures))
+    g.shutdown(cancel_futures=True)
+    cancelled = [future for future in futures if future.cancelled()]
+    others = [future for future in futures if not future.cancelled()]
+    assert len(cancelled) >= 35
+    assert others and all(future.done() and future.exception() is None for future in others)
+
+
+def test_a_grid_without_references_ends_by_itself(world: World) -> None:
+    g = Grid(dir=world.user, progress=False)
+    gateway = g._session.api.gateway
+    future = g.submit(abs, -5)
+    del g
+    gc.collect()
+    assert future.result(60) == 5
+    del future
+    gc.collect()
+    eventually("the gateway has ended", lambda: gateway.pid is None)
+
+
+def test_threads_that_submit_and_shut_down_do_not_lock_each_other(world: World) -> None:
+    for _ in range(3):
+        g = Grid(dir=world.user, progress=False)
+        g.submit(abs, 1)
+        g.shutdown(wait=True, cancel_futures=True)
+
+
+# Waiting.
+
+
+def test_wait_returns_at_the_first_that_is_done(grid: Grid) -> None:
+    first, second = grid.submit(abs, 21), grid.submit(time.sleep, 600)
+    done, rest = concurrent.futures.wait([first, second], 60, FIRST_COMPLETED)
+    assert (done, rest) == ({first}, {second})
+
+
+def test_wait_returns_at_the_first_exception(grid: Grid) -> None:
+    good, bad, long = grid.submit(abs, 2), grid.submit(fail), grid.submit(time.sleep, 600)
+    done, rest = concurrent.futures.wait([good, bad, long], 60, FIRST_EXCEPTION)
+    assert bad in done and long in rest
+
+
+def test_wait_for_all_and_for_a_while(grid: Grid) -> None:
+    one, long = grid.submit(abs, 1), grid.submit(time.sleep, 600)
+    assert one.result(60) == 1
+    done, rest = concurrent.futures.wait([one, long], 0.1, ALL_COMPLETED)
+    assert (done, rest) == ({one}, {long})
+    grid._session.cancel_all()
+    assert concurrent.futures.wait([one, long], 60).not_done == set()
+
+
+def test_a_cancelled_call_counts_as_done_for_wait(grid: Grid) -> None:
+    running = [grid.submit(time.sleep, 600) for _ in range(2)]
+    eventually("both run", lambda: all(future.running() for future in running))
+    waiting = grid.submit(abs, 1)
+    assert waiting.cancel() and waiting.cancelled() and waiting.done()
+    assert not running[0].cancel()
+    done, _ = concurrent.futures.wait([waiting, *running], 60, FIRST_COMPLETED)
+    assert waiting in done
+    with pytest.raises(CancelledError):
+        waiting.result(60)
+    assert waiting.cancel()
+
+
+def test_as_completed_yields_each_once(grid: Grid) -> None:
+    futures = [grid.submit(abs, i) for i in range(4)]
+    done = list(concurrent.futures.as_completed(itertools.chain(futures, futures), 60))
+    assert set(done) == set(futures) and len(done) == 4
+
+
+def test_as_completed_stops_when_its_time_is_up(grid: Grid) -> None:
+    long = grid.submit(time.sleep, 600)
+    with pytest.raises(concurrent.futures.TimeoutError):
+        list(concurrent.futures.as_completed([long], 0))
+
+
+# Calls.
+
+
+def test_an_exception_is_raised_where_it_is_reached(grid: Grid) -> None:
+    results = grid.map(divmod, [1, 1, 1, 1], [2, 3, 0, 5])
+    assert [next(results), next(results)] == [(0, 1), (0, 1)]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_an_exception_can_be_had_without_being_raised(grid: Grid) -> None:
+    future = grid.submit(fail)
+    error = future.exception(60)
+    assert isinstance(error, ValueError) and error.args == ("on purpose",)
+    assert grid.submit(abs, 1).exception(60) is None
+
+
+def test_an_exception_that_counts_as_false_is_raised_all_the_same(grid: Grid) -> None:
+    class Falsey(Exception):
+        def __bool__(self) -> bool:
+            return False
+
+        def __len__(self) -> int:
+            return 0
+
+    def raise_it() -> None:
+        raise Falsey("false")
+
+    with pytest.raises(Exception, match="false"):
+        grid.submit(raise_it).result(60)
+
+
+def test_callbacks_are_called_with_their_future_and_may_fail(grid: Grid, caplog: Any) -> None:
+    called: list[Any] = []
+    future = grid.submit(pow, 5, 2)
+    future.add_done_callback(lambda f: 1 / 0)
+    future.add_done_callback(called.append)
+    assert future.result(60) == 25
+    eventually("it is called", lambda: called)
+    future.add_done_callback(called.append)
+    assert called == [future, future]
+
+
+def test_a_callback_may_submit_again(grid: Grid) -> None:
+    second: list[Any] = []
+    first = grid.submit(abs, -1)
+    first.add_done_callback(lambda f: second.append(grid.submit(abs, -2)))
+    first.result(60)
+    eventually("it was submitted", lambda: second)
+    assert second[0].result(60) == 2
+
+
+def test_results_and_arguments_are_not_kept(grid: Grid) -> None:
+    class Thing:
+        pass
+
+    thing = Thing()
+    gone = weakref.ref(thing)
+    results = grid.map(id, [thing])
+    list(results)
+    del thing, results
+    gc.collect()
+    assert gone() is None
+    for value in grid.map(bytearray, [10, 20], chunksize=1):
+        result = weakref.ref(value) if hasattr(value, "__weakref__") else None
+        assert result is None
+
+
+def test_a_consumer_that_stops_cancels_the_rest(grid: Grid) -> None:
+    results = grid.map(time.sleep, [0] + [600] * 20, chunksize=1)
+    next(results)
+    (job,) = grid._session.open_jobs()
+    results.close()  # type: ignore[attr-defined]
+    eventually("what had not begun is cancelled", lambda: grid.job(job).progress().cancelled >= 18)
+
+
+def test_submitting_while_python_ends_is_refused_and_hangs_nothing(world: World) -> None:
+    text = (
+        "import atexit\n"
+        "from deskgrid import Grid\n"
+        f"g = Grid(dir={world.user!r}, progress=False)\n"
+        "g.submit(abs, -1).result()\n"
+        "def late():\n"
+        "    try: g.submit(abs, 1)\n"
+        "    except RuntimeError as error: print('refused:', error)\n"
+        "g.shutdown()\n"
+        "atexit.register(late)\n"
+    )
+    src = os.path.dirname(os.path.dirname(deskgrid.__file__))
+    ran = subprocess.run(
+        [sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": src},
+        capture_output=True, text=True, timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("refused: cannot schedule new futures")

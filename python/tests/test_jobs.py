@@ -1,0 +1,239 @@
+"""Jobs as handles: bags, programs, disclosed work, and coming back."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import own_module
+import pytest
+from world import World, eventually
+
+import deskgrid
+from deskgrid import Grid
+
+
+def test_a_bag_is_one_job_with_a_task_for_each_call(grid: Grid) -> None:
+    job = grid.bag(own_module.times, range(5), labels=["five"])
+    assert list(job.results()) == [0, 3, 6, 9, 12]
+    assert job.wait(60) and job.state == "finished"
+    progress = job.progress()
+    assert (progress.total, progress.done, progress.failed) == (5, 5, 0)
+    assert job.failures() == []
+
+
+def test_a_bag_of_nothing_is_refused(grid: Grid) -> None:
+    with pytest.raises(ValueError):
+        grid.bag(abs, [])
+
+
+def test_another_grid_gets_the_results_of_a_bag(grid: Grid, world: World) -> None:
+    def maybe(x: int) -> int:
+        if x == 7:
+            raise own_module.Odd(x, because="seven")
+        return x * x
+
+    job = grid.bag(maybe, range(10), chunksize=3)
+    with Grid(dir=world.user, progress=False) as other:
+        again = other.job(job.id)
+        assert len(again) == 10
+        assert again.wait(60)
+        assert [f.result() for f in again.futures if not f.exception()] == [
+            x * x for x in range(10) if x != 7
+        ]
+        (failure,) = again.failures()
+        assert failure.number == 7
+        assert isinstance(failure.error, own_module.Odd)
+        assert len(list(other.job("last").as_completed(60))) == 10
+
+
+def test_failed_calls_can_be_tried_again(grid: Grid) -> None:
+    def first_attempt_fails(x: int) -> int:
+        attempt = int(os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2])
+        if x == 1 and attempt == 1:
+            raise OSError("not the first time")
+        return x
+
+    job = grid.bag(first_attempt_fails, range(3))
+    assert job.wait(60)
+    assert [failure.number for failure in job.failures()] == [1]
+    assert job.retry() == 1
+    assert list(job.results(timeout=60)) == [0, 1, 2]
+    assert job.retry() == 0
+
+
+def test_a_job_can_be_cancelled_and_forgotten(grid: Grid) -> None:
+    job = grid.bag(time.sleep, [600] * 3)
+    job.cancel()
+    assert job.wait(60)
+    assert job.state == "cancelled"
+    job.forget()
+    with pytest.raises(deskgrid.Refused) as raised:
+        job.info()
+    assert raised.value.status == 404
+
+
+def test_a_job_says_how_it_stands(grid: Grid) -> None:
+    job = grid.bag(time.sleep, [600] * 4, estimate="10m")
+    assert "tasks" in eventually("it is explained", job.explain)
+    forecast = eventually("it is predicted", job.eta)
+    assert forecast.low <= forecast.best <= forecast.high
+    assert f"job {job.id}" in job._repr_html_()
+    job.cancel()
+    assert job.wait(60)
+    assert job.eta() is None
+
+
+def test_attempts_are_a_frame(grid: Grid) -> None:
+    pandas = pytest.importorskip("pandas")
+    job = grid.bag(abs, [1, 2])
+    job.wait(60)
+    frame = job.to_pandas()
+    # A host with nothing to do may have made a call a second time.
+    assert sorted(set(frame["task"])) == [f"{job.id}.1", f"{job.id}.2"]
+    assert isinstance(frame["started"].dtype, pandas.DatetimeTZDtype)
+    assert (frame["run_s"] >= 0).all() and "finished" in set(frame["state"])
+
+
+def test_a_program_runs_for_each_item(grid: Grid, tmp_path: Path) -> None:
+    (tmp_path / "head.txt").write_text("head of ")
+    job = grid.run(
+        ["sh", "-c", "cat head.txt > out-%{ITEM}.txt; echo %{ITEM} | tee -a out-%{ITEM}.txt; echo e >&2"],
+        items=["ada", "ben"],
+        inputs=[tmp_path / "head.txt"],
+        outputs=["out-*.txt"],
+    )
+    ada, ben = job.results()
+    assert (ada.stdout, ben.stderr) == ("ada\n", "e\n")
+    assert ada.read("out-ada.txt") == b"head of ada\n"
+    assert ben.files == {"out-ben.txt": 12}
+    with pytest.raises(KeyError):
+        ada.read("none")
+    paths = job.fetch(tmp_path / "into")
+    assert [path.relative_to(tmp_path) for path in paths] == [
+        Path("into/1/out-ada.txt"),
+        Path("into/2/out-ben.txt"),
+    ]
+    assert paths[1].read_text() == "head of ben\n"
+
+
+def test_a_program_that_fails_tells_its_exit_code_and_last_words(grid: Grid) -> None:
+    job = grid.run(["sh", "-c", "echo oh dear >&2; echo x > left.txt; exit 3"], outputs=["left.txt"])
+    with pytest.raises(deskgrid.TaskFailed) as raised:
+        job.result(60)
+    assert raised.value.exit_code == 3
+    assert "oh dear" in str(raised.value)
+    assert raised.value.output.read("left.txt") == b"x\n"
+
+
+def test_long_output_of_a_program_is_fetched(grid: Grid, tmp_path: Path) -> None:
+    words = "i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done | tee long.txt"
+    (output,) = grid.run(["sh", "-c", words], outputs=["*.txt"]).results()
+    lines = "".join(f"{i}\n" for i in range(20_000))
+    assert output.stdout == lines
+    output.save(tmp_path)
+    assert (tmp_path / "long.txt").read_text() == lines
+
+
+def test_disclosed_calls_are_made_when_their_results_are_asked_for(grid: Grid) -> None:
+    job = grid.speculate(own_module.times, range(4))
+    assert job.futures[2].result(60) == 6
+    asked = {task["task"]: task["requested"] for task in grid._session.api.pages(f"/jobs/{job.id}/tasks", "tasks")}
+    assert asked == {f"{job.id}.{i}": i == 3 for i in (1, 2, 3, 4)}
+    job.cancel()
+
+
+def script(world: World, text: str) -> Any:
+    """Starts a program that uses the library."""
+    head = f"from deskgrid import Grid\nimport os, sys, time\nDIR = {world.user!r}\n"
+    here = os.path.dirname(deskgrid.__file__)
+    env = {**os.environ, "PYTHONPATH": f"{os.path.dirname(here)}:{os.path.dirname(__file__)}"}
+    return subprocess.Popen(
+        [sys.executable, "-c", head + text], env=env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+
+
+def test_a_bag_outlives_its_process_and_leaves_no_gateway(world: World, grid: Grid) -> None:
+    program = script(
+        world,
+        "g = Grid(dir=DIR, progress=False)\n"
+        "job = g.bag(lambda x: (time.sleep(0.1), x + 100)[1], range(6))\n"
+        "print(job.id, g._session.api.gateway.pid, flush=True)\n"
+        "time.sleep(600)\n",
+    )
+    number, gateway = map(int, program.stdout.readline().split())
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    eventually("the gateway is gone", lambda: not alive(gateway))
+    assert list(grid.job(number).results(timeout=60)) == [100 + x for x in range(6)]
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_ctrl_c_cancels_calls_and_keeps_bags(world: World, grid: Grid) -> None:
+    program = script(
+        world,
+        "with Grid(dir=DIR, progress=False) as g:\n"
+        "    bag = g.bag(time.sleep, [600])\n"
+        "    future = g.submit(time.sleep, 600)\n"
+        "    while not (future.running() or bag.futures[0].running()): time.sleep(0.01)\n"
+        "    while future.task is None: time.sleep(0.01)\n"
+        "    print(bag.id, future.task.split('.')[0], flush=True)\n"
+        "    list(g.map(time.sleep, [600] * 3))\n",
+    )
+    bag, call = map(int, program.stdout.readline().split())
+    program.send_signal(signal.SIGINT)
+    _, said = program.communicate(timeout=60)
+    assert program.returncode == -signal.SIGINT or program.returncode == 1
+    assert "KeyboardInterrupt" in said
+    assert f"Grid().job({bag})" in said
+    assert grid.job(call).state == "cancelled"
+    assert grid.job(bag).state in ("running", "waiting")
+    grid.job(bag).cancel()
+
+
+def test_an_executor_that_was_not_shut_down_finishes_its_calls(world: World) -> None:
+    program = script(
+        world,
+        "g = Grid(dir=DIR, progress=False)\n"
+        "g.submit(abs, -3).add_done_callback(lambda f: print('got', f.result(), flush=True))\n",
+    )
+    out, said = program.communicate(timeout=60)
+    assert (program.returncode, out, said) == (0, "got 3\n", "")
+
+
+def test_a_function_of_main_travels(world: World) -> None:
+    program = script(
+        world,
+        "class Pair:\n"
+        "    def __init__(self, a, b): self.a, self.b = a, b\n"
+        "def swapped(pair): return Pair(pair.b, pair.a)\n"
+        "with Grid(dir=DIR, progress=False) as g:\n"
+        "    (back,) = g.map(swapped, [Pair(1, 2)])\n"
+        "    print(type(back) is Pair, back.a, back.b)\n",
+    )
+    out, said = program.communicate(timeout=60)
+    assert (out, said) == ("True 2 1\n", "")
+
+
+def test_estimates_of_single_calls_reach_the_grid(grid: Grid) -> None:
+    g = grid.using(estimate=lambda x: 60.0 * x)
+    assert g.submit(abs, 2).result(60) == 2
+    assert list(g.map(abs, [1, 2])) == [1, 2]
+    soon, late = grid.forecast(10, estimate="10m"), grid.forecast(20, estimate="10m")
+    assert datetime.datetime.now(datetime.timezone.utc) < soon < late
+    with pytest.raises(deskgrid.NotPromised):
+        grid.forecast(100, estimate="10m", deadline="10s")

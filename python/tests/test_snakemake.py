@@ -1,0 +1,146 @@
+"""The Snakemake executor: hosts share no directory with this machine, nor with each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import World, eventually
+
+pytest.importorskip("snakemake", reason="Snakemake is not installed")
+
+LEVELS = """
+SAMPLES = [f"s{i}" for i in range(WIDTH)]
+configfile: "config.yaml"
+
+rule all:
+    input: "report/all.txt"
+
+rule make:
+    output: "raw/{s}.txt"
+    log: "logs/{s}.log"
+    shell: "echo {config[word]} {wildcards.s} > {output} 2> {log}"
+
+rule count:
+    input: "raw/{s}.txt"
+    output: txt="counted/{s}.txt", parts=directory("parts/{s}")
+    script: "scripts/count.py"
+
+rule report:
+    input: expand("counted/{s}.txt", s=SAMPLES)
+    output: "report/all.txt"
+    shell: "cat {input} > {output}"
+"""
+
+COUNT = """
+import os
+text = open(snakemake.input[0]).read()
+os.makedirs(snakemake.output.parts)
+for i, word in enumerate(text.split()):
+    open(f"{snakemake.output.parts}/{i}", "w").write(word)
+open(snakemake.output.txt, "w").write(f"{len(text)} {text}")
+"""
+
+SLOW = """
+rule slow:
+    output: "slow.txt"
+    shell: "sleep SECONDS; echo done > {output}"
+"""
+
+
+def workflow(into: Path, snakefile: str) -> Path:
+    """Writes a workflow into a new directory."""
+    (into / "scripts").mkdir(parents=True)
+    (into / "Snakefile").write_text(snakefile)
+    (into / "config.yaml").write_text("word: hello\n")
+    (into / "scripts" / "count.py").write_text(COUNT)
+    return into
+
+
+def command(world: World) -> list[str]:
+    return [
+        sys.executable, "-m", "snakemake", "--executor", "deskgrid",
+        "--deskgrid-dir", world.user, "--jobs", "20",
+    ]  # fmt: skip
+
+
+def run(words: list[str], where: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600
+    )
+
+
+def files(where: Path) -> dict[str, bytes]:
+    """What a workflow has made."""
+    return {
+        str(path.relative_to(where)): path.read_bytes()
+        for path in sorted(where.rglob("*"))
+        if path.is_file() and not {".snakemake", ".snakemake_timestamp"} & set(path.parts)
+    }
+
+
+def running(world: World, name: str) -> Any:
+    jobs = world.json("job", "list", "--all")["jobs"]
+    return [job for job in jobs if job["name"] == name and job["tasks"]["running"]]
+
+
+def test_a_workflow_gives_the_same_files_as_on_this_machine(packaged: World, tmp_path: Path) -> None:
+    width = os.environ.get("DESKGRID_WORKFLOW_WIDTH", "4")
+    here = workflow(tmp_path / "here", LEVELS.replace("WIDTH", width))
+    there = workflow(tmp_path / "there", LEVELS.replace("WIDTH", width))
+    local = run([sys.executable, "-m", "snakemake", "--executor", "local", "--cores", "2"], here)
+    assert local.returncode == 0, local.stdout
+
+    ran = run(command(packaged), there)
+    assert ran.returncode == 0, ran.stdout
+    assert files(there) == files(here)
+    assert len(files(there)) == 3 + 5 * int(width) + 1
+
+    again = run(command(packaged), there)
+    assert "Nothing to be done" in again.stdout, again.stdout
+
+
+def test_a_rule_that_fails_shows_its_log(packaged: World, tmp_path: Path) -> None:
+    text = 'rule bad:\n    output: "x.txt"\n    log: "bad.log"\n    shell: "echo because >{log}; echo aloud >&2; exit 7"\n'
+    ran = run([*command(packaged), "--show-failed-logs"], workflow(tmp_path / "w", text))
+    assert ran.returncode == 1
+    assert "because" in ran.stdout and "aloud" in ran.stdout, ran.stdout
+
+
+def test_an_input_outside_of_the_directory_is_refused(packaged: World, tmp_path: Path) -> None:
+    (tmp_path / "far.txt").write_text("x")
+    text = f'rule far:\n    input: "{tmp_path}/far.txt"\n    output: "x.txt"\n    shell: "cp {{input}} {{output}}"\n'
+    ran = run(command(packaged), workflow(tmp_path / "w", text))
+    assert ran.returncode == 1 and "outside of the working directory" in ran.stdout, ran.stdout
+
+
+def test_ctrl_c_cancels_the_jobs(packaged: World, tmp_path: Path) -> None:
+    where = workflow(tmp_path / "w", SLOW.replace("SECONDS", "900").replace("rule slow", "rule endless"))
+    process = subprocess.Popen(command(packaged), cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        (job,) = eventually("it runs", lambda: running(packaged, "endless"), 120)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) != 0
+    finally:
+        process.kill()
+    assert packaged.json("job", "info", str(job["job"]))["state"] == "cancelled"
+
+
+def test_a_workflow_that_was_killed_goes_on_with_its_jobs(packaged: World, tmp_path: Path) -> None:
+    where = workflow(tmp_path / "w", SLOW.replace("SECONDS", "8"))
+    process = subprocess.Popen(command(packaged), cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually("it runs", lambda: running(packaged, "slow"), 120)
+    process.kill()
+    process.wait()
+    assert run([*command(packaged), "--unlock"], where).returncode == 0
+
+    ran = run(command(packaged), where)
+    assert ran.returncode == 0 and "goes on as job" in ran.stdout, ran.stdout
+    assert (where / "slow.txt").read_text() == "done\n"
+    jobs = packaged.json("job", "list", "--all")["jobs"]
+    assert len([job for job in jobs if job["name"] == "slow"]) == 1

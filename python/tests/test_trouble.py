@@ -1,0 +1,113 @@
+"""The grid breaks down around a Grid, which notices as little as it can."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from world import World, eventually
+
+import deskgrid
+from deskgrid import Grid
+
+
+def test_a_master_that_is_away_in_the_middle_is_waited_for(own_world: World) -> None:
+    own_world.worker("desk-1")
+    with Grid(dir=own_world.user, progress=False) as g:
+        before = g.submit(abs, -1)
+        assert before.result(60) == 1
+        over_it = g.submit(time.sleep, 1.0)
+        eventually("it runs", over_it.running)
+        own_world.kill_master()
+        meanwhile = g.submit(abs, -2)
+        results = g.map(abs, [-3, -4])
+        own_world.start_master()
+        assert over_it.result(60) is None
+        assert meanwhile.result(60) == 2
+        assert list(results) == [3, 4]
+
+
+def test_a_master_that_stays_away_is_an_error_in_the_end(own_world: World) -> None:
+    own_world.worker("desk-1")
+    g = Grid(dir=own_world.user, progress=False, patience=0.5)
+    assert g.submit(abs, -1).result(60) == 1
+    own_world.kill_master()
+    with pytest.raises(deskgrid.GridUnreachable):
+        g.submit(abs, -2).result(60)
+    g.shutdown()
+
+
+def test_a_gateway_that_is_killed_is_started_again(grid: Grid) -> None:
+    assert grid.submit(abs, -1).result(60) == 1
+    running = grid.submit(time.sleep, 0.5)
+    eventually("it runs", running.running)
+    gateway = grid._session.api.gateway.pid
+    assert gateway is not None
+    os.kill(gateway, signal.SIGKILL)
+    assert grid.submit(abs, -2).result(60) == 2
+    assert running.result(60) is None
+    assert grid._session.api.gateway.pid != gateway
+
+
+def test_a_call_of_a_lost_host_is_made_on_another_one(own_world: World) -> None:
+    own_world.worker("desk-1")
+    with Grid(dir=own_world.user, progress=False) as g:
+        mark = own_world.dir / "mark"
+
+        def where(mark: Path) -> str:
+            host = os.environ["DESKGRID_HOST"]
+            while host == "desk-1":
+                time.sleep(0.01)
+            return host
+
+        future = g.submit(where, mark)
+        eventually("it runs", future.running)
+        own_world.worker("desk-2")
+        own_world.kill_worker("desk-1")
+        assert future.result(60) == "desk-2"
+
+
+def test_hosts_that_are_lost_too_often_are_an_error(own_world: World) -> None:
+    own_world.worker("desk-1")
+    with Grid(dir=own_world.user, progress=False) as g:
+        future = g.using(max_losses=0).submit(time.sleep, 600)
+        eventually("it runs", future.running)
+        own_world.kill_worker("desk-1")
+        with pytest.raises(deskgrid.HostsLost):
+            future.result(60)
+
+
+def test_results_are_there_although_the_events_of_them_are_not_kept(own_world: World) -> None:
+    own_world.worker("desk-1")
+    with Grid(dir=own_world.user, progress=False) as g:
+        job = g.bag(lambda x: 1 / x, [1, 0, 2], chunksize=2)
+        assert job.wait(60)
+    with Grid(dir=own_world.user, progress=False) as g:
+        again = g.job(job.id)
+        futures = again.futures
+        live = g._session.live(job.id)
+        assert live is not None and live.events is not None
+        live.events.close()
+        g._session._look_at(live)
+        assert again.wait(60)
+        assert [f.exception() is None for f in futures] == [True, False, True]
+
+
+def test_a_forked_process_is_told_to_make_its_own(grid: Grid) -> None:
+    assert grid.submit(abs, -1).result(60) == 1
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            grid.hosts()
+            os.write(write, b"no error")
+        except deskgrid.GridUnreachable as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert b"make a Grid there" in os.read(read, 1000)
+    assert grid.submit(abs, -2).result(60) == 2
