@@ -3,6 +3,7 @@
 //! name_of_a_test, name_of_another -->`.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use super::{ROOMS, files, text};
 
@@ -77,14 +78,12 @@ fn holders(block: &str) -> Vec<&str> {
 
 /// The names of the tests of the Python library.
 fn python_tests() -> impl Iterator<Item = String> {
-    let name = |line: &str| {
-        let name = line.strip_prefix("def ")?.split_once('(')?.0;
+    fn name(line: &str) -> Option<String> {
+        let (name, _) = line.strip_prefix("def ")?.split_once('(')?;
         name.starts_with("test_").then(|| name.to_owned())
-    };
-    let names = move |path| text(path).lines().filter_map(name).collect::<Vec<_>>();
-    files("python/tests", "py")
-        .into_iter()
-        .flat_map(move |path| names(&path))
+    }
+    let names = |path: PathBuf| text(path).lines().filter_map(name).collect::<Vec<_>>();
+    files("python/tests", "py").into_iter().flat_map(names)
 }
 
 /// The names of all tests in the rooms, and of those in Python.
