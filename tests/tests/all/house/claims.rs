@@ -81,10 +81,8 @@ fn python_tests() -> impl Iterator<Item = String> {
         let name = line.strip_prefix("def ")?.split_once('(')?.0;
         name.starts_with("test_").then(|| name.to_owned())
     };
-    let names = move |path| text(path).lines().filter_map(name).collect::<Vec<_>>();
-    files("python/tests", "py")
-        .into_iter()
-        .flat_map(move |path| names(&path))
+    let files = files("python/tests", "py").into_iter();
+    files.flat_map(move |path| text(path).lines().filter_map(name).collect::<Vec<_>>())
 }
 
 /// The names of all tests in the rooms, and of those in Python.
