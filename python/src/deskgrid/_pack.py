@@ -75,6 +75,7 @@ class Store:
         self._known: dict[bytes, Large] = {}
         # Objects that cannot change are known by themselves, while work goes on.
         self._objects: OrderedDict[int, tuple[object, Any]] = OrderedDict()
+        self._owners: OrderedDict[int, tuple[bytes, Large]] = OrderedDict()
         self._recent: OrderedDict[Large, mmap.mmap] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -94,26 +95,30 @@ class Store:
         if before is not None:
             return before[1]
         made = make()
-        with self._lock:
-            self._objects[id(value)] = (value, made)
-            while len(self._objects) > 2 * RECENT:
-                self._objects.popitem(last=False)
+        self._remember(self._objects, value, made)
         return made
+
+    def _remember(self, among: OrderedDict[int, Any], value: object, made: object) -> None:
+        with self._lock:
+            among[id(value)] = (value, made)
+            while len(among) > RECENT:
+                among.popitem(last=False)
 
     def rest(self) -> None:
         """Nothing is awaited: objects of the user's are not kept."""
         with self._lock:
             self._objects.clear()
+            self._owners.clear()
 
     def keep(self, view: memoryview) -> Large:
         """Takes a copy of some bytes, unless there is one."""
         owner = view.obj
         if not isinstance(owner, bytes):
             return self._keep(view, self._seen_lately(view))
-        before = self.of_object(owner, lambda: None)
-        large = self._keep(view, before or self._seen_lately(view))
         with self._lock:
-            self._objects[id(owner)] = (owner, large)
+            before = self._owners.get(id(owner))
+        large = self._keep(view, before[1] if before else self._seen_lately(view))
+        self._remember(self._owners, owner, large)
         return large
 
     def _keep(self, view: memoryview, large: Large | None) -> Large:

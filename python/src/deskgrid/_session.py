@@ -114,6 +114,7 @@ class Session:
         self._closing = False
         self._closed = False
         self._close_soon = False
+        self._abandoned = False
         self._launching = 0
         self._fetches: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._sent: dict[bytes, tuple[Ref, float]] = {}
@@ -183,6 +184,9 @@ class Session:
 
     def cancel_all(self) -> None:
         """Cancels every call, also those that run, but for jobs that people have handles of."""
+        with self._lock:
+            # What is being submitted right now is cancelled as soon as it has a number.
+            self._abandoned = True
         self.cancel_waiting()
         with self._wake:
             self._cancel_jobs |= {job.id for job in self._jobs.values() if job.stream is not None}
@@ -490,6 +494,8 @@ class Session:
             dropped = [t.index for t in tasks if all(c.future.cancelled() for c in t.calls)]
             if dropped:
                 self._to_cancel[live.id].update(dropped)
+            if self._abandoned and stream is not None:
+                self._cancel_jobs.add(live.id)
         for event in early:
             self._on_event(event)
         return live

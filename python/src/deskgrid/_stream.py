@@ -164,8 +164,9 @@ class Stream:
         return not self._live and not self.waits()
 
     def waiting(self) -> list[Call]:
-        """The calls that wait."""
-        return list(self._waiting)
+        """The calls that wait, also for the answer to their submission."""
+        leaving = [call for call in self._taken if call.task is None or call.task.job is None]
+        return [*leaving, *self._waiting]
 
     def done(self, task: Task, seconds: Sequence[float]) -> None:
         """A task has ended; its calls took so long."""

@@ -242,7 +242,7 @@ class Grid(concurrent.futures.Executor):
         """
         job = self._bag(fn, iterables, 1, options, {"disclose": True})
         for index, future in enumerate(job.futures):
-            future.wanted = lambda index=index: job.request([index])
+            job.wants(future, index)
         return job
 
     def _bag(
@@ -411,7 +411,11 @@ class Grid(concurrent.futures.Executor):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None or not self._owner:
+        if not self._owner:
+            # The grid behind it goes on.
+            self._session.wait_idle()
+            return
+        if error is None:
             self.shutdown(wait=True)
             return
         self._session.finish()

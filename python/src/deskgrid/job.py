@@ -109,6 +109,10 @@ class Job(Generic[T]):
                 self._futures = self._come_back()
             return self._futures
 
+    def wants(self, future: TaskFuture[T], number: int) -> None:
+        """(Of the library.) The call of this number is disclosed: its result requests it."""
+        future.wanted = lambda: self.request([number])
+
     def _awaited(self) -> list[TaskFuture[T]]:
         """Returns the futures, for which somebody waits now: there is a bar."""
         futures = self.futures
@@ -121,18 +125,19 @@ class Job(Generic[T]):
         """Makes the futures of a job that another process may have submitted."""
         api = self._session.api
         info = self.info()
-        items: dict[int, str | None] = {}
-        for view in api.pages(f"/jobs/{self.id}/tasks", "tasks"):
-            items[int(view["task"].split(".")[1])] = view.get("item")
+        views = list(api.pages(f"/jobs/{self.id}/tasks", "tasks"))
         calls = CALLS in info["labels"]
         tasks: dict[int, Task] = {}
         futures: list[TaskFuture[T]] = []
-        for index in sorted(items):
-            count = _calls(items[index]) if calls else 1
+        for view in views:
+            index = int(view["task"].split(".")[1])
+            count = _calls(view.get("item")) if calls else 1
             made = []
             for _ in range(count):
                 future: TaskFuture[T] = TaskFuture(self._session)
                 future.launched(self.id, index)
+                if not view["requested"]:
+                    self.wants(future, index - 1)
                 made.append(Call(len(futures), future))
                 futures.append(future)
             tasks[index] = Task(index, made)
@@ -141,7 +146,8 @@ class Job(Generic[T]):
         return self._session.adopt(live, futures)
 
     def results(self, ordered: bool = True, timeout: float | None = None) -> Iterator[T]:
-        """Yields the results as they are there; by default in the order of the calls.
+        """Yields the results as they are there; by default in the order of the calls. Disclosed
+        calls are requested.
 
         Args:
             ordered: Whether in their order, or as they come.
@@ -151,6 +157,10 @@ class Job(Generic[T]):
             TimeoutError: It took longer.
             Exception: What a call raised, when it is reached.
         """
+        if any(future.wanted for future in self.futures):
+            self.request()
+            for future in self.futures:
+                future.wanted = None
         if not ordered:
             for future in self.as_completed(timeout):
                 yield future.result()
