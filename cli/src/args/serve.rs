@@ -214,7 +214,7 @@ Works by a file in the worker's directory, so also while no worker runs.")]
     /// Show in a browser what the worker does on this PC, with buttons to say no; needs no master
     #[command(after_help = "\
 Examples:
-  deskgrid worker page                      opens a browser; Enter: another address
+  deskgrid worker page              opens a browser; Enter: another address
   deskgrid worker page --no-open --port 8080
   sudo deskgrid --dir /var/lib/deskgrid worker page --no-open
 It ends with its terminal. The address lets one browser in, within a minute; other accounts are refused.")]
