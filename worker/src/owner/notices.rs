@@ -1,5 +1,5 @@
 //! Notices to the owner on the desktop, off unless the owner asks for them: which there are, when
-//! they are due, and in which words. [`desktop`] shows them.
+//! they are due, and in which words. `desktop` shows them.
 
 #[cfg_attr(target_os = "linux", path = "notices/desktop.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "notices/none.rs")]
