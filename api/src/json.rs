@@ -18,7 +18,7 @@ mod waits;
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::identity::IdentityState;
 use common::token::Role;
@@ -26,6 +26,8 @@ use common::view::{AttemptState, Belief, HostState, JobState, PromiseState, Task
 use common::{EndCondition, Span, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+
+pub use common::time::iso;
 
 pub use accounts::{AccountAnswer, AccountJson, AccountsJson, EstimatesJson, ShareJson};
 pub use events::{EventJson, EventLine, FileJson, LostEvents, LostJson, ResultJson};
@@ -113,11 +115,10 @@ pub fn document<T: Serialize>(body: &T) -> String {
     .expect("structs of plain values always have a JSON form")
 }
 
-/// Formats a time in ISO 8601, in UTC with microseconds.
-pub fn iso(time: Time) -> String {
-    let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
-    let since = Duration::from_micros(time.0).min(last);
-    humantime::format_rfc3339_micros(UNIX_EPOCH + since).to_string()
+/// Returns the present time, in the master's units.
+pub fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Time(Span::from(since.unwrap_or_default()).0)
 }
 
 /// A time, as text in ISO 8601.

@@ -9,8 +9,7 @@ use std::str::FromStr;
 
 use common::host::Confinement;
 use common::job::{
-    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, PROMISING_POLICY, Quorum,
-    RANKS_POLICY, Rules, SPECULATIVE_POLICY, WIDTH_POLICY, Work,
+    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, Quorum, Rules, Work, usual_policy,
 };
 use common::needs::{Label, Needs};
 use common::ranks::{MAX_RANKS, Parallelism, Widths};
@@ -271,17 +270,6 @@ impl JobBody {
         )))
     }
 
-    /// The policy of a job that names none.
-    fn usual_policy(&self) -> &'static str {
-        match self.width.as_deref().map(str::trim) {
-            Some("auto") => WIDTH_POLICY,
-            Some(_) => RANKS_POLICY,
-            None if self.deadline.is_some() => PROMISING_POLICY,
-            None if self.disclose => SPECULATIVE_POLICY,
-            None => DEFAULT_POLICY,
-        }
-    }
-
     fn template(&self, name: &str, text: &str) -> Result<Template, Problem> {
         let template: Template = read(name, text)?;
         if template.mentions("ITEM") && self.items.is_empty() {
@@ -334,6 +322,10 @@ impl JobBody {
             None => Compare::Bytes,
             Some(text) => read("compare", text)?,
         };
+        let width = self.width.as_deref();
+        let width = width
+            .map(|text| read::<Widths>("width", text))
+            .transpose()?;
         let some = |name, text: &Option<String>| -> Result<Option<Span>, Problem> {
             text.as_deref().map(|text| span(name, text)).transpose()
         };
@@ -343,11 +335,11 @@ impl JobBody {
             max_losses: self.max_losses.unwrap_or(DEFAULT_MAX_LOSSES),
             timeout: some("timeout", &self.timeout)?,
             // A rank that has failed for good leaves the others without it.
-            max_fails: self.max_fails.or(self.width.as_ref().map(|_| 0)),
+            max_fails: self.max_fails.or(width.map(|_| 0)),
             priority: self.priority,
             policy: match &self.policy {
                 Some(policy) => policy.clone(),
-                None => self.usual_policy().to_owned(),
+                None => usual_policy(width, self.deadline.is_some(), self.disclose).to_owned(),
             },
             estimate: some("estimate", &self.estimate)?,
             checkpoint: self.checkpoint.is_some(),

@@ -1,4 +1,4 @@
-//! What `deskgrid top` costs its user with 10,000 hosts on the screen's list: processor time, by the time
+//! The cost of `deskgrid top` to its user with 10,000 hosts on the screen's list: processor time, by the time
 //! that the pictures are of, and the bytes for the terminal: `cargo bench -p cli --bench top`.
 //! Looks at a made-up grid; what the connection itself costs is not in it.
 

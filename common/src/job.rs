@@ -13,7 +13,7 @@ use crate::idset::IdSet;
 use crate::needs::{BadNeeds, Builds, Label, MAX_LABELS, Needs};
 use crate::path::PortablePath;
 use crate::platform::PlatformName;
-use crate::ranks::{BadRanks, Ranks};
+use crate::ranks::{BadRanks, Ranks, Widths};
 use crate::selector::MAX_IDS;
 use crate::template::Template;
 use crate::time::{Span, Time};
@@ -28,6 +28,18 @@ pub const RANKS_POLICY: &str = "AVG";
 pub const WIDTH_POLICY: &str = "PRICED";
 /// The policy of a job that asks for none and whose tasks are disclosed.
 pub const SPECULATIVE_POLICY: &str = "FCFSxNEED";
+/// Returns the policy of a job that asks for none, by the hosts that it wants at once, and whether it
+/// has a deadline or is disclosed.
+pub fn usual_policy(width: Option<Widths>, deadline: bool, disclosed: bool) -> &'static str {
+    match width {
+        Some(Widths::Auto) => WIDTH_POLICY,
+        Some(Widths::Between(..)) => RANKS_POLICY,
+        None if deadline => PROMISING_POLICY,
+        None if disclosed => SPECULATIVE_POLICY,
+        None => DEFAULT_POLICY,
+    }
+}
+
 /// The number of executing attempts of a task that may be lost with their hosts before the task
 /// counts as failed, unless the job sets [`Rules::max_losses`].
 pub const DEFAULT_MAX_LOSSES: u32 = 10;

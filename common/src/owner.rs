@@ -1,4 +1,4 @@
-//! What a worker tells the owner of its host: its state, and the day so far. Every value is plain
+//! The report of a worker to the owner of its host: its state, and the day so far. Every value is plain
 //! and has its unit in its name; the names are stable. No message to a master has any of it.
 
 use serde::{Deserialize, Serialize};
@@ -215,25 +215,19 @@ impl From<&crate::Outcome> for TaskEnd {
 
 /// Times of the wall clock as text in ISO 8601.
 mod iso {
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    use crate::time::{Span, Time};
+    use crate::time::{Span, Time, iso};
 
     pub(super) fn serialize<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&write(*time))
+        serializer.serialize_str(&iso(*time))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
         let text = String::deserialize(from)?;
         read(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no time")))
-    }
-
-    fn write(time: Time) -> String {
-        let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
-        let since = Duration::from_micros(time.0).min(last);
-        humantime::format_rfc3339_micros(UNIX_EPOCH + since).to_string()
     }
 
     fn read(text: &str) -> Option<Time> {
@@ -244,14 +238,14 @@ mod iso {
 
     /// The same for a time that may be missing.
     pub(super) mod option {
-        use super::{Deserialize, Deserializer, Serializer, Time, de, read, write};
+        use super::{Deserialize, Deserializer, Serializer, Time, de, iso, read};
 
         pub(in super::super) fn serialize<S: Serializer>(
             time: &Option<Time>,
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
             match time {
-                Some(time) => serializer.serialize_some(&write(*time)),
+                Some(time) => serializer.serialize_some(&iso(*time)),
                 None => serializer.serialize_none(),
             }
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::ops::{Add, Sub};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,13 @@ pub struct Time(pub u64);
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Span(pub u64);
+
+/// Formats a time in ISO 8601, in UTC with microseconds.
+pub fn iso(time: Time) -> String {
+    let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
+    let since = Duration::from_micros(time.0).min(last);
+    humantime::format_rfc3339_micros(UNIX_EPOCH + since).to_string()
+}
 
 impl Time {
     /// Returns the span from `earlier` to this time; zero where `earlier` is later.

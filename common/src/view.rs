@@ -184,6 +184,21 @@ pub struct TaskCounts {
     pub cancelled: u64,
 }
 
+impl TaskCounts {
+    /// Returns the number of tasks in each [`TaskState`], in the order of [`TaskState::ALL`].
+    pub fn by_state(&self) -> [(TaskState, u64); 7] {
+        [
+            (TaskState::Disclosed, self.disclosed),
+            (TaskState::Waiting, self.waiting),
+            (TaskState::Running, self.running),
+            (TaskState::Suspended, self.suspended),
+            (TaskState::Finished, self.finished),
+            (TaskState::Failed, self.failed),
+            (TaskState::Cancelled, self.cancelled),
+        ]
+    }
+}
+
 impl std::ops::Add for TaskCounts {
     type Output = Self;
 

@@ -150,8 +150,13 @@ pub(crate) fn bar(tasks: &TaskCounts) -> Markup {
         (at, width, look)
     });
 
+    stripes(&parts, &in_words(tasks))
+}
+
+/// Draws a bar of parts, each with its begin and its width in percent.
+pub(crate) fn stripes(parts: &[(f64, f64, StateLook)], label: &str) -> Markup {
     html! {
-        svg.bar role="img" aria-label=(in_words(tasks)) {
+        svg.bar role="img" aria-label=(label) {
             @for (at, width, look) in parts.iter().filter(|(_, width, _)| *width > 0.0) {
                 @let (at, width) = (format!("{at:.2}%"), format!("{width:.2}%"));
                 rect class=(look.class) x=(at) width=(width) height="100%" {}
@@ -164,7 +169,7 @@ pub(crate) fn bar(tasks: &TaskCounts) -> Markup {
 }
 
 /// The pattern over the areas of a state, for those that have one.
-pub(crate) fn pattern(look: StateLook) -> Option<&'static str> {
+fn pattern(look: StateLook) -> Option<&'static str> {
     match look.class {
         "suspended" => Some("url(#hatch)"),
         "failed" => Some("url(#cross)"),

@@ -126,10 +126,7 @@ fn place(wait: Span) -> f64 {
 fn scatter(predictions: &[ForetoldView]) -> Markup {
     let newest = &predictions[predictions.len().saturating_sub(DRAWN)..];
     let points = |within: bool| -> String {
-        let chosen = newest.iter().filter(|one| {
-            let inside = (one.low..=one.high).contains(&one.came);
-            inside == within
-        });
+        let chosen = newest.iter().filter(|one| one.held() == within);
         let square = |one: &ForetoldView| {
             let (x, y) = (place(one.wait), SIDE - place(one.came));
             format!("M{:.0} {:.0}h5v5h-5z", x - 2.5, y - 2.5)

@@ -1,17 +1,8 @@
 //! Times on pages. The server writes them in UTC; the script turns them into the reader's own time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+pub(crate) use api::json::now;
 use common::{Span, Time};
 use maud::{Markup, html};
-
-/// Returns the present time.
-pub(crate) fn now() -> Time {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Time(Span::from(since).0)
-}
 
 /// Formats a time in ISO 8601, in UTC to the second.
 pub(crate) fn iso(time: Time) -> String {

@@ -282,17 +282,8 @@ pub(crate) fn record(grid: &GridNumbers) {
     for (state, count) in [("busy", busy), ("free", free), ("kept", kept)] {
         set(SLOTS, "state", state.to_owned(), count);
     }
-    let tasks = &grid.tasks;
-    for (state, count) in [
-        ("disclosed", tasks.disclosed),
-        ("waiting", tasks.waiting),
-        ("running", tasks.running),
-        ("suspended", tasks.suspended),
-        ("finished", tasks.finished),
-        ("failed", tasks.failed),
-        ("cancelled", tasks.cancelled),
-    ] {
-        set(TASKS, "state", state.to_owned(), count);
+    for (state, count) in grid.tasks.by_state() {
+        set(TASKS, "state", state.to_string(), count);
     }
 
     metrics::gauge!(USERS).set(grid.users as f64);

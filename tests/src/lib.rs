@@ -16,5 +16,6 @@ pub use gateway::Gateway;
 pub use grid::{Grid, WorkerSetup, free_addresses};
 pub use http::{Answer, Coming, Http};
 pub use process::{
-    Output, Started, alive_with, build_release, clean, eventually, lab, lab_json, program, resident,
+    Output, Started, alive_with, build_release, children_processor_s, clean, eventually, lab,
+    lab_json, processor_s, program, resident,
 };

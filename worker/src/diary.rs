@@ -150,7 +150,7 @@ impl Diary {
         self.news |= self.counts.running > 0;
     }
 
-    /// TasksHere the tasks that run and are suspended from `now` on, by the worker's own clock.
+    /// Counts the tasks that run and are suspended from `now` on, by the worker's own clock.
     pub(crate) fn count(&mut self, now: Time, running: usize, suspended: usize) {
         let before = self.counts;
         let passed = now.since(before.since).0;

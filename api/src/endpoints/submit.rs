@@ -202,27 +202,11 @@ async fn add_tasks(
         tasks,
         dry_run,
     };
-    let Reply::Added {
-        job,
-        range,
-        tasks,
-        total,
-        again,
-    } = call.grid.one(request).await?
-    else {
-        return Err(Problem::unexpected());
-    };
-    let answer = AddAnswer {
-        job,
-        range,
-        tasks,
-        total,
-        again,
-        dry_run,
-    };
+    let reply = call.grid.one(request).await?;
+    let answer = AddAnswer::of(reply, dry_run).map_err(|_| Problem::unexpected())?;
     Ok(Made {
         document: answer.json(),
-        new: !again && !dry_run,
+        new: !answer.again && !dry_run,
     })
 }
 

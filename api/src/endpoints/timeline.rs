@@ -1,6 +1,6 @@
-//! Where the attempts of a job ran over time.
+//! The hosts on which the attempts of a job ran over time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use common::{Span, Time};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::get;
 use crate::answer::JsonDocument;
 use crate::call::Call;
-use crate::json::TimelineJson;
+use crate::json::{TimelineJson, now};
 use crate::problem::Problem;
 use crate::table::{NoBody, Table};
 use crate::timeline::{DrawnTasks, MOST_COLUMNS, Timeline};
@@ -77,9 +77,7 @@ async fn timeline(
 
     let job = call.this_job().await?;
     let DrawnTasks { tasks, part } = DrawnTasks::fetch(&call.grid, &job).await?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = Time(Span::from(now.unwrap_or_default()).0);
-    let drawn = Timeline::of(&tasks, columns, (from, to), now);
+    let drawn = Timeline::of(&tasks, columns, (from, to), now());
     let hosts = usize::from(query.hosts.unwrap_or(ROWS));
     let document = TimelineJson::of(drawn.as_ref(), columns, hosts, part);
     Ok(JsonDocument(document))

@@ -340,6 +340,32 @@ pub struct AddAnswer {
     pub dry_run: bool,
 }
 
+impl AddAnswer {
+    /// Reads the master's reply to an addition.
+    ///
+    /// # Errors
+    /// Gives back a reply to another request.
+    pub fn of(reply: Reply, dry_run: bool) -> Result<Self, Box<Reply>> {
+        match reply {
+            Reply::Added {
+                job,
+                range,
+                tasks,
+                total,
+                again,
+            } => Ok(AddAnswer {
+                job,
+                range,
+                tasks,
+                total,
+                again,
+                dry_run,
+            }),
+            other => Err(Box::new(other)),
+        }
+    }
+}
+
 /// Tasks that were added to an open job, as `submit --into` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AddJson {

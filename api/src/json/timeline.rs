@@ -127,8 +127,7 @@ pub struct ForetoldJson {
 
 /// Returns the number of predictions whose interval held.
 pub fn held(predictions: &[ForetoldView]) -> usize {
-    let held = |one: &&ForetoldView| (one.low..=one.high).contains(&one.came);
-    predictions.iter().filter(held).count()
+    predictions.iter().filter(|one| one.held()).count()
 }
 
 impl PredictionsJson {

@@ -1,6 +1,6 @@
 //! Executes `deskgrid submit --into`: adds tasks to an open job.
 
-use common::wire::client::{Addition, Reply, Request};
+use common::wire::client::{Addition, Request};
 use common::{NewTasks, RequestId};
 
 use super::Context;
@@ -73,21 +73,6 @@ async fn add(
         dry_run,
     };
 
-    match session.one(&request).await? {
-        Reply::Added {
-            job,
-            range,
-            tasks,
-            total,
-            again,
-        } => Ok(AddAnswer {
-            job,
-            range,
-            tasks,
-            total,
-            again,
-            dry_run,
-        }),
-        other => Err(link::client::unexpected(Some(&other)).into()),
-    }
+    let reply = session.one(&request).await?;
+    AddAnswer::of(reply, dry_run).map_err(|other| link::client::unexpected(Some(&other)).into())
 }

@@ -318,19 +318,10 @@ fn describe(job: &JobView) -> String {
     let now = when::now();
     let time = |time: common::Time| format!("{} ({})", when::relative(time, now), when::date(time));
     let tasks = &job.tasks;
-    let counts = [
-        ("disclosed", tasks.disclosed),
-        ("waiting", tasks.waiting),
-        ("running", tasks.running),
-        ("suspended", tasks.suspended),
-        ("finished", tasks.finished),
-        ("failed", tasks.failed),
-        ("cancelled", tasks.cancelled),
-    ];
+    let counts = tasks.by_state().into_iter();
     let counts: Vec<_> = counts
-        .iter()
         .filter(|(_, n)| *n > 0)
-        .map(|(word, n)| format!("{n} {word}"))
+        .map(|(state, n)| format!("{n} {state}"))
         .collect();
     let [deadline, promised, standing] = promise(job, now);
 

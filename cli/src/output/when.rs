@@ -1,23 +1,13 @@
 //! Formats times for scripts and for people. Only this module of the command line reads the wall
 //! clock.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-pub(crate) use api::json::iso;
-use common::{Span, Time};
+pub(crate) use api::json::{iso, now};
+use common::Time;
 
 /// Formats a time for people, in UTC to the second.
 pub(crate) fn date(time: Time) -> String {
     let text = iso(time).replace('T', " ");
     format!("{} UTC", text.get(..19).unwrap_or(&text))
-}
-
-/// Returns the present time in the master's units.
-pub(crate) fn now() -> Time {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Time(Span::from(since).0)
 }
 
 /// Formats the distance of `time` from `now` for people: `4m10s ago`, `in 12.0s`.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
 use common::job::{
-    BadJob, Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec,
-    PROMISING_POLICY, Quorum, RANKS_POLICY, Rules, SPECULATIVE_POLICY, WIDTH_POLICY, Work,
+    BadJob, Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, JobSpec, Quorum, Rules, Work,
+    usual_policy,
 };
 use common::needs::Needs;
 use common::path::{PortablePath, is_inside};
@@ -417,11 +417,7 @@ fn neutral(text: &str) -> String {
 fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     let policy = match &args.policy {
         Some(given) => policy::known(given, args.width.is_some())?,
-        None if args.width == Some(Widths::Auto) => WIDTH_POLICY.to_owned(),
-        None if args.width.is_some() => RANKS_POLICY.to_owned(),
-        None if args.deadline.is_some() => PROMISING_POLICY.to_owned(),
-        None if args.disclose => SPECULATIVE_POLICY.to_owned(),
-        None => DEFAULT_POLICY.to_owned(),
+        None => usual_policy(args.width, args.deadline.is_some(), args.disclose).to_owned(),
     };
 
     let reserved = args.deadline.is_some() || args.width.is_some();

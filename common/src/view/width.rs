@@ -87,3 +87,10 @@ pub struct ForetoldView {
     /// The actual wait.
     pub came: Span,
 }
+
+impl ForetoldView {
+    /// Whether the actual wait lay in the interval.
+    pub fn held(&self) -> bool {
+        (self.low..=self.high).contains(&self.came)
+    }
+}

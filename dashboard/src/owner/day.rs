@@ -6,7 +6,7 @@ use common::{Span, Time};
 use maud::{Markup, html};
 
 use super::sentence;
-use crate::parts::{StateLook, badge, grouped, pattern, table};
+use crate::parts::{StateLook, badge, grouped, stripes, table};
 use crate::when::{local_clock, span};
 
 /// The length of the strip.
@@ -75,19 +75,11 @@ fn strip(day: &DayReport) -> Markup {
         let end = percent(rule.to.unwrap_or(day.now).since(day.began));
         (at, end - at, look(rule.reason.as_deref()))
     });
-    let parts: Vec<(f64, f64, StateLook)> = parts.filter(|part| part.1 > 0.0).collect();
+    let parts: Vec<(f64, f64, StateLook)> = parts.collect();
 
     html! {
         figure.day {
-            svg.bar role="img" aria-label="The rules of today, as listed below" {
-                @for (at, width, look) in &parts {
-                    @let (at, width) = (format!("{at:.2}%"), format!("{width:.2}%"));
-                    rect class=(look.class) x=(at) width=(width) height="100%" {}
-                    @if let Some(shape) = pattern(*look) {
-                        rect fill=(shape) x=(at) width=(width) height="100%" {}
-                    }
-                }
-            }
+            (stripes(&parts, "The rules of today, as listed below"))
             figcaption.hours { @for hour in ["00:00", "06:00", "12:00", "18:00", "24:00"] { span { (hour) } } }
         }
     }

@@ -366,7 +366,7 @@ fn waits_for(wanted: u32) -> WaitView {
     }
 }
 
-/// As many predictions of each kind as a master reports.
+/// A thousand predictions of each kind, the most that a master reports.
 fn accuracy() -> AccuracyView {
     let one = |n: u64| ForetoldView {
         hosts: 0,

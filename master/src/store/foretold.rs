@@ -19,7 +19,7 @@ const TOLD: i64 = 1_000;
 pub(crate) enum Awaited {
     /// Its first start.
     Start,
-    /// So many hosts, to be free together.
+    /// This number of hosts, to be free together.
     Hosts(u32),
     /// Its end.
     Finish,

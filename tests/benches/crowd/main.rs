@@ -1,4 +1,4 @@
-//! What a crowd does to a master: `cargo bench -p tests --bench crowd` runs all parts, `--
+//! The cost of a crowd to a master: `cargo bench -p tests --bench crowd` runs all parts, `--
 //! reconnect`, `-- flood` and `-- viewers` one.
 //!
 //! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a

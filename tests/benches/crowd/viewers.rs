@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tests::Http;
+use tests::{Http, processor_s};
 
 use super::flood::{at, timed};
 use super::{connect, grid, herd, noops, runtime, submit};
@@ -111,17 +111,6 @@ fn pages(http: &Http, master: u32) {
             bytes as f64 / 1_024.0
         );
     }
-}
-
-/// The processor time of a process so far.
-fn processor_s(pid: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
-    let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
-    let ticks = fields.split(' ').skip(11).take(2);
-    let ticks: u64 = ticks
-        .map(|field| field.parse::<u64>().expect("a number"))
-        .sum();
-    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// The part of a core that a process takes over some time.

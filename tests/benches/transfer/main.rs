@@ -155,29 +155,9 @@ pub(crate) fn cost(of: &[(&'static str, u32)], action: impl FnOnce()) -> Cost {
 /// Returns the processor time of a process; for 0, of the ended children of this one.
 fn cpu_s(pid: u32) -> f64 {
     match pid {
-        0 => children_cpu_s(std::process::id()),
-        pid => ticks_s(pid, 11),
+        0 => tests::children_processor_s(std::process::id()),
+        pid => tests::processor_s(pid),
     }
-}
-
-/// Returns the processor time of the ended children of a process.
-pub(crate) fn children_cpu_s(pid: u32) -> f64 {
-    ticks_s(pid, 13)
-}
-
-/// Returns the sum of two of the times in the state of a process, the first at this field.
-fn ticks_s(pid: u32, first: usize) -> f64 {
-    let path = format!("/proc/{pid}/stat");
-    let stat = fs::read_to_string(path).expect("the process is there");
-    // The name, in parentheses, may hold anything; what follows it is numbers.
-    let fields: Vec<u64> = stat.rsplit_once(") ").map_or(Vec::new(), |(_, rest)| {
-        rest.split(' ')
-            .map(|field| field.parse().unwrap_or(0))
-            .collect()
-    });
-
-    let ticks: u64 = fields[first..first + 2].iter().sum();
-    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
 fn random_file(path: &PathBuf, mb: usize) {

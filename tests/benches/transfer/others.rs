@@ -257,7 +257,7 @@ fn through(
     scp.args(["-o", "LogLevel=ERROR"]).arg(file);
     scp.arg(format!("127.0.0.1:{}", copy.display()));
     let mut done = Ok(());
-    let before = children_cpu_s(server.id());
+    let before = tests::children_processor_s(server.id());
     let mut spent = cost(&[("scp and ssh", 0)], || done = run(&mut scp));
     done?;
 
@@ -271,7 +271,7 @@ fn through(
     }
     spent
         .cpu_s
-        .push(("sshd", children_cpu_s(server.id()) - before));
+        .push(("sshd", tests::children_processor_s(server.id()) - before));
     Ok(spent)
 }
 

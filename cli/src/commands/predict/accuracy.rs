@@ -1,6 +1,7 @@
 //! Executes `deskgrid predict accuracy`: measures the master's own predictions of
 //! waits. The predictor lives in `scheduler`.
 
+use api::json::held;
 use common::view::{AccuracyView, ForetoldView};
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
@@ -74,17 +75,13 @@ fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<Pred
         .iter()
         .map(|one| (one.wait.secs(), one.came.secs()))
         .collect();
-    let held = all
-        .iter()
-        .filter(|one| (one.low..=one.high).contains(&one.came))
-        .count();
     let widths_s = all
         .iter()
         .map(|one| one.high.secs() - one.low.secs())
         .collect();
 
     Some(PredictorQuality::of(
-        MethodQuality::of(name, pairs, held, widths_s)?,
+        MethodQuality::of(name, pairs, held(all), widths_s)?,
         scatter,
     ))
 }

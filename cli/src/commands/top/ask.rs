@@ -1,7 +1,7 @@
 //! The requests of `top` and the news that come of them, as values: so that every picture can be
 //! tried without a master. `Pacer` keeps them to one at a time and seldom enough.
 //!
-//! How they get to the master is in `line`.
+//! The way to the master is in `line`.
 
 use std::collections::BTreeMap;
 

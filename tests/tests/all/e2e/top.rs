@@ -8,7 +8,7 @@ use tests::{Display, Grid, alive_with, eventually, program};
 
 use super::long_sleep;
 
-/// How long a picture may take until it shows something.
+/// The longest time that a picture may take until it shows something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A terminal of 120 columns and 40 lines in which a shell runs `deskgrid top`, and afterwards says how
