@@ -39,6 +39,9 @@ pub struct Who {
     pub role: Role,
     /// The number by which the door knows the user.
     pub id: uuid::Uuid,
+    /// The access token that let the user in, if one did: answers end when it does not count any
+    /// more.
+    pub token: Option<u32>,
 }
 
 /// The grid, for those who were let in.

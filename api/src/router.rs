@@ -15,7 +15,7 @@ use crate::door::{Door, Entrance};
 use crate::endpoints;
 use crate::problem::Problem;
 use crate::safety::{admit, guard};
-use crate::table::Table;
+use crate::table::{Table, whole};
 use crate::way_in;
 
 /// Returns the OpenAPI document.
@@ -34,7 +34,7 @@ fn table() -> Table {
 pub struct SitePages {
     /// The pages, for those who were let in.
     pub pages: Router,
-    /// The files that they load, which say nothing of the grid: anybody may have them.
+    /// The files that they load, and numbers for monitors: anybody may have them.
     pub files: Router,
 }
 
@@ -63,6 +63,7 @@ pub fn site(entrance: Arc<dyn Entrance>, pages: SitePages) -> Router {
 /// Puts the checks of every request around what only those who were let in may ask for.
 fn checked(inside: Router, entrance: Arc<dyn Entrance>, files: Router) -> Router {
     inside
+        .layer(from_fn(form_in_time))
         .layer(from_fn_with_state(entrance.clone(), admit))
         .merge(way_in::routes(entrance.clone()))
         .merge(files)
@@ -72,6 +73,20 @@ fn checked(inside: Router, entrance: Arc<dyn Entrance>, files: Router) -> Router
 
 async fn no_such_page() -> Problem {
     Problem::not_found("there is nothing at this path", "there is one page, at /")
+}
+
+/// Gives forms up that are not there in time: the handlers of pages read theirs without a bound.
+async fn form_in_time(request: Request, next: axum::middleware::Next) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-")) {
+        return next.run(request).await;
+    }
+
+    let (head, body) = request.into_parts();
+    match whole(body).await {
+        Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
+        Err(problem) => problem.into_response(),
+    }
 }
 
 /// Leaves the body of an answer out where only its head is wanted: axum does so itself for what it

@@ -168,6 +168,7 @@ mod tests {
             user: "ann".into(),
             role: common::token::Role::Client,
             id: uuid::Uuid::nil(),
+            token: None,
         };
         Tickets::new(who, 7000)
     }

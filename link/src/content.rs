@@ -22,6 +22,7 @@ use crate::error::LinkError;
 use crate::files::{free_bytes, sync_dir, sync_file};
 pub(crate) use fetch::WITHDRAWN;
 pub use fetch::{Fetching, SendPace, serve_host};
+pub use pieces::{ContentSource, FilePieces};
 use pieces::{Incoming, PIECE, send_file};
 
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
@@ -612,7 +613,7 @@ pub async fn refuse_put(tx: &mut FrameSender, refusal: Refusal) -> Result<(), Li
 
 /// Returns the refusal for the sender of content that did not arrive whole, unless the sender has
 /// gone away.
-fn refusal_of(error: &LinkError) -> Option<Refusal> {
+pub fn refusal_of(error: &LinkError) -> Option<Refusal> {
     match error {
         LinkError::Damaged { .. } => {
             let hint = "send it again; was the file changed meanwhile?";
@@ -654,6 +655,33 @@ pub async fn receive_put(
     }
 
     taken
+}
+
+/// Takes content from its first byte on, in the sender's turn, and makes it durable. Nothing is
+/// kept of what does not arrive whole.
+///
+/// # Errors
+/// If it did not arrive whole, or the disk refuses.
+pub async fn receive_whole(
+    store: &BlobStore,
+    source: &mut impl ContentSource,
+    blob: BlobRef,
+    turn: &Arriving,
+) -> Result<(), LinkError> {
+    let part = store.part_path(&turn.arrival);
+    let _ = tokio::fs::remove_file(&part).await;
+    let incoming = Incoming::resume(part.clone(), blob.size).await?;
+    let received = async {
+        store
+            .keep_async(incoming.receive(source, &blob).await?, blob)
+            .await
+    };
+
+    let received = received.await;
+    if received.is_err() {
+        let _ = tokio::fs::remove_file(part).await;
+    }
+    received
 }
 
 /// Tells the sender of content that it is here, verified and durable.

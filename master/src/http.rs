@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use api::HttpBounds;
 use axum::Router;
-use axum::extract::{Request, State as Shared};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State as Shared;
+use axum::http::StatusCode;
 use axum::routing::get;
 use link::LinkError;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -20,7 +18,8 @@ use crate::core::ask::UpkeepAsk;
 use crate::limits::FileTransfers;
 use crate::numbers::{self, GridNumbers};
 use crate::run::SessionContext;
-use crate::sessions::near::{Bearers, NearDoor};
+use crate::sessions::bearers::Bearers;
+use crate::sessions::near::NearDoor;
 use crate::{Config, MasterError, whole};
 
 /// The time for which a connection may stand idle, and in which a request has to be there.
@@ -72,15 +71,14 @@ pub(crate) async fn bind(
 
 /// Serves until the listener fails.
 pub(crate) async fn serve(place: HttpPlace, state: Arc<SessionContext>, files: FileTransfers) {
-    let guarded = from_fn_with_state(state.clone(), guard);
     let numbers = Router::new()
         .route("/healthz", get(healthz))
         .route("/metrics", get(show_metrics))
-        .layer(guarded)
         .with_state(state.clone());
     let door = Arc::new(NearDoor(state.clone()));
-    let pages = dashboard::pages(door.clone());
-    let routes = api::router(door, Arc::new(Bearers(state.clone())), pages).merge(numbers);
+    let mut pages = dashboard::pages(door.clone());
+    pages.files = pages.files.merge(numbers);
+    let routes = api::router(door, Arc::new(Bearers(state.clone())), pages);
 
     let bounds = HttpBounds {
         connections: files.http,
@@ -95,32 +93,6 @@ pub(crate) async fn serve(place: HttpPlace, state: Arc<SessionContext>, files: F
             api::serve(listener, routes, bounds).await;
         }
     }
-}
-
-/// Answers only requests that name this master, one on each connection. A foreign page whose name
-/// resolves to this address could let a visitor's browser read the numbers (DNS rebinding); such a
-/// request carries the foreign name.
-async fn guard(
-    Shared(state): Shared<Arc<SessionContext>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let named = request
-        .headers()
-        .get(header::HOST)
-        .map(|host| host.to_str().unwrap_or_default().to_owned());
-    let mut response = match named {
-        Some(host) if !is_ours(&host, &state) => {
-            let what = "this master is not called so: use its address, localhost, or a name of http_hosts\n";
-            (StatusCode::MISDIRECTED_REQUEST, what).into_response()
-        }
-        _ => next.run(request).await,
-    };
-    response
-        .headers_mut()
-        .insert(header::CONNECTION, HeaderValue::from_static("close"));
-
-    response
 }
 
 /// Whether the named host is this master: an address (a foreign page cannot be named so), this

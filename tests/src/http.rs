@@ -138,6 +138,11 @@ impl Http {
         self
     }
 
+    /// The headers of every request.
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
     /// Opens a connection.
     fn connect(&self) -> std::io::Result<Box<dyn Both>> {
         Ok(match &self.place {

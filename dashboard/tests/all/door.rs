@@ -309,6 +309,7 @@ pub(crate) fn pages(grid: &Arc<Memory>) -> Router {
         user: "ada".into(),
         role: Role::Admin,
         id: uuid::Uuid::nil(),
+        token: None,
     };
     let pages = dashboard::pages(grid.clone());
     pages.pages.layer(axum::Extension(who))

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use common::BlobRef;
 use common::content::BlobHash;
+use common::wire::Refusal;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::fetch::SendPace;
@@ -25,6 +27,31 @@ const LULL: Duration = Duration::from_millis(500);
 /// The longest time that the other end may take to read a piece: who asks and does not read keeps a
 /// file open here.
 const UNREAD: Duration = Duration::from_secs(60);
+
+/// The bytes of some content, in the order in which they come.
+pub trait ContentSource: Send {
+    /// Adds the next bytes to `to`. Returns `false` at the end. Dropping the future loses no byte.
+    fn read_onto(
+        &mut self,
+        to: &mut Vec<u8>,
+    ) -> impl Future<Output = Result<bool, LinkError>> + Send;
+}
+
+impl ContentSource for FrameReceiver {
+    async fn read_onto(&mut self, to: &mut Vec<u8>) -> Result<bool, LinkError> {
+        FrameReceiver::read_onto(self, to).await
+    }
+}
+
+impl ContentSource for mpsc::Receiver<Result<Bytes, Refusal>> {
+    async fn read_onto(&mut self, to: &mut Vec<u8>) -> Result<bool, LinkError> {
+        let Some(piece) = self.recv().await else {
+            return Ok(false);
+        };
+        to.extend_from_slice(&piece?);
+        Ok(true)
+    }
+}
 
 /// The patience with a sender.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +133,7 @@ impl Incoming {
     /// before the stream broke is kept for another try.
     pub(super) async fn receive(
         self,
-        rx: &mut FrameReceiver,
+        rx: &mut impl ContentSource,
         blob: &BlobRef,
     ) -> Result<PathBuf, LinkError> {
         self.receive_within(rx, blob, Patience::WITH_MASTER).await
@@ -115,7 +142,7 @@ impl Incoming {
     /// The same, with this patience.
     pub(super) async fn receive_within(
         self,
-        rx: &mut FrameReceiver,
+        rx: &mut impl ContentSource,
         blob: &BlobRef,
         limits: Patience,
     ) -> Result<PathBuf, LinkError> {
@@ -234,6 +261,37 @@ impl PieceWriter {
 
 fn joined<T>(ended: Result<io::Result<T>, tokio::task::JoinError>) -> io::Result<T> {
     ended.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+}
+
+/// A file that is read piece by piece on the blocking pool: no thread waits for a slow reader.
+pub struct FilePieces(HashedFile);
+
+impl FilePieces {
+    /// Opens a blob at byte `from`, and returns it with its whole length in bytes.
+    ///
+    /// # Errors
+    /// If it is not there, or cannot be read.
+    pub async fn open(path: PathBuf, from: u64) -> Result<(Self, u64), LinkError> {
+        let shown = path.clone();
+        let opened = run_blocking(move || {
+            let mut file = File::open(path)?;
+            let size = file.metadata()?.len();
+            file.seek(SeekFrom::Start(from))?;
+            let hasher = blake3::Hasher::new();
+            Ok((Self(HashedFile { file, hasher }), size))
+        });
+        opened.await.map_err(LinkError::file("cannot read", shown))
+    }
+
+    /// Returns the next piece with what is left; `None` at the end.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn next(self) -> io::Result<Option<(Self, Bytes)>> {
+        let read = joined(tokio::task::spawn_blocking(|| self.0.read(false)).await);
+        let (file, piece) = read?;
+        Ok((!piece.is_empty()).then_some((Self(file), piece)))
+    }
 }
 
 /// Sends a file from `offset` on. Returns the [`BlobRef`] of what was sent if it is to be `hashed`.

@@ -4,6 +4,7 @@
 pub(crate) mod alive;
 mod answer;
 mod answers;
+pub(crate) mod bearers;
 mod checkpoint;
 mod client;
 mod content;

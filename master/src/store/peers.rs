@@ -101,6 +101,21 @@ impl Reader {
         secret_hash: [u8; 32],
         now: Time,
     ) -> Result<Option<Peer>, StoreError> {
+        self.speaker(token, now, |hash| same(hash, secret_hash))
+    }
+
+    /// Whether a token that has let somebody in counts still, and the identity behind it.
+    pub(crate) fn still_speaks(&self, token: u32, now: Time) -> Result<bool, StoreError> {
+        let speaker = self.speaker(token, now, |_| true)?;
+        Ok(speaker.is_some())
+    }
+
+    fn speaker(
+        &self,
+        token: u32,
+        now: Time,
+        proves: impl Fn([u8; 32]) -> bool,
+    ) -> Result<Option<Peer>, StoreError> {
         let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash FROM token WHERE id = ?");
         let peer =
             format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = ? AND approved AND NOT revoked");
@@ -108,7 +123,7 @@ impl Reader {
             let mut query = db.prepare_cached(&sql)?;
             let mut rows = query.query([token])?;
             let view = match rows.next()? {
-                Some(row) if same(row.get(7)?, secret_hash) => token_view(row)?,
+                Some(row) if proves(row.get(7)?) => token_view(row)?,
                 _ => return Ok(None),
             };
             let Some(user) = view

@@ -48,6 +48,7 @@ impl LinkDoor {
             user: client.user().to_owned(),
             role: client.role(),
             id: uuid::Uuid::nil(),
+            token: None,
         };
         let door = Self {
             state: state.clone(),

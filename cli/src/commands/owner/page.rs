@@ -60,6 +60,7 @@ fn owner() -> Who {
         user: "owner".to_owned(),
         role: Role::Client,
         id: uuid::Uuid::nil(),
+        token: None,
     }
 }
 

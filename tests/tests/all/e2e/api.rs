@@ -472,6 +472,120 @@ fn users_see_only_their_jobs_and_a_revoked_token_is_out() {
 }
 
 #[test]
+fn open_streams_end_when_their_token_is_revoked() {
+    let mut grid = Grid::start();
+    grid.worker("h1")
+        .config("confinement = \"process\"")
+        .start();
+    let job = grid.submit(["--", "sh", "-c", "echo one; exec sleep 600"]);
+    let large = master(&grid, "admin", "admin");
+    let own = master(&grid, "user", "client");
+
+    let output = format!("/api/v1/jobs/{job}/tasks/1/stdout?follow=1");
+    let (answer, mut output) = own.open("GET", &output, None).expect("a stream");
+    assert_eq!(answer.status, 200);
+    assert_eq!(output.line().as_deref(), Some("one"));
+    let (answer, mut events) = own
+        .open("GET", "/api/v1/events?after=0", None)
+        .expect("a stream");
+    assert_eq!(answer.status, 200);
+    assert!(events.line().is_some());
+
+    let tokens = large.get("/api/v1/tokens").expect(200).json();
+    let of_user = tokens["tokens"].as_array().expect("a list").iter();
+    let of_user = of_user
+        .filter(|token| token["speaks_for"] == "user")
+        .map(|token| format!("/api/v1/tokens/{}/revoke", token["id"]));
+    for revoke in of_user.collect::<Vec<_>>() {
+        large.post(&revoke, &json!({})).expect(200);
+    }
+    while events.line().is_some() {}
+    while output.line().is_some() {}
+
+    // Streams of others go on: only the job's end ends this one.
+    let path = format!("/api/v1/jobs/{job}/tasks/1/stdout?follow=1");
+    let (_, mut output) = large.open("GET", &path, None).expect("a stream");
+    assert_eq!(output.line().as_deref(), Some("one"));
+    large
+        .post(&format!("/api/v1/jobs/{job}/cancel"), &json!({}))
+        .expect(200);
+    while output.line().is_some() {}
+    let audit = large.get("/api/v1/audit?limit=1000").text().to_owned();
+    assert!(audit.contains("was revoked or has expired"), "{audit}");
+}
+
+#[test]
+fn numbers_for_monitors_are_given_to_no_other_site() {
+    let grid = Grid::start();
+    for path in ["/metrics", "/healthz"] {
+        Http::tcp(grid.http()).get(path).expect(200);
+        let foreign = Http::tcp(grid.http()).with("Host", "evil.example");
+        foreign.get(path).expect(421);
+        let page = Http::tcp(grid.http()).with("Origin", "http://evil.example");
+        page.get(path).expect(403);
+
+        let place = grid.http();
+        for odd in [
+            format!("GET {path} HTTP/1.1\r\nHost: {place}\r\nHost: evil.example\r\n\r\n"),
+            format!("GET http://evil.example{path} HTTP/1.1\r\nHost: {place}\r\n\r\n"),
+        ] {
+            let odd = odd.replacen("\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1);
+            let (answer, _) = raw(place, odd.as_bytes(), Duration::from_secs(60));
+            assert!(!answer.contains(" 200 "), "{odd}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn refusals_of_bodies_and_names_say_where_the_mistake_is() {
+    let grid = Grid::start();
+    let admin = master(&grid, "admin", "admin");
+    let odd = json!({"command": ["true"], "items": ["a", 7]});
+    let refused = admin.post("/api/v1/jobs", &odd).expect(400);
+    assert!(refused.text().contains("items[1]"), "{}", refused.text());
+
+    let name = "a\u{1b}[31mb";
+    let wish = json!({"role": "client", "ttl": "1h", "name": name});
+    let refused = admin.post("/api/v1/tokens", &wish);
+    assert!(refused.status >= 400, "{}", refused.text());
+    assert!(
+        refused.text().contains("control characters"),
+        "{}",
+        refused.text()
+    );
+}
+
+#[test]
+fn content_that_breaks_off_or_is_something_else_is_not_kept() {
+    let grid = Grid::start();
+    let own = master(&grid, "user", "client");
+    let text = vec![b'x'; 300_000];
+    let hash = blake3::hash(&text).to_hex().to_string();
+    let path = format!("/api/v1/content/{hash}");
+
+    let other = vec![b'y'; 300_000];
+    let refused = own.send("PUT", &path, Some(&other)).expect(409);
+    assert!(refused.text().contains(&hash), "{}", refused.text());
+    let admin = master(&grid, "admin", "admin");
+    admin.get(&path).expect(404);
+
+    let half = own.clone().with("Content-Length", "300000");
+    let mut stream = TcpStream::connect(grid.http()).expect("connects");
+    let mut head = format!("PUT {path} HTTP/1.1\r\n");
+    for (name, value) in half.headers() {
+        head += &format!("{name}: {value}\r\n");
+    }
+    stream
+        .write_all((head + "\r\nonly this").as_bytes())
+        .expect("writes");
+    drop(stream);
+    admin.get(&path).expect(404);
+
+    own.send("PUT", &path, Some(&text)).expect(204);
+    assert_eq!(admin.get(&path).expect(200).body, text);
+}
+
+#[test]
 fn a_join_token_does_not_speak_and_one_that_speaks_lets_nobody_join() {
     let grid = Grid::start();
     let join = grid.token("client");
