@@ -69,7 +69,7 @@ pub(crate) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let headers = with_token(request.headers());
+    let headers = with_token(request.headers(), &*entrance);
 
     match entrance.admit(&headers).await {
         Some(who) => {

@@ -101,14 +101,16 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
 
         let bytes = whole(body).await?;
         // A struct is read from a list as well, which no document says.
-        let fields = serde_json::from_slice::<Map<String, Value>>(&bytes);
-        let read = fields.and_then(|fields| serde_json::from_value(whole_numbers(fields.into())));
-        read.map(Self).map_err(|error| {
+        let senseless = |error: &dyn std::fmt::Display| {
             Problem::invalid(
                 format!("the body is not understood: {error}"),
                 "GET /api/v1/openapi.json says what it may have",
             )
-        })
+        };
+        let fields = serde_json::from_slice::<Map<String, Value>>(&bytes);
+        let fields = fields.map_err(|error| senseless(&error))?;
+        let read = serde_path_to_error::deserialize(whole_numbers(fields.into()));
+        read.map(Self).map_err(|error| senseless(&error))
     }
 
     fn describe(schemas: &mut SchemaGenerator) -> Option<Value> {
@@ -158,7 +160,7 @@ fn whole_numbers(value: Value) -> Value {
 }
 
 /// Reads a body that is short enough, and soon enough there.
-async fn whole(body: Body) -> Result<bytes::Bytes, Problem> {
+pub(crate) async fn whole(body: Body) -> Result<bytes::Bytes, Problem> {
     let too_large = |_| {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,

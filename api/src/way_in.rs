@@ -18,8 +18,10 @@ use crate::problem::Problem;
 const LONGEST: usize = 512;
 /// The time in which it has to be there.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The cookie with a token.
+/// The cookie with a token. Over an encrypted connection no other server of this machine, and no
+/// neighbouring name, can set it (`__Host-`).
 const COOKIE: &str = "deskgrid-token";
+const SECURE_COOKIE: &str = "__Host-deskgrid-token";
 
 /// Returns the page and what belongs to it, which ask for no proof of who asks.
 pub(crate) fn routes(entrance: Arc<dyn Entrance>) -> Router {
@@ -38,22 +40,30 @@ pub(crate) fn lead(headers: &HeaderMap) -> Option<Response> {
 }
 
 /// The headers with the token of the cookie where programs send theirs.
-pub(crate) fn with_token(headers: &HeaderMap) -> HeaderMap {
+pub(crate) fn with_token(headers: &HeaderMap, entrance: &dyn Entrance) -> HeaderMap {
     let mut headers = headers.clone();
     if headers.contains_key(header::AUTHORIZATION) {
         return headers;
     }
+    let wanted = cookie_name(entrance);
     let cookies = headers.get_all(header::COOKIE).iter();
     let token = cookies
         .filter_map(|cookies| cookies.to_str().ok())
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| *name == COOKIE)
+        .find(|(name, _)| *name == wanted)
         .and_then(|(_, token)| bearer(token));
     if let Some(token) = token {
         headers.insert(header::AUTHORIZATION, token);
     }
     headers
+}
+
+fn cookie_name(entrance: &dyn Entrance) -> &'static str {
+    match entrance.is_encrypted() {
+        true => SECURE_COOKIE,
+        false => COOKIE,
+    }
 }
 
 fn bearer(token: &str) -> Option<HeaderValue> {
@@ -144,7 +154,8 @@ async fn token(entrance: &dyn Entrance, form: &str) -> Option<String> {
     } else {
         ""
     };
+    let name = cookie_name(entrance);
     Some(format!(
-        "{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/{secure}"
+        "{name}={token}; HttpOnly; SameSite=Strict; Path=/{secure}"
     ))
 }

@@ -27,7 +27,7 @@ struct Act {
     harms: bool,
 }
 
-const JOB_ACTS: [Act; 4] = [
+const JOB_ACTS: [Act; 5] = [
     Act {
         verb: "cancel",
         button: "Cancel the job",
@@ -38,6 +38,12 @@ const JOB_ACTS: [Act; 4] = [
         verb: "retry",
         button: "Try failed tasks again",
         question: "makes its failed tasks wait again.",
+        harms: false,
+    },
+    Act {
+        verb: "again",
+        button: "Try failed and cancelled tasks again",
+        question: "makes its failed and cancelled tasks wait again.",
         harms: false,
     },
     Act {
@@ -117,10 +123,10 @@ pub(crate) async fn do_job(
 fn request_for(job: JobId, verb: &str) -> Request {
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
     match verb {
-        "retry" => Request::Retry {
+        "retry" | "again" => Request::Retry {
             job,
             tasks: Selector::All,
-            only_failed: true,
+            only_failed: verb == "retry",
         },
         "close" => Request::Close { jobs },
         "forget" => Request::Forget { jobs },

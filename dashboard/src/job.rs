@@ -107,6 +107,7 @@ fn actions(job: &JobView) -> Markup {
             }
             @if job.open { (action(&of_job(job.job, "/close"), "Close", "No more tasks can be added to it")) }
             @if job.tasks.failed > 0 { (action(&of_job(job.job, "/retry"), "Try failed tasks again", "They wait again")) }
+            @if job.tasks.cancelled > 0 { (action(&of_job(job.job, "/again"), "Try cancelled tasks again", "They wait again, and those that failed with them")) }
             @if job.state.settled() { (action(&of_job(job.job, "/forget"), "Forget", "Removes it with its results")) }
         }
     }

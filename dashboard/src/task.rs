@@ -19,8 +19,8 @@ use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::timeline::timeline;
 use crate::when::{clock, span};
 
-/// The most bytes of each stream that are shown.
-const OUTPUT: u64 = 64 * 1024;
+/// The most bytes of each stream that are shown, as they are and as they are written in the page.
+const OUTPUT: u64 = 48 * 1024;
 /// The most files that are listed.
 const FILES: usize = 200;
 
@@ -126,11 +126,31 @@ async fn written(
 async fn stored(grid: &GridAccess, stream: &Stream) -> Result<Markup, PageError> {
     let (bytes, cut) = grid.end_of(&stream.content, OUTPUT).await?;
     let text = ShownOutput::default().piece(&bytes);
+    let shown = end_that_fits(&text);
     Ok(html! {
-        @if cut { "(its end; all of it is in the download)\n" }
-        (text)
+        @if cut || shown.len() < text.len() { "(its end; all of it is in the download)\n" }
+        (shown)
         @if stream.dropped > 0 { "\n(" (Bytes(stream.dropped)) " more were dropped at the limit)" }
     })
+}
+
+/// The end of a text that takes no more than its share of the page: marks of HTML are escaped there.
+fn end_that_fits(text: &str) -> &str {
+    let mut left = OUTPUT as usize;
+    let escaped = |c: char| match c {
+        '<' | '>' => 4,
+        '&' => 5,
+        '"' => 6,
+        c => c.len_utf8(),
+    };
+
+    for (at, c) in text.char_indices().rev() {
+        match left.checked_sub(escaped(c)) {
+            Some(rest) => left = rest,
+            None => return &text[at + c.len_utf8()..],
+        }
+    }
+    text
 }
 
 fn files(task: TaskId, output: &OutputView) -> Markup {

@@ -141,9 +141,18 @@ async fn conclude(
     tx.end().await
 }
 
+/// Returns the name of a request, as the audit log and messages have it: `token create`.
 pub(super) fn name(request: &Request) -> String {
     let text = format!("{request:?}");
-    text.split([' ', '(']).next().unwrap_or_default().to_owned()
+    let name = text.split([' ', '(']).next().unwrap_or_default();
+    let mut words = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(c.to_lowercase());
+    }
+    words
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each request")]

@@ -3,6 +3,7 @@
 use common::Span;
 use common::identity::{AuditView, IdentityView};
 use common::selector::Selector;
+use common::text::acts;
 use common::token::Role;
 use common::view::TokenView;
 use common::wire::RefusalCode;
@@ -13,6 +14,8 @@ use crate::core::ask::{JobAsk, PeerAsk, TokenWish};
 
 use super::{Asker, NoAnswer, refuse};
 
+/// The longest name of a token, in bytes.
+const LONGEST_NAME: usize = 200;
 /// The most entries of the audit log that one request returns.
 const MOST_AUDITED: u32 = 10_000;
 
@@ -27,6 +30,15 @@ impl Asker {
                 RefusalCode::Invalid,
                 "a token needs at least one use and some time to live",
                 "",
+            ));
+        }
+        if wish.name.len() > LONGEST_NAME || wish.name.chars().any(acts) {
+            return Err(refuse(
+                RefusalCode::Invalid,
+                format!(
+                    "a token's name has at most {LONGEST_NAME} bytes, and no control characters"
+                ),
+                "give it a shorter or plainer name",
             ));
         }
         if let Some(user) = &wish.speaks_for {

@@ -357,3 +357,35 @@ fn the_pictures_of_the_documentation_show_a_grid_at_work() {
         );
     }
 }
+
+#[test]
+fn the_page_of_a_task_stays_small_whatever_it_wrote() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let script = "head -c 65536 /dev/zero | tr '\\0' '<' | tee /dev/stderr";
+    let job = grid.submit(["--wait", "--", "sh", "-c", script]);
+    let bearer = grid.bearer("user", "client");
+    let http = Http::tcp(grid.http()).with("Authorization", &format!("Bearer {bearer}"));
+
+    let page = http.get(&format!("/jobs/{job}/tasks/1")).expect(200);
+    assert!(page.body.len() <= 120 * 1024, "{} bytes", page.body.len());
+    assert!(page.text().contains("its end"), "says that it is a part");
+    assert!(page.text().contains("&lt;&lt;&lt;"));
+}
+
+#[test]
+fn cancelled_tasks_are_tried_again_from_the_page_of_their_job() {
+    let mut grid = Grid::start();
+    let job = grid.submit(["--array", "1-3", "--", "true"]);
+    grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+    let bearer = grid.bearer("user", "client");
+    let http = Http::tcp(grid.http()).with("Authorization", &format!("Bearer {bearer}"));
+    let page = http.get(&format!("/jobs/{job}")).expect(200);
+    assert!(page.text().contains("Try cancelled tasks again"));
+
+    http.send("POST", &format!("/jobs/{job}/again"), Some(b""))
+        .expect(303);
+    grid.worker("h1").start();
+    let done = |j: &serde_json::Value| (j["tasks"]["finished"] == 3).then_some(());
+    grid.until("all are finished", &["job", "info", &job], done);
+}
