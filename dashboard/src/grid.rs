@@ -2,7 +2,7 @@
 //! that their number costs the master nothing.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use api::timeline::DrawnTasks;
@@ -29,8 +29,37 @@ const VIEWERS: usize = 50;
 /// The number of the latest jobs.
 const LATEST: u32 = 60;
 
+/// A place for a value that viewers share.
+type CachedValue<T> = Arc<CachedPlace<T>>;
+
 /// A value with the time at which it was fetched.
-type CachedValue<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
+struct CachedPlace<T> {
+    fetching: Mutex<()>,
+    value: std::sync::Mutex<Option<(Instant, Arc<T>)>>,
+}
+
+impl<T> Default for CachedPlace<T> {
+    fn default() -> Self {
+        Self {
+            fetching: Mutex::default(),
+            value: std::sync::Mutex::default(),
+        }
+    }
+}
+
+impl<T> CachedPlace<T> {
+    /// Returns the value if it is not too old.
+    fn young(&self) -> Option<Arc<T>> {
+        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let young = value.as_ref().filter(|(at, _)| at.elapsed() < AGE);
+        young.map(|(_, value)| Arc::clone(value))
+    }
+
+    fn put(&self, value: Arc<T>) {
+        let mut place = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = Some((Instant::now(), value));
+    }
+}
 
 /// A user with the rights of what let that user in: a token may give less than the user has.
 type Viewer = (Uuid, Role);
@@ -229,19 +258,19 @@ impl SharedGrid {
     }
 }
 
-/// Returns what is kept, fetched anew where it is too old. Several who want it wait for one answer.
+/// Returns a value that is at most [`AGE`] old. One viewer fetches it for all; the others wait, but
+/// never for long: the one who fetches may have to wait for a turn of its own.
 async fn fresh<T, F: Future<Output = Result<T, PageError>>>(
     kept: &CachedValue<T>,
     fetch: impl FnOnce() -> F,
 ) -> Result<Arc<T>, PageError> {
-    let mut kept = kept.lock().await;
-    if let Some((at, value)) = &*kept
-        && at.elapsed() < AGE
-    {
-        return Ok(Arc::clone(value));
+    let turn = tokio::time::timeout(AGE, kept.fetching.lock()).await;
+    if let Some(value) = kept.young() {
+        return Ok(value);
     }
 
     let value = Arc::new(fetch().await?);
-    *kept = Some((Instant::now(), Arc::clone(&value)));
+    kept.put(Arc::clone(&value));
+    drop(turn);
     Ok(value)
 }

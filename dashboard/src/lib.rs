@@ -15,6 +15,7 @@ mod grid;
 mod hosts;
 mod job;
 mod jobs;
+mod kept;
 mod now;
 pub mod owner;
 mod parts;
@@ -32,10 +33,12 @@ use std::sync::Arc;
 use api::{Door, SitePages};
 use axum::Router;
 use axum::http::{HeaderValue, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 
 use grid::SharedGrid;
+use kept::{KeptPages, keep};
 
 /// Returns the pages of the grid behind `door`.
 pub fn pages(door: Arc<dyn Door>) -> SitePages {
@@ -57,6 +60,7 @@ pub fn pages(door: Arc<dyn Door>) -> SitePages {
         .route("/submit", get(submit::form).post(submit::send))
         .route("/admin", get(admin::page))
         .route("/admin/{verb}", axum::routing::post(act::do_admin))
+        .layer(from_fn_with_state(Arc::new(KeptPages::default()), keep))
         .with_state(Arc::new(SharedGrid::new(door)));
     SitePages {
         pages,

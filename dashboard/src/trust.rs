@@ -79,12 +79,14 @@ fn kinds(accuracy: &AccuracyView) -> Markup {
         ("together", "Several hosts at once", &accuracy.hosts),
     ];
     html! {
-        @for (id, title, predictions) in kinds {
-            @if !predictions.is_empty() {
-                section aria-labelledby=(id) {
-                    h2 id=(id) { (title) }
-                    (scatter(predictions))
-                    p { (summary(predictions)) }
+        div.trust {
+            @for (id, title, predictions) in kinds {
+                @if !predictions.is_empty() {
+                    section aria-labelledby=(id) {
+                        h2 id=(id) { (title) }
+                        (scatter(predictions))
+                        p { (summary(predictions)) }
+                    }
                 }
             }
         }

@@ -55,6 +55,32 @@ async fn a_page_that_has_not_changed_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn looks_of_a_script_are_answered_from_the_page_that_was_made_last() {
+    let grid = Memory::new(LARGE);
+    let pages = pages(&grid);
+    let asked = || grid.asked.lock().unwrap().values().sum::<u64>();
+    let (_, mark, _) = fetch(&pages, "/jobs/1/why", "").await;
+    fetch(&pages, "/jobs/1/why", &mark).await;
+    let before = asked();
+    for _ in 0..50 {
+        let (status, ..) = fetch(&pages, "/jobs/1/why", &mark).await;
+        assert!(matches!(status, StatusCode::OK | StatusCode::NOT_MODIFIED));
+    }
+    let looks = asked() - before;
+
+    // Whoever opens the page gets it as it is now.
+    let before = asked();
+    for _ in 0..50 {
+        fetch(&pages, "/jobs/1/why", "").await;
+    }
+    let opened = asked() - before;
+    assert!(
+        opened >= 50 && looks < opened,
+        "{looks} requests for looks, {opened} for pages that were opened"
+    );
+}
+
+#[tokio::test]
 async fn hostile_names_and_outputs_are_text_on_every_page() {
     let grid = Memory::new(Size {
         hosts: 5,
