@@ -121,6 +121,14 @@ pub async fn run(
     let written = write_addresses(&home, &address, listener.as_ref());
     if written.is_ok() {
         tracing::info!("master is up at {address}");
+        if let Some(http) = listener.as_ref().and_then(|http| http.local_addr().ok()) {
+            let scheme = if state.config.http_certificate.is_some() {
+                "https"
+            } else {
+                "http"
+            };
+            tracing::info!("dashboard, API and metrics are at {scheme}://{http}/");
+        }
         tracing::debug!(%bound, %incarnation, "listening");
     }
 

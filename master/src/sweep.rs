@@ -26,8 +26,8 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
         let Ok(hosts) = state.core.ask::<HostNames>(HostAsk::Names).await else {
             return;
         };
-        for (host, _) in hosts {
-            let trim = HostAsk::TrimAvailability(host);
+        for host in hosts.keys() {
+            let trim = HostAsk::TrimAvailability(*host);
             if state.core.ask::<()>(trim).await.is_err() {
                 return;
             }

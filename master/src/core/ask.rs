@@ -8,6 +8,7 @@ mod peers;
 mod upkeep;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use common::identity::IdentityView;
 use common::token::JoinToken;
@@ -40,8 +41,9 @@ pub enum Ask {
     Upkeep(UpkeepAsk),
 }
 
-/// The hosts by number, with their names.
-pub(crate) type HostNames = Vec<(HostId, String)>;
+/// The hosts by number, with their names: shared, since a list of few tasks may be of ten thousand
+/// hosts.
+pub(crate) type HostNames = Arc<BTreeMap<HostId, String>>;
 
 /// Declares the replies, each with the conversion from its value and back.
 macro_rules! replies {

@@ -1,6 +1,7 @@
 //! Hosts: their sessions, the messages of their workers, and their views.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use common::attempt::HeldAttempt;
 use common::host::{HostFacts, OwnerState, Status, YieldReason};
@@ -13,6 +14,7 @@ use scheduler::Event;
 use scheduler::experience::Habit;
 use uuid::Uuid;
 
+use super::ask::HostNames;
 use super::{Core, HostMail, Outbox};
 use crate::numbers::GridNumbers;
 use crate::store::{Attendance, RestoredHost, StoreError};
@@ -224,6 +226,7 @@ impl Core {
             attendance,
             ..Host::new(name, self.now)
         };
+        self.note_name(id, &host.name);
         self.hosts.insert(id, host);
         if revoked {
             return Ok(());
@@ -277,6 +280,7 @@ impl Core {
         let speed = facts.speed;
         self.store.host_facts(id, &facts)?;
         let now = self.now;
+        self.note_name(id, &name);
         let host = self
             .hosts
             .entry(id)
@@ -743,11 +747,15 @@ impl Core {
     }
 
     /// The names of all hosts, for lists that the store makes.
-    pub(super) fn host_names(&self) -> Vec<(HostId, String)> {
-        self.hosts
-            .iter()
-            .map(|(id, host)| (*id, host.name.clone()))
-            .collect()
+    /// The names of all hosts.
+    pub(super) fn host_names(&self) -> HostNames {
+        Arc::clone(&self.names)
+    }
+
+    fn note_name(&mut self, id: HostId, name: &str) {
+        if self.names.get(&id).is_none_or(|known| known != name) {
+            Arc::make_mut(&mut self.names).insert(id, name.to_owned());
+        }
     }
 
     pub(super) fn send(&mut self, id: HostId, mail: HostMail) {

@@ -104,6 +104,8 @@ pub(crate) struct Core {
     /// The number of unsettled jobs of each user, and the bytes of their specs.
     open_of: BTreeMap<String, (u32, u64)>,
     hosts: BTreeMap<HostId, hosts::Host>,
+    /// Their names.
+    names: ask::HostNames,
     /// The hosts whose counts changed in the present group.
     counted: BTreeSet<HostId>,
     mail: BTreeMap<HostId, HostMail>,
@@ -315,6 +317,7 @@ impl Core {
             jobs: BTreeMap::new(),
             open_of: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            names: ask::HostNames::default(),
             counted: BTreeSet::new(),
             mail: BTreeMap::new(),
             replies: Vec::new(),

@@ -52,7 +52,7 @@ struct Follower<'a> {
     page: EventPage,
     /// The bytes of these events.
     size: usize,
-    names: BTreeMap<HostId, String>,
+    names: HostNames,
     /// The hosts whose names it knows.
     named: BTreeSet<HostId>,
 }
@@ -128,7 +128,7 @@ impl<'a> Follower<'a> {
             told: after,
             page: EventPage::default(),
             size: 0,
-            names: BTreeMap::new(),
+            names: HostNames::default(),
             named: BTreeSet::new(),
         })
     }
@@ -276,8 +276,7 @@ impl<'a> Follower<'a> {
             && self.named.insert(host)
         {
             if !self.names.contains_key(&host) {
-                let names: HostNames = self.asker.core(HostAsk::Names).await?;
-                self.names = names.into_iter().collect();
+                self.names = self.asker.core(HostAsk::Names).await?;
             }
             let name = self.names.get(&host).cloned();
             let name = name.unwrap_or_else(|| host.to_string());

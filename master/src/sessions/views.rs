@@ -11,6 +11,7 @@ use common::view::{
 use common::{Content, HostId, IdSet, JobId, TaskId};
 
 use crate::core::LiveJob;
+use crate::core::ask::HostNames;
 use crate::store::{AttemptRow, Disclosure, Reader, SettledRow, StoreError};
 
 /// The number of tasks that are read at a time.
@@ -31,7 +32,7 @@ pub(super) struct Listing {
     live: Option<LiveJob>,
     /// The tasks settled without success, as ranges: the key is the last task of each.
     settled: BTreeMap<u32, SettledRow>,
-    names: BTreeMap<HostId, String>,
+    names: HostNames,
     /// The times at which tasks were requested, if the job was disclosed.
     disclosure: Option<Disclosure>,
 }
@@ -61,7 +62,7 @@ impl Listing {
         tasks: IdSet,
         live: Option<LiveJob>,
         settled: Vec<SettledRow>,
-        names: Vec<(HostId, String)>,
+        names: HostNames,
     ) -> Self {
         let settled = settled.into_iter().map(|row| (row.last, row)).collect();
         Self {
@@ -70,7 +71,7 @@ impl Listing {
             rest: tasks,
             live,
             settled,
-            names: names.into_iter().collect(),
+            names,
             disclosure: None,
         }
     }
@@ -372,7 +373,7 @@ mod tests {
                 all.clone(),
                 live,
                 settled,
-                Vec::new(),
+                HostNames::default(),
             )
         };
 

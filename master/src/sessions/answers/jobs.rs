@@ -678,7 +678,6 @@ impl Asker {
         let explained: Box<Option<(ExplainView, HostNames)>> =
             self.core(JobAsk::Explain(job)).await?;
         if let Some((mut view, names)) = *explained {
-            let names: BTreeMap<HostId, String> = names.into_iter().collect();
             let named = |(attempt, host, why): (AttemptId, HostId, String)| {
                 let host = names
                     .get(&host)
