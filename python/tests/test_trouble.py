@@ -88,10 +88,10 @@ def test_results_are_there_although_the_events_of_them_are_not_kept(own_world: W
     with Grid(dir=own_world.user, progress=False) as g:
         again = g.job(job.id)
         futures = again.futures
-        live = g._session.live(job.id)
+        live = g._session.results.live(job.id)
         assert live is not None and live.events is not None
         live.events.close()
-        g._session._look_at(live)
+        g._session.results._look_at(live)
         assert again.wait(60)
         assert [f.exception() is None for f in futures] == [True, False, True]
 

@@ -1,6 +1,6 @@
 """Reads what the runner has written down of the calls of a task.
 
-Not here: how it gets here (:mod:`deskgrid._session`).
+Not here: how it gets here (:mod:`deskgrid._results`).
 """
 
 from __future__ import annotations
