@@ -6,14 +6,17 @@ import concurrent.futures
 import gc
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 import weakref
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, CancelledError
+from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 from world import World, eventually
 
@@ -29,6 +32,39 @@ def test_it_is_an_executor(grid: Grid) -> None:
     assert isinstance(grid, concurrent.futures.Executor)
     assert isinstance(grid.submit(abs, 1), concurrent.futures.Future)
     assert grid._max_workers == 2
+
+
+def python_with_its_tests() -> str | None:
+    """A Python that has CPython's own tests: this one, or another one of this machine."""
+    installed = Path.home().glob(".pyenv/versions/3.*/bin/python3")
+    names = [f"python3.{minor}" for minor in range(10, 20)]
+    code = "import sys, test.test_concurrent_futures; sys.exit(sys.version_info < (3, 10))"
+    for program in [sys.executable, *names, *map(str, sorted(installed, reverse=True))]:
+        found = shutil.which(program)
+        if found and subprocess.run([found, "-c", code], capture_output=True).returncode == 0:
+            return found
+    return None
+
+
+def test_the_executor_tests_of_cpython_pass(world: World, tmp_path: Path) -> None:
+    python = python_with_its_tests()
+    if python is None:
+        pytest.skip("there is no Python with CPython's own tests (test.test_concurrent_futures)")
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "cloudpickle").symlink_to(Path(cloudpickle.__file__).parent)
+    here = Path(__file__).parent
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{Path(deskgrid.__file__).parents[1]}:{packages}",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    ran = subprocess.run(
+        [python, here / "cpython_suite.py", world.user], env=env,
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stderr.count(" ... ok\n") >= 20, ran.stderr
 
 
 # Shutdown.

@@ -17,7 +17,7 @@ from typing import IO, Any
 from . import _outcome
 from ._api import Api, Json
 from ._events import Events
-from ._outcome import Place
+from ._outcome import Place, Result
 from ._pack import Store
 from ._run import failure_of, output_of
 from ._stream import Call, Task
@@ -278,14 +278,14 @@ class Results:
         )
         outcomes = _outcome.read(text)
 
-        def opened() -> IO[bytes]:
-            if long is None:
-                raise EOFError("out.bin is missing")
-            return long
-
         settled = []
         for call, outcome in zip(task.calls, outcomes):
-            settled.append((call, _outcome.value_of(outcome, opened, place)))
+            if outcome.data is None and long is None:
+                # It was too large, or could not be kept.
+                found = Result(None, failure_of(reason or "its long result was not kept", place))
+            else:
+                found = _outcome.value_of(outcome, long, place)
+            settled.append((call, found))
         if len(outcomes) == 1 and outcomes[0].kind == "N":
             settled = [(call, settled[0][1]) for call in task.calls]
         rest = task.calls[len(settled) :]

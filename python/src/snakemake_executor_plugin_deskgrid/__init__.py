@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any, Optional
@@ -59,9 +60,17 @@ class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
     env: str = field(
         default="host",
         metadata={
-            "help": "The Python with Snakemake on the hosts: `host` for theirs, or a packed "
-            "environment (a directory or an archive) that is sent to them"
+            "help": "The Python with Snakemake on the hosts: `host` for theirs, `auto` for one that is "
+            "made here by uv and sent to them, or a packed environment (a directory or an archive)"
         },
+    )
+    packages: Optional[str] = field(
+        default=None,
+        metadata={"help": "With `auto`: what rules need beside Snakemake, such as `numpy pandas>=2`"},
+    )
+    python: Optional[str] = field(
+        default=None,
+        metadata={"help": "With `auto`: an installation of Python to send instead of a downloaded one"},
     )
     needs: Optional[str] = field(
         default=None, metadata={"help": "What all jobs need of their hosts: `os=linux,label=lab3`"}
@@ -75,8 +84,10 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
     def __post_init__(self) -> None:
         settings = self.workflow.executor_settings or ExecutorSettings()
         self._grid = Grid(dir=settings.dir, label="snakemake", progress=False)
-        env = Env.host() if settings.env == "host" else Env.packed(settings.env)
-        self._env: Prepared = env.prepare(self._grid._session.api, print)
+        try:
+            self._env: Prepared = environment(settings).prepare(self._grid._session.api, print)
+        except DeskgridError as error:
+            raise WorkflowError("the environment of the jobs cannot be made", error) from error
         self._options: dict[str, Any] = {"network": settings.network}
         if settings.needs:
             self._options["needs"] = [settings.needs]
@@ -216,6 +227,20 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         self._grid.shutdown(wait=False)
         self._sources.unlink(missing_ok=True)
         self._sources.parent.rmdir()
+
+
+def environment(settings: ExecutorSettings) -> Env:
+    """Returns the environment in which Snakemake runs on the hosts.
+
+    Raises:
+        EnvError: It cannot be made.
+    """
+    if settings.env == "host":
+        return Env.host()
+    if settings.env != "auto":
+        return Env.packed(settings.env)
+    packages = [f"snakemake=={version('snakemake')}", *(settings.packages or "").split()]
+    return Env.auto(packages, python=settings.python)
 
 
 def _notes(job: Any) -> list[str]:
