@@ -202,9 +202,12 @@ def test_a_lock_file_with_a_package_without_a_wheel_is_refused_unless_it_is_name
 def test_compiled_sources_are_for_hosts_like_this_machine(cache: Path, tmp_path: Path) -> None:
     source = tmp_path / "native"
     source.mkdir()
+    (source / "pyproject.toml").write_text(
+        '[project]\nname = "native"\nversion = "1"\n'
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    )
     (source / "setup.py").write_text(
-        "from setuptools import setup, Extension\n"
-        "setup(name='native', version='1', ext_modules=[Extension('native', ['x.c'], optional=False)])\n"
+        "from setuptools import setup, Extension\nsetup(ext_modules=[Extension('native', ['x.c'])])\n"
     )
     (source / "x.c").write_text(
         "#include <Python.h>\nstatic struct PyModuleDef m = {PyModuleDef_HEAD_INIT, \"native\", 0, -1, 0};\n"
@@ -216,7 +219,7 @@ def test_compiled_sources_are_for_hosts_like_this_machine(cache: Path, tmp_path:
     assert isinstance(env, _auto.Auto) and isinstance(refused, _auto.Auto)
     with pytest.raises(deskgrid.EnvError, match="source distributions is disabled") as raised:
         refused._site("linux-x86_64", refused._wanted(abs))
-    assert "sdists=['NAME']" in raised.value.hint
+    assert "sdists=['native']" in raised.value.hint
     with pytest.raises(deskgrid.EnvError, match="windows-x86_64: .*not compatible with the target"):
         env._site("windows-x86_64", env._wanted(abs))
 

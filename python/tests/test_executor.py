@@ -61,7 +61,7 @@ def test_the_executor_tests_of_cpython_pass(world: World, tmp_path: Path) -> Non
     }
     ran = subprocess.run(
         [python, here / "cpython_suite.py", world.user], env=env,
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stderr.count(" ... ok\n") >= 20, ran.stderr
@@ -269,9 +269,22 @@ def test_results_and_arguments_are_not_kept(grid: Grid) -> None:
     del thing, results
     gc.collect()
     assert gone() is None
-    for value in grid.map(bytearray, [10, 20], chunksize=1):
-        result = weakref.ref(value) if hasattr(value, "__weakref__") else None
-        assert result is None
+    class Result:
+        def method(self) -> int:
+            return 7
+
+    for value in grid.map(lambda x: Result(), range(4), chunksize=2):
+        result = weakref.ref(value)
+        del value
+        gc.collect()
+        eventually("the result is gone", lambda: result() is None)
+
+    owner = Result()
+    owner_gone = weakref.ref(owner)
+    assert grid.submit(owner.method).result(60) == 7
+    del owner
+    gc.collect()
+    eventually("what a method belongs to is gone", lambda: owner_gone() is None)
 
 
 def test_a_consumer_that_stops_cancels_the_rest(grid: Grid) -> None:

@@ -243,6 +243,8 @@ class Results:
             except Exception as error:
                 if not self._closed:
                     print(f"deskgrid: {type(error).__name__}: {error}", file=sys.stderr)
+            # It knows calls, and they their results.
+            del fetch
 
     def _fetch(
         self, live: LiveJob, task: Task, well: bool, result: Json, reason: str, text: str | None
@@ -282,10 +284,10 @@ class Results:
         for call, outcome in zip(task.calls, outcomes):
             if outcome.data is None and long is None:
                 # It was too large, or could not be kept.
-                found = Result(None, failure_of(reason or "its long result was not kept", place))
+                failure = failure_of(reason or "its long result was not kept", place)
+                settled.append((call, Result(None, failure)))
             else:
-                found = _outcome.value_of(outcome, long, place)
-            settled.append((call, found))
+                settled.append((call, _outcome.value_of(outcome, long, place)))
         if len(outcomes) == 1 and outcomes[0].kind == "N":
             settled = [(call, settled[0][1]) for call in task.calls]
         rest = task.calls[len(settled) :]
@@ -293,8 +295,9 @@ class Results:
         self._done(live, task, seconds)
         for call, outcome in zip(task.calls, outcomes):
             call.future.seconds = outcome.seconds
-        for call, (value, error) in settled:
-            self.finish(call, value, error)
+        while settled:
+            # Whoever gets a result may be the only one who has it.
+            self.finish(*_flat(*settled.pop(0)))
         if rest:
             failure = failure_of(reason, place)
             self.finish(rest[0], None, failure)
@@ -354,6 +357,10 @@ class Results:
             self._hear(live, task, well, result, view.get("reason") or "")
         if self._api.call("GET", f"/jobs/{live.id}").get("finished"):
             live.settled.set()
+
+
+def _flat(call: Call, result: Result) -> tuple[Call, Any, BaseException | None]:
+    return call, result.value, result.error
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:

@@ -242,6 +242,8 @@ class Session:
                 stream.withdraw(len(chunks) - len(tasks))
             if tasks:
                 self.submit_calls(stream.work, tasks, stream)
+            with self._lock:
+                stream.submitted()
         except BaseException as error:
             with self._lock:
                 failed = stream.fail()

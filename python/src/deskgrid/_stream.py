@@ -177,6 +177,10 @@ class Stream:
         """So many of the chunks that were taken did not become tasks: no call of theirs is left."""
         self._live -= chunks
 
+    def submitted(self) -> None:
+        """What was taken is at the grid: its calls, and what comes of them, are not kept here."""
+        self._taken = []
+
     def fail(self) -> list[Call]:
         """Returns the calls that were taken last, and all that wait."""
         calls = [*self._taken, *self._waiting]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import datetime
+import functools
 import sys
 import time
 import uuid
@@ -364,7 +365,10 @@ class Grid(concurrent.futures.Executor):
         name = options.get("name") or _name_of(fn)
         clean = "".join(c if c.isprintable() else "?" for c in str(name))[:50]
         env = options.get("env") or Env.host()
-        return Work(function, fn, sources_of(fn), options, env, clean or "call")
+        # Objects of the user's are not kept: of a method its function will do.
+        original = functools.partial(fn).func if env.by_function else abs
+        original = getattr(original, "__func__", original)
+        return Work(function, original, sources_of(fn), options, env, clean or "call")
 
     def _stream(
         self,
