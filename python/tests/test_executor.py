@@ -47,6 +47,8 @@ def python_with_its_tests() -> str | None:
 
 
 def test_the_executor_tests_of_cpython_pass(world: World, tmp_path: Path) -> None:
+    if "DESKGRID_PLUGINS" not in os.environ:
+        pytest.skip("it takes minutes: DESKGRID_PLUGINS=1 python/test runs it")
     python = python_with_its_tests()
     if python is None:
         pytest.skip("there is no Python with CPython's own tests (test.test_concurrent_futures)")

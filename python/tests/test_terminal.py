@@ -57,7 +57,7 @@ def test_a_bar_of_tqdm_is_drawn_where_that_is_installed(world: World, start: Sta
     assert "slow: 100%" in terminal.text and "8/8" in terminal.text
 
 
-def test_no_bar_is_drawn_of_what_is_over_soon_or_unwanted(world: World, start: Start) -> None:
+def test_no_bar_is_drawn_of_short_or_unwanted_ones(world: World, start: Start) -> None:
     quiet = SLOW.replace("Grid(", "Grid(progress=False, ").format(dir=world.user)
     soon = "import deskgrid._bar\ndeskgrid._bar.SOON = 60\n" + SLOW.format(dir=world.user)
     for text in (quiet, soon):
