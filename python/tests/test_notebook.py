@@ -25,7 +25,7 @@ def executed(notebook: Any, world: World, monkeypatch: Any, where: Path) -> Any:
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(where / "runtime"))
     monkeypatch.setenv("IPYTHONDIR", str(where / "ipython"))
     client = nbclient.NotebookClient(
-        notebook, timeout=110, kernel_name="python3", record_timing=False,
+        notebook, timeout=600, kernel_name="python3", record_timing=False,
         resources={"metadata": {"path": str(where)}},
     )  # fmt: skip
     client.execute()
