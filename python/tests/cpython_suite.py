@@ -3,8 +3,9 @@
     python cpython_suite.py DIR
 
 ``DIR`` is the directory of a user. Left out is what asks for something else than an executor, a number of
-workers (``max_workers``); the programs that import an executor by its name from
-``concurrent.futures``; and what fails where two calls take more than five seconds.
+workers (``max_workers``) or that of many calls one has begun at once; the programs that import an
+executor by its name from ``concurrent.futures``; and what fails where two calls take more than five
+seconds.
 :mod:`test_executor`, :mod:`test_errors` and :mod:`test_jobs` have the like of them.
 """
 
@@ -26,6 +27,8 @@ from deskgrid._auto import pack_python
 LEFT_OUT = {
     "test_max_workers_negative",
     "test_max_workers_too_large",
+    "test_hang_gh94440",
+    "test_cancel_futures",
     "test_map_timeout",
     "test_interpreter_shutdown",
     "test_submit_after_interpreter_shutdown",
