@@ -125,7 +125,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
             return self._grid.run(
                 ["sh", "-c", self._script(job).replace("%{", "%%{")],
                 inputs=inputs,
-                outputs=sorted(_named([*job.output, *_notes(job)], "output")),
+                outputs=sorted(_named([*_outputs(job), *_notes(job)], "output")),
                 prepared=self._env,
                 **self._options_of(job),
             )
@@ -195,7 +195,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
     def _save(self, job: Any, output: TaskOutput) -> None:
         """Writes what a job has left to where it belongs."""
         output.save(".")
-        for file in job.output:
+        for file in _outputs(job):
             if getattr(file, "is_directory", False):
                 # Empty directories do not travel.
                 Path(file).mkdir(parents=True, exist_ok=True)
@@ -240,7 +240,14 @@ def environment(settings: ExecutorSettings) -> Env:
     if settings.env != "auto":
         return Env.packed(settings.env)
     packages = [f"snakemake=={version('snakemake')}", *(settings.packages or "").split()]
-    return Env.auto(packages, python=settings.python)
+    # A package that Snakemake needs and that is on PyPI as sources alone.
+    return Env.auto(packages, sdists=["connection-pool"], python=settings.python)
+
+
+def _outputs(job: Any) -> list[Any]:
+    """Returns the files that a job makes; of a group also those that its own jobs read again."""
+    jobs = job.jobs if job.is_group() else [job]
+    return [file for one in jobs for file in one.output]
 
 
 def _notes(job: Any) -> list[str]:
