@@ -1,6 +1,7 @@
-"""Measures what calls cost: of deskgrid beside joblib's loky and Dask, in one run on one machine.
+"""Measures what calls cost: of deskgrid beside joblib's loky, Dask, Ray and executorlib, in one run on
+one machine.
 
-    pip install joblib 'dask[distributed]' numpy
+    pip install joblib 'dask[distributed]' ray executorlib numpy
     DESKGRID_BINARY=… python python/bench.py [CALLS]
 
 It starts a master and a worker with two slots on this machine, as the tests do. Every number is of
@@ -126,11 +127,47 @@ def dask(calls: int) -> None:
         )
 
 
+def ray(calls: int) -> None:
+    import ray as lib
+
+    lib.init(num_cpus=SLOTS, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        call, measure = lib.remote(nothing), lib.remote(length)
+        report("Ray: first call", 1, lambda: lib.get(call.remote(1)))
+        report("Ray: a task for each call", calls, lambda: lib.get([call.remote(i) for i in range(calls)]))
+        data = lib.put(os.urandom(ARRAY))
+        report(
+            f"Ray: {ARRAY // 10**6} MB for {USERS} calls (put)",
+            USERS,
+            lambda: lib.get([measure.remote(data, i) for i in range(USERS)]),
+        )
+    finally:
+        lib.shutdown()
+
+
+def executorlib(calls: int) -> None:
+    from executorlib import SingleNodeExecutor
+
+    # One process for each call, and processes that stay: its two ways.
+    few = calls // 100
+    with SingleNodeExecutor(max_cores=SLOTS) as executor:
+        report("executorlib: first call", 1, lambda: executor.submit(nothing, 1).result())
+        report("executorlib: a process for each call", few, lambda: all_of(executor.submit, few))
+    with SingleNodeExecutor(max_workers=SLOTS, block_allocation=True) as executor:
+        report("executorlib: submit, one by one", calls, lambda: all_of(executor.submit, calls))
+
+
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     os.environ.setdefault("DESKGRID_BINARY", binary())
     deskgrid(count)
-    for name, needs, run in (("loky", "joblib", loky), ("Dask", "distributed", dask)):
+    others = (
+        ("loky", "joblib", loky),
+        ("Dask", "distributed", dask),
+        ("Ray", "ray", ray),
+        ("executorlib", "executorlib", executorlib),
+    )
+    for name, needs, run in others:
         if importlib.util.find_spec(needs) is None:
             print(f"{name}: not installed (pip install {needs})")
         else:

@@ -1,15 +1,23 @@
+#!/usr/bin/env python3
 """Builds the wheel: the library, and the program `deskgrid` as its script. One for each platform, for
 every Python, since nothing of it is compiled against Python.
 
-    pip wheel --no-deps -w dist ./python                        # builds the program first: cargo build --release
+    python/build_wheel.py --program PATH --platform TAG --out DIR   # of a program that is built already
+    pip wheel --no-deps -w dist ./python                            # builds it: cargo build --release
     DESKGRID_BINARY=target/debug/deskgrid pip wheel --no-deps -w dist ./python
 
-This is a build backend as PEP 517 and PEP 660 describe it. The tag of the platform is read from the
-program: which glibc it needs, or none.
+Tags are those of PyPI: `musllinux_1_2_x86_64`, `manylinux_2_17_x86_64`, `win_amd64`; several are joined by
+dots, and `manylinux` alone is the oldest one that the program allows. Without a tag it is read from
+the program: which glibc it needs, or none. A program that does not run on the systems of a tag is
+refused.
+
+This is a build backend as PEP 517 and PEP 660 describe it, and a command. Not here: how the program
+is built.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import os
@@ -33,8 +41,7 @@ TIME = (2020, 1, 1, 0, 0, 0)
 
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
     """Writes the wheel into a directory, and returns its name."""
-    files = {file.relative_to(SOURCES).as_posix(): file.read_bytes() for file in sources()}
-    return _write(Path(directory), files)
+    return _write(Path(directory), library())
 
 
 def build_editable(directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
@@ -54,31 +61,36 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
 get_requires_for_build_editable = get_requires_for_build_wheel
 
 
-def sources() -> list[Path]:
-    """The files of the library."""
-    return sorted(f for f in SOURCES.rglob("*") if f.suffix == ".py" or f.name == "py.typed")
+def library() -> dict[str, bytes]:
+    """The files of the library, by their names in the wheel."""
+    files = sorted(f for f in SOURCES.rglob("*") if f.suffix == ".py" or f.name == "py.typed")
+    return {file.relative_to(SOURCES).as_posix(): file.read_bytes() for file in files}
 
 
-def _write(directory: Path, files: dict[str, bytes]) -> str:
-    program = binary()
-    tag = f"py3-none-{platform_tag(program.read_bytes())}"
-    tags = "".join(f"Tag: py3-none-{one}\n" for one in tag.split("-")[2].split("."))
+def _write(directory: Path, files: dict[str, bytes], program: Path | None = None, platform: str = "") -> str:
+    content = (program or binary()).read_bytes()
+    platforms = checked(platform, content) if platform else platform_tag(content)
+    tag = f"py3-none-{platforms}"
+    tags = "".join(f"Tag: py3-none-{one}\n" for one in platforms.split("."))
     info = f"{NAME}-{version()}.dist-info"
-    script = f"{NAME}-{version()}.data/scripts/{'deskgrid.exe' if program.suffix == '.exe' else 'deskgrid'}"
+    script = f"{NAME}-{version()}.data/scripts/{'deskgrid.exe' if is_windows(content) else 'deskgrid'}"
     files = {
         **files,
-        script: program.read_bytes(),
+        script: content,
         f"{info}/METADATA": metadata().encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: deskgrid\nRoot-Is-Purelib: false\n{tags}".encode(),
         **{f"{info}/licenses/{name}": (REPOSITORY / name).read_bytes() for name in licences()},
     }
     record = "".join(f"{name},sha256={digest(data)},{len(data)}\n" for name, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+
+    directory.mkdir(parents=True, exist_ok=True)
     wheel = directory / f"{NAME}-{version()}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3
             entry.external_attr = (0o100755 if name == script else 0o100644) << 16
             archive.writestr(entry, data)
     return wheel.name
@@ -103,19 +115,68 @@ def binary() -> Path:
     return built
 
 
+def is_windows(program: bytes) -> bool:
+    return program[:2] == b"MZ"
+
+
+#: The machines of programs in the ELF format, and in Windows' format, by the numbers there.
+_ELF = {62: "x86_64", 183: "aarch64"}
+_PE = {0x8664: "amd64", 0xAA64: "arm64"}
+
+
 def platform_tag(program: bytes) -> str:
     """The tag of the systems on which a program runs."""
-    machine = platform.machine().lower().replace("amd64", "x86_64")
-    if program[:2] == b"MZ":
-        return "win_amd64"
+    if is_windows(program):
+        return f"win_{machine_of(program)}"
     if program[:4] != b"\x7fELF":
-        return f"macosx_11_0_{machine}"
-    machine = {62: "x86_64", 183: "aarch64"}.get(int.from_bytes(program[18:20], "little"), machine)
-    needed = [int(found) for found in re.findall(rb"GLIBC_2\.(\d+)", program)]
-    if not needed:
+        return f"macosx_11_0_{platform.machine().lower()}"
+    machine, needed = machine_of(program), glibc(program)
+    if needed is None:
         # It is linked statically, and runs with any C library.
         return f"manylinux_2_17_{machine}.musllinux_1_1_{machine}"
-    return f"manylinux_2_{max(17, *needed)}_{machine}"
+    return f"manylinux_2_{max(17, needed)}_{machine}"
+
+
+def machine_of(program: bytes) -> str:
+    """The processor for which a program was compiled, as tags name it."""
+    if is_windows(program):
+        header = int.from_bytes(program[60:64], "little")
+        number, known = int.from_bytes(program[header + 4 : header + 6], "little"), _PE
+    else:
+        number, known = int.from_bytes(program[18:20], "little"), _ELF
+    if number not in known:
+        raise refused("the program is for a processor that is not known here", f"one of {', '.join(known.values())}")
+    return known[number]
+
+
+def glibc(program: bytes) -> int | None:
+    """The minor version of glibc 2 that a program needs; None if it is linked statically."""
+    needed = [int(found) for found in re.findall(rb"GLIBC_2\.(\d+)", program)]
+    return max(needed, default=None)
+
+
+def checked(platforms: str, program: bytes) -> str:
+    """Returns the tags that were asked for, if the program runs on those systems."""
+    fits = platform_tag(program)
+    if platforms == "manylinux" and fits.startswith("manylinux"):
+        return fits.split(".")[0]
+    for tag in platforms.split("."):
+        if tag not in fits.split(".") and not _runs_on(tag, program):
+            raise refused(f"the program does not run on {tag!r}: it is one for {fits}", f"--platform {fits}")
+    return platforms
+
+
+def _runs_on(tag: str, program: bytes) -> bool:
+    """Whether a program runs on the Linux systems of a tag."""
+    found = re.fullmatch(r"(manylinux_2|musllinux_1)_(\d+)_(\w+)", tag)
+    if not found or program[:4] != b"\x7fELF" or found[3] != machine_of(program):
+        return False
+    needed = glibc(program)
+    return needed is None or (found[1] == "manylinux_2" and needed <= int(found[2]))
+
+
+def refused(why: str, hint: str) -> SystemExit:
+    return SystemExit(f"error: {why}\ntry: {hint}")
 
 
 def version() -> str:
@@ -153,3 +214,19 @@ def metadata() -> str:
         lines += [f'Requires-Dist: {name}; extra == "{extra}"' for name in names]
     readme = (HERE / "README.md").read_text()
     return "\n".join(lines) + f"\nDescription-Content-Type: text/markdown\n\n{readme}"
+
+
+def main(words: list[str] | None = None) -> None:
+    """The command: prints the path of the wheel that it has written."""
+    parser = argparse.ArgumentParser(prog="build_wheel.py", description="Builds a wheel of a built program.")
+    parser.add_argument("--program", type=Path, required=True, help="the program `deskgrid`, stripped")
+    parser.add_argument("--platform", default="", metavar="TAG", help="such as musllinux_1_2_x86_64; else it is read")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="is made if it is not there")
+    given = parser.parse_args(words)
+    if not given.program.is_file():
+        raise refused(f"there is no program {given.program}", "cargo build --release -p cli")
+    print(given.out / _write(given.out, library(), given.program, given.platform))
+
+
+if __name__ == "__main__":
+    main()

@@ -245,6 +245,14 @@ def test_a_value_that_went_to_one_task_can_go_to_many_later(grid: Grid) -> None:
         assert list(grid.map(len, [data] * count, chunksize=1)) == [1_200_000] * count
 
 
+def test_calls_that_cannot_be_packed_hold_up_no_others(grid: Grid) -> None:
+    items = [1] * 4 + [threading.Lock()] * 300 + [2] * 300
+    futures = grid._futures(abs, [items], "auto", {})
+    done, _ = concurrent.futures.wait(futures, 60)
+    assert len(done) == len(items)
+    assert [f.exception() is None for f in futures] == [item in (1, 2) for item in items]
+
+
 def test_options_of_one_grid_do_not_reach_calls_of_another(grid: Grid) -> None:
     def variable() -> str | None:
         return os.environ.get("WHICH")

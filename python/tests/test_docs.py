@@ -25,7 +25,7 @@ def test_every_block_of_the_tutorial_runs(world: World, tmp_path: Path) -> None:
     script.write_text("\n".join(lines))
     env = {**os.environ, "DESKGRID_DIR": world.user}
     ran = subprocess.run(
-        [sys.executable, script], env=env, capture_output=True, text=True, cwd=tmp_path, timeout=110
+        [sys.executable, script], env=env, capture_output=True, text=True, cwd=tmp_path, timeout=600
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "hello ada" in ran.stdout and "ZeroDivisionError" in ran.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import re
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ from typing import Any
 
 import own_needs
 import pytest
+from closed import MASTER, ClosedNetwork
 from world import World
 
 import deskgrid
@@ -84,6 +87,44 @@ def test_an_environment_is_made_here_and_sent_once(bare: World, cache: Path) -> 
     assert given_to_hosts(bare) - at_hosts < 500_000
 
 
+def reach(address: str) -> int:
+    import socket
+
+    with socket.socket() as some:
+        some.settimeout(5)
+        return some.connect_ex((address, 80))
+
+
+@uv
+def test_hosts_without_python_and_network_get_all_of_it_once(cache: Path) -> None:
+    try:
+        network = ClosedNetwork()
+    except OSError as why:
+        pytest.skip(f"no network of its own: {why}")
+    with contextlib.ExitStack() as stack:
+        stack.callback(network.close)
+        made = World(address=MASTER)
+        stack.callback(made.close)
+        made.worker("closed-1", config='path = "/nowhere"', within=network.words)
+
+        def run() -> Any:
+            with Grid(dir=made.user, progress=False, env=Env.auto(python=sys.executable)) as g:
+                return g.bag(own_needs.sections, ["[a]\n[b]\n", "[c]\n"]).result(120)
+
+        assert run() == [["a", "b"], ["c"]]
+        at_master, at_hosts = stored(made), given_to_hosts(made)
+        assert at_master > 10_000_000 and at_hosts > 10_000_000
+        assert run() == [["a", "b"], ["c"]]
+        assert given_to_hosts(made) == at_hosts
+        # The master got the results of the two calls, and nothing from here.
+        assert stored(made) - at_master < 200
+
+        with Grid(dir=made.user, progress=False, env=Env.auto(python=sys.executable)) as g:
+            # Even a task that may use the network finds none: the address is one for examples.
+            found = g.using(network=True).submit(reach, "192.0.2.1").result(120)
+            assert found == errno.ENETUNREACH
+
+
 @uv
 def test_packages_that_are_nowhere_are_named_with_their_platform(bare: World, cache: Path) -> None:
     env = Env.auto(["deskgrid-no-such-package-at-all"], platforms=["linux-x86_64"])
@@ -91,6 +132,113 @@ def test_packages_that_are_nowhere_are_named_with_their_platform(bare: World, ca
         with pytest.raises(deskgrid.EnvError, match="linux-x86_64.*deskgrid-no-such-package"):
             g.submit(abs, -1).result(120)
     assert list((cache / "deskgrid" / "env").iterdir()) == []
+
+
+@uv
+def test_a_package_without_a_wheel_is_refused_unless_it_is_named(bare: World, cache: Path) -> None:
+    """`connection-pool` 0.0.3 is on PyPI as sources alone."""
+    packages = ["connection-pool==0.0.3"]
+    before = stored(bare)
+    with Grid(dir=bare.user, progress=False, env=Env.auto(packages, python=sys.executable)) as g:
+        with pytest.raises(deskgrid.EnvError, match="connection-pool==0.0.3 has no usable wheels") as raised:
+            g.submit(abs, -1).result(120)
+    assert "sdists=['connection-pool']" in raised.value.hint
+    assert stored(bare) == before
+
+    env = Env.auto(packages, sdists=["connection-pool"], python=sys.executable)
+    with Grid(dir=bare.user, progress=False, env=env) as g:
+        assert g.submit(lambda: __import__("connection_pool").__name__).result(120) == "connection_pool"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a lock file, which has a package without a wheel and a group for development."""
+    path = tmp_path / "project"
+    path.mkdir()
+    (path / "pyproject.toml").write_text(
+        '[project]\nname = "somebodys"\nversion = "1"\nrequires-python = ">=3.10"\n'
+        'dependencies = ["iniconfig", "connection-pool==0.0.3"]\n'
+        '[dependency-groups]\ndev = ["pluggy"]\n'
+    )
+    words = [_auto.find_uv(), "--no-config", "lock", "--quiet", "--project", path, "--python", sys.executable]
+    subprocess.run(words, check=True)
+    return path
+
+
+@uv
+def test_a_lock_file_names_the_packages(cache: Path, project: Path) -> None:
+    words = [_auto.find_uv(), "--no-config", "export", "--quiet", "--no-dev", "--no-emit-project"]
+    for file in ("pylock.toml", "requirements.txt"):
+        subprocess.run([*words, "--project", project, "-o", project / file], check=True)
+    sites = []
+    for file in ("uv.lock", "pylock.toml", "requirements.txt"):
+        env = Env.auto(lock=project / file, sdists=["connection-pool"])
+        assert isinstance(env, _auto.Auto)
+        for platform in ("linux-x86_64", "windows-x86_64"):
+            sites.append(env._site(platform, env._wanted(abs)))
+    for site in sites:
+        found = {path.name.partition("-")[0] for path in site.glob("*.dist-info")}
+        assert found == {"iniconfig", "connection_pool"}, site
+    # The same lock file again gives what is there already.
+    again = Env.auto(lock=project / "uv.lock", sdists=["connection-pool"])
+    assert isinstance(again, _auto.Auto)
+    assert again._site("linux-x86_64", again._wanted(abs)) == sites[0]
+
+
+@uv
+def test_a_lock_file_with_a_package_without_a_wheel_is_refused_unless_it_is_named(
+    bare: World, cache: Path, project: Path
+) -> None:
+    before = stored(bare)
+    env = Env.auto(lock=project / "uv.lock", python=sys.executable)
+    with Grid(dir=bare.user, progress=False, env=env) as g:
+        with pytest.raises(deskgrid.EnvError, match="`connection-pool` can't be installed") as raised:
+            g.submit(abs, -1).result(120)
+    assert "sdists=['connection-pool']" in raised.value.hint
+    assert stored(bare) == before
+
+
+@uv
+def test_compiled_sources_are_for_hosts_like_this_machine(cache: Path, tmp_path: Path) -> None:
+    source = tmp_path / "native"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(
+        '[project]\nname = "native"\nversion = "1"\n'
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    )
+    (source / "setup.py").write_text(
+        "from setuptools import setup, Extension\nsetup(ext_modules=[Extension('native', ['x.c'])])\n"
+    )
+    (source / "x.c").write_text(
+        "#include <Python.h>\nstatic struct PyModuleDef m = {PyModuleDef_HEAD_INIT, \"native\", 0, -1, 0};\n"
+        "PyMODINIT_FUNC PyInit_native(void) { return PyModule_Create(&m); }\n"
+    )
+    (tmp_path / "requirements.txt").write_text("./native\n")
+    refused = Env.auto(lock=tmp_path / "requirements.txt")
+    env = Env.auto(lock=tmp_path / "requirements.txt", sdists=["native"])
+    assert isinstance(env, _auto.Auto) and isinstance(refused, _auto.Auto)
+    with pytest.raises(deskgrid.EnvError, match="source distributions is disabled") as raised:
+        refused._site("linux-x86_64", refused._wanted(abs))
+    assert "sdists=['native']" in raised.value.hint
+    with pytest.raises(deskgrid.EnvError, match="windows-x86_64: .*not compatible with the target"):
+        env._site("windows-x86_64", env._wanted(abs))
+
+
+@uv
+def test_a_lock_file_that_cannot_be_read_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(deskgrid.EnvError, match="cannot be read: .*No such file") as raised:
+        Env.auto(lock=tmp_path / "uv.lock")
+    (tmp_path / "poetry.lock").touch()
+    with pytest.raises(deskgrid.EnvError, match="no lock file that can be read here") as raised:
+        Env.auto(lock=tmp_path / "poetry.lock")
+    assert "pylock.toml" in raised.value.hint
+    with pytest.raises(deskgrid.EnvError, match="named here and by a lock file"):
+        Env.auto(["numpy"], lock=tmp_path / "poetry.lock")
+    (tmp_path / "uv.lock").write_text("nonsense")
+    broken = Env.auto(lock=tmp_path / "uv.lock")
+    assert isinstance(broken, _auto.Auto)
+    with pytest.raises(deskgrid.EnvError, match="uv.lock cannot be read"):
+        broken._wanted(abs)
 
 
 def test_a_packed_environment_is_used_where_it_fits(bare: World, cache: Path, tmp_path: Path) -> None:

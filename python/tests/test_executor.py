@@ -6,14 +6,17 @@ import concurrent.futures
 import gc
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 import weakref
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, CancelledError
+from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 from world import World, eventually
 
@@ -29,6 +32,41 @@ def test_it_is_an_executor(grid: Grid) -> None:
     assert isinstance(grid, concurrent.futures.Executor)
     assert isinstance(grid.submit(abs, 1), concurrent.futures.Future)
     assert grid._max_workers == 2
+
+
+def python_with_its_tests() -> str | None:
+    """A Python that has CPython's own tests: this one, or another one of this machine."""
+    installed = Path.home().glob(".pyenv/versions/3.*/bin/python3")
+    names = [f"python3.{minor}" for minor in range(10, 20)]
+    code = "import sys, test.test_concurrent_futures; sys.exit(sys.version_info < (3, 10))"
+    for program in [sys.executable, *names, *map(str, sorted(installed, reverse=True))]:
+        found = shutil.which(program)
+        if found and subprocess.run([found, "-c", code], capture_output=True).returncode == 0:
+            return found
+    return None
+
+
+def test_the_executor_tests_of_cpython_pass(world: World, tmp_path: Path) -> None:
+    if "DESKGRID_PLUGINS" not in os.environ:
+        pytest.skip("it takes minutes: DESKGRID_PLUGINS=1 python/test runs it")
+    python = python_with_its_tests()
+    if python is None:
+        pytest.skip("there is no Python with CPython's own tests (test.test_concurrent_futures)")
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "cloudpickle").symlink_to(Path(cloudpickle.__file__).parent)
+    here = Path(__file__).parent
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{Path(deskgrid.__file__).parents[1]}:{packages}",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    ran = subprocess.run(
+        [python, here / "cpython_suite.py", world.user], env=env,
+        capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stderr.count(" ... ok\n") >= 20, ran.stderr
 
 
 # Shutdown.
@@ -233,9 +271,22 @@ def test_results_and_arguments_are_not_kept(grid: Grid) -> None:
     del thing, results
     gc.collect()
     assert gone() is None
-    for value in grid.map(bytearray, [10, 20], chunksize=1):
-        result = weakref.ref(value) if hasattr(value, "__weakref__") else None
-        assert result is None
+    class Result:
+        def method(self) -> int:
+            return 7
+
+    for value in grid.map(lambda x: Result(), range(4), chunksize=2):
+        result = weakref.ref(value)
+        del value
+        gc.collect()
+        eventually("the result is gone", lambda: result() is None)
+
+    owner = Result()
+    owner_gone = weakref.ref(owner)
+    assert grid.submit(owner.method).result(60) == 7
+    del owner
+    gc.collect()
+    eventually("what a method belongs to is gone", lambda: owner_gone() is None)
 
 
 def test_a_consumer_that_stops_cancels_the_rest(grid: Grid) -> None:

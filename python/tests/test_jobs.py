@@ -33,6 +33,24 @@ def test_a_bag_of_nothing_is_refused(grid: Grid) -> None:
         grid.bag(abs, [])
 
 
+def test_results_that_come_before_the_number_of_their_job_are_not_missed(
+    grid: Grid, world: World
+) -> None:
+    call = grid._session.api.call
+
+    def late(method: str, path: str, *args: Any, **more: Any) -> Any:
+        answer = call(method, path, *args, **more)
+        if (method, path) == ("POST", "/jobs"):
+            world.command("user", "job", "wait", str(answer["job"]), "--timeout", "60s")
+        return answer
+
+    grid._session.api.call = late  # type: ignore[method-assign]
+    assert grid.bag(abs, [-1, -2]).result(10) == [1, 2]
+    assert grid.submit(abs, -3).result(60) == 3
+    (output,) = grid.run(["echo", "hello"]).result(10)
+    assert output.stdout == "hello\n"
+
+
 def test_another_grid_gets_the_results_of_a_bag(grid: Grid, world: World) -> None:
     def maybe(x: int) -> int:
         if x == 7:
@@ -206,6 +224,18 @@ def test_ctrl_c_cancels_calls_and_keeps_bags(world: World, grid: Grid) -> None:
     assert grid.job(call).state == "cancelled"
     assert grid.job(bag).state in ("running", "waiting")
     grid.job(bag).cancel()
+
+
+def test_leaving_the_context_does_not_wait_for_a_bag(world: World, grid: Grid) -> None:
+    with Grid(dir=world.user, progress=False) as g:
+        bag = g.bag(time.sleep, [600])
+    assert grid.job(bag.id).state in ("running", "waiting")
+    with pytest.raises(ZeroDivisionError), Grid(dir=world.user, progress=False) as g:
+        other = g.bag(time.sleep, [600])
+        raise ZeroDivisionError
+    assert grid.job(other.id).state in ("running", "waiting")
+    for job in (bag, other):
+        grid.job(job.id).cancel()
 
 
 def test_an_executor_that_was_not_shut_down_finishes_its_calls(world: World) -> None:

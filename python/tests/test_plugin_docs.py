@@ -26,6 +26,6 @@ def test_a_block_of_the_page_on_plugins_runs(
     script.write_text(block)
     env = {**os.environ, "DESKGRID_DIR": packaged.user}
     ran = subprocess.run(
-        [sys.executable, script], env=env, capture_output=True, text=True, cwd=tmp_path, timeout=110
+        [sys.executable, script], env=env, capture_output=True, text=True, cwd=tmp_path, timeout=600
     )
     assert ran.returncode == 0 and ran.stdout.strip(), ran.stdout + ran.stderr

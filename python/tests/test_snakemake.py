@@ -144,3 +144,43 @@ def test_a_workflow_that_was_killed_goes_on_with_its_jobs(packaged: World, tmp_p
     assert (where / "slow.txt").read_text() == "done\n"
     jobs = packaged.json("job", "list", "--all")["jobs"]
     assert len([job for job in jobs if job["name"] == "slow"]) == 1
+
+
+def test_a_workflow_that_was_killed_in_the_middle_gives_the_same_files(
+    packaged: World, tmp_path: Path
+) -> None:
+    text = LEVELS.replace("WIDTH", os.environ.get("DESKGRID_WORKFLOW_WIDTH", "4"))
+    here, there = workflow(tmp_path / "here", text), workflow(tmp_path / "there", text)
+    local = run([sys.executable, "-m", "snakemake", "--executor", "local", "--cores", "2"], here)
+    assert local.returncode == 0, local.stdout
+
+    process = subprocess.Popen(command(packaged), cwd=there, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually("some are done", lambda: len(list(there.glob("raw/*.txt"))) >= 2, 300)
+    process.kill()
+    process.wait()
+    assert files(there) != files(here)
+    assert run([*command(packaged), "--unlock"], there).returncode == 0
+    ran = run([*command(packaged), "--rerun-incomplete"], there)
+    assert ran.returncode == 0, ran.stdout
+    assert files(there) == files(here)
+
+
+def test_jobs_of_a_group_are_one_job_of_the_grid(packaged: World, tmp_path: Path) -> None:
+    where = workflow(tmp_path / "w", LEVELS.replace("WIDTH", "4"))
+    before = len(packaged.json("job", "list", "--all")["jobs"])
+    grouped = ["--groups", "make=pair", "count=pair", "--group-components", "pair=2"]
+    ran = run([*command(packaged), *grouped], where)
+    assert ran.returncode == 0, ran.stdout
+    assert len(files(where)) == 3 + 5 * 4 + 1
+    # Two groups of two samples with two rules each, and the report.
+    assert len(packaged.json("job", "list", "--all")["jobs"]) - before == 3
+
+
+def test_hosts_without_snakemake_get_it_from_here(world: World, tmp_path: Path) -> None:
+    where = workflow(tmp_path / "w", LEVELS.replace("WIDTH", "2"))
+    python = ["--deskgrid-env", "auto", "--deskgrid-python", sys.executable]
+    ran = run([*command(world), *python], where)
+    assert ran.returncode == 0, ran.stdout
+    assert len(files(where)) == 3 + 5 * 2 + 1
+    missing = run([*command(world), *python, "--deskgrid-packages", "deskgrid-no-such-package", "--forceall"], where)
+    assert missing.returncode == 1 and "deskgrid-no-such-package" in missing.stdout, missing.stdout

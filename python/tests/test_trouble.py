@@ -30,6 +30,36 @@ def test_a_master_that_is_away_in_the_middle_is_waited_for(own_world: World) -> 
         assert list(results) == [3, 4]
 
 
+def test_a_master_that_is_away_for_longer_than_a_lease_is_waited_for(
+    own_world: World,
+) -> None:
+    """Leases of these tests are 4 s; ``DESKGRID_AWAY`` says for how many seconds it is away."""
+    own_world.worker("desk-1", slots=2)
+    with Grid(dir=own_world.user, progress=False) as g:
+        bag = g.bag(time.sleep, [1.0] * 4)
+        results = g.map(lambda x: (time.sleep(0.5), -x)[1], range(40), chunksize=4)
+        eventually("the bag runs", lambda: bag.futures[0].running())
+        own_world.kill_master()
+        end = time.monotonic() + float(os.environ.get("DESKGRID_AWAY", "6"))
+        meanwhile = g.submit(abs, -2)
+        eventually("it is long away", lambda: time.monotonic() > end, 600)
+        own_world.start_master()
+        assert meanwhile.result(120) == 2
+        assert list(results) == [-x for x in range(40)]
+        assert bag.result(120) == [None] * 4
+
+def test_a_result_beyond_the_limit_of_its_host_says_so(own_world: World) -> None:
+    """The limit is 4 GiB by default; here it is 3 MB."""
+    own_world.worker("desk-1", config="output_limit_bytes = 3_000_000")
+    with Grid(dir=own_world.user, progress=False) as g:
+        assert len(g.submit(bytes, 2_900_000).result(60)) == 2_900_000
+        futures = [g.submit(bytes, size) for size in (5_000_000, 10)]
+        with pytest.raises(deskgrid.TaskFailed, match="takes at most 2.9 MiB") as raised:
+            futures[0].result(60)
+        assert "output_limit_bytes" in raised.value.hint
+        assert len(futures[1].result(60)) == 10
+
+
 def test_a_master_that_stays_away_is_an_error_in_the_end(own_world: World) -> None:
     own_world.worker("desk-1")
     g = Grid(dir=own_world.user, progress=False, patience=0.5)
@@ -88,10 +118,10 @@ def test_results_are_there_although_the_events_of_them_are_not_kept(own_world: W
     with Grid(dir=own_world.user, progress=False) as g:
         again = g.job(job.id)
         futures = again.futures
-        live = g._session.live(job.id)
+        live = g._session.results.live(job.id)
         assert live is not None and live.events is not None
         live.events.close()
-        g._session._look_at(live)
+        g._session.results._look_at(live)
         assert again.wait(60)
         assert [f.exception() is None for f in futures] == [True, False, True]
 

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,9 @@ def python_with_packages(into: Path) -> str:
 class World:
     """A master, its workers, and a user. Everything ends with :meth:`close`."""
 
-    def __init__(self, master: str = "") -> None:
+    def __init__(self, master: str = "", address: str = "127.0.0.1") -> None:
         self.dir = Path(tempfile.mkdtemp(prefix="deskgrid-python-"))
-        self.listen = f"127.0.0.1:{free_port(socket.SOCK_DGRAM)}"
+        self.listen = f"{address}:{free_port(socket.SOCK_DGRAM)}"
         self.http = f"127.0.0.1:{free_port(socket.SOCK_STREAM)}"
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         (self.dir / "master.toml").write_text(FAST + master)
@@ -77,16 +78,15 @@ class World:
         """The directory with the user's identity."""
         return str(self.dir / "user")
 
-    def _popen(self, who: str, *args: str, env: dict[str, str] | None = None) -> Any:
+    def _popen(self, who: str, *args: str, within: Sequence[str] = ()) -> Any:
         log = open(self.dir / f"{who}.log", "ab")
-        command = [binary(), "--dir", str(self.dir / who), *args]
+        command = [*within, binary(), "--dir", str(self.dir / who), *args]
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             cwd=self.dir,
-            env=env,
             start_new_session=True,
         )
 
@@ -118,15 +118,18 @@ class World:
         token = self.token("client")
         self.command(who, "login", "--master", self.listen, "--join", token, "--name", who)
 
-    def worker(self, name: str, slots: int = 1, config: str = "") -> None:
-        """Starts a worker and waits until it is there."""
+    def worker(
+        self, name: str, slots: int = 1, config: str = "", within: Sequence[str] = ()
+    ) -> None:
+        """Starts a worker, behind the words of a command if there are any, and waits until it is
+        there."""
         file = self.dir / f"{name}.toml"
         file.write_text(config + "\n" + DEDICATED.read_text())
         args = ["worker", "start", "--tied", "--name", name, "--slots", str(slots)]
         args += ["--config", str(file)]
         if not (self.dir / name).exists():
             args += ["--master", self.listen, "--join", self.token("worker")]
-        self.workers[name] = self._popen(name, *args)
+        self.workers[name] = self._popen(name, *args, within=within)
         eventually(f"worker {name} joins", lambda: self._ready(name))
 
     def _ready(self, name: str) -> bool:

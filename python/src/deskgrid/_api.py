@@ -1,7 +1,7 @@
 """What can be asked of the grid, over the API that docs/api.md describes. A master that is away is
 waited for; what it refuses becomes an exception.
 
-Not here: what the answers mean for functions (:mod:`deskgrid._session`).
+Not here: what the answers mean for functions (:mod:`deskgrid._results`).
 """
 
 from __future__ import annotations

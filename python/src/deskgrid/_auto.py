@@ -52,13 +52,19 @@ class Auto(Env):
     def __init__(
         self,
         packages: Sequence[str] | None,
+        lock: Path | None,
+        sdists: Sequence[str],
         python: Path | None,
         platforms: Sequence[str] | None,
     ) -> None:
+        if packages is not None and lock is not None:
+            raise EnvError("packages are named here and by a lock file", "give one of them")
         self.packages = None if packages is None else sorted(packages)
+        self.lock = None if lock is None else checked_lock(lock)
+        self.sdists = sorted(sdists)
         self.python = python
         self.platforms = platforms
-        self.by_function = packages is None
+        self.by_function = packages is None and lock is None
         self.uv = find_uv()
         unknown = [name for name in platforms or () if name not in _NAMES]
         if unknown:
@@ -70,33 +76,55 @@ class Auto(Env):
             check_version(_ask(self.python, "platform.python_version()"), str(python))
 
     def __repr__(self) -> str:
-        return f"Env.auto({self.packages!r})"
+        return f"Env.auto({self.packages!r})" if self.lock is None else f"Env.auto(lock={str(self.lock)!r})"
 
     def prepare(self, api: Api, function: Callable[..., Any]) -> Prepared:
-        packages = self.packages
-        if packages is None:
-            packages = script_packages()
-        if packages is None:
-            packages = imported_packages(function)
-        pythons, sites, without = {}, {}, {}
+        wanted = self._wanted(function)
+        pythons: dict[str, Path] = {}
+        sites: dict[str, Path] = {}
+        without: dict[str, EnvError] = {}
+        # All is made before anything is sent.
         for platform in self._platforms(api):
             try:
-                if packages:
-                    sites[platform] = api.send_tree(str(self._site(platform, packages)))
-                pythons[platform] = api.send_tree(str(self._python(platform)))
+                if wanted:
+                    sites[platform] = self._site(platform, wanted)
+                pythons[platform] = self._python(platform)
             except EnvError as error:
                 sites.pop(platform, None)
                 without[platform] = error
         if not pythons:
             raise next(iter(without.values()))
+
         for platform, why in without.items():
             print(f"deskgrid: not for {platform} hosts: {why.args[0]}", file=sys.stderr)
-        inputs = [tree(PYTHON, pythons)]
+        inputs = [tree(PYTHON, {name: api.send_tree(str(path)) for name, path in pythons.items()})]
         if sites:
-            inputs.append(tree(PACKAGES, sites))
-        return Prepared(
-            [f"{PYTHON}/bin/python3", *FLAGS], inputs, [PACKAGES] if sites else []
-        )
+            inputs.append(tree(PACKAGES, {name: api.send_tree(str(path)) for name, path in sites.items()}))
+        return Prepared([f"{PYTHON}/bin/python3", *FLAGS], inputs, [PACKAGES] if sites else [])
+
+    def _wanted(self, function: Callable[..., Any]) -> list[str]:
+        """The words for uv that name what to install."""
+        if self.lock is not None:
+            return ["--requirements", str(self._requirements(self.lock))]
+        packages = self.packages
+        if packages is None:
+            packages = script_packages()
+        return imported_packages(function) if packages is None else packages
+
+    def _requirements(self, lock: Path) -> Path:
+        """Returns a file that uv installs from: a lock file of a project is turned into one."""
+        if lock.name != "uv.lock":
+            return lock
+        with _made("lock", _text(lock)) as (path, new):
+            if new is not None:
+                self._run(
+                    "export", "--frozen", "--no-dev", "--no-emit-project", "--no-emit-local",
+                    "--python", sys.executable, "--project", str(lock.parent),
+                    "--format", "pylock.toml", "--output-file", str(new / "pylock.toml"),
+                    what=f"{lock} cannot be read",
+                    hint="make it again with `uv lock`, or name the packages",
+                )  # fmt: skip
+        return path / "pylock.toml"
 
     def _platforms(self, api: Api) -> list[str]:
         if self.platforms is not None:
@@ -107,17 +135,20 @@ class Auto(Env):
         there = {host["platform"] for host in hosts if not host["gone"]}
         return sorted(there & set(_NAMES)) or [this_platform()]
 
-    def _site(self, platform: str, packages: list[str]) -> Path:
+    def _site(self, platform: str, wanted: list[str]) -> Path:
         """Installs the packages for a platform, unless that was done before."""
-        word = json.dumps([HERE, platform, packages])
+        known = wanted if self.lock is None else ["lock", _text(Path(wanted[-1]))]
+        word = json.dumps([HERE, platform, known, *([self.sdists] if self.sdists else [])])
         with _made("packages", word) as (path, new):
             if new is not None:
                 self._run(
                     "pip", "install", "--target", str(new), "--python", sys.executable,
                     "--python-version", HERE,
                     "--python-platform", _NAMES[platform][0], "--only-binary", ":all:",
-                    "--link-mode", "copy", *packages,
+                    *(f"--no-binary={name}" for name in self.sdists),
+                    "--link-mode", "copy", *wanted,
                     what=f"the packages cannot be had for {platform}",
+                    cwd=None if self.lock is None else self.lock.parent,
                 )  # fmt: skip
                 (new / ".lock").unlink(missing_ok=True)
                 _compile(new)
@@ -142,18 +173,58 @@ class Auto(Env):
                 shutil.rmtree(into)
         return path
 
-    def _run(self, *args: str, what: str, hint: str = "") -> None:
+    def _run(self, *args: str, what: str, hint: str = "", cwd: Path | None = None) -> None:
         ran = subprocess.run(
             [self.uv, "--no-config", *args],
-            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=cwd,
         )  # fmt: skip
         if ran.returncode != 0:
             told = re.sub(r"[×╰─▶│├]", " ", ran.stderr)
             said = " ".join(told[max(told.find("error:"), 0) :].split())
-            raise EnvError(
-                f"{what}: {said}",
-                hint or "leave the package out, or the platform, with platforms=…",
-            )
+            raise EnvError(f"{what}: {said}", hint or _way_out(said))
+
+
+#: What uv says of a package that has no wheel, but sources.
+_ONLY_SOURCES = re.compile(
+    r"source distributions is disabled(?:, but attempted to build `([^` @]+))?"
+    r"|(?:Wheels are required for|Package) `([^`]+)`.*no-build"
+)
+
+
+def _way_out(said: str) -> str:
+    """What to do about packages that cannot be had."""
+    found = _ONLY_SOURCES.search(said)
+    if found is None:
+        return "leave the package out, or the platform, with platforms=…"
+    name = found[1] or found[2] or "NAME"
+    return (
+        f"build it here with Env.auto(…, sdists=[{name!r}]), which fits packages without compiled "
+        "parts; else leave it out, or the platform, with platforms=…"
+    )
+
+
+def checked_lock(lock: Path) -> Path:
+    """Returns the path of a lock file.
+
+    Raises:
+        EnvError: It is not there, or of a kind that cannot be read.
+    """
+    lock = lock.absolute()
+    name = lock.name
+    if name != "uv.lock" and lock.suffix != ".txt" and not re.fullmatch(r"pylock\.(.+\.)?toml", name):
+        raise EnvError(
+            f"{lock} is no lock file that can be read here",
+            "give a uv.lock, a pylock.toml, or requirements in a .txt; others can be exported to one of these",
+        )
+    _text(lock)
+    return lock
+
+
+def _text(lock: Path) -> str:
+    try:
+        return lock.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvError(f"{lock} cannot be read: {error}", "give the path of a lock file") from error
 
 
 def find_uv() -> str:

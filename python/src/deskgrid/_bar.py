@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import html
+import importlib
 import importlib.util
 import shutil
 import sys
@@ -75,7 +76,9 @@ class Bar:
             wanted = in_jupyter() or sys.stderr.isatty()
         if not wanted:
             return None
-        if importlib.util.find_spec("tqdm") is not None:
+        # In a notebook tqdm draws with widgets, and without them no better than a terminal.
+        drawn_by_tqdm = ["tqdm", "ipywidgets"] if in_jupyter() else ["tqdm"]
+        if all(importlib.util.find_spec(name) is not None for name in drawn_by_tqdm):
             return _Tqdm(name)
         return _Notebook(name) if in_jupyter() else _Terminal(name, self._start)
 
@@ -160,14 +163,13 @@ class _Notebook:
         self.handle: Any = None
 
     def __call__(self, progress: Progress) -> None:
-        from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
-
+        shows: Any = importlib.import_module("IPython.display")
         failed = f", {progress.failed} failed" if progress.failed else ""
-        shown = HTML(
+        shown = shows.HTML(
             f"<div>{html.escape(self.name)} <progress max={progress.total} "
             f"value={progress.done}></progress> {progress.done}/{progress.total}{failed}</div>"
         )
         if self.handle is None:
-            self.handle = display(shown, display_id=True)
+            self.handle = shows.display(shown, display_id=True)
         else:
             self.handle.update(shown)

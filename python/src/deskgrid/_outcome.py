@@ -1,6 +1,6 @@
 """Reads what the runner has written down of the calls of a task.
 
-Not here: how it gets here (:mod:`deskgrid._session`).
+Not here: how it gets here (:mod:`deskgrid._results`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import binascii
 import linecache
 import pickle
 import re
-from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
 from .errors import BadResult, EnvError, ForeignError, RemoteError, TaskFailed
@@ -67,15 +66,15 @@ def read(text: str) -> list[Outcome]:
     return outcomes
 
 
-def value_of(outcome: Outcome, long: Callable[[], IO[bytes]], place: Place) -> Result:
-    """Returns the value or exception of an outcome. `long` opens ``out.bin``."""
+def value_of(outcome: Outcome, long: IO[bytes] | None, place: Place) -> Result:
+    """Returns the value or exception of an outcome. `long` is ``out.bin``."""
     try:
         if outcome.data is not None:
             value = pickle.loads(outcome.data)
         else:
-            file = long()
-            file.seek(outcome.offset)
-            value = pickle.load(file)
+            assert long is not None
+            long.seek(outcome.offset)
+            value = pickle.load(long)
     except Exception as error:
         bad = BadResult(
             f"its result cannot be read here: {type(error).__name__}: {error}",

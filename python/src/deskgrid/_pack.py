@@ -1,7 +1,7 @@
 """Functions and arguments as bytes. What belongs to the user's own modules travels by value, so
 that no host needs them; large values are kept apart, so that each is sent once.
 
-Not here: sending (:mod:`deskgrid._session`).
+Not here: sending (:mod:`deskgrid._sending`).
 """
 
 from __future__ import annotations

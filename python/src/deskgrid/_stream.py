@@ -16,7 +16,7 @@ from ._options import duration
 from ._pack import Large, Packed, Store, pack_call
 
 if TYPE_CHECKING:
-    from ._session import Work
+    from ._work import Work
     from .future import TaskFuture
 
 #: For how long in seconds calls are gathered before they are submitted, and how many at most.
@@ -172,6 +172,14 @@ class Stream:
         """A task has ended; its calls took so long."""
         self._live -= 1
         self._seconds.extend(seconds)
+
+    def withdraw(self, chunks: int) -> None:
+        """So many of the chunks that were taken did not become tasks: no call of theirs is left."""
+        self._live -= chunks
+
+    def submitted(self) -> None:
+        """What was taken is at the grid: its calls, and what comes of them, are not kept here."""
+        self._taken = []
 
     def fail(self) -> list[Call]:
         """Returns the calls that were taken last, and all that wait."""

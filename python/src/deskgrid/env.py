@@ -91,6 +91,8 @@ class Env:
     def auto(
         packages: Sequence[str] | None = None,
         *,
+        lock: str | PathLike[str] | None = None,
+        sdists: Sequence[str] = (),
         python: str | PathLike[str] | None = None,
         platforms: Sequence[str] | None = None,
     ) -> Env:
@@ -102,16 +104,22 @@ class Env:
             packages: What to install, as for pip: ``["numpy", "scipy>=1.14"]``. By default what
                 the script asks for in its header (PEP 723), or else what the function and your
                 modules import, in the versions that are installed here.
+            lock: A file that names them instead: the ``uv.lock`` of a project (without its groups
+                for development), a ``pylock.toml``, or requirements in a ``.txt``.
+            sdists: The names of packages that are built here from their sources, since they have no
+                wheel. One with compiled parts is for hosts like this machine only.
             python: An installation of Python to send instead of one that uv downloads; for hosts
                 like this machine, with the same system libraries.
             platforms: The platforms to make it for; by default those of the hosts.
 
         Raises:
-            EnvError: uv is missing (now), or a package is not there for any platform (later).
+            EnvError: uv is missing or the lock file cannot be read (now), or a package is not there
+                for any platform (later, before anything is sent).
         """
         from ._auto import Auto
 
-        return Auto(packages, None if python is None else Path(python), platforms)
+        locked = None if lock is None else Path(lock)
+        return Auto(packages, locked, sdists, None if python is None else Path(python), platforms)
 
 
 def this_platform() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import datetime
+import functools
 import sys
 import time
 import uuid
@@ -19,8 +20,9 @@ from ._bar import Bar, Progress
 from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged
 from ._pack import Shared, dump, pack_call, pack_function, pack_own, sources_of
 from ._run import TaskOutput
-from ._session import Session, Work
+from ._session import Session
 from ._stream import Call, Stream, Task, estimated
+from ._work import Work
 from .env import Env, Prepared
 from .future import TaskFuture
 from .job import Job, time_of
@@ -38,6 +40,11 @@ T = TypeVar("T")
 #: submitted one by one, where somebody may wait for each.
 MAP_TARGET = 30.0
 SUBMIT_TARGET = 1.0
+
+#: For how long in seconds the grid is waited for when calls are cancelled: without a word, and then
+#: with one.
+SOON = 1.0
+CANCELLING = 9.0
 
 
 class Grid(concurrent.futures.Executor):
@@ -158,7 +165,7 @@ class Grid(concurrent.futures.Executor):
 
         if not self._session.add(key, make, [call], function):
             # A lambda or partial that differs from those before it: it goes with its call.
-            self._session.drop_packed(call)
+            self._session.results.release(call)
             call.packed = pack_own(fn, args, kwargs, self._session.store)
             self._session.add(key, make, [call])
         return future
@@ -304,8 +311,8 @@ class Grid(concurrent.futures.Executor):
         body["command"] = [str(word) for word in argv]
         body["output-file"] = list(outputs)
         more = prepared.inputs if prepared is not None else []
-        files = self._session.send_inputs(given.get("files") or ())
-        body["input"] = [*self._session.send_inputs(inputs), *files, *more]
+        files = self._session.sender.inputs(given.get("files") or ())
+        body["input"] = [*self._session.sender.inputs(inputs), *files, *more]
         if stdin is not None:
             body["stdin"] = stdin
         if "name" in given:
@@ -358,7 +365,10 @@ class Grid(concurrent.futures.Executor):
         name = options.get("name") or _name_of(fn)
         clean = "".join(c if c.isprintable() else "?" for c in str(name))[:50]
         env = options.get("env") or Env.host()
-        return Work(function, fn, sources_of(fn), options, env, clean or "call")
+        # Objects of the user's are not kept: of a method its function will do.
+        original = functools.partial(fn).func if env.by_function else abs
+        original = getattr(original, "__func__", original)
+        return Work(function, original, sources_of(fn), options, env, clean or "call")
 
     def _stream(
         self,
@@ -419,18 +429,25 @@ class Grid(concurrent.futures.Executor):
             self.shutdown(wait=True)
             return
         self._session.finish()
+        cancelled = False
         try:
             self._session.cancel_all()
-            self._session.wait_idle(10.0)
-        except KeyboardInterrupt:
-            for job in self._session.open_jobs():
-                print(f"deskgrid: job {job} goes on; Grid().job({job}) gets it back", file=sys.stderr)
-            raise
+            cancelled = self._cancelled()
         finally:
+            if not cancelled:
+                for job in sorted(set(self._session.open_jobs()) - self._kept):
+                    print(f"deskgrid: job {job} goes on; Grid().job({job}) gets it back", file=sys.stderr)
             if self._kept and isinstance(error, KeyboardInterrupt):
                 kept = ", ".join(f"Grid().job({job})" for job in sorted(self._kept))
                 print(f"deskgrid: bags go on at the grid; {kept} gets them back", file=sys.stderr)
             self._session.close()
+
+    def _cancelled(self) -> bool:
+        """Waits until the grid has cancelled what it was told to; returns whether it has."""
+        if self._session.wait_idle(SOON):
+            return True
+        print("deskgrid: cancelling; Ctrl-C leaves at once", file=sys.stderr, flush=True)
+        return self._session.wait_idle(CANCELLING)
 
     def show(self, futures: Sequence[TaskFuture[Any]], name: str) -> None:
         """(Of the library.) Shows a bar for these calls, if that is wanted."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ._bar import Progress
 from ._run import TaskOutput
-from ._session import CALLS, LiveJob
 from ._stream import Call, Task
+from ._work import CALLS, LiveJob
 from .errors import DeskgridError, Refused
 from .future import TaskFuture
 
@@ -143,7 +143,7 @@ class Job(Generic[T]):
             tasks[index] = Task(index, made)
             tasks[index].job = self.id
         live = LiveJob(self.id, "calls" if calls else "run", tasks)
-        return self._session.adopt(live, futures)
+        return self._session.results.adopt(live, futures)
 
     def results(self, ordered: bool = True, timeout: float | None = None) -> Iterator[T]:
         """Yields the results as they are there; by default in the order of the calls. Disclosed
@@ -211,7 +211,7 @@ class Job(Generic[T]):
         again = list(api.pages(f"/jobs/{self.id}/tasks", "tasks", {"state": states}))
         if not again:
             return 0
-        live = self._session.live(self.id)
+        live = self._session.results.live(self.id)
         if live is None:
             live = LiveJob(self.id, "calls" if CALLS in self.info()["labels"] else "run", {})
         indices = {int(view["task"].split(".")[1]) for view in again}

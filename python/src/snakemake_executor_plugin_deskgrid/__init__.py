@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any, Optional
@@ -59,9 +60,17 @@ class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
     env: str = field(
         default="host",
         metadata={
-            "help": "The Python with Snakemake on the hosts: `host` for theirs, or a packed "
-            "environment (a directory or an archive) that is sent to them"
+            "help": "The Python with Snakemake on the hosts: `host` for theirs, `auto` for one that is "
+            "made here by uv and sent to them, or a packed environment (a directory or an archive)"
         },
+    )
+    packages: Optional[str] = field(
+        default=None,
+        metadata={"help": "With `auto`: what rules need beside Snakemake, such as `numpy pandas>=2`"},
+    )
+    python: Optional[str] = field(
+        default=None,
+        metadata={"help": "With `auto`: an installation of Python to send instead of a downloaded one"},
     )
     needs: Optional[str] = field(
         default=None, metadata={"help": "What all jobs need of their hosts: `os=linux,label=lab3`"}
@@ -75,8 +84,10 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
     def __post_init__(self) -> None:
         settings = self.workflow.executor_settings or ExecutorSettings()
         self._grid = Grid(dir=settings.dir, label="snakemake", progress=False)
-        env = Env.host() if settings.env == "host" else Env.packed(settings.env)
-        self._env: Prepared = env.prepare(self._grid._session.api, print)
+        try:
+            self._env: Prepared = environment(settings).prepare(self._grid._session.api, print)
+        except DeskgridError as error:
+            raise WorkflowError("the environment of the jobs cannot be made", error) from error
         self._options: dict[str, Any] = {"network": settings.network}
         if settings.needs:
             self._options["needs"] = [settings.needs]
@@ -114,7 +125,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
             return self._grid.run(
                 ["sh", "-c", self._script(job).replace("%{", "%%{")],
                 inputs=inputs,
-                outputs=sorted(_named([*job.output, *_notes(job)], "output")),
+                outputs=sorted(_named([*_outputs(job), *_notes(job)], "output")),
                 prepared=self._env,
                 **self._options_of(job),
             )
@@ -184,7 +195,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
     def _save(self, job: Any, output: TaskOutput) -> None:
         """Writes what a job has left to where it belongs."""
         output.save(".")
-        for file in job.output:
+        for file in _outputs(job):
             if getattr(file, "is_directory", False):
                 # Empty directories do not travel.
                 Path(file).mkdir(parents=True, exist_ok=True)
@@ -216,6 +227,27 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         self._grid.shutdown(wait=False)
         self._sources.unlink(missing_ok=True)
         self._sources.parent.rmdir()
+
+
+def environment(settings: ExecutorSettings) -> Env:
+    """Returns the environment in which Snakemake runs on the hosts.
+
+    Raises:
+        EnvError: It cannot be made.
+    """
+    if settings.env == "host":
+        return Env.host()
+    if settings.env != "auto":
+        return Env.packed(settings.env)
+    packages = [f"snakemake=={version('snakemake')}", *(settings.packages or "").split()]
+    # A package that Snakemake needs and that is on PyPI as sources alone.
+    return Env.auto(packages, sdists=["connection-pool"], python=settings.python)
+
+
+def _outputs(job: Any) -> list[Any]:
+    """Returns the files that a job makes; of a group also those that its own jobs read again."""
+    jobs = job.jobs if job.is_group() else [job]
+    return [file for one in jobs for file in one.output]
 
 
 def _notes(job: Any) -> list[str]:

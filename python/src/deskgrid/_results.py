@@ -1,0 +1,373 @@
+"""Hears what becomes of jobs, and tells the futures of their calls.
+
+Not here: how an outcome is read (:mod:`deskgrid._outcome`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
+
+from . import _outcome
+from ._api import Api, Json
+from ._events import Events
+from ._outcome import Place, Result
+from ._pack import Store
+from ._run import failure_of, output_of
+from ._stream import Call, Task
+from ._work import LiveJob
+from .errors import Cancelled, DeskgridError, EnvError, Refused, ResultGone
+
+#: How often a call is tried again whose host has no Python.
+MOST_TRIES = 3
+
+#: The number of threads that fetch long results.
+FETCHERS = 4
+
+
+class Results:
+    """See the module. Methods may be called from any thread."""
+
+    def __init__(self, api: Api, store: Store, label: str, wake: threading.Condition) -> None:
+        self.jobs: dict[int, LiveJob] = {}
+        self._api = api
+        self._store = store
+        self._label = label
+        self._wake = wake
+        self._submissions = 0
+        self._early: dict[int, list[Json]] = defaultdict(list)
+        self._early_lost = False
+        self._adopted: dict[int, tuple[LiveJob, list[Any]]] = {}
+        self._events: Events | None = None
+        self._closed = False
+        self._fetches: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        for _ in range(FETCHERS):
+            threading.Thread(target=self._fetch_all, name="deskgrid-fetch", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends all threads."""
+        with self._wake:
+            self._closed = True
+            jobs = [live for live, _ in self._adopted.values()]
+        for events in [self._events, *(job.events for job in jobs)]:
+            if events is not None:
+                events.close()
+        for _ in range(FETCHERS):
+            self._fetches.put(None)
+
+    @contextlib.contextmanager
+    def submission(self) -> Iterator[None]:
+        """While a job is submitted, events may come of it before its number does: they are kept."""
+        self._listen()
+        with self._wake:
+            self._submissions += 1
+        try:
+            yield
+        finally:
+            with self._wake:
+                self._submissions -= 1
+                if not self._submissions:
+                    self._early.clear()
+                    self._early_lost = False
+
+    def await_job(self, live: LiveJob) -> None:
+        """Awaits the results of a job that was submitted just now."""
+        with self._wake:
+            self.jobs[live.id] = live
+            early = self._early.pop(live.id, ())
+            lost = self._early_lost
+        for event in early:
+            self._on_event(event)
+        if lost:
+            self._fetches.put(lambda: self._look_at(live))
+
+    def finish(self, call: Call, value: Any, error: BaseException | None) -> None:
+        """A call has ended: its future is told, and its arguments go."""
+        self.release(call)
+        call.future.settle(value, error)
+
+    def release(self, call: Call) -> None:
+        """Forgets the packed arguments of a call."""
+        packed, call.packed = call.packed, None
+        if packed is not None:
+            for large in packed.buffers:
+                self._store.used(large)
+
+    def _listen(self) -> None:
+        """Makes sure that nothing of this session's jobs is missed from now on."""
+        with self._wake:
+            if self._events is None:
+                query = {"label": self._label}
+                self._events = Events(self._api, query, self._on_event, self._on_failure)
+            events = self._events
+        if not events.wait_until_open(self._api.patience):
+            raise DeskgridError("the grid tells of no events", "try again")
+
+    def adopt(self, live: LiveJob, futures: list[Any]) -> list[Any]:
+        """Awaits the results of a job that another process may have submitted.
+
+        Returns the futures of its calls: those that somebody awaits already, if there are any.
+        """
+        with self._wake:
+            before = self._adopted.get(live.id)
+            if before is not None:
+                return before[1]
+            self._adopted[live.id] = (live, futures)
+
+        def on_event(event: Json) -> None:
+            if event["event"] in ("lagged", "restored"):
+                self._fetches.put(lambda: self._look_at(live))
+            elif event.get("job") == live.id:
+                self._tell(live, event["event"], event)
+
+        def on_failure(failure: BaseException) -> None:
+            for task in list(live.tasks.values()):
+                self._settle_all(live, task, failure)
+
+        live.events = Events(self._api, {"job": live.id, "after": 0}, on_event, on_failure)
+        return futures
+
+    def live(self, job: int) -> LiveJob | None:
+        """Returns a job whose results are awaited."""
+        with self._wake:
+            adopted = self._adopted.get(job)
+            return adopted[0] if adopted else self.jobs.get(job)
+
+    def _on_failure(self, failure: BaseException) -> None:
+        """There will be no events any more: nobody may wait for them."""
+        with self._wake:
+            jobs = list(self.jobs.values())
+        for job in jobs:
+            for task in list(job.tasks.values()):
+                self._settle_all(job, task, failure)
+
+    def _on_event(self, event: Json) -> None:
+        kind = event["event"]
+        if kind in ("lagged", "restored"):
+            with self._wake:
+                jobs = list(self.jobs.values())
+                self._early_lost = self._submissions > 0
+            for job in jobs:
+                self._fetches.put(lambda job=job: self._look_at(job))  # type: ignore[misc]
+            return
+        number = event.get("job")
+        if number is None:
+            return
+        with self._wake:
+            live = self.jobs.get(number)
+            if live is None:
+                if self._submissions:
+                    self._early[number].append(event)
+                return
+        self._tell(live, kind, event)
+
+    def _tell(self, live: LiveJob, kind: str, event: Json) -> None:
+        index = int(event["task"].split(".")[1]) if "task" in event else 0
+        task = live.tasks.get(index)
+        if kind == "task-running" and task is not None:
+            for call in task.calls[:1]:
+                call.future.begin()
+        elif kind in ("task-finished", "task-failed") and task is not None:
+            result = event.get("result")
+            self._hear(live, task, kind == "task-finished", result, event.get("reason") or "")
+        elif kind == "tasks-cancelled":
+            why = event.get("reason") or "it was cancelled"
+            for first, last in _ranges(event["tasks"]):
+                for index in [i for i in live.tasks if first <= i <= last]:
+                    task = live.tasks.get(index)
+                    if task is not None:
+                        self._cancelled(live, task, why)
+        elif kind == "job-settled":
+            self._over(live, event.get("state") or "", event.get("reason") or "")
+        elif kind == "job-forgotten":
+            for task in list(live.tasks.values()):
+                gone = ResultGone("the job was forgotten", "", f"{live.id}.{task.index}")
+                self._settle_all(live, task, gone)
+            live.settled.set()
+
+    def _cancelled(self, live: LiveJob, task: Task, why: str) -> None:
+        name = f"{live.id}.{task.index}"
+        self._settle_all(live, task, Cancelled(f"it was cancelled: {why}", "", name))
+
+    def _over(self, live: LiveJob, state: str, why: str) -> None:
+        """A job is settled. What is still open of it will not come by events."""
+        live.settled.set()
+        if live.tasks and state == "refused":
+            for task in list(live.tasks.values()):
+                self._settle_all(live, task, Refused(why or "the job was refused"))
+        with self._wake:
+            self._wake.notify_all()
+
+    def _hear(
+        self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
+    ) -> None:
+        """A task has ended."""
+        if live.kind == "run":
+            output = output_of(self._api, live.id, task.index, well, result, reason)
+            self._done(live, task)
+            self.finish(task.calls[0], *output)
+            return
+        if not well and "not found in PATH" in reason:
+            self._fetches.put(lambda: self._elsewhere(live, task, reason))
+            return
+        files = {file["path"]: file for file in (result or {}).get("files", ())}
+        text = files.get("out.txt", {}).get("text")
+        if "out.txt" in files and (text is None or "out.bin" in files):
+            self._fetches.put(lambda: self._fetch(live, task, well, result or {}, reason, text))
+        else:
+            self._read(live, task, well, result, reason, text or "", None)
+
+    def _elsewhere(self, live: LiveJob, task: Task, reason: str) -> None:
+        """A host has no such Python: another one may have."""
+        task.tries += 1
+        if task.tries <= MOST_TRIES and live.stream is not None:
+            body = {"tasks": str(task.index), "failed": True}
+            try:
+                self._api.call("POST", f"/jobs/{live.id}/retry", body)
+            except Exception as error:
+                self._settle_all(live, task, error)
+            return
+        hint = "send a Python along with env=Env.auto(), or install it on the hosts"
+        self._settle_all(live, task, EnvError(f"task {live.id}.{task.index}: {reason}", hint))
+
+    def _fetch_all(self) -> None:
+        while (fetch := self._fetches.get()) is not None:
+            try:
+                fetch()
+            except Exception as error:
+                if not self._closed:
+                    print(f"deskgrid: {type(error).__name__}: {error}", file=sys.stderr)
+            # It knows calls, and they their results.
+            del fetch
+
+    def _fetch(
+        self, live: LiveJob, task: Task, well: bool, result: Json, reason: str, text: str | None
+    ) -> None:
+        path = f"/jobs/{live.id}/tasks/{task.index}/files"
+        files = {file["path"] for file in result["files"]}
+        try:
+            if text is None:
+                text = self._api.read(f"{path}/out.txt").decode()
+            with contextlib.ExitStack() as stack:
+                long = None
+                if "out.bin" in files:
+                    long = stack.enter_context(tempfile.TemporaryFile())
+                    self._api.fetch(f"{path}/out.bin", long)
+                self._read(live, task, well, result, reason, text, long)
+        except BaseException as error:
+            self._settle_all(live, task, error)
+
+    def _read(
+        self,
+        live: LiveJob,
+        task: Task,
+        well: bool,
+        result: Json | None,
+        reason: str,
+        text: str,
+        long: IO[bytes] | None,
+    ) -> None:
+        """Tells the futures of a task what came of them."""
+        result = result or {}
+        place = Place(
+            f"{live.id}.{task.index}", result.get("host") or "", _last(result.get("stderr"))
+        )
+        outcomes = _outcome.read(text)
+
+        settled = []
+        for call, outcome in zip(task.calls, outcomes):
+            if outcome.data is None and long is None:
+                # It was too large, or could not be kept.
+                failure = failure_of(reason or "its long result was not kept", place)
+                settled.append((call, Result(None, failure)))
+            else:
+                settled.append((call, _outcome.value_of(outcome, long, place)))
+        if len(outcomes) == 1 and outcomes[0].kind == "N":
+            settled = [(call, settled[0][1]) for call in task.calls]
+        rest = task.calls[len(settled) :]
+        seconds = [outcome.seconds for outcome in outcomes if outcome.kind in "RE"]
+        self._done(live, task, seconds)
+        for call, outcome in zip(task.calls, outcomes):
+            call.future.seconds = outcome.seconds
+        while settled:
+            # Whoever gets a result may be the only one who has it.
+            self.finish(*_flat(*settled.pop(0)))
+        if rest:
+            failure = failure_of(reason, place)
+            self.finish(rest[0], None, failure)
+            self._again(live, rest[1:], failure)
+
+    def _again(self, live: LiveJob, calls: list[Call], failure: BaseException) -> None:
+        """Calls that came behind one that ended its task are made again."""
+        with self._wake:
+            if calls and live.stream is not None and not self._closed and calls[0].can_repeat():
+                for call in calls:
+                    call.task = None
+                live.stream.add(calls, again=True)
+                self._wake.notify_all()
+                return
+        for call in calls:
+            self.finish(call, None, failure)
+
+    def _done(self, live: LiveJob, task: Task, seconds: Sequence[float] = ()) -> None:
+        with self._wake:
+            if live.tasks.pop(task.index, None) is None:
+                return
+            if live.stream is not None:
+                live.stream.done(task, seconds)
+            if not live.tasks and live.stream is not None:
+                # Of a job that nobody has a handle of, nothing more is wanted.
+                self.jobs.pop(live.id, None)
+            self._wake.notify_all()
+
+    def _settle_all(self, live: LiveJob, task: Task, error: BaseException) -> None:
+        self._done(live, task)
+        for call in task.calls:
+            self.finish(call, None, error)
+
+    def _look_at(self, live: LiveJob) -> None:
+        """Asks for the tasks of a job, of which events are gone."""
+        try:
+            self._look_at_tasks(live)
+        except Exception as error:
+            for task in list(live.tasks.values()):
+                self._settle_all(live, task, error)
+
+    def _look_at_tasks(self, live: LiveJob) -> None:
+        path = f"/jobs/{live.id}/tasks"
+        for view in self._api.pages(path, "tasks", {"state": "finished,failed,cancelled"}):
+            index = int(view["task"].split(".")[1])
+            task = live.tasks.get(index)
+            if task is None:
+                continue
+            if view["state"] == "cancelled":
+                self._cancelled(live, task, view.get("reason") or "")
+                continue
+            try:
+                result = self._api.call("GET", f"{path}/{index}/files")
+            except Refused:
+                result = None
+            well = view["state"] == "finished"
+            self._hear(live, task, well, result, view.get("reason") or "")
+        if self._api.call("GET", f"/jobs/{live.id}").get("finished"):
+            live.settled.set()
+
+
+def _flat(call: Call, result: Result) -> tuple[Call, Any, BaseException | None]:
+    return call, result.value, result.error
+
+
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        yield int(first), int(last or first)
+
+
+def _last(text: str | None, lines: int = 20) -> str:
+    return "\n".join((text or "").splitlines()[-lines:])

@@ -1,0 +1,206 @@
+"""Brings functions, arguments, files and environments to the master, and describes a job that uses
+them.
+
+Not here: when a job is submitted (:mod:`deskgrid._session`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from . import _runtime
+from ._api import MOST_POSTED, Api, Json, Ref
+from ._options import body_of
+from ._pack import FRESH, Large
+from ._stream import Task
+from ._work import CALLS, Work
+from .env import Env, Prepared
+from .errors import NotRunnable
+
+#: Calls of up to this many bytes together travel in one piece with their function.
+TOGETHER = 1 << 20
+
+#: The number of files that are sent by one command.
+MOST_PARTS = 500
+
+
+class Sender:
+    """See the module. Methods may be called from any thread."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self._lock = threading.Lock()
+        self._sent: dict[bytes, tuple[Ref, float]] = {}
+        self._prepared: dict[Env, tuple[Prepared, float]] = {}
+        self._looked = {json.dumps([[], []])}
+
+    def prepare(self, work: Work) -> Prepared:
+        """Sends the environment and the files of some work, once."""
+        now = time.monotonic()
+        if work.prepared is None or now - work.prepared_at > FRESH:
+            work.prepared = self._environment(work)
+            work.files = self.inputs(work.options.get("files") or ())
+            work.prepared_at = now
+        return work.prepared
+
+    def _environment(self, work: Work) -> Prepared:
+        """Sends an environment; the same one is not looked at again."""
+        prepared, at = self._prepared.get(work.env, (None, 0.0))
+        if prepared is None or work.env.by_function or time.monotonic() - at > FRESH:
+            prepared = work.env.prepare(self.api, work.original)
+            self._prepared[work.env] = (prepared, time.monotonic())
+        return prepared
+
+    def inputs(
+        self, paths: Iterable[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]]
+    ) -> list[Json]:
+        """Sends files and directories; returns the inputs that name them, by the keys of a mapping
+        or as they are named here."""
+        if isinstance(paths, Mapping):
+            return [{**self._file(path), "name": name} for name, path in paths.items()]
+        return [self._file(path) for path in paths]
+
+    def _file(self, path: str | os.PathLike[str]) -> Json:
+        file = Path(path).absolute()
+        if file.is_dir():
+            return {"name": file.name, **self.api.send_tree(str(file))}
+        if file.stat().st_size <= MOST_POSTED:
+            ref = self.api.send(file.read_bytes())
+        else:
+            ref = self.api.send_files([str(file)])[0]
+        executable = os.access(file, os.X_OK)
+        return {"name": file.name, **ref._asdict(), "executable": executable}
+
+    def _send_once(self, content: bytes) -> Ref:
+        """Sends content that several jobs may have in common."""
+        with self._lock:
+            ref, at = self._sent.get(content, (None, 0.0))
+        if ref is None or time.monotonic() - at > FRESH:
+            ref = self.api.send(content)
+            with self._lock:
+                self._sent[content] = (ref, time.monotonic())
+        return ref
+
+    def body_of_calls(self, work: Work, tasks: list[Task]) -> Json:
+        """Sends all that some calls need; returns the submission of a job that makes them."""
+        prepared = self.prepare(work)
+        inputs, calls = self._calls(work, tasks)
+        job = {
+            "function": work.function.payload,
+            "buffers": [large.name for large in work.function.buffers],
+            "calls": calls,
+        }
+        program = self._send_once(_runtime.runner())
+        head = self.api.send(pickle.dumps(job, protocol=5))
+
+        body = body_of(work.options)
+        body["name"] = work.name
+        body["label"] = [*body["label"], CALLS]
+        body["command"] = [*prepared.python, "run.pyc"]
+        body["env"] = [*body["env"], f"DESKGRID_PATHS={':'.join(prepared.paths)}"]
+        body["output-file"] = ["out.*"]
+        body["input"] = [
+            {"name": "run.pyc", **program._asdict()},
+            {"name": "job", **head._asdict()},
+            *self._sources(work),
+            *inputs,
+            *prepared.inputs,
+            *work.files,
+        ]
+
+        if all(len(task.calls) == 1 and task.calls[0].index + 1 == task.index for task in tasks):
+            body["array"] = f"1-{len(tasks)}"
+        else:
+            body["items"] = [task.item() for task in tasks]
+        estimate: Any = work.options.get("estimate")
+        if callable(estimate):
+            body["estimates"] = [task.estimate(estimate) for task in tasks]
+        return body
+
+    def _sources(self, work: Work) -> list[Json]:
+        """Sends the sources of the user's modules; returns the input that names them."""
+        if not work.sources:
+            return []
+        content = pickle.dumps(work.sources, protocol=5)
+        return [{"name": "sources", **self._send_once(content)._asdict()}]
+
+    def check(self, body: Json) -> None:
+        """Raises if no host could ever run a job that needs something of its hosts."""
+        platforms = [sorted(some["per-platform"]) for some in body["input"] if "per-platform" in some]
+        asked = json.dumps([sorted(body.get("needs", ())), platforms])
+        if asked in self._looked:
+            return
+        answer = self.api.call("POST", "/jobs", body, query={"dry-run": "true"})
+        why = answer.get("no_host_qualifies")
+        if why:
+            raise NotRunnable(f"no host of the grid can run it: {why}", "ask for less, with needs=…")
+        self._looked.add(asked)
+
+    def _calls(self, work: Work, tasks: list[Task]) -> tuple[list[Json], Any]:
+        """Sends the large values and calls of tasks; returns the inputs that name them, and the
+        calls if they are short."""
+        used: dict[Large, int] = dict.fromkeys(work.function.buffers, 2)
+        for task in tasks:
+            for large in {large for call in task.calls for large in call.large()}:
+                used[large] = max(used.get(large, 0) + 1, large.seen)
+        # What the only task has is sent like what all have: so a later job finds it there.
+        shared = [large for large, times in used.items() if times > 1 or len(tasks) == 1]
+        inputs = [{"name": large.name, **self._send_large(large)._asdict()} for large in shared]
+        apart = len(used) > len(shared)
+        size = sum(len(call.payload()) for task in tasks for call in task.calls)
+        if size <= TOGETHER and not apart:
+            return inputs, [task.packed() for task in tasks]
+        parts = self._send_parts(tasks, set(shared))
+        inputs.append({"name": "part", "per-task": [part._asdict() for part in parts]})
+        return inputs, None
+
+    def _send_large(self, large: Large) -> Ref:
+        with large.lock:
+            if large.ref is None:
+                assert large.path is not None
+                large.ref = self.api.send_files([large.path])[0]
+                large.sent_at = time.monotonic()
+            return large.ref
+
+    def _send_parts(self, tasks: list[Task], shared: set[Large]) -> list[Ref]:
+        """Sends for each task its calls, with what is large in them and no other task's."""
+        refs: list[Ref] = []
+        for at in range(0, len(tasks), MOST_PARTS):
+            with tempfile.TemporaryDirectory(prefix="deskgrid-") as directory:
+                paths = [os.path.join(directory, str(i)) for i in range(len(tasks[at : at + MOST_PARTS]))]
+                for path, task in zip(paths, tasks[at:]):
+                    with open(path, "wb") as file:
+                        _write_part(file, task, shared)
+                refs += self.api.send_files(paths)
+        return refs
+
+
+def _write_part(file: IO[bytes], task: Task, shared: set[Large]) -> None:
+    """Writes the calls of a task as the runner reads them: their list, and then large values."""
+    own: list[Large] = []
+    for call in task.calls:
+        own += [large for large in call.large() if large not in shared and large not in own]
+    places: dict[Large, Any] = {large: large.name for large in shared}
+    calls = [(call.payload(), list(call.large())) for call in task.calls]
+    # The list has the places of what follows it, so it gets a room that is surely large enough.
+    longest = [(payload, [(1 << 60, 1 << 60)] * len(large)) for payload, large in calls]
+    room = len(pickle.dumps(longest, 5))
+    at = 8 + room
+    for large in own:
+        places[large] = (at, large.size)
+        at += large.size
+    head = pickle.dumps([(payload, [places[b] for b in large]) for payload, large in calls], 5)
+    file.write(len(head).to_bytes(8, "little") + head.ljust(max(room, len(head)), b"\0"))
+    for large in own:
+        assert large.path is not None
+        with open(large.path, "rb") as content:
+            shutil.copyfileobj(content, file, 1 << 20)
