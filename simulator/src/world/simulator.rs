@@ -7,6 +7,7 @@
 //! when an attempt starts when it will be done and which heartbeats will have news.
 
 use common::attempt::{HeldAttempt, Outcome as EndCondition, Phase};
+use common::needs::Demand;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -52,6 +53,8 @@ pub(super) struct JobState {
     pub(super) checkpoint: bool,
     /// Whether it is a gang, whose attempts wait for `Effect::Begin`.
     pub(super) ranks: bool,
+    /// The `Demand` of each of its attempts.
+    takes: Demand,
 }
 
 /// The state of a task in a run.
@@ -295,6 +298,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         let checkpoint = job.checkpoint;
         let work_s = job.task_work_s(1);
         let ranks = job.ranks.is_some();
+        let takes = job.needs.map_or(Demand::PLAIN, |needs| needs.takes);
 
         self.sim.jobs.push(JobState {
             place,
@@ -302,6 +306,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
             work_s,
             checkpoint,
             ranks,
+            takes,
         });
 
         let tasks = self.sim.tasks.len() + job.most_tasks(self.world.courses.len());
@@ -310,10 +315,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         self.open += 1;
 
         let number = JobId(self.sim.jobs.len() as u32);
-        let mut bag = job.bag();
-        if let Some(needs) = self.run.needs.filter(|_| number == JobId(1)) {
-            bag.rules.needs = needs.clone();
-        }
+        let bag = job.bag();
         self.step(Event::JobSubmitted {
             job: number,
             bag: Box::new(bag),
@@ -569,6 +571,31 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         }
     }
 
+    /// Returns the time at which a host has room for an attempt of this demand that it is given now.
+    /// Where attempts that the scheduler has stopped are in its way, that is when the host hears of
+    /// it.
+    fn room_at(&self, place: usize, takes: Demand) -> Time {
+        let host = &self.sim.hosts[place];
+        let held = host.held.iter();
+        let held = held.map(|number| &self.sim.attempts[*number as usize]);
+        if !held.clone().any(|attempt| attempt.stopped) {
+            return self.kernel.now;
+        }
+
+        // Frozen attempts leave their slots and processors, and keep their memory.
+        let in_slots = held.clone().filter(|attempt| !attempt.is_still());
+        let slots = in_slots.clone().count() as u32 + 1;
+        let cores = in_slots.map(|attempt| self.sim.job(attempt.id).takes.cores);
+        let cores = cores.sum::<u32>() + takes.cores;
+        let memory = held.map(|attempt| u64::from(self.sim.job(attempt.id).takes.memory_mib));
+        let memory = memory.sum::<u64>() + u64::from(takes.memory_mib);
+
+        let size = self.run.sizes.and_then(|sizes| sizes.get(place));
+        let fits = slots <= self.run.slots_at(place)
+            && size.is_none_or(|size| cores <= size.cores && memory <= u64::from(size.memory_mib));
+        if fits { self.kernel.now } else { host.beat_at }
+    }
+
     /// Marks an attempt as stopped by the scheduler. Its host learns of it with its next heartbeat.
     fn stop(&mut self, host: HostId, id: AttemptId) {
         if let Some((place, number)) = self.held_at(host, id) {
@@ -772,7 +799,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
             task: attempt.id.task.index,
             number: attempt.id.number,
             host: attempt.host,
-            began_s: attempt.began.since(self.start).secs(),
+            began_s: attempt.began.min(ended).since(self.start).secs(),
             computed_s: (attempt.from <= ended).then(|| attempt.from.since(self.start).secs()),
             ended_s: ended.since(self.start).secs(),
             fate,
@@ -846,6 +873,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
             work_s,
             checkpoint,
             ranks,
+            takes,
             ..
         } = *self.sim.job(id);
 
@@ -855,7 +883,8 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
         self.outcome.launches += 1;
         self.outcome.replicas += u32::from(replica);
 
-        let from = self.kernel.now + self.run.start_cost;
+        let began = self.room_at(place, takes);
+        let from = began + self.run.start_cost;
         let at_from = self.stretch_at(place, from);
         let effort = if checkpoint {
             1.0 - CHECKPOINT_COST
@@ -871,7 +900,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
         let number = self.keep(Attempt {
             id,
             host: place as u32,
-            began: self.kernel.now,
+            began,
             from: if ranks { NEVER } else { from },
             from_cpu_s: at_from.cpu_s(from),
             from_ran: at_from.ran(from),

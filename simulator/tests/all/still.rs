@@ -215,6 +215,7 @@ fn plain(tasks: u32, work_s: f64, policy: &'static str) -> RunJob<'static> {
         checkpoint: false,
         disclosed: false,
         ranks: None,
+        needs: None,
         after: &[],
         user: "another",
     }
