@@ -577,6 +577,7 @@ impl Starter<'_> {
         let duplicate = matches!(why, StartReason::Duplicate(..));
         let load = HostAttempt {
             resumed,
+            shares: self.foresight.shares(host, self.now),
             ..HostAttempt::assigned(self.now, duplicate, host.beat)
         };
         host.books.begin(&claim, attempt, load);
