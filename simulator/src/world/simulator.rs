@@ -54,7 +54,7 @@ pub(super) struct JobState {
     /// Whether it is a gang, whose attempts wait for `Effect::Begin`.
     pub(super) ranks: bool,
     /// The `Demand` of each of its attempts.
-    takes: Demand,
+    pub(super) takes: Demand,
 }
 
 /// The state of a task in a run.
@@ -569,31 +569,6 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         } else {
             attempt.done(self.world.courses[attempt.host as usize].at(beat), beat)
         }
-    }
-
-    /// Returns the time at which a host has room for an attempt of this demand that it is given now.
-    /// Where attempts that the scheduler has stopped are in its way, that is when the host hears of
-    /// it.
-    fn room_at(&self, place: usize, takes: Demand) -> Time {
-        let host = &self.sim.hosts[place];
-        let held = host.held.iter();
-        let held = held.map(|number| &self.sim.attempts[*number as usize]);
-        if !held.clone().any(|attempt| attempt.stopped) {
-            return self.kernel.now;
-        }
-
-        // Frozen attempts leave their slots and processors, and keep their memory.
-        let in_slots = held.clone().filter(|attempt| !attempt.is_still());
-        let slots = in_slots.clone().count() as u32 + 1;
-        let cores = in_slots.map(|attempt| self.sim.job(attempt.id).takes.cores);
-        let cores = cores.sum::<u32>() + takes.cores;
-        let memory = held.map(|attempt| u64::from(self.sim.job(attempt.id).takes.memory_mib));
-        let memory = memory.sum::<u64>() + u64::from(takes.memory_mib);
-
-        let size = self.run.sizes.and_then(|sizes| sizes.get(place));
-        let fits = slots <= self.run.slots_at(place)
-            && size.is_none_or(|size| cores <= size.cores && memory <= u64::from(size.memory_mib));
-        if fits { self.kernel.now } else { host.beat_at }
     }
 
     /// Marks an attempt as stopped by the scheduler. Its host learns of it with its next heartbeat.
