@@ -12,7 +12,7 @@ use crate::state::speculation::TaskTurn;
 
 /// The preemption order; the greatest goes first: disclosed tasks, those that lose the least, and
 /// the last in order of those.
-type Order = (bool, Reverse<Span>, u64, u64, u32, Reverse<AttemptId>);
+type CandidateOrder = (bool, Reverse<Span>, u64, u64, u32, Reverse<AttemptId>);
 
 /// An attempt that may be preempted, with the values that rank it.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub(crate) struct PreemptionCandidate {
 }
 
 impl PreemptionCandidate {
-    pub(crate) fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> CandidateOrder {
         let TaskTurn {
             disclosed,
             key,
@@ -106,7 +106,7 @@ impl Preemption {
     }
 
     /// Returns the preemption order by what they lose together, and then of the last one.
-    pub(crate) fn order(&self) -> Option<Order> {
+    pub(crate) fn order(&self) -> Option<CandidateOrder> {
         let loss = self.all.iter().fold(Span::ZERO, |sum, one| sum + one.loss);
         let disclosed = self.all.iter().all(|one| one.turn.disclosed);
         let (_, _, key, place, index, attempt) = self.all.last()?.order();
