@@ -53,6 +53,9 @@ pub(crate) enum BuildError {
     /// A file for one platform, and a tree for another.
     #[error("the input `{0}` is a file for some platforms, and a tree for others")]
     BuildKinds(String),
+    /// The inputs for single platforms have no platform in common.
+    #[error("no platform has every input: {0}")]
+    NoPlatform(String),
     /// A directory or archive that cannot be a tree.
     #[error(transparent)]
     Tree(#[from] BadTree),
@@ -268,6 +271,9 @@ impl BuildError {
             }
             BuildError::Tree(bad) => bad.hint(),
             BuildError::BuildKinds(_) => "give one of them another name".to_owned(),
+            BuildError::NoPlatform(_) => {
+                "give those that stand for each other one name: --input PLATFORM=F:NAME".to_owned()
+            }
             BuildError::Job(BadJob::InputInTree(..)) => "give the tree or the input another name: F:NAME".to_owned(),
             BuildError::InputPlaceholder { .. } => "use %{ITEM} or %{TASK_ID}".to_owned(),
             BuildError::InputName { input, .. } => {

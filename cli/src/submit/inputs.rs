@@ -222,6 +222,33 @@ fn add_build(
     }
 }
 
+/// Checks that hosts of some platform have all inputs that are for single platforms.
+///
+/// # Errors
+/// Names the inputs, each with its platforms, if there is none.
+pub(super) fn check_platforms(all: &[PlannedInput]) -> Result<(), BuildError> {
+    let builds: Vec<(&Template, &[PlatformName])> = all
+        .iter()
+        .filter_map(|input| match &input.files {
+            LocalFiles::PerPlatform(platforms, _) => Some((&input.name, &platforms[..])),
+            LocalFiles::Shared(_) | LocalFiles::PerTask(_) => None,
+        })
+        .collect();
+    let everywhere = |platform: &PlatformName| builds.iter().all(|(_, on)| on.contains(platform));
+    let Some((_, first)) = builds.first() else {
+        return Ok(());
+    };
+    if first.iter().any(everywhere) {
+        return Ok(());
+    }
+
+    let names = |on: &[PlatformName]| on.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let words = builds
+        .iter()
+        .map(|(name, on)| format!("{name} is for {}", names(on).join(" and ")));
+    Err(BuildError::NoPlatform(words.collect::<Vec<_>>().join(", ")))
+}
+
 /// Plans each file of a directory, under the same path below `name`.
 fn plan_tree(
     given: &str,

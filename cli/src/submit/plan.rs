@@ -14,7 +14,9 @@ use common::ranks::{MAX_RANKS, Widths};
 use common::template::{PLACEHOLDERS, Template};
 use common::{After, IdSet, NewTasks, Ranks, Span, SubmitOptions, TaskSet, Time};
 
-use super::inputs::{Local, LocalContent, LocalKind, PlannedInput, plan_inputs, plan_trees};
+use super::inputs::{
+    Local, LocalContent, LocalKind, PlannedInput, check_platforms, plan_inputs, plan_trees,
+};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
 use crate::args::value::{Deadline, Dur, EstimatesArg, Limit};
@@ -44,6 +46,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     if !args.noop {
         inputs = plan_inputs(&args.input, &tasks)?;
         plan_trees(&args.input_tree, &tasks, &mut inputs)?;
+        check_platforms(&inputs)?;
     }
 
     let work = match ranks(args)? {

@@ -327,6 +327,7 @@ impl ScenarioJob {
             checkpoint,
             disclosed: self.disclosed,
             ranks,
+            needs: None,
             user: &self.user,
             after: &self.after,
         }

@@ -17,41 +17,65 @@ use crate::state::scheduler::Scheduler;
 
 impl Host {
     /// Whether it can freeze this attempt: it runs, and `offers.frozen` permits another frozen one.
-    pub(crate) fn can_hold(&self, load: &HostAttempt) -> bool {
+    fn can_hold(&self, load: &HostAttempt) -> bool {
         load.phase == Phase::Running
             && !load.frozen
             && !load.stopping
             && self.books.frozen() < self.offers.frozen
     }
+
+    /// Returns those of these attempts that it can freeze while the others of them end, so that all
+    /// of them together make room for a task of this demand: what frozen ones have in memory stays
+    /// there.
+    fn freezes(&self, attempts: &[AttemptId], takes: Demand) -> Vec<AttemptId> {
+        let known = |attempt: &AttemptId| Some((*attempt, self.books.get(attempt)?));
+        let loads: Vec<(AttemptId, &HostAttempt)> = attempts.iter().filter_map(known).collect();
+        let most = self.offers.frozen.saturating_sub(self.books.frozen()) as usize;
+
+        let mut frozen = Vec::new();
+        let mut held = Vec::new();
+        let mut ended: Vec<&HostAttempt> = loads.iter().map(|(_, load)| *load).collect();
+        for (attempt, load) in loads.iter().filter(|(_, load)| self.can_hold(load)) {
+            if frozen.len() == most {
+                break;
+            }
+            let others = ended.iter().filter(|other| !std::ptr::eq(**other, *load));
+            let others: Vec<&HostAttempt> = others.copied().collect();
+            held.push(*load);
+            if takes.is_plain() || self.has_room_without(takes, &others, &held) {
+                ended = others;
+                frozen.push(*attempt);
+            } else {
+                held.pop();
+            }
+        }
+
+        frozen
+    }
 }
 
 impl Scheduler {
-    /// Freezes an attempt for another task if its host can (`Host::can_hold`) and that makes room
-    /// enough: what it has in memory stays there. Returns whether it did.
+    /// Freezes those of these attempts of a host for another task that it can hold
+    /// (`Host::freezes`). Returns which.
     pub(crate) fn try_freeze(
         &mut self,
         id: HostId,
-        attempt: AttemptId,
+        attempts: &[AttemptId],
         by: TaskId,
         fx: &mut Vec<Effect>,
-    ) -> bool {
+    ) -> Vec<AttemptId> {
         let takes = self
             .jobs
             .table
             .get(&by.job)
             .map_or(Demand::PLAIN, |job| job.demand);
         let host = self.hosts.table.get(&id);
-        let held = host.is_some_and(|host| {
-            host.books.get(&attempt).is_some_and(|load| {
-                let enough = takes.is_plain() || host.has_room_without(takes, &[load], true);
-                host.can_hold(load) && enough
-            })
-        });
-        if held {
-            self.freeze(id, attempt, by, fx);
+        let frozen = host.map_or_else(Vec::new, |host| host.freezes(attempts, takes));
+        for attempt in &frozen {
+            self.freeze(id, *attempt, by, fx);
         }
 
-        held
+        frozen
     }
 
     /// Freezes an attempt, so that another task gets its slot. It stays on the books.
@@ -163,7 +187,7 @@ impl Scheduler {
             job.is_some_and(|job| !job.only_disclosed(attempt.task.index))
         };
         // What it has in memory is still counted: it needs a slot and its processors.
-        let fits = |load: &HostAttempt| host.has_room_without(load.takes, &[load], false);
+        let fits = |load: &HostAttempt| host.has_room_without(load.takes, &[load], &[]);
         let frozen = host
             .books
             .iter()

@@ -1,6 +1,7 @@
 //! Preemption: an attempt of a task that goes after the next one makes room for it, the one with
 //! the least to lose (Petrou et al. 2004, section 3.3: requested tasks before disclosed ones,
-//! whatever runs). The next task is chosen in `crate::disclosed::order`.
+//! whatever runs). Where one is not enough for what the next task needs, several of one host do.
+//! The next task is chosen in `crate::disclosed::order`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +10,7 @@ use common::attempt::Phase;
 use common::needs::Needs;
 use common::{AttemptId, HostId, JobId, Span, TaskId, Time};
 
+use crate::disclosed::candidates::{Preemption, PreemptionCandidate};
 use crate::policy::ordering::{Batchactive, Disclosed, Rank, RequestedOrder};
 use crate::policy::placement::Placement;
 use crate::policy::width::WidthChoice;
@@ -46,40 +48,6 @@ struct Preemptor {
     turn: TaskTurn,
     /// Whether it may take the slot of a task of its own kind that goes after it.
     overtakes: bool,
-}
-
-/// An attempt that may be preempted, with the values that rank it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PreemptionCandidate {
-    host: HostId,
-    attempt: AttemptId,
-    turn: TaskTurn,
-    /// The work that is left.
-    left: Span,
-    /// The time on its host that would be lost.
-    loss: Span,
-}
-
-impl PreemptionCandidate {
-    /// Returns the preemption order; the greatest goes first: a disclosed task, the one that loses
-    /// the least, and the last in order of those.
-    fn order(&self) -> (bool, Reverse<Span>, u64, u64, u32, Reverse<AttemptId>) {
-        let TaskTurn {
-            disclosed,
-            key,
-            place,
-            index,
-        } = self.turn;
-
-        (
-            disclosed,
-            Reverse(self.loss),
-            key,
-            place,
-            index,
-            Reverse(self.attempt),
-        )
-    }
 }
 
 impl Scheduler {
@@ -125,7 +93,7 @@ impl Scheduler {
             let Some(claim) = self.claim(rank.job, kind.overtakes) else {
                 continue;
             };
-            let Some(chosen) = self.candidate(&claim) else {
+            let Some(chosen) = self.candidates(&claim) else {
                 hopeless.push(kind);
                 continue;
             };
@@ -212,9 +180,15 @@ impl Scheduler {
         })
     }
 
-    /// Returns the attempt to preempt for it, if any.
-    fn candidate(&self, claim: &Preemptor) -> Option<PreemptionCandidate> {
+    /// Returns the attempts to preempt for it, if any: one if that is enough.
+    fn candidates(&self, claim: &Preemptor) -> Option<Preemption> {
         let claimant = self.jobs.table.get(&claim.job)?;
+        let one = self.candidate(claim, claimant).map(Preemption::from);
+        one.or_else(|| self.several(claim, claimant))
+    }
+
+    /// Returns the attempt to preempt for it, if one is enough.
+    fn candidate(&self, claim: &Preemptor, claimant: &Job) -> Option<PreemptionCandidate> {
         let standing = &self.hosts.index.standing;
         let disclosed = match (claim.turn.disclosed, claimant.speculation.as_deref()) {
             (false, _) => self.first_that_does(standing.firsts(), claim, claimant),
@@ -286,50 +260,67 @@ impl Scheduler {
     /// Returns an attempt with more work left than the claimant's task, requested too, that keeps
     /// its state.
     fn longer(&self, claim: &Preemptor, claimant: &Job) -> Option<PreemptionCandidate> {
-        if !claim.overtakes || claim.turn.disclosed {
+        let kept = self.kept_running(claim).filter(|(job, host, found)| {
+            goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host, found)
+        });
+        kept.map(|(.., found)| found)
+            .max_by_key(PreemptionCandidate::order)
+    }
+
+    /// Returns the running attempts that keep their state, if a requested task may overtake others
+    /// of its kind.
+    fn kept_running(
+        &self,
+        claim: &Preemptor,
+    ) -> impl Iterator<Item = (&Job, &Host, PreemptionCandidate)> {
+        let overtakes = claim.overtakes && !claim.turn.disclosed;
+        let jobs = self.jobs.speculating.iter().filter(move |_| overtakes);
+        let jobs = jobs
+            .filter_map(|id| self.jobs.table.get(id))
+            .filter(|job| job.rules.checkpoint && job.records.len() as u64 > job.requeued.len());
+
+        let copies = jobs.flat_map(|job| {
+            let records = job.records.values();
+            records.flat_map(move |record| record.live.iter().map(move |copy| (job, copy)))
+        });
+        copies.filter_map(|(job, copy)| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            let runs = !load.stopping && !load.frozen;
+            let load = Some(load).filter(|_| runs)?;
+            Some((job, host, self.standing(job, host, copy.attempt, load)?))
+        })
+    }
+
+    /// Returns attempts of one host that make room for the claim together, where the task needs
+    /// more than one slot: those that lose the least.
+    fn several(&self, claim: &Preemptor, claimant: &Job) -> Option<Preemption> {
+        if claimant.demand.is_plain() {
             return None;
         }
 
-        let jobs = self
-            .jobs
-            .speculating
-            .iter()
-            .filter_map(|id| self.jobs.table.get(id));
-        let mut best: Option<PreemptionCandidate> = None;
-        for job in
-            jobs.filter(|job| job.rules.checkpoint && job.records.len() as u64 > job.requeued.len())
-        {
-            for copy in job.records.values().flat_map(|record| record.live.iter()) {
-                let Some(host) = self.hosts.table.get(&copy.host) else {
-                    continue;
-                };
-                let Some(load) = host
-                    .books
-                    .get(&copy.attempt)
-                    .filter(|load| !load.stopping && !load.frozen)
-                else {
-                    continue;
-                };
-                let Some(found) = self.standing(job, host, copy.attempt, load) else {
-                    continue;
-                };
-
-                if goes_after(&found, claim, job, claimant)
-                    && best
-                        .as_ref()
-                        .is_none_or(|best| best.order() < found.order())
-                    && self.serves(claim, claimant, host, &found)
-                {
-                    best = Some(found);
-                }
+        let standing = self.hosts.index.standing.all();
+        let disclosed = standing.filter_map(|attempt| self.found(attempt));
+        let mut on: BTreeMap<HostId, BTreeMap<AttemptId, PreemptionCandidate>> = BTreeMap::new();
+        for (job, _, found) in disclosed.chain(self.kept_running(claim)) {
+            if goes_after(&found, claim, job, claimant) {
+                let there = on.entry(found.host).or_default();
+                there.insert(found.attempt, found);
             }
         }
 
-        best
+        let enough = |(id, found): (HostId, BTreeMap<AttemptId, PreemptionCandidate>)| {
+            let host = self.hosts.table.get(&id)?;
+            let wanted = self.is_wanted(claim, claimant, host);
+            let found = found.into_values().collect();
+            wanted.then(|| Preemption::least(host, claimant.demand, found))?
+        };
+        on.into_iter()
+            .filter_map(enough)
+            .max_by_key(Preemption::order)
     }
 
-    /// Whether the room of this attempt would serve the claim: it is enough, the job would use it,
-    /// and the next task is not kept from the host after a failure there.
+    /// Whether the room of this attempt would serve the claim: it is enough, and wanted.
     fn serves(
         &self,
         claim: &Preemptor,
@@ -337,13 +328,19 @@ impl Scheduler {
         host: &Host,
         found: &PreemptionCandidate,
     ) -> bool {
+        let plain = claimant.demand.is_plain() && host.books.is_plain();
+        let enough = plain || makes_room(host, found, claimant);
+        enough && self.is_wanted(claim, claimant, host)
+    }
+
+    /// Whether room on this host would serve the claim: the job would use it, and the next task is
+    /// not kept from the host after a failure there.
+    fn is_wanted(&self, claim: &Preemptor, claimant: &Job, host: &Host) -> bool {
         let kept_away = match claimant.speculation {
             Some(_) => claimant.shuns(claim.turn.index, host.id, &self.hosts),
             None => !claimant.has_work_for(host.id, &self.hosts),
         };
-        let plain = claimant.demand.is_plain() && host.books.is_plain();
-        let enough = plain || makes_room(host, found, claimant);
-        !kept_away && enough && self.would_take(claimant, host)
+        !kept_away && self.would_take(claimant, host)
     }
 
     /// Whether the job would use a slot of this host.
@@ -351,6 +348,7 @@ impl Scheduler {
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         host.takes_work()
             && host.suits(&job.rules.needs)
+            && !self.is_saved_for_another(host, job)
             && job.bar(host.id).is_none()
             && job
                 .policy
@@ -396,23 +394,19 @@ impl Scheduler {
         })
     }
 
-    /// Preempts the chosen attempt and starts the claimant's task; returns whether it started.
-    fn give_room(
-        &mut self,
-        chosen: &PreemptionCandidate,
-        claim: &Preemptor,
-        fx: &mut Vec<Effect>,
-    ) -> bool {
+    /// Preempts the chosen attempts and starts the claimant's task; returns whether it started.
+    fn give_room(&mut self, chosen: &Preemption, claim: &Preemptor, fx: &mut Vec<Effect>) -> bool {
         let started = |jobs: &Jobs| jobs.table.get(&claim.job).map(|job| job.attempts);
         let before = started(&self.jobs);
         self.give_way(chosen, TaskId::new(claim.job, claim.turn.index), fx);
+        self.release_saved_for(claim.job, chosen.host);
         self.place_job(claim.job, fx);
         started(&self.jobs) != before
     }
 
-    /// Returns the attempt of an unrequested task on this host that is preempted for a task with a
-    /// promise, and is enough for it: the one with the least to lose.
-    pub(crate) fn makes_room_on(&self, host: HostId, by: &Job) -> Option<PreemptionCandidate> {
+    /// Returns the attempts of unrequested tasks on this host that are preempted for a task with a
+    /// promise, and are enough for it: those with the least to lose, and one if that is enough.
+    pub(crate) fn makes_room_on(&self, host: HostId, by: &Job) -> Option<Preemption> {
         if self.hosts.index.standing.is_bare() {
             return None;
         }
@@ -420,18 +414,26 @@ impl Scheduler {
         let standing = |attempt: &AttemptId| self.hosts.index.standing.host(*attempt).is_some();
         let host = self.hosts.table.get(&host)?;
         let held = host.books.attempts().filter(standing);
-        held.filter_map(|attempt| Some(self.found(attempt)?.2))
-            .filter(|found| by.demand.is_plain() || makes_room(host, found, by))
-            .max_by_key(PreemptionCandidate::order)
+        let found = held.filter_map(|attempt| Some(self.found(attempt)?.2));
+        if by.demand.is_plain() {
+            let one = found.max_by_key(PreemptionCandidate::order);
+            return one.map(Preemption::from);
+        }
+        Preemption::least(host, by.demand, found.collect())
     }
 
-    /// Preempts one attempt: freezes it if its host can hold it, or else ends it.
-    pub(crate) fn give_way(
-        &mut self,
-        chosen: &PreemptionCandidate,
-        by: TaskId,
-        fx: &mut Vec<Effect>,
-    ) {
+    /// Preempts attempts: freezes those that their host can hold, and ends the others.
+    pub(crate) fn give_way(&mut self, chosen: &Preemption, by: TaskId, fx: &mut Vec<Effect>) {
+        let attempts: Vec<AttemptId> = chosen.all.iter().map(|one| one.attempt).collect();
+        let frozen = self.try_freeze(chosen.host, &attempts, by, fx);
+        let ended = chosen.all.iter();
+        for one in ended.filter(|one| !frozen.contains(&one.attempt)) {
+            self.end_for(one, by, fx);
+        }
+    }
+
+    /// Ends an attempt for another task. What is left of its own is noted if it keeps its state.
+    fn end_for(&mut self, chosen: &PreemptionCandidate, by: TaskId, fx: &mut Vec<Effect>) {
         let PreemptionCandidate {
             host,
             attempt,
@@ -441,10 +443,6 @@ impl Scheduler {
         } = *chosen;
 
         let TaskId { job: id, index } = attempt.task;
-        if self.try_freeze(host, attempt, by, fx) {
-            return;
-        }
-
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
@@ -503,7 +501,7 @@ impl Scheduler {
         };
         let lacking = hosts.saturating_sub(there);
 
-        let mut others: Vec<PreemptionCandidate> = others.into_values().collect();
+        let mut others: Vec<Preemption> = others.into_values().collect();
         if let Some(gang) = self
             .jobs
             .table
@@ -537,39 +535,25 @@ impl Scheduler {
         true
     }
 
-    /// Returns the hosts beside these on which the job could get a slot by one preemption of an
-    /// unrequested task, each with the attempt that has the least to lose.
-    fn others_for(
-        &self,
-        job: &Job,
-        free: &BTreeSet<HostId>,
-    ) -> BTreeMap<HostId, PreemptionCandidate> {
-        let mut others: BTreeMap<HostId, PreemptionCandidate> = BTreeMap::new();
-        let standing = self
-            .hosts
-            .index
-            .standing
-            .all()
-            .filter_map(|attempt| self.found(attempt));
-
-        for (_, host, found) in
-            standing.filter(|(_, host, found)| !free.contains(&host.id) && found.turn.disclosed)
-        {
-            let better = others
-                .get(&host.id)
-                .is_none_or(|other| other.order() < found.order());
-
-            // Where a host holds more attempts than slots, one preemption frees no slot.
-            if better
-                && makes_room(host, &found, job)
-                && self.starts_together(host.id)
-                && self.would_take(job, host)
-            {
-                others.insert(host.id, found);
+    /// Returns the hosts beside these on which the job could get a slot by preemptions of
+    /// unrequested tasks, each with the attempts that have the least to lose.
+    fn others_for(&self, job: &Job, free: &BTreeSet<HostId>) -> BTreeMap<HostId, Preemption> {
+        let standing = self.hosts.index.standing.all();
+        let mut on: BTreeMap<HostId, Vec<PreemptionCandidate>> = BTreeMap::new();
+        for (_, host, found) in standing.filter_map(|attempt| self.found(attempt)) {
+            if !free.contains(&host.id) && found.turn.disclosed {
+                on.entry(host.id).or_default().push(found);
             }
         }
 
-        others
+        // Where a host holds more attempts than slots, one preemption frees no slot.
+        let least = |(id, found): (HostId, Vec<PreemptionCandidate>)| {
+            let host = self.hosts.table.get(&id)?;
+            let does = self.starts_together(id) && self.would_take(job, host);
+            let chosen = does.then(|| Preemption::least(host, job.demand, found))??;
+            Some((id, chosen))
+        };
+        on.into_iter().filter_map(least).collect()
     }
 
     /// Schedules a review of the job at this time at the latest.
@@ -584,7 +568,7 @@ impl Scheduler {
 /// Whether the host has room for a task of the job once this attempt has ended.
 fn makes_room(host: &Host, found: &PreemptionCandidate, job: &Job) -> bool {
     let load = host.books.get(&found.attempt);
-    load.is_some_and(|load| host.has_room_without(job.demand, &[load], false))
+    load.is_some_and(|load| host.has_room_without(job.demand, &[load], &[]))
 }
 
 /// Whether the running task goes after the claim's. Among tasks of one kind, only one that keeps

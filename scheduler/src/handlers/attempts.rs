@@ -46,7 +46,9 @@ impl Scheduler {
             return None;
         };
         if !matches!(outcome, Outcome::Stopped | Outcome::ResultLost(_)) {
-            self.learn(attempt, outcome, ran, speed);
+            let share = self.hosts.table.get(&host);
+            let share = share.map_or(1.0, |host| self.foresight.mean_share(host, &load, self.now));
+            self.learn(attempt, outcome, ran, (speed, share));
         }
         // It was over before its host reported that it runs.
         if success
@@ -93,8 +95,15 @@ impl Scheduler {
     }
 
     /// Learns run times and estimates from the end of an attempt, into `Experience` and the job's
-    /// `pace`.
-    fn learn(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
+    /// `pace`. It ran at this speed with this share of its processor, on average: what it would have
+    /// taken alone on a host of speed 1 is its work.
+    fn learn(
+        &mut self,
+        attempt: AttemptId,
+        outcome: &Outcome,
+        ran: Span,
+        (speed, share): (Speed, f64),
+    ) {
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
             return;
         };
@@ -102,7 +111,8 @@ impl Scheduler {
             return self.learn_of_rank(attempt, outcome, ran, speed);
         }
 
-        job.pace.observe(ran, speed, outcome.success());
+        let work_s = ran.secs() * speed.factor() * share;
+        job.pace.observe(ran, work_s, outcome.success());
         let experience = &mut self.foresight.experience;
         let of = &job.stack.terms.estimator;
         let teaches = job.teaches();
@@ -110,14 +120,14 @@ impl Scheduler {
 
         if teaches {
             let life = ObservedRun {
-                time: ran.secs() * speed.factor(),
+                time: work_s,
                 done: !matches!(outcome, Outcome::TimedOut(_)),
             };
             self.foresight.lives.observe(&of.program, life);
         }
 
         if teaches && outcome.success() {
-            let work = Span::from_secs_f64(ran.secs() * speed.factor());
+            let work = Span::from_secs_f64(work_s);
             experience
                 .estimates
                 .observe(of, job.estimate(attempt.task.index), work);

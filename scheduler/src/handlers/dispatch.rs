@@ -71,10 +71,10 @@ impl Scheduler {
         let full = |hosts: &Hosts| !hosts.has_room(host, takes);
         if full(&self.hosts) {
             let job = self.jobs.table.get(&id);
-            let Some(other) = job.and_then(|job| self.makes_room_on(host, job)) else {
+            let Some(others) = job.and_then(|job| self.makes_room_on(host, job)) else {
                 return;
             };
-            self.give_way(&other, TaskId::new(id, index), fx);
+            self.give_way(&others, TaskId::new(id, index), fx);
         }
         if full(&self.hosts) {
             return;
@@ -577,6 +577,7 @@ impl Starter<'_> {
         let duplicate = matches!(why, StartReason::Duplicate(..));
         let load = HostAttempt {
             resumed,
+            shares: self.foresight.shares(host, self.now),
             ..HostAttempt::assigned(self.now, duplicate, host.beat)
         };
         host.books.begin(&claim, attempt, load);

@@ -110,6 +110,7 @@ impl Scheduler {
             return;
         };
         self.foresight.on_cpu(host, now);
+        host.shares = self.foresight.shares(host, now);
         host.cpu_seen = now;
         host.cpu = f64::from(status.cpu).clamp(0.0, 1.0);
         host.up_since = ago(status.up_for);

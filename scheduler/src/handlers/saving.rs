@@ -20,6 +20,20 @@ impl Scheduler {
         }
     }
 
+    /// Releases the room of this host, if it was saved up for this job.
+    pub(crate) fn release_saved_for(&mut self, id: JobId, host: HostId) {
+        let saved = &mut self.hosts.index.saved;
+        if let Some(at) = saved.iter().position(|one| *one == (host, id)) {
+            saved.remove(at);
+            self.save(host, Room::default());
+        }
+    }
+
+    /// Whether what the host has left is saved up for another job, so that this one cannot have it.
+    pub(crate) fn is_saved_for_another(&self, host: &Host, job: &Job) -> bool {
+        host.saved.bars(job.demand) && !self.hosts.index.saved.contains(&(host.id, job.rank.job))
+    }
+
     /// Releases the room of jobs of which no task waits any more.
     pub(crate) fn release_needless(&mut self) {
         let waits = |id: &JobId| self.jobs.table.get(id).is_some_and(|job| job.waiting() > 0);

@@ -1,6 +1,6 @@
 //! The measured run times of one job's tasks. Prefetch and predictions use them.
 
-use common::{Span, Speed};
+use common::Span;
 
 use crate::prediction::spread::{LogSums, WorkLaw};
 
@@ -18,7 +18,7 @@ const FALL: f64 = 0.05;
 pub(crate) struct Pace {
     /// Moving average of the time that a task occupies a slot, in seconds, biased to the long ones.
     slot_s: Option<f64>,
-    /// Sum over successful attempts of run time x speed, in seconds on a host of speed 1.
+    /// Sum over successful attempts of their work, in seconds on a host of speed 1.
     work_s: f64,
     /// The largest of them.
     longest_s: f64,
@@ -27,16 +27,17 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Notes the run time of an attempt that ended by itself.
-    pub(crate) fn observe(&mut self, ran: Span, speed: Speed, success: bool) {
+    /// Notes the run time of an attempt that ended by itself, and its work in seconds on a host of
+    /// speed 1.
+    pub(crate) fn observe(&mut self, ran: Span, work_s: f64, success: bool) {
         let sample = ran.secs();
         let slot_s = self.slot_s.unwrap_or(sample);
         let weight = if sample > slot_s { RISE } else { FALL };
         self.slot_s = Some(slot_s + weight * (sample - slot_s));
         if success {
-            self.work_s += sample * speed.factor();
-            self.longest_s = self.longest_s.max(sample * speed.factor());
-            self.logs.add(sample * speed.factor());
+            self.work_s += work_s;
+            self.longest_s = self.longest_s.max(work_s);
+            self.logs.add(work_s);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
 use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper};
 use crate::prediction::malleable::Lives;
 use crate::prediction::predict::Prediction;
-use crate::state::host::{Host, HostAttempt, Liveness};
+use crate::state::host::{Host, HostAttempt, Liveness, SharesSeen};
 use crate::state::job::Job;
 use crate::state::promise::Promise;
 use crate::state::settings::Settings;
@@ -220,6 +220,22 @@ impl Foresight {
             suspended: !host.owner.lets_run(),
             temper: host.temper,
         }
+    }
+
+    /// Returns the `SharesSeen` of a host up to `now`.
+    pub(crate) fn shares(&self, host: &Host, now: Time) -> SharesSeen {
+        let mut shares = host.shares;
+        if host.owner.lets_run() {
+            shares.add(age_s(host.cpu_seen, now), self.share(host));
+        }
+        shares
+    }
+
+    /// Returns the mean processor share that an attempt had on its host.
+    pub(crate) fn mean_share(&self, host: &Host, load: &HostAttempt, now: Time) -> f64 {
+        let shares = self.shares(host, now);
+        let mean = shares.mean_since(load.shares);
+        mean.unwrap_or_else(|| self.share(host))
     }
 
     /// Returns the processor share that tasks get on this host while they run.

@@ -79,6 +79,8 @@ pub(crate) struct Host {
     pub(crate) since: Time,
     /// The part of a slot's processor that tasks get, as last reported.
     pub(crate) cpu: f64,
+    /// Its processor shares up to `cpu_seen`.
+    pub(crate) shares: SharesSeen,
     /// `up_since` is when it came up, `owner_since` when its `owner` last changed.
     pub(crate) up_since: Time,
     pub(crate) owner_since: Time,
@@ -104,6 +106,29 @@ pub(crate) struct Host {
     pub(crate) trouble: Option<Box<Trouble>>,
     /// Its speed and record as counted in [`Fleet`].
     counted: Option<(Speed, Option<TrackRecord>)>,
+}
+
+/// The processor shares that a host reported so far, while its owner let tasks run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct SharesSeen {
+    /// The length of that time, in seconds.
+    time_s: f64,
+    /// The processor time of one slot in it, in seconds.
+    processor_s: f64,
+}
+
+impl SharesSeen {
+    /// Adds some time with this share.
+    pub(crate) fn add(&mut self, time_s: f64, share: f64) {
+        self.time_s += time_s;
+        self.processor_s += time_s * share;
+    }
+
+    /// Returns the mean share since `before`; `None` where nothing was added since.
+    pub(crate) fn mean_since(self, before: Self) -> Option<f64> {
+        let time_s = self.time_s - before.time_s;
+        (time_s > 1e-6).then(|| (self.processor_s - before.processor_s) / time_s)
+    }
 }
 
 /// A host's connection.
@@ -153,6 +178,8 @@ pub(crate) struct HostAttempt {
     pub(crate) suspended: Span,
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
+    /// The `SharesSeen` of its host when it was assigned.
+    pub(crate) shares: SharesSeen,
     /// Its `Demand`, as counted in `HostAttempts`.
     pub(crate) takes: Demand,
     pub(crate) duplicate: bool,
@@ -177,6 +204,7 @@ impl HostAttempt {
             suspended_since: None,
             suspended: Span::ZERO,
             resumed: 0.0,
+            shares: SharesSeen::default(),
             takes: Demand::PLAIN,
             assigned: now,
             duplicate,
@@ -203,6 +231,7 @@ impl Host {
             temper: Temper::COMMON,
             owner: OwnerState::Away,
             cpu: 1.0,
+            shares: SharesSeen::default(),
             up_since: now,
             owner_since: now,
             up_seen: now,

@@ -205,22 +205,23 @@ impl Host {
             .collect()
     }
 
-    /// Whether an attempt of this demand would find room once these of its attempts have ended, or
-    /// are frozen.
+    /// Whether an attempt of this demand would find room once these of its attempts have ended, and
+    /// these others are frozen.
     pub(crate) fn has_room_without(
         &self,
         takes: Demand,
-        others: &[&HostAttempt],
-        frozen: bool,
+        ended: &[&HostAttempt],
+        frozen: &[&HostAttempt],
     ) -> bool {
-        let left = others.iter().fold(self.books.taken(), |taken, load| {
-            let taken = taken.minus(load.room());
-            if frozen {
-                taken.plus(Room::of_frozen(load.takes))
-            } else {
-                taken
-            }
-        });
+        let ended = ended.iter().map(|load| (load, Room::default()));
+        let frozen = frozen
+            .iter()
+            .map(|load| (load, Room::of_frozen(load.takes)));
+        let left = ended
+            .chain(frozen)
+            .fold(self.books.taken(), |taken, (load, stays)| {
+                taken.minus(load.room()).plus(stays)
+            });
         let free = self.lent_room().minus(left).minus(self.reserved);
         free.holds(takes) > 0
     }
@@ -256,7 +257,7 @@ impl Host {
             let all = self.books.iter().map(|(_, load)| load);
             all.filter(|load| load.stopping).collect()
         };
-        let room = self.room_for(takes) > 0 || self.has_room_without(takes, &stopping(), false);
+        let room = self.room_for(takes) > 0 || self.has_room_without(takes, &stopping(), &[]);
         room.then_some(RoomClaim { takes })
     }
 

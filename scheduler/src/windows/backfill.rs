@@ -324,7 +324,7 @@ impl Scheduler {
         let loads: Vec<_> = fillers
             .filter_map(|(attempt, _)| host.books.get(attempt))
             .collect();
-        host.has_room_without(job.demand, &loads, false)
+        host.has_room_without(job.demand, &loads, &[])
     }
 
     /// Preempts the last in order of the attempts in gaps of this host for a task. Returns whether
@@ -339,7 +339,7 @@ impl Scheduler {
             return false;
         };
         self.jobs.fillers.remove(&attempt);
-        if self.try_freeze(id, attempt, by, fx) {
+        if !self.try_freeze(id, &[attempt], by, fx).is_empty() {
             return true;
         }
 

@@ -1,7 +1,7 @@
 //! Why tasks wait, why hosts were passed over, and when a job will be done.
 
 use common::attempt::{Outcome, Phase};
-use common::host::{Confinement, OwnerState, YieldReason};
+use common::host::{Confinement, OwnerState, Status, YieldReason};
 use common::needs::{Needs, Offers};
 use common::{HostId, IdSet, JobId, Time};
 use scheduler::{Event, catalogue};
@@ -279,6 +279,39 @@ fn assert_near(finish: Option<Time>, now: Time, left_s: f64) {
         (left_s..=1.2 * left_s).contains(&found_s),
         "{found_s} s, not {left_s} s and a little"
     );
+}
+
+#[test]
+fn run_times_learned_on_a_busy_host_count_its_processor_share_once() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    let busy = Status {
+        cpu: 0.25,
+        ..OwnerState::Away.into()
+    };
+    w.send(Event::HostHeard {
+        host,
+        status: busy,
+        held: Vec::new(),
+    });
+    let job = w.job(4).submit();
+    for _ in 0..2 {
+        w.pass(s(60));
+        let held = w.held(host);
+        w.send(Event::HostHeard {
+            host,
+            status: busy,
+            held,
+        });
+        let attempt = w.attempt_on(host);
+        w.succeeds(host, attempt);
+    }
+
+    // Two are left. The one that runs takes a minute, as those before did; the one that waits may
+    // find a share that is more usual than this.
+    let finish = w.scheduler.predict_finish(job, w.now);
+    let left_s = finish.expect("it can be predicted").since(w.now).secs();
+    assert!((75.0..130.0).contains(&left_s), "{left_s} s");
 }
 
 #[test]

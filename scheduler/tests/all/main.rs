@@ -30,6 +30,7 @@ mod properties;
 mod quorum;
 mod reservation;
 mod retries;
+mod several;
 mod shares;
 mod speculation;
 mod spread;

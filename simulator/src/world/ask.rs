@@ -2,6 +2,7 @@
 //! tasks, and dropping the tasks that nobody has requested.
 
 use common::job::Rules;
+use common::needs::Needs;
 use common::{After, EndCondition, IdSet, JobId, Ranks, Span};
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
@@ -23,6 +24,8 @@ pub struct RunJob<'a> {
     pub disclosed: bool,
     /// The number of ranks that run at once, if the job is a gang.
     pub ranks: Option<Ranks>,
+    /// The `Needs` of its tasks, if they need more than a slot.
+    pub needs: Option<&'a Needs>,
     /// The name of the user who submits it.
     pub user: &'a str,
     /// The jobs that have to end before it starts, by number.
@@ -103,6 +106,7 @@ impl RunJob<'_> {
                 .is_none()
                 .then(|| Span::from_secs_f64(self.work_s)),
             checkpoint: self.checkpoint,
+            needs: self.needs.cloned().unwrap_or_default(),
             ..Rules::default()
         };
 

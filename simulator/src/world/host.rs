@@ -141,6 +141,11 @@ impl Attempt {
         (self.part + self.part_per_s * self.cpu_s(stretch, now)).min(1.0)
     }
 
+    /// Whether it is frozen and takes no slot.
+    pub(super) fn is_still(&self) -> bool {
+        matches!(self.pace, ComputeState::Still(_))
+    }
+
     /// The time for which it has run by `now`, without suspensions.
     pub(super) fn ran(&self, stretch: &SteadyInterval, now: Time) -> Span {
         match self.pace {

@@ -59,7 +59,7 @@ pub struct AttemptStory {
     pub number: u32,
     /// The host's place in the trace, from 0.
     pub host: u32,
-    /// The time at which it was given to its host.
+    /// The time at which it was given to its host, and had a slot there.
     pub began_s: f64,
     /// The time at which it could begin to compute; `None` if it ended before.
     pub computed_s: Option<f64>,

@@ -123,6 +123,7 @@ impl<'a> Run<'a> {
             checkpoint,
             disclosed,
             ranks,
+            needs,
             ..
         } = *self;
 
@@ -133,6 +134,7 @@ impl<'a> Run<'a> {
             checkpoint,
             disclosed,
             ranks,
+            needs,
             user: "somebody",
             after: &[],
         }

@@ -7,6 +7,7 @@
 //! when an attempt starts when it will be done and which heartbeats will have news.
 
 use common::attempt::{HeldAttempt, Outcome as EndCondition, Phase};
+use common::needs::Demand;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -52,6 +53,8 @@ pub(super) struct JobState {
     pub(super) checkpoint: bool,
     /// Whether it is a gang, whose attempts wait for `Effect::Begin`.
     pub(super) ranks: bool,
+    /// The `Demand` of each of its attempts.
+    pub(super) takes: Demand,
 }
 
 /// The state of a task in a run.
@@ -295,6 +298,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         let checkpoint = job.checkpoint;
         let work_s = job.task_work_s(1);
         let ranks = job.ranks.is_some();
+        let takes = job.needs.map_or(Demand::PLAIN, |needs| needs.takes);
 
         self.sim.jobs.push(JobState {
             place,
@@ -302,6 +306,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
             work_s,
             checkpoint,
             ranks,
+            takes,
         });
 
         let tasks = self.sim.tasks.len() + job.most_tasks(self.world.courses.len());
@@ -310,10 +315,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         self.open += 1;
 
         let number = JobId(self.sim.jobs.len() as u32);
-        let mut bag = job.bag();
-        if let Some(needs) = self.run.needs.filter(|_| number == JobId(1)) {
-            bag.rules.needs = needs.clone();
-        }
+        let bag = job.bag();
         self.step(Event::JobSubmitted {
             job: number,
             bag: Box::new(bag),
@@ -772,7 +774,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
             task: attempt.id.task.index,
             number: attempt.id.number,
             host: attempt.host,
-            began_s: attempt.began.since(self.start).secs(),
+            began_s: attempt.began.min(ended).since(self.start).secs(),
             computed_s: (attempt.from <= ended).then(|| attempt.from.since(self.start).secs()),
             ended_s: ended.since(self.start).secs(),
             fate,
@@ -846,6 +848,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
             work_s,
             checkpoint,
             ranks,
+            takes,
             ..
         } = *self.sim.job(id);
 
@@ -855,7 +858,8 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
         self.outcome.launches += 1;
         self.outcome.replicas += u32::from(replica);
 
-        let from = self.kernel.now + self.run.start_cost;
+        let began = self.room_at(place, takes);
+        let from = began + self.run.start_cost;
         let at_from = self.stretch_at(place, from);
         let effort = if checkpoint {
             1.0 - CHECKPOINT_COST
@@ -871,7 +875,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
         let number = self.keep(Attempt {
             id,
             host: place as u32,
-            began: self.kernel.now,
+            began,
             from: if ranks { NEVER } else { from },
             from_cpu_s: at_from.cpu_s(from),
             from_ran: at_from.ran(from),

@@ -1,7 +1,9 @@
-//! Attempts that do not compute although their hosts could: ranks that wait for each other, and
-//! frozen attempts whose slot another has. The scheduler decides which attempts these are.
+//! Attempts that do not compute although their hosts could: ranks that wait for each other, frozen
+//! attempts whose slot another has, and those whose slot a stopped one has not left. The scheduler
+//! decides which attempts these are.
 
-use common::{AttemptId, HostId, Span};
+use common::needs::Demand;
+use common::{AttemptId, HostId, Span, Time};
 use scheduler::Event;
 
 use super::course::owner;
@@ -70,6 +72,31 @@ impl<O: Observer> RunState<'_, '_, O> {
             owner: owner(ready),
         });
         self.step(Event::AttemptsReturned { host, attempts });
+    }
+
+    /// Returns the time at which a host has room for an attempt of this demand that it is given now.
+    /// Where attempts that the scheduler has stopped are in its way, that is when the host hears of
+    /// it.
+    pub(super) fn room_at(&self, place: usize, takes: Demand) -> Time {
+        let host = &self.sim.hosts[place];
+        let held = host.held.iter();
+        let held = held.map(|number| &self.sim.attempts[*number as usize]);
+        if !held.clone().any(|attempt| attempt.stopped) {
+            return self.kernel.now;
+        }
+
+        // Frozen attempts leave their slots and processors, and keep their memory.
+        let in_slots = held.clone().filter(|attempt| !attempt.is_still());
+        let slots = in_slots.clone().count() as u32 + 1;
+        let cores = in_slots.map(|attempt| self.sim.job(attempt.id).takes.cores);
+        let cores = cores.sum::<u32>() + takes.cores;
+        let memory = held.map(|attempt| u64::from(self.sim.job(attempt.id).takes.memory_mib));
+        let memory = memory.sum::<u64>() + u64::from(takes.memory_mib);
+
+        let size = self.run.sizes.and_then(|sizes| sizes.get(place));
+        let fits = slots <= self.run.slots_at(place)
+            && size.is_none_or(|size| cores <= size.cores && memory <= u64::from(size.memory_mib));
+        if fits { self.kernel.now } else { host.beat_at }
     }
 
     /// Begins a rank: all ranks of its gang are ready.
@@ -152,9 +179,9 @@ impl<O: Observer> RunState<'_, '_, O> {
     }
 
     /// Notes the interval in which an attempt was frozen, if the run keeps the story.
-    pub(super) fn stood_still(&mut self, id: AttemptId, place: usize, since: common::Time) {
+    pub(super) fn stood_still(&mut self, id: AttemptId, place: usize, since: Time) {
         if self.run.story {
-            let after_s = |at: common::Time| at.since(self.start).secs();
+            let after_s = |at: Time| at.since(self.start).secs();
             let job = id.task.job.0;
             let task = id.task.index;
             let number = id.number;

@@ -127,6 +127,7 @@ fn the_model_agrees_with_every_step_of_the_world_of_traces() {
                 checkpoint: false,
                 disclosed: true,
                 ranks: None,
+                needs: None,
                 after: &[],
                 user: "another",
             }),

@@ -21,6 +21,7 @@ fn bag(tasks: u32, policy: &str) -> RunJob<'_> {
         checkpoint: false,
         disclosed: false,
         ranks: None,
+        needs: None,
         after: &[],
         user: "ben",
     }

@@ -1,6 +1,7 @@
 //! Attempts that stand still in the simulated world: ranks that wait for each other, and what makes
 //! room for what somebody waits for. What is not here: whether that is wise.
 
+use common::needs::{Capacity, Needs};
 use common::{IdSet, Ranks};
 use scheduler::Effect;
 use simulator::replay;
@@ -79,6 +80,50 @@ fn evicted_tasks_resume_without_loss() {
         to_s: 480.0,
     };
     assert_eq!(outcome.still, [still]);
+}
+
+/// A PC with four processors and 8 GiB, on which four disclosed tasks run when a task comes that
+/// needs three processors and 5 GiB.
+fn small_and_large<'a>(asks: &'a [UserRequest<'a>], frozen: u32) -> Run<'a> {
+    const PC: Capacity = Capacity {
+        cores: 4,
+        memory_mib: 8_192,
+        gpus: 0,
+    };
+    Run {
+        disclosed: true,
+        asks,
+        frozen,
+        sizes: Some(&[PC]),
+        ..Run::new(0.0, 4, 300.0, "FCFSxFCFS")
+    }
+}
+
+#[test]
+fn several_tasks_make_room_for_one_that_needs_more_and_lose_nothing_if_they_can_be_frozen() {
+    let world = hosts(&[&always()]);
+    let needs = Needs::parse(["cpus=3,mem=5G"]).expect("needs");
+    let asks = [UserRequest {
+        at_s: 140.0,
+        what: UserRequestKind::Submit(RunJob {
+            needs: Some(&needs),
+            ..plain(1, 100.0, "FCFSxFCFS")
+        }),
+    }];
+
+    // Three of four stand still for 140 s.
+    let outcome = run(&world, &small_and_large(&asks, 3));
+    close(outcome.settled_s[1].expect("done"), 280.0);
+    close(outcome.settled_s[0].expect("done"), 480.0);
+    assert_eq!((outcome.launches, outcome.wasted_cpu_s), (5, 0.0));
+    let still: Vec<_> = outcome.still.iter().map(|s| (s.from_s, s.to_s)).collect();
+    assert_eq!(still, [(140.0, 280.0); 3]);
+
+    // The host hears at 180 s that three are to end.
+    let outcome = run(&world, &small_and_large(&asks, 0));
+    close(outcome.settled_s[1].expect("done"), 320.0);
+    close(outcome.wasted_cpu_s, 3.0 * 140.0);
+    assert_eq!((outcome.launches, outcome.still.len()), (8, 0));
 }
 
 #[test]
@@ -215,6 +260,7 @@ fn plain(tasks: u32, work_s: f64, policy: &'static str) -> RunJob<'static> {
         checkpoint: false,
         disclosed: false,
         ranks: None,
+        needs: None,
         after: &[],
         user: "another",
     }

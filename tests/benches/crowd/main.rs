@@ -1,14 +1,17 @@
 //! The cost of a crowd to a master: `cargo bench -p tests --bench crowd` runs all parts, `--
-//! reconnect`, `-- flood` and `-- viewers` one.
+//! reconnect`, `-- flood`, `-- viewers` and `-- followers` one.
 //!
 //! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a
 //! task of its own, come back after the master was killed and started again; how long that takes,
 //! and whether a lease was lost. `flood [--timed 300]`: how long requests of one user take in calm
 //! and while another asks as fast as it can, and the master's memory. `viewers [--workers 10000]`:
-//! what pages cost with a million tasks behind them, alone and with a hundred viewers. Measures the programs in
+//! what pages cost with a million tasks behind them, alone and with a hundred viewers. `followers
+//! [--tasks 100000]`: whether each event of so many tasks is seen exactly once through kills of
+//! followers and master, and what it costs. Measures the programs in
 //! `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
 
 mod flood;
+mod followers;
 mod herd;
 mod viewers;
 
@@ -33,7 +36,7 @@ fn main() {
         tests::build_release();
     }
 
-    let parts = ["reconnect", "flood", "viewers"];
+    let parts = ["reconnect", "flood", "viewers", "followers"];
     let all = !parts.iter().any(|part| args.iter().any(|arg| arg == part));
     let wanted = |part: &str| all || args.iter().any(|arg| arg == part);
     let workers = number("--workers", 10_000);
@@ -46,6 +49,9 @@ fn main() {
     }
     if wanted("viewers") {
         viewers::run(workers, processes);
+    }
+    if wanted("followers") {
+        followers::run(number("--tasks", 100_000));
     }
 }
 

@@ -740,3 +740,27 @@ fn what_is_no_tree_is_refused_with_a_way_out() {
         );
     }
 }
+
+#[test]
+fn a_build_needs_no_name_and_inputs_that_no_platform_has_together_are_refused() {
+    let desk = Desk::new();
+    let (data, other) = (desk.path("a.dat"), desk.file("b.dat", "b"));
+    let [linux, windows] = [
+        format!("linux-x86_64={data}"),
+        format!("windows-x86_64={other}"),
+    ];
+    let job = desk.job(&["--input", &linux, "run"]);
+    let inputs = &command(&job).inputs;
+    assert_eq!(inputs[0].name.as_str(), "a.dat");
+    assert!(inputs[0].blob(0, "linux-x86_64").is_some());
+
+    let told = desk.wrong(&["--input", &linux, "--input", &windows, "run"]);
+    for said in [
+        "a.dat is for linux-x86_64, b.dat is for windows-x86_64",
+        "PLATFORM=F:NAME",
+    ] {
+        assert!(told.contains(said), "{told}");
+    }
+    let both = format!("linux-x86_64={other}");
+    desk.job(&["--input", &linux, "--input", &both, "run"]);
+}

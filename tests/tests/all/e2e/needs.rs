@@ -261,3 +261,39 @@ fn needs_that_make_no_sense_are_refused_with_what_to_write_instead() {
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
     }
 }
+
+#[test]
+fn four_small_tasks_stand_still_for_a_large_one_and_go_on_after_it() {
+    let mut grid = Grid::start();
+    grid.worker("pc")
+        .config("confinement = \"process\"")
+        .slots(4)
+        .start();
+    let waits_for = |name: &str| {
+        let file = grid.dir().join(name);
+        format!("while test ! -e {}; do sleep 0.05; done", file.display())
+    };
+    let counted = |state: &'static str, count: u64| {
+        move |info: &Value| (info["tasks"][state] == count).then_some(())
+    };
+
+    let small = waits_for("gate");
+    let small = grid.submit(["--disclose", "--array", "1-4", "--", "sh", "-c", &small]);
+    grid.until("all run", &["job", "info", &small], counted("running", 4));
+    let large = waits_for("hold");
+    let large = grid.submit(["--needs", "cpus=4", "--", "sh", "-c", &large]);
+    grid.until("it runs", &["job", "info", &large], counted("running", 1));
+    let still = counted("suspended", 4);
+    grid.until("they stand still", &["job", "info", &small], still);
+    let told = grid.deskgrid(["job", "explain", &small]).expect_code(0);
+    let why = format!("frozen on its host, made room for task {large}.1");
+    assert!(told.stdout.contains(&why), "{}", told.stdout);
+
+    grid.file("gate", "");
+    grid.file("hold", "");
+    for job in [&large, &small] {
+        grid.deskgrid(["job", "wait", job]).expect_code(0);
+    }
+    let small = grid.json(["job", "info", &small]);
+    assert_eq!(small["attempts"], 4, "each went on where it was: {small}");
+}
