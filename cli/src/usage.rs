@@ -65,7 +65,7 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
     let mut tips = Vec::new();
     if hidden {
         tips.push(
-            "a join token is given by --join-file FILE, or --join - and standard input".to_owned(),
+            "a join token is given by --join @FILE, or --join - and standard input".to_owned(),
         );
     }
 
@@ -249,7 +249,7 @@ mod tests {
                 "{line}: {said}"
             );
             assert!(
-                said.contains(HIDDEN) && failure.hint.contains("--join-file"),
+                said.contains(HIDDEN) && failure.hint.contains("--join @FILE"),
                 "{line}: {said}"
             );
         }

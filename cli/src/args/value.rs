@@ -19,8 +19,8 @@ use serde::{Deserialize, Deserializer};
 #[serde(try_from = "String")]
 pub struct Dur(pub Duration);
 
-/// The value given as a join token: the token itself, or `-` for one line of standard input. It is
-/// never printed.
+/// The value given as a join token: `@FILE` for the content of a file, `-` for one line of standard
+/// input, or the token itself. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct JoinWord(pub String);
 

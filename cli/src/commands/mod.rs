@@ -11,6 +11,7 @@ mod doctor;
 mod events;
 mod failures;
 mod fetch;
+mod first_start;
 mod group;
 mod host;
 mod identity;
