@@ -14,7 +14,6 @@ mod logs;
 mod output;
 mod parallel;
 mod progress;
-#[cfg(unix)]
 mod service;
 mod session;
 mod state;
@@ -40,6 +39,27 @@ pub mod terminal {
     };
     pub use crate::output::{OutputForm, note};
     pub use crate::usage::parse;
+}
+
+/// The parts of packages that are made from the program itself.
+pub mod packaged {
+    use std::path::PathBuf;
+
+    pub use crate::args::{whole_command, worker_command};
+
+    /// Returns the command line of `deskgrid` as shells complete it.
+    pub fn completed_command() -> clap::Command {
+        crate::commands::with_policies(whole_command())
+    }
+
+    /// Returns the files of the worker's service, as packages of a distribution install them.
+    pub fn service_files() -> Vec<(PathBuf, String)> {
+        let files = crate::service::packaged_files();
+        files
+            .into_iter()
+            .map(|file| (file.path, file.text))
+            .collect()
+    }
 }
 
 /// Checks whether `bytes` are a job file, as `submit --job-file` reads them.

@@ -40,7 +40,7 @@ pub fn parse<C: Parser>(words: &[OsString]) -> Result<C, Exit> {
 
 /// Gives all commands help of one layout. By itself clap takes another one, several times as long,
 /// for commands of which a flag has described values.
-fn one_help(command: clap::Command) -> clap::Command {
+pub(crate) fn one_help(command: clap::Command) -> clap::Command {
     let help = clap::Arg::new("help")
         .short('h')
         .long("help")

@@ -54,8 +54,10 @@ Exit codes:
 const WORKER_TOUR: &str = "\
 This program is for PCs that only work. The whole deskgrid also has the master, and all that users need.
 
-Example:
-  deskgrid worker start --master HOST:7411";
+Examples:
+  deskgrid-worker start --master HOST:7411
+  deskgrid-worker status --why
+The whole program's form, `deskgrid-worker worker start`, is taken as well.";
 
 /// Put idle office PCs to work on bags of tasks
 #[derive(Debug, Parser)]
@@ -76,7 +78,7 @@ pub(crate) struct Cli {
 
 /// Put this PC to work on bags of tasks
 #[derive(Debug, Parser)]
-#[command(name = "deskgrid", version, styles = STYLES, after_help = WORKER_TOUR)]
+#[command(name = "deskgrid-worker", version, styles = STYLES, after_help = WORKER_TOUR)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct WorkerCli {
     /// The flags that hold for every command.
@@ -90,12 +92,26 @@ pub(crate) struct WorkerCli {
 /// The commands of a program for PCs that only work.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerOnly {
+    /// A command without the word `worker` before it.
+    #[command(flatten)]
+    Plain(WorkerCommand),
     /// Compute tasks on this machine while its owner does not need it
     #[command(
         subcommand,
+        hide = true,
         after_help = "Examples:\n  deskgrid worker start --master grid.example.org:7411\n  deskgrid worker status --why\n  deskgrid worker pause --for 2h"
     )]
     Worker(WorkerCommand),
+}
+
+/// Returns the command line of `deskgrid`, for man pages.
+pub fn whole_command() -> clap::Command {
+    crate::usage::one_help(<Cli as clap::CommandFactory>::command())
+}
+
+/// Returns the command line of `deskgrid-worker`, for man pages and completions.
+pub fn worker_command() -> clap::Command {
+    crate::usage::one_help(<WorkerCli as clap::CommandFactory>::command())
 }
 
 /// The flags that every command takes.
@@ -349,8 +365,15 @@ mod tests {
     #[test]
     fn the_worker_only_program_takes_the_workers_command_lines_alone() {
         WorkerCli::command().debug_assert();
-        let start = ["deskgrid", "worker", "start", "--master", "grid:7411"];
-        assert!(WorkerCli::try_parse_from(start).is_ok());
+        for start in [
+            "deskgrid worker start --master grid",
+            "deskgrid-worker start --master grid",
+        ] {
+            assert!(
+                WorkerCli::try_parse_from(start.split(' ')).is_ok(),
+                "{start}"
+            );
+        }
         assert!(WorkerCli::try_parse_from(["deskgrid", "submit", "--", "true"]).is_err());
     }
 

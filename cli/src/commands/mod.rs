@@ -111,10 +111,8 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
 /// # Errors
 /// If the command could not be executed.
 pub(crate) fn run_worker_only(cli: WorkerCli, join: Option<JoinWord>) -> Result<Exit, Failure> {
-    let WorkerCli {
-        global,
-        command: WorkerOnly::Worker(command),
-    } = cli;
+    let WorkerCli { global, command } = cli;
+    let (WorkerOnly::Plain(command) | WorkerOnly::Worker(command)) = command;
     let serving = matches!(command, WorkerCommand::Start(_));
     let context = prepare(global, join, serving, None)?;
     let runtime = runtime(Threads::of_worker(&command))?;
@@ -264,7 +262,7 @@ fn runtime(threads: Threads) -> Result<Runtime, Failure> {
 
 /// Adds the names of policies to the values that a shell completes. The flags take more than these:
 /// parameters, too, and `simulate` a list.
-fn with_policies(command: clap::Command) -> clap::Command {
+pub(crate) fn with_policies(command: clap::Command) -> clap::Command {
     let shows = command.get_name() == "show";
     let command = command.mut_args(|arg| match arg.get_id().as_str() {
         "policy" => with_names(arg),
