@@ -419,7 +419,7 @@ ProtectClock=yes
 ProtectKernelModules=yes
 ";
 
-#[cfg(test)]
+#[cfg(all(test, feature = "whole"))]
 mod tests {
     use super::*;
     use crate::output::json::tests::golden;

@@ -174,7 +174,7 @@ fn flag(words: &[OsString], name: &str) -> Option<String> {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "whole"))]
 mod tests {
     use clap::CommandFactory;
 

@@ -1,19 +1,30 @@
 //! Defines the command line with `clap`: the names, meanings and help texts of commands and flags.
 //! Their execution lives in `commands`.
 
+#[cfg(feature = "whole")]
 pub(crate) mod account;
+#[cfg(feature = "whole")]
 pub(crate) mod content;
+#[cfg(feature = "whole")]
 pub(crate) mod dashboard;
+#[cfg(feature = "whole")]
 pub(crate) mod events;
+#[cfg(feature = "whole")]
 pub(crate) mod job;
+#[cfg(feature = "whole")]
 pub(crate) mod predict;
 #[cfg(windows)]
 pub(crate) mod scm;
 pub(crate) mod serve;
+#[cfg(feature = "whole")]
 pub(crate) mod simulate;
+#[cfg(feature = "whole")]
 pub(crate) mod speculation;
+#[cfg(feature = "whole")]
 pub(crate) mod submit;
+#[cfg(feature = "whole")]
 pub(crate) mod top;
+#[cfg(feature = "whole")]
 pub(crate) mod trace;
 pub(crate) mod value;
 
@@ -22,12 +33,16 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+#[cfg(feature = "whole")]
 pub(crate) use account::AccountArgs;
+#[cfg(feature = "whole")]
 pub(crate) use job::{JobCommand, TaskCommand};
 pub(crate) use serve::{
     EnrolArgs, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand,
 };
+#[cfg(feature = "whole")]
 pub(crate) use submit::SubmitArgs;
+#[cfg(feature = "whole")]
 pub(crate) use trace::TraceCommand;
 
 /// The colours of help texts and usage errors.
@@ -37,6 +52,7 @@ pub const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
+#[cfg(feature = "whole")]
 const TOUR: &str = "\
 Start here:
   deskgrid demo                             the five-minute tour, on this PC
@@ -60,6 +76,7 @@ Examples:
 The whole program's form, `deskgrid-worker worker start`, is taken as well.";
 
 /// Put idle office PCs to work on bags of tasks
+#[cfg(feature = "whole")]
 #[derive(Debug, Parser)]
 #[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR)]
 #[command(
@@ -105,6 +122,7 @@ pub(crate) enum WorkerOnly {
 }
 
 /// Returns the command line of `deskgrid`, for man pages.
+#[cfg(feature = "whole")]
 pub fn whole_command() -> clap::Command {
     crate::usage::one_help(<Cli as clap::CommandFactory>::command())
 }
@@ -169,6 +187,7 @@ pub enum OutputMode {
 }
 
 /// The commands: nouns with verbs of their own, and verbs that stand alone.
+#[cfg(feature = "whole")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum Commands {
     /// Take the five-minute tour: a real master, real workers and one real bag of tasks, all removed
@@ -303,6 +322,7 @@ Examples:
 }
 
 /// The verbs of `deskgrid policy`.
+#[cfg(feature = "whole")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
     /// List every policy, with its source
@@ -316,7 +336,7 @@ pub(crate) enum PolicyCommand {
     },
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "whole"))]
 mod tests {
     use super::*;
     use clap::CommandFactory;

@@ -11,9 +11,11 @@ use common::token::Role;
 #[cfg(windows)]
 use super::scm::ServiceArgs;
 use super::value::{Dur, JoinWord};
+#[cfg(feature = "whole")]
 use crate::demo::{Size, Tile};
 
 /// `deskgrid demo`.
+#[cfg(feature = "whole")]
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
     /// Number of worker processes
@@ -34,6 +36,7 @@ pub(crate) struct DemoArgs {
 }
 
 /// `deskgrid demo-tile`, the program of the demo's tasks.
+#[cfg(feature = "whole")]
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TileArgs {
     /// Size of the whole picture

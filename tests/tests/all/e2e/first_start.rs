@@ -42,7 +42,7 @@ fn says(grid: &Grid, name: &str, words: &str) {
 fn joined(grid: &Grid, name: &str) {
     grid.until(name, &["host", "list"], |list| {
         let hosts = list["hosts"].as_array()?;
-        hosts.iter().any(|host| host["name"] == name).then_some(())
+        hosts.iter().any(|host| host["host"] == name).then_some(())
     });
 }
 
@@ -107,7 +107,7 @@ fn a_file_on_a_pc_that_has_joined_changes_the_masters_address_and_goes() {
     let grid = Grid::start();
     by(&grid, "h1", &grid.token("worker"));
     let first = unattended(&grid, "h1");
-    joined(&grid, "h1");
+    says(&grid, "h1", "joined the grid");
     drop(first);
 
     let link = grid.state("h1").join("worker/identity/link.toml");
