@@ -5,7 +5,10 @@
 //! and the protocol between them in `link`.
 
 // The program for PCs that only work uses a part of what the others share.
-#![cfg_attr(not(feature = "whole"), allow(dead_code, unreachable_pub, unused_imports))]
+#![cfg_attr(
+    not(feature = "whole"),
+    allow(dead_code, unreachable_pub, unused_imports)
+)]
 
 mod args;
 mod commands;
