@@ -419,7 +419,7 @@ ProtectClock=yes
 ProtectKernelModules=yes
 ";
 
-#[cfg(all(test, feature = "whole"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::output::json::tests::golden;

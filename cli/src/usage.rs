@@ -174,7 +174,7 @@ fn flag(words: &[OsString], name: &str) -> Option<String> {
     })
 }
 
-#[cfg(all(test, feature = "whole"))]
+#[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 

@@ -336,7 +336,7 @@ pub(crate) enum PolicyCommand {
     },
 }
 
-#[cfg(all(test, feature = "whole"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;

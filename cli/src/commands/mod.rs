@@ -372,7 +372,7 @@ pub(crate) async fn shutdown(tied: bool) {
     }
 }
 
-#[cfg(all(test, feature = "whole"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
