@@ -119,7 +119,8 @@ def _deb(work: Workshop, program: str, machine: str, files: pathlib.Path) -> Non
 def _rpm(work: Workshop, program: str, machine: str, files: pathlib.Path) -> None:
     short, long, _ = PACKAGES[program]
     scripts = work.top / "packaging" / "rpm" / f"{program}.scripts"
-    listed = []
+    own = sorted(path for path in files.rglob("deskgrid*") if path.is_dir())
+    listed = [f"%dir /{path.relative_to(files).as_posix()}" for path in own]
     for file in sorted(path for path in files.rglob("*") if path.is_file()):
         path = "/" + file.relative_to(files).as_posix()
         listed.append(f"%config(noreplace) {path}" if path.startswith("/etc/") else path)
