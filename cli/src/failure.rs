@@ -261,7 +261,7 @@ impl From<LinkError> for Failure {
     }
 }
 
-#[cfg(not(windows))]
+#[cfg(all(not(windows), feature = "whole"))]
 impl From<master::MasterError> for Failure {
     fn from(error: master::MasterError) -> Self {
         let hint = match error {

@@ -88,7 +88,7 @@ mod unix {
                 let name =
                     "note: the join token could not be taken out of this process's arguments";
                 crate::output::note(&format!(
-                    "{name} ({error}): others may read it; better use --join-file or --join -"
+                    "{name} ({error}): others may read it; better use --join @FILE or --join -"
                 ));
                 join.map(JoinWord::from)
             }
@@ -102,8 +102,9 @@ mod unix {
 
     /// Runs this program anew in this process if there is a token to hide; else returns.
     fn hide(words: &[OsString], join: Option<&str>) -> std::io::Result<()> {
-        let secret =
-            |value: &str| value != "-" && !value.starts_with(IN_PIPE) && value.len() <= LONGEST;
+        let secret = |value: &str| {
+            !value.starts_with(['-', '@']) && !value.starts_with(IN_PIPE) && value.len() <= LONGEST
+        };
 
         let mut hidden: Vec<OsString> = words.to_vec();
         let mut pipes: Vec<PipeReader> = Vec::new();
@@ -202,6 +203,6 @@ mod tests {
             [(2, "--join=")]
         );
         assert_eq!(places(&words("deskgrid submit -- tool --join dg1.x")), []);
-        assert_eq!(places(&words("deskgrid login --join-file dg1.x")), []);
+        assert_eq!(places(&words("deskgrid login --joiner dg1.x")), []);
     }
 }

@@ -4,31 +4,45 @@
 //! Scheduling lives in `scheduler`, the master's and the worker's work in `master` and `worker`,
 //! and the protocol between them in `link`.
 
+// The program for PCs that only work uses a part of what the others share.
+#![cfg_attr(
+    not(feature = "whole"),
+    allow(dead_code, unreachable_pub, unused_imports)
+)]
+
 mod args;
 mod commands;
+#[cfg(feature = "whole")]
 mod demo;
 mod failure;
+#[cfg(feature = "whole")]
 mod files;
 mod handed;
 mod logs;
 mod output;
+#[cfg(feature = "whole")]
 mod parallel;
+#[cfg(feature = "whole")]
 mod progress;
-#[cfg(unix)]
 mod service;
 mod session;
 mod state;
+#[cfg(feature = "whole")]
 mod submit;
 mod usage;
+#[cfg(feature = "whole")]
 mod wait_reporter;
+#[cfg(feature = "whole")]
 mod watch;
 
 use std::process::ExitCode;
 
+#[cfg(feature = "whole")]
 pub use commands::top::{Rehearsed, rehearse_top};
 pub use failure::Exit;
 
 /// Flags, failures and printing, for programs that talk as `deskgrid` does.
+#[cfg(feature = "whole")]
 pub mod terminal {
     pub use crate::args::predict::WorkArgs;
     pub use crate::args::{OutputMode, Printing, STYLES};
@@ -42,15 +56,39 @@ pub mod terminal {
     pub use crate::usage::parse;
 }
 
+/// The parts of packages that are made from the program itself.
+#[cfg(feature = "whole")]
+pub mod packaged {
+    use std::path::PathBuf;
+
+    pub use crate::args::{whole_command, worker_command};
+
+    /// Returns the command line of `deskgrid` as shells complete it.
+    pub fn completed_command() -> clap::Command {
+        crate::commands::with_policies(whole_command())
+    }
+
+    /// Returns the files of the worker's service, as packages of a distribution install them.
+    pub fn service_files() -> Vec<(PathBuf, String)> {
+        let files = crate::service::packaged_files();
+        files
+            .into_iter()
+            .map(|file| (file.path, file.text))
+            .collect()
+    }
+}
+
 /// Checks whether `bytes` are a job file, as `submit --job-file` reads them.
 ///
 /// # Errors
 /// Names the line that cannot be read, and the reason.
+#[cfg(feature = "whole")]
 pub fn check_job_file(bytes: &[u8]) -> Result<(), String> {
     submit::parse_job_file(bytes).map_err(|error| error.to_string())
 }
 
 /// Runs the command that this process was started with, and returns its exit code.
+#[cfg(feature = "whole")]
 pub fn main() -> ExitCode {
     let handed = handed::take();
     let cli = match usage::parse::<args::Cli>(&handed.words) {

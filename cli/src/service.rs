@@ -124,7 +124,7 @@ impl ServicePaths {
             },
             ServiceFile {
                 path: self.slice(),
-                text: SLICE_TEXT.to_owned(),
+                text: format!("{HEAD}{SLICE_TEXT}"),
             },
         ];
         files.extend(self.accounts().map(|path| ServiceFile {
@@ -244,6 +244,32 @@ impl ServicePaths {
     }
 }
 
+/// Returns the files of the service as packages of a distribution install them: the unit of the
+/// host, for the program and the settings at the places of a package. The unit waits for a file to
+/// join by.
+pub(crate) fn packaged_files() -> Vec<ServiceFile> {
+    let file = |path: &str, text: String| ServiceFile {
+        path: path.into(),
+        text: format!("{PACKAGED_HEAD}{text}"),
+    };
+    let account =
+        format!("u {ACCOUNT} - \"deskgrid worker\" /var/lib/deskgrid\nm {ACCOUNT} input\n");
+
+    vec![
+        file(
+            "usr/lib/systemd/system/deskgrid-worker.service",
+            format!(
+                "{PACKAGED_UNIT}{UNIT_TEXT}{ONLINE}\n[Service]\n{PACKAGED_START}{SERVICE}\n{SYSTEM}\n[Install]\nWantedBy=multi-user.target\n"
+            ),
+        ),
+        file(
+            "usr/lib/systemd/system/deskgrid.slice",
+            SLICE_TEXT.to_owned(),
+        ),
+        file("usr/lib/sysusers.d/deskgrid-worker.conf", account),
+    ]
+}
+
 fn words(words: &[&str]) -> Words {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
@@ -311,6 +337,29 @@ fn account_text(dir: &Path) -> String {
 const HEAD: &str =
     "# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.\n";
 
+const PACKAGED_HEAD: &str = "# Part of the package deskgrid-worker.\n";
+
+const PACKAGED_UNIT: &str = "\
+# `systemctl edit deskgrid-worker` changes it.
+# state-directory: /var/lib/deskgrid
+[Unit]
+Description=deskgrid worker: computes tasks while nobody needs this PC
+Documentation=man:deskgrid-worker(8)
+# It starts once this PC has joined a grid, or has a file to join by.
+ConditionPathExists=|/var/lib/deskgrid/worker/identity/link.toml
+ConditionPathExists=|/var/lib/deskgrid/join.toml
+ConditionPathExists=|/etc/deskgrid/join.toml
+";
+
+/// The commands of a packaged service. The file with the token becomes the worker's, which removes
+/// it once it has joined.
+const PACKAGED_START: &str = "\
+ExecStartPre=+/bin/sh -c 'test ! -e /etc/deskgrid/join.toml || { install -m 0600 -o deskgrid -g deskgrid /etc/deskgrid/join.toml /var/lib/deskgrid/join.toml && rm -f /etc/deskgrid/join.toml; }'
+ExecStart=/usr/bin/deskgrid-worker --dir /var/lib/deskgrid start --config /etc/deskgrid/worker.toml --first-start /var/lib/deskgrid/join.toml
+StateDirectory=deskgrid
+StateDirectoryMode=0750
+";
+
 const UNIT_TEXT: &str = "\
 StartLimitIntervalSec=0
 ";
@@ -319,7 +368,6 @@ const ONLINE: &str =
     "Wants=network-online.target\nAfter=network-online.target systemd-logind.service\n";
 
 const SLICE_TEXT: &str = "\
-# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.
 # The worker and all its tasks together weigh next to nothing against everything else on the host.
 [Slice]
 CPUWeight=1
@@ -421,6 +469,29 @@ mod tests {
             })
             .collect();
         golden("service-units", &documents);
+    }
+
+    #[test]
+    fn a_package_installs_the_same_restrictions_and_a_file_to_join_by() {
+        let files = packaged_files();
+        let unit = &files[0].text;
+        let installed = &system().files(FULL).unwrap()[0].text;
+        let restricts = |line: &&str| {
+            line.contains('=') && !line.starts_with("Exec") && !line.starts_with("Description")
+        };
+        for line in installed.lines().filter(restricts) {
+            let state = line.starts_with("ReadWritePaths=");
+            assert!(
+                state || unit.lines().any(|l| l == line),
+                "{line} is missing: {unit}"
+            );
+        }
+
+        assert_eq!(unit.matches("join.toml").count(), 7, "{unit}");
+        assert_eq!(
+            dir_of(unit).as_deref(),
+            Some(Path::new("/var/lib/deskgrid"))
+        );
     }
 
     #[test]

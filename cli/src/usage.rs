@@ -40,7 +40,7 @@ pub fn parse<C: Parser>(words: &[OsString]) -> Result<C, Exit> {
 
 /// Gives all commands help of one layout. By itself clap takes another one, several times as long,
 /// for commands of which a flag has described values.
-fn one_help(command: clap::Command) -> clap::Command {
+pub(crate) fn one_help(command: clap::Command) -> clap::Command {
     let help = clap::Arg::new("help")
         .short('h')
         .long("help")
@@ -65,7 +65,7 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
     let mut tips = Vec::new();
     if hidden {
         tips.push(
-            "a join token is given by --join-file FILE, or --join - and standard input".to_owned(),
+            "a join token is given by --join @FILE, or --join - and standard input".to_owned(),
         );
     }
 
@@ -249,7 +249,7 @@ mod tests {
                 "{line}: {said}"
             );
             assert!(
-                said.contains(HIDDEN) && failure.hint.contains("--join-file"),
+                said.contains(HIDDEN) && failure.hint.contains("--join @FILE"),
                 "{line}: {said}"
             );
         }

@@ -1,19 +1,30 @@
 //! Defines the command line with `clap`: the names, meanings and help texts of commands and flags.
 //! Their execution lives in `commands`.
 
+#[cfg(feature = "whole")]
 pub(crate) mod account;
+#[cfg(feature = "whole")]
 pub(crate) mod content;
+#[cfg(feature = "whole")]
 pub(crate) mod dashboard;
+#[cfg(feature = "whole")]
 pub(crate) mod events;
+#[cfg(feature = "whole")]
 pub(crate) mod job;
+#[cfg(feature = "whole")]
 pub(crate) mod predict;
 #[cfg(windows)]
 pub(crate) mod scm;
 pub(crate) mod serve;
+#[cfg(feature = "whole")]
 pub(crate) mod simulate;
+#[cfg(feature = "whole")]
 pub(crate) mod speculation;
+#[cfg(feature = "whole")]
 pub(crate) mod submit;
+#[cfg(feature = "whole")]
 pub(crate) mod top;
+#[cfg(feature = "whole")]
 pub(crate) mod trace;
 pub(crate) mod value;
 
@@ -22,12 +33,16 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+#[cfg(feature = "whole")]
 pub(crate) use account::AccountArgs;
+#[cfg(feature = "whole")]
 pub(crate) use job::{JobCommand, TaskCommand};
 pub(crate) use serve::{
     EnrolArgs, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand,
 };
+#[cfg(feature = "whole")]
 pub(crate) use submit::SubmitArgs;
+#[cfg(feature = "whole")]
 pub(crate) use trace::TraceCommand;
 
 /// The colours of help texts and usage errors.
@@ -37,6 +52,7 @@ pub const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
+#[cfg(feature = "whole")]
 const TOUR: &str = "\
 Start here:
   deskgrid demo                             the five-minute tour, on this PC
@@ -54,10 +70,13 @@ Exit codes:
 const WORKER_TOUR: &str = "\
 This program is for PCs that only work. The whole deskgrid also has the master, and all that users need.
 
-Example:
-  deskgrid worker start --master HOST:7411";
+Examples:
+  deskgrid-worker start --master HOST:7411
+  deskgrid-worker status --why
+The whole program's form, `deskgrid-worker worker start`, is taken as well.";
 
 /// Put idle office PCs to work on bags of tasks
+#[cfg(feature = "whole")]
 #[derive(Debug, Parser)]
 #[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR)]
 #[command(
@@ -76,7 +95,7 @@ pub(crate) struct Cli {
 
 /// Put this PC to work on bags of tasks
 #[derive(Debug, Parser)]
-#[command(name = "deskgrid", version, styles = STYLES, after_help = WORKER_TOUR)]
+#[command(name = "deskgrid-worker", version, styles = STYLES, after_help = WORKER_TOUR)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct WorkerCli {
     /// The flags that hold for every command.
@@ -90,12 +109,27 @@ pub(crate) struct WorkerCli {
 /// The commands of a program for PCs that only work.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerOnly {
+    /// A command without the word `worker` before it.
+    #[command(flatten)]
+    Plain(WorkerCommand),
     /// Compute tasks on this machine while its owner does not need it
     #[command(
         subcommand,
+        hide = true,
         after_help = "Examples:\n  deskgrid worker start --master grid.example.org:7411\n  deskgrid worker status --why\n  deskgrid worker pause --for 2h"
     )]
     Worker(WorkerCommand),
+}
+
+/// Returns the command line of `deskgrid`, for man pages.
+#[cfg(feature = "whole")]
+pub fn whole_command() -> clap::Command {
+    crate::usage::one_help(<Cli as clap::CommandFactory>::command())
+}
+
+/// Returns the command line of `deskgrid-worker`, for man pages and completions.
+pub fn worker_command() -> clap::Command {
+    crate::usage::one_help(<WorkerCli as clap::CommandFactory>::command())
 }
 
 /// The flags that every command takes.
@@ -153,6 +187,7 @@ pub enum OutputMode {
 }
 
 /// The commands: nouns with verbs of their own, and verbs that stand alone.
+#[cfg(feature = "whole")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum Commands {
     /// Take the five-minute tour: a real master, real workers and one real bag of tasks, all removed
@@ -287,6 +322,7 @@ Examples:
 }
 
 /// The verbs of `deskgrid policy`.
+#[cfg(feature = "whole")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
     /// List every policy, with its source
@@ -349,8 +385,15 @@ mod tests {
     #[test]
     fn the_worker_only_program_takes_the_workers_command_lines_alone() {
         WorkerCli::command().debug_assert();
-        let start = ["deskgrid", "worker", "start", "--master", "grid:7411"];
-        assert!(WorkerCli::try_parse_from(start).is_ok());
+        for start in [
+            "deskgrid worker start --master grid",
+            "deskgrid-worker start --master grid",
+        ] {
+            assert!(
+                WorkerCli::try_parse_from(start.split(' ')).is_ok(),
+                "{start}"
+            );
+        }
         assert!(WorkerCli::try_parse_from(["deskgrid", "submit", "--", "true"]).is_err());
     }
 

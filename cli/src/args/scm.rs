@@ -31,4 +31,7 @@ pub(crate) struct RunArgs {
     /// Compute at any time: nobody sits at this PC
     #[arg(long)]
     pub dedicated: bool,
+    /// A TOML file to join by at the first start
+    #[arg(long, value_name = "F")]
+    pub first_start: Option<PathBuf>,
 }

@@ -11,9 +11,11 @@ use common::token::Role;
 #[cfg(windows)]
 use super::scm::ServiceArgs;
 use super::value::{Dur, JoinWord};
+#[cfg(feature = "whole")]
 use crate::demo::{Size, Tile};
 
 /// `deskgrid demo`.
+#[cfg(feature = "whole")]
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
     /// Number of worker processes
@@ -34,6 +36,7 @@ pub(crate) struct DemoArgs {
 }
 
 /// `deskgrid demo-tile`, the program of the demo's tasks.
+#[cfg(feature = "whole")]
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TileArgs {
     /// Size of the whole picture
@@ -177,10 +180,11 @@ pub(crate) enum WorkerCommand {
     #[command(after_help = "\
 Examples:
   deskgrid worker start --master HOST:7411   asks for the token
-  deskgrid worker start --master HOST:7411 --join-file token
+  deskgrid worker start --master HOST:7411 --join @token
   deskgrid worker start                      later: it knows the master
   deskgrid worker start --dedicated          on a PC that nobody sits at
   deskgrid worker start --slots 2 --config worker.toml
+  deskgrid worker start --first-start join.toml      for packages and images
 Without --dedicated a PC computes only while nobody uses it: 3 minutes after the last input, and \
 not while other programs are busy. `deskgrid worker status --why` says what it waits for.
 `deskgrid worker config` prints all settings, to begin a file with.")]
@@ -237,7 +241,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   deskgrid worker install          shows the unit, changes nothing
-  sudo deskgrid worker install --master HOST:7411 --join-file token --yes
+  sudo deskgrid worker install --master HOST:7411 --join @token --yes
   deskgrid worker install --user --master HOST:7411 --join - --yes < token
   sudo deskgrid worker install --dedicated --config worker.toml --yes
 --dedicated is for PCs that nobody sits at, as for `deskgrid worker start`.
@@ -255,7 +259,7 @@ The same command on every PC: a token made with --uses 100 lets a hundred of the
     #[command(after_help = "\
 Examples:
   deskgrid worker install          shows what it would do
-  deskgrid worker install --master HOST:7411 --join-file token --yes
+  deskgrid worker install --master HOST:7411 --join @token --yes
   deskgrid worker install --dedicated --config worker.toml --yes
 The same command, as administrator, on every PC: a token made with --uses 100 lets a hundred of them join.")]
     Install(Box<InstallArgs>),
@@ -349,6 +353,10 @@ pub(crate) struct WorkerArgs {
     /// are not watched; `worker pause` and the hours still count
     #[arg(long)]
     pub dedicated: bool,
+    /// On a PC that has not joined, join by this TOML file (`master`, `token`, perhaps `name`): try
+    /// until the master lets it in, then remove the file
+    #[arg(long, value_name = "F", conflicts_with_all = ["master", "name"])]
+    pub first_start: Option<PathBuf>,
     /// Shut down when standard input ends, so that nothing outlives whoever started it.
     #[arg(long, hide = true)]
     pub tied: bool,
@@ -378,20 +386,16 @@ pub(crate) struct EnrolArgs {
     /// left out if it is 7411
     #[arg(long, value_name = "HOST:PORT", value_parser = master_address)]
     pub master: Option<String>,
-    /// The join token, which an admin makes with `deskgrid token create`; `-` reads it from standard
-    /// input. --join-file and DESKGRID_JOIN are safer: other accounts can read arguments for a
-    /// moment, until deskgrid has erased them
+    /// The join token, which an admin makes with `deskgrid token create`: `@FILE` reads it from a
+    /// file, `-` from standard input; DESKGRID_JOIN may hold it, too. The token itself is taken as
+    /// well, but other accounts can read arguments for a moment, until deskgrid has erased them
     #[arg(
         long,
-        value_name = "TOKEN|-",
+        value_name = "@FILE|-",
         requires = "master",
-        conflicts_with = "join_file",
         allow_hyphen_values = true
     )]
     pub join: Option<JoinWord>,
-    /// A file that holds the token
-    #[arg(long, value_name = "F", requires = "master")]
-    pub join_file: Option<PathBuf>,
     /// Name to join under [default: of a worker the host's, of a user the account's]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -401,7 +405,7 @@ pub(crate) struct EnrolArgs {
 }
 
 /// Parses `HOST:PORT`; the default port is 7411.
-fn master_address(given: &str) -> Result<String, String> {
+pub(crate) fn master_address(given: &str) -> Result<String, String> {
     const USUAL: u16 = 7411;
     let example = "write HOST:PORT, such as grid.example.org:7411";
     if given.contains("://") {

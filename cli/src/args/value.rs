@@ -14,13 +14,22 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+#[cfg(feature = "whole")]
+use simulator::trace::parse_date_s;
+
+/// Reads no date: no command of the worker takes one.
+#[cfg(not(feature = "whole"))]
+fn parse_date_s(_: &str) -> Option<f64> {
+    None
+}
+
 /// A duration such as `90s` or `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Dur(pub Duration);
 
-/// The value given as a join token: the token itself, or `-` for one line of standard input. It is
-/// never printed.
+/// The value given as a join token: `@FILE` for the content of a file, `-` for one line of standard
+/// input, or the token itself. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct JoinWord(pub String);
 
@@ -191,7 +200,7 @@ impl FromStr for TimePoint {
         } else {
             format!("{text}T00:00:00Z")
         };
-        if let Some(since_s) = simulator::trace::parse_date_s(&date) {
+        if let Some(since_s) = parse_date_s(&date) {
             return Ok(TimePoint::At(Time(Span::from_secs_f64(since_s).0)));
         }
 

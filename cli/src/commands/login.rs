@@ -91,7 +91,7 @@ pub(super) async fn identity(
     who: Newcomer,
 ) -> Result<(Identity, bool), Failure> {
     if Identity::found(dir)? && !args.rejoin {
-        if args.join.is_some() || args.join_file.is_some() {
+        if args.join.is_some() {
             note(
                 "note: this machine has joined before; the token is not used (--rejoin joins again)",
             );
@@ -168,7 +168,7 @@ fn known(dir: &Path, args: &EnrolArgs, who: Newcomer) -> Result<Identity, Failur
 }
 
 /// Refuses an identity for another role, which waiting would not change.
-fn check_role(dir: &Path, role: Role, who: Newcomer) -> Result<(), Failure> {
+pub(super) fn check_role(dir: &Path, role: Role, who: Newcomer) -> Result<(), Failure> {
     let hint = match (role, who) {
         (Role::Worker, Newcomer::User) => {
             "log in with a token for a client: deskgrid token create --role client"
@@ -185,10 +185,10 @@ fn check_role(dir: &Path, role: Role, who: Newcomer) -> Result<(), Failure> {
 fn nobody(dir: &Path, who: Newcomer) -> Failure {
     let hint = match who {
         Newcomer::User => {
-            "deskgrid login --master HOST:PORT --join-file FILE, with a token from the admin"
+            "deskgrid login --master HOST:PORT --join @FILE, with a token from the admin"
         }
         Newcomer::Worker => {
-            "deskgrid worker start --master HOST:PORT --join-file FILE, with a token from the admin"
+            "deskgrid worker start --master HOST:PORT --join @FILE, with a token from the admin"
         }
     };
 
@@ -202,13 +202,15 @@ fn nobody(dir: &Path, who: Newcomer) -> Failure {
 
 /// Reads the token from the place where it was given; asks for it on a terminal if it was not.
 fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<Option<JoinToken>, Failure> {
-    let text = match (&args.join, &args.join_file, environment) {
-        (Some(JoinWord(word)), _, _) if word == "-" => line_of_input()?,
-        (Some(JoinWord(word)), _, _) | (None, None, Some(JoinWord(word))) => word.clone(),
-        (None, Some(file), _) => std::fs::read_to_string(file)
-            .map_err(|e| Failure::io(format!("cannot read the token in {}", file.display()), &e))?,
-        (None, None, None) if std::io::stdin().is_terminal() => asked()?,
-        (None, None, None) => return Ok(None),
+    let text = match args.join.as_ref().or(environment) {
+        Some(JoinWord(word)) if word == "-" => line_of_input()?,
+        Some(JoinWord(word)) => match word.strip_prefix('@') {
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|e| Failure::io(format!("cannot read the token in {file}"), &e))?,
+            None => word.clone(),
+        },
+        None if std::io::stdin().is_terminal() => asked()?,
+        None => return Ok(None),
     };
 
     // The text is not repeated: a token with a typing error is nearly a token.
@@ -270,7 +272,8 @@ impl Drop for Silent {
     }
 }
 
-fn own_name(who: Newcomer) -> String {
+/// Returns the name to join under where none is given.
+pub(super) fn own_name(who: Newcomer) -> String {
     let host = || {
         hostname::get().map_or_else(
             |_| "unnamed".to_owned(),

@@ -1,57 +1,94 @@
 //! Executes the commands of `deskgrid`, one module for each.
 
+#[cfg(feature = "whole")]
 mod account;
+#[cfg(feature = "whole")]
 mod add;
+#[cfg(feature = "whole")]
 mod browser;
+#[cfg(feature = "whole")]
 mod cat;
 mod config;
+#[cfg(feature = "whole")]
 mod content;
+#[cfg(feature = "whole")]
 mod dashboard;
+#[cfg(feature = "whole")]
 mod doctor;
+#[cfg(feature = "whole")]
 mod events;
+#[cfg(feature = "whole")]
 mod failures;
+#[cfg(feature = "whole")]
 mod fetch;
+mod first_start;
+#[cfg(feature = "whole")]
 mod group;
+#[cfg(feature = "whole")]
 mod host;
+#[cfg(feature = "whole")]
 mod identity;
+#[cfg(feature = "whole")]
 mod job;
+#[cfg(feature = "whole")]
 mod joblog;
+#[cfg(feature = "whole")]
 mod judge;
 mod login;
+#[cfg(feature = "whole")]
 mod master;
 #[cfg_attr(windows, path = "operations/none.rs")]
+#[cfg(feature = "whole")]
 mod operations;
 mod owner;
+#[cfg(feature = "whole")]
 mod policy;
+#[cfg(feature = "whole")]
 mod predict;
 #[cfg(windows)]
 mod scm;
 #[cfg(unix)]
 mod service;
+#[cfg(feature = "whole")]
 mod simulate;
+#[cfg(feature = "whole")]
 mod speculation;
+#[cfg(feature = "whole")]
 mod submit;
+#[cfg(feature = "whole")]
 mod tail;
+#[cfg(feature = "whole")]
 mod task;
+#[cfg(feature = "whole")]
 mod token;
+#[cfg(feature = "whole")]
 pub(crate) mod top;
+#[cfg(feature = "whole")]
 mod trace;
+#[cfg(feature = "whole")]
 mod width;
 mod worker;
 
 use std::pin::Pin;
 
+#[cfg(feature = "whole")]
 use clap::CommandFactory;
 use tokio::runtime::{Builder, Runtime};
 
+#[cfg(feature = "whole")]
 pub(crate) use group::{nothing_is_left, nothing_left};
+#[cfg(feature = "whole")]
 pub use simulate::{failed, threads, write};
+#[cfg(feature = "whole")]
 pub(crate) use submit::new_request;
 
+#[cfg(feature = "whole")]
 use crate::args::content::ContentCommand;
 use crate::args::serve::PageArgs;
 use crate::args::value::JoinWord;
-use crate::args::{Cli, Commands, Global, MasterCommand, WorkerCli, WorkerCommand, WorkerOnly};
+#[cfg(feature = "whole")]
+use crate::args::{Cli, Commands, MasterCommand};
+use crate::args::{Global, WorkerCli, WorkerCommand, WorkerOnly};
 use crate::failure::{Exit, Failure};
 use crate::logs;
 use crate::output::OutputForm;
@@ -83,6 +120,7 @@ type Executing<'a> = Pin<Box<dyn Future<Output = Result<Exit, Failure>> + 'a>>;
 ///
 /// # Errors
 /// If the command could not be executed.
+#[cfg(feature = "whole")]
 pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving = matches!(
@@ -110,10 +148,8 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
 /// # Errors
 /// If the command could not be executed.
 pub(crate) fn run_worker_only(cli: WorkerCli, join: Option<JoinWord>) -> Result<Exit, Failure> {
-    let WorkerCli {
-        global,
-        command: WorkerOnly::Worker(command),
-    } = cli;
+    let WorkerCli { global, command } = cli;
+    let (WorkerOnly::Plain(command) | WorkerOnly::Worker(command)) = command;
     let serving = matches!(command, WorkerCommand::Start(_));
     let context = prepare(global, join, serving, None)?;
     let runtime = runtime(Threads::of_worker(&command))?;
@@ -155,6 +191,7 @@ fn finish(
     result
 }
 
+#[cfg(feature = "whole")]
 async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure> {
     match command {
         Commands::Demo(args) => crate::demo::run(&context.out, &args).await,
@@ -263,7 +300,8 @@ fn runtime(threads: Threads) -> Result<Runtime, Failure> {
 
 /// Adds the names of policies to the values that a shell completes. The flags take more than these:
 /// parameters, too, and `simulate` a list.
-fn with_policies(command: clap::Command) -> clap::Command {
+#[cfg(feature = "whole")]
+pub(crate) fn with_policies(command: clap::Command) -> clap::Command {
     let shows = command.get_name() == "show";
     let command = command.mut_args(|arg| match arg.get_id().as_str() {
         "policy" => with_names(arg),
@@ -273,11 +311,13 @@ fn with_policies(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_policies)
 }
 
+#[cfg(feature = "whole")]
 fn with_names(arg: clap::Arg) -> clap::Arg {
     let names = scheduler::catalogue().iter().map(|policy| policy.name);
     arg.value_parser(clap::builder::PossibleValuesParser::new(names))
 }
 
+#[cfg(feature = "whole")]
 fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     let mut command = with_policies(Cli::command());

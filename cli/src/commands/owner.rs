@@ -1,6 +1,7 @@
 //! Executes `deskgrid worker status`, `pause`, `resume` and `page`: requests of this machine's owner
 //! to its worker, without the master.
 
+#[cfg(feature = "whole")]
 mod page;
 
 use std::io::ErrorKind;
@@ -17,6 +18,7 @@ use crate::args::value::Dur;
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Rows, facts};
 
+#[cfg(feature = "whole")]
 pub(super) use page::page;
 
 /// The state of the owner's switch after a command.

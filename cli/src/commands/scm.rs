@@ -20,8 +20,8 @@ use windows_service::service_control_handler::{self, ServiceControlHandlerResult
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_service::{define_windows_service, service_dispatcher};
 
-use super::Context;
 use super::login::{Newcomer, identity};
+use super::{Context, first_start};
 use crate::args::scm::{RunArgs, ServiceArgs};
 use crate::args::serve::InstallArgs;
 use crate::failure::{Exit, Failure};
@@ -515,19 +515,23 @@ fn service_main(_: Vec<OsString>) {
 fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
     let args = &duty.args;
     let config = super::worker::settings(args.config.as_deref(), args.slots, args.dedicated)?;
-    let identity = link::Identity::load(&duty.dir.join("identity"))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| Failure::io("cannot start", &e))?;
-    runtime.block_on(worker::run(
-        duty.dir.clone(),
-        config,
-        identity,
-        stop.notified(),
-    ))?;
-
-    Ok(())
+    runtime.block_on(async {
+        let mut stop = std::pin::pin!(stop.notified());
+        let home = duty.dir.join("identity");
+        let identity = match &args.first_start {
+            Some(file) => tokio::select! {
+                joined = first_start::identity(&home, file) => joined?,
+                () = &mut stop => return Ok(()),
+            },
+            None => link::Identity::load(&home)?,
+        };
+        worker::run(duty.dir.clone(), config, identity, stop).await?;
+        Ok(())
+    })
 }

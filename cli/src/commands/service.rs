@@ -52,7 +52,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         // Join first: where the master does not accept this host, nothing has been changed.
         let home = dir.join("worker/identity");
         if args.enrol.master.is_none() && !link::Identity::exists(&home) {
-            let hint = "name the master and a token: --master HOST:PORT --join-file FILE";
+            let hint = "name the master and a token: --master HOST:PORT --join @FILE";
             return Err(Failure::usage("this host has not joined a grid yet", hint));
         }
 

@@ -73,7 +73,7 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         format!(
             "{token}\n\ntoken {} makes a {}; it works {times} and expires {until}. On the other machine:\n  \
              deskgrid {command} --master {master}\n\
-             It asks for the token there. A script gives it by --join-file FILE or --join - (standard input); other accounts \
+             It asks for the token there. A script gives it by --join @FILE or --join - (standard input); other accounts \
              can read what stands in a command line.\n",
             view.id, view.role,
         )
@@ -91,7 +91,7 @@ fn speaker(token: &str, view: &TokenView, user: &str) -> String {
     let until = when::relative(view.expires, when::now());
     format!(
         "{token}\n\ntoken {} speaks for {user} over HTTP, with the role {}; it expires {until}. For example:\n  \
-         curl -H 'Authorization: Bearer TOKEN' http://MASTER:7412/api/v1/jobs\n\
+         curl -H @FILE http://MASTER:7412/api/v1/jobs     FILE holds the line `Authorization: Bearer TOKEN`\n\
          deskgrid token revoke {} ends it; so does revoking {user}.\n",
         view.id, view.role, view.id
     )

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::login::{Newcomer, identity};
-use super::{Context, shutdown};
+use super::{Context, first_start, shutdown};
 use crate::args::serve::WorkerArgs;
 use crate::failure::{Exit, Failure};
 
@@ -13,14 +13,18 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
     let dir = context.state.worker();
     worker::repair(&dir);
 
-    let (identity, _) = identity(
-        &dir.join("identity"),
-        context,
-        &args.enrol,
-        Newcomer::Worker,
-    )
-    .await
-    .map_err(as_worker)?;
+    let mut stop = std::pin::pin!(shutdown(args.tied));
+    let home = dir.join("identity");
+    let identity = match &args.first_start {
+        Some(file) => tokio::select! {
+            joined = first_start::identity(&home, file) => joined?,
+            () = &mut stop => return Ok(Exit::Well),
+        },
+        None => {
+            let joined = identity(&home, context, &args.enrol, Newcomer::Worker).await;
+            joined.map_err(as_worker)?.0
+        }
+    };
     if !args.dedicated {
         tracing::info!(
             why = "deskgrid worker status --why",
@@ -28,7 +32,7 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
             "tasks run while nobody uses this host"
         );
     }
-    let works = worker::run(dir, config, identity, shutdown(args.tied)).await;
+    let works = worker::run(dir, config, identity, stop).await;
     works.map_err(|error| as_worker(error.into()))?;
     Ok(Exit::Well)
 }

@@ -110,7 +110,7 @@ impl DemoGrid {
         std::fs::write(&token, self::token(session, count).await?.to_string())
             .map_err(|error| Failure::io("cannot write the workers' token", &error))?;
 
-        let token = token.to_string_lossy();
+        let token = format!("@{}", token.display());
         let config = self.root().join("worker.toml");
         std::fs::write(&config, self.settings()?)
             .map_err(|error| Failure::io("cannot write the workers' settings", &error))?;
@@ -123,7 +123,7 @@ impl DemoGrid {
                 "start",
                 "--master",
                 session.master(),
-                "--join-file",
+                "--join",
                 &token,
                 "--name",
                 &name,

@@ -1,7 +1,9 @@
 //! Prints a command's one value in one of three forms: for people, for scripts, or as bare ids.
 
+#[cfg(feature = "whole")]
 pub(crate) mod json;
 pub(crate) mod table;
+#[cfg(feature = "whole")]
 pub(crate) mod waits;
 pub(crate) mod when;
 

@@ -72,12 +72,7 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     let as_argument = words(&["--name", "argument", "--join", &tokens[0]]);
     let in_one_word = words(&["--name", "word", &format!("--join={}", tokens[1])]);
 
-    let of_file = words(&[
-        "--name",
-        "file",
-        "--join-file",
-        file.to_str().expect("UTF-8"),
-    ]);
+    let of_file = words(&["--name", "file", "--join", &format!("@{}", file.display())]);
 
     let of_environment = words(&["--name", "environment"]);
     grid.wrap(

@@ -77,7 +77,7 @@ fn a_denied_permission_is_reported_with_the_cure() {
         &["it is a URL", "HOST:PORT", "try:"],
     );
     fails(
-        with(&["127.0.0.1", "--join-file", "gone"]),
+        with(&["127.0.0.1", "--join", "@gone"]),
         1,
         &["the token in gone", "try: check the name"],
     );

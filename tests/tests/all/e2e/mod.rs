@@ -13,6 +13,7 @@ mod demo;
 mod errors;
 mod events;
 mod files;
+mod first_start;
 mod foresight;
 mod help;
 mod identity;

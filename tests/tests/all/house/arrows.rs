@@ -10,7 +10,7 @@ use super::{ROOMS, files, root, text};
 
 /// What each room may use of the others. `tests` and `examples` are not listed: they may use
 /// anything.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("common", &[]),
     ("scheduler", &["common"]),
     ("simulator", &["scheduler", "common"]),
@@ -36,6 +36,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
         ],
     ),
     ("papers", &["cli", "simulator", "scheduler", "common"]),
+    ("packaging", &["cli"]),
 ];
 
 /// What the rooms without IO, clock and chance may depend on, and nothing else.

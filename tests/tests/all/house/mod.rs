@@ -41,7 +41,7 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
 const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 13] = [
     "common",
     "scheduler",
     "simulator",
@@ -52,6 +52,7 @@ const ROOMS: [&str; 12] = [
     "worker",
     "cli",
     "papers",
+    "packaging",
     "tests",
     "examples",
 ];

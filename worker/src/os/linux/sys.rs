@@ -124,7 +124,7 @@ pub(super) fn wait_for(fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) ->
         revents: 0,
     };
     let time = timeout.map(|t| libc::timespec {
-        tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: t.as_secs().try_into().unwrap_or(i32::MAX.into()),
         tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
     });
     let mask = empty_set();

@@ -1,0 +1,58 @@
+"""Archives whose bytes depend on their files alone."""
+
+import gzip
+import io
+import lzma
+import pathlib
+import tarfile
+import zipfile
+from datetime import UTC, datetime
+
+from .build import Workshop
+
+LICENCES = ("LICENSE", "LICENSE-APACHE", "LICENSE-MIT")
+
+
+def write(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> None:
+    """Writes one archive for each program of a system."""
+    for program, built in programs.items():
+        stem = f"{program}-{work.version}-{name}"
+        files = {f"{stem}/{built.name}": (built.read_bytes(), 0o755)}
+        for licence in LICENCES:
+            files[f"{stem}/{licence}"] = ((work.top / licence).read_bytes(), 0o644)
+        files[f"{stem}/README.md"] = ((work.top / "README.md").read_bytes(), 0o644)
+        if name.startswith("windows"):
+            zipped(work.into / f"{stem}.zip", files, work.epoch)
+            continue
+
+        documents = work.documents() / program
+        for file in sorted(path for path in documents.rglob("*") if path.is_file()):
+            files[f"{stem}/{file.relative_to(documents).as_posix().removeprefix('usr/')}"] = (file.read_bytes(), 0o644)
+        (work.into / f"{stem}.tar.xz").write_bytes(lzma.compress(tar(files, work.epoch), preset=9))
+
+
+def tar(files: dict[str, tuple[bytes, int]], epoch: int) -> bytes:
+    """A tar of files by name, each with its content and mode; all of root's, and of one time."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name, (content, mode) in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(content), mode, epoch
+            entry.uname = entry.gname = "root"
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+def zipped(path: pathlib.Path, files: dict[str, tuple[bytes, int]], epoch: int) -> None:
+    """Writes a zip of files by name."""
+    time = datetime.fromtimestamp(epoch, UTC).timetuple()[:6]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, (content, mode) in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, time)
+            entry.external_attr, entry.compress_type, entry.create_system = mode << 16, zipfile.ZIP_DEFLATED, 3
+            archive.writestr(entry, content)
+
+
+def gzipped(content: bytes) -> bytes:
+    """What `gzip -9n` makes."""
+    return gzip.compress(content, compresslevel=9, mtime=0)

@@ -1,0 +1,130 @@
+"""Builds the programs of each system, the same bytes for the same commit wherever the clone lies."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tomllib
+
+#: The systems, with the compiler's name for each.
+TARGETS = {
+    "linux-x86_64": "x86_64-unknown-linux-musl",
+    "linux-aarch64": "aarch64-unknown-linux-musl",
+    "windows-x86_64": "x86_64-pc-windows-gnu",
+}
+MINGW = "x86_64-w64-mingw32-gcc"
+#: The profile of the program that PCs get which only work (`Cargo.toml`).
+SMALL = "worker"
+
+
+class Failed(Exception):
+    """A step did not work."""
+
+
+class Missing(Exception):
+    """A tool is not there, and what needs it is left out."""
+
+
+class Workshop:
+    """The clone, the commit's time and version, and the directory that is written to."""
+
+    def __init__(self, top: pathlib.Path, into: pathlib.Path) -> None:
+        self.top, self.into = top, into
+        self.version = tomllib.loads((top / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+        self.epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or self.said("git", "log", "-1", "--format=%ct"))
+        self.scratch = top / "target" / "release-parts"
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(parents=True)
+        into.mkdir(parents=True, exist_ok=True)
+        if self.said("git", "status", "--porcelain"):
+            print("note: the clone has changes that are in no commit", file=sys.stderr)
+        self._documents: pathlib.Path | None = None
+
+    def programs(self, name: str, worker_only: bool) -> dict[str, pathlib.Path]:
+        """Builds the programs of a system, stripped."""
+        target = TARGETS[name]
+        tool = self._tool(name)
+        self.run("rustup", "target", "add", target)
+        made = {}
+        if not worker_only:
+            self._cargo(tool, "--release", "--target", target, "-p", "cli", "--bin", "deskgrid")
+            made["deskgrid"] = self._output(target, "release", "deskgrid")
+        small = ["--profile", SMALL, "--target", target, "-p", "cli", "--bin", "deskgrid-worker"]
+        small += ["--no-default-features", "--features", "worker-only"]
+        self._cargo(tool, *small)
+        made["deskgrid-worker"] = self._output(target, SMALL, "deskgrid-worker")
+        return made
+
+    def documents(self) -> pathlib.Path:
+        """The man pages, completions and service files, made by a program that is built for this machine."""
+        if self._documents is None:
+            self.run("cargo", "build", "--locked", "-p", "packaging")
+            into = self.scratch / "documents"
+            self.run(self.top / "target" / "debug" / "deskgrid-documents", into)
+            self._documents = into
+        return self._documents
+
+    def sums(self) -> None:
+        """Writes `SHA256SUMS` of all that lies in the directory."""
+        files = sorted(file for file in self.into.iterdir() if file.is_file() and file.name != "SHA256SUMS")
+        lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+        (self.into / "SHA256SUMS").write_text("".join(lines))
+
+    def run(self, *words: object, env: dict[str, str] | None = None, cwd: pathlib.Path | None = None) -> None:
+        """Runs a command, which must succeed."""
+        print("==", *words, flush=True)
+        done = subprocess.run([str(word) for word in words], env=env, cwd=cwd or self.top)
+        if done.returncode:
+            raise Failed(f"`{words[0]} {words[1] if len(words) > 1 else ''}` ended with {done.returncode}")
+
+    def said(self, *words: str) -> str:
+        """The output of a command, which must succeed."""
+        return subprocess.run(words, cwd=self.top, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+
+    def _tool(self, name: str) -> list[str]:
+        """The command that builds for a system: cargo, or cargo with a C compiler for that system."""
+        if name.startswith("windows"):
+            if not shutil.which(MINGW):
+                raise Missing(f"there is no {MINGW} (Debian: gcc-mingw-w64-x86-64-win32)")
+            return ["cargo", "build"]
+
+        tools = self.top / "target" / "tools" / "zig"
+        wanted = self.top / "packaging" / "requirements.txt"
+        stamp = tools / "requirements.txt"
+        if not stamp.exists() or stamp.read_text() != wanted.read_text():
+            shutil.rmtree(tools, ignore_errors=True)
+            self.run(sys.executable, "-m", "venv", tools)
+            self.run(tools / "bin" / "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", wanted)
+            shutil.copy(wanted, stamp)
+        return [str(tools / "bin" / "cargo-zigbuild"), "zigbuild"]
+
+    def _cargo(self, tool: list[str], *words: str) -> None:
+        self.run(*tool, "--locked", *words, env=self._env())
+
+    def _env(self) -> dict[str, str]:
+        """The environment of a build: no path of this machine gets into a program."""
+        home = pathlib.Path(os.environ.get("CARGO_HOME") or pathlib.Path.home() / ".cargo")
+        here = [(self.top, "/deskgrid"), (home / "registry" / "src", "/cargo"), (home, "/cargo")]
+        tools = self.top / "target" / "tools" / "zig" / "bin"
+        c = " ".join(f"-ffile-prefix-map={path}={name}" for path, name in here)
+        flags = [f"--remap-path-prefix={path}={name}" for path, name in reversed(here)]
+        return {
+            **os.environ,
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
+            "CARGO_INCREMENTAL": "0",
+            "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER": MINGW,
+            "CFLAGS": c,
+            "SOURCE_DATE_EPOCH": str(self.epoch),
+            "LC_ALL": "C",
+            "TZ": "UTC",
+        }
+
+    def _output(self, target: str, profile: str, program: str) -> pathlib.Path:
+        name = program + (".exe" if "windows" in target else "")
+        built = self.top / "target" / target / profile / name
+        if "windows" not in target and b"/ld-linux" in built.read_bytes()[:4096]:
+            raise Failed(f"{built} is not static")
+        return built

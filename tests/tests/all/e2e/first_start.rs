@@ -1,0 +1,141 @@
+//! Workers that a package, a script or an image installed: they join by a file at their first
+//! start, with no person watching.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use tests::{Grid, Started, eventually};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Starts the worker `name`, which joins by the file `join` of the grid's directory.
+fn unattended(grid: &Grid, name: &str) -> Started {
+    let mut command = tests::clean("deskgrid", grid.dir());
+    command.current_dir(grid.dir()).arg("--dir");
+    command.arg(grid.state(name)).args(["worker", "start"]);
+    command.args(["--dedicated", "--tied", "--first-start", "join.toml"]);
+    Started::server(&mut command, &grid.dir().join(format!("{name}.log")))
+}
+
+/// Writes the file to join by.
+fn by(grid: &Grid, name: &str, token: &str) {
+    let text = format!(
+        "master = \"{}\"\ntoken = \"{token}\"\nname = \"{name}\"\n",
+        grid.listen()
+    );
+    grid.file("join.toml", text);
+}
+
+fn log(grid: &Grid, name: &str) -> String {
+    fs::read_to_string(grid.dir().join(format!("{name}.log"))).unwrap_or_default()
+}
+
+#[track_caller]
+fn says(grid: &Grid, name: &str, words: &str) {
+    eventually(words, PATIENCE, || {
+        log(grid, name).contains(words).then_some(())
+    });
+}
+
+#[track_caller]
+fn joined(grid: &Grid, name: &str) {
+    grid.until(name, &["host", "list"], |list| {
+        let hosts = list["hosts"].as_array()?;
+        hosts.iter().any(|host| host["host"] == name).then_some(())
+    });
+}
+
+#[test]
+fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
+    let grid = Grid::start();
+    let used = grid.token("worker");
+    let join = [
+        "--name",
+        "early",
+        "--join",
+        &used,
+        "--master",
+        grid.listen(),
+    ];
+    let early = [&["worker", "start", "--tied"][..], &join].concat();
+    let early = Started::server(
+        tests::clean("deskgrid", grid.dir())
+            .arg("--dir")
+            .arg(grid.state("early"))
+            .args(early),
+        &grid.dir().join("early.log"),
+    );
+    joined(&grid, "early");
+    drop(early);
+
+    by(&grid, "late", &used);
+    let late = unattended(&grid, "late");
+    says(&grid, "late", "cannot join the grid yet");
+    assert!(log(&grid, "late").contains("again_in="), "{}", grid.logs());
+    let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
+    assert!(audit.contains("used up"), "an admin sees it: {audit}");
+
+    by(&grid, "late", &grid.token("worker"));
+    joined(&grid, "late");
+    eventually("the file's removal", PATIENCE, || {
+        (!grid.dir().join("join.toml").exists()).then_some(())
+    });
+    assert!(!log(&grid, "late").contains("dg1."), "{}", grid.logs());
+
+    // It needs no file later.
+    drop(late);
+    let _again = unattended(&grid, "late");
+    grid.submit(["--wait", "--", "true"]);
+}
+
+#[test]
+fn a_worker_that_comes_before_its_master_joins_once_the_master_is_there() {
+    let mut grid = Grid::start();
+    let token = grid.token("worker");
+    by(&grid, "h1", &token);
+    grid.kill_master();
+
+    let _worker = unattended(&grid, "h1");
+    says(&grid, "h1", "does not answer");
+    grid.start_master();
+    joined(&grid, "h1");
+}
+
+#[test]
+fn a_file_on_a_pc_that_has_joined_changes_the_masters_address_and_goes() {
+    let grid = Grid::start();
+    by(&grid, "h1", &grid.token("worker"));
+    let first = unattended(&grid, "h1");
+    says(&grid, "h1", "joined the grid");
+    drop(first);
+
+    let link = grid.state("h1").join("worker/identity/link.toml");
+    let before = fs::read_to_string(&link).expect("an identity");
+    fs::write(&link, before.replace(grid.listen(), "127.0.0.1:9")).expect("is written");
+    by(&grid, "h1", "");
+    let _second = unattended(&grid, "h1");
+    grid.submit(["--wait", "--", "true"]);
+    assert!(!grid.dir().join("join.toml").exists());
+    assert_eq!(fs::read_to_string(&link).ok(), Some(before));
+}
+
+#[test]
+fn a_first_start_without_a_sensible_file_ends_with_the_cure() {
+    let grid = Grid::start();
+    let start = |file: &Path| {
+        let file = file.to_str().expect("UTF-8");
+        grid.as_user("pc", ["worker", "start", "--first-start", file])
+    };
+
+    let missing = start(Path::new("nowhere.toml")).expect_code(6);
+    assert!(missing.stderr.contains("--join @FILE"), "{missing:?}");
+
+    let slip = format!("{}x", grid.token("worker"));
+    let text = format!("master = \"{}\"\ntoken = \"{slip}\"\n", grid.listen());
+    let wrong = start(&grid.file("slip.toml", text)).expect_code(2);
+    assert!(
+        wrong.stderr.contains("slip.toml") && !wrong.stderr.contains(&slip),
+        "{wrong:?}"
+    );
+}
