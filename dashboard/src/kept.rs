@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 /// The part of a processor that making pages again may take, as one in so many.
-const ONE_IN: u32 = 25;
+const ONE_IN: u32 = 50;
 /// The shortest and the longest time for which a page is kept.
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(15);

@@ -1,6 +1,7 @@
 //! Hosts: their sessions, the messages of their workers, and their views.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use common::attempt::HeldAttempt;
@@ -86,6 +87,8 @@ pub(super) struct Delivered {
 /// The memory in MiB that a host must have for each attempt, running or frozen, before another one
 /// is frozen.
 const FROZEN_MIB: u64 = 512;
+/// The most hosts that are listed at a time: meanwhile nobody else is answered.
+const PORTION: usize = 500;
 /// The most cores that a host is believed to have.
 const MOST_CORES: u32 = 4_096;
 /// The most earlier runs of a worker that are remembered.
@@ -662,35 +665,43 @@ impl Core {
         })
     }
 
-    /// The views of the hosts of these names (a name, or `host-N`; none given: all), with the
+    /// The views of the hosts of these names (a name, or `host-N`), with the
     /// attempts of all jobs or of one user's. The error is a name that no host has.
     pub(super) fn host_views(
         &self,
         names: &[String],
         user: Option<&str>,
     ) -> Result<Vec<HostView>, String> {
-        let view = |id| {
-            let mut view = self.host_view(id)?;
-            if let Some(user) = user {
-                view.attempts
-                    .retain(|attempt| self.is_of(attempt.task.job, user));
-            }
-            Some(view)
-        };
-        if names.is_empty() {
-            let listed = self.hosts.keys().filter(|id| !self.is_forgotten(**id));
-            return Ok(listed.copied().filter_map(view).collect());
-        }
-
         names
             .iter()
             .map(|name| {
                 self.find_host(name)
                     .filter(|id| !self.is_forgotten(*id))
-                    .and_then(view)
+                    .and_then(|id| self.host_view_for(id, user))
                     .ok_or_else(|| name.clone())
             })
             .collect()
+    }
+
+    /// Views of the next hosts after this one, a portion of them.
+    pub(super) fn hosts_after(&self, after: Option<HostId>, user: Option<&str>) -> Vec<HostView> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.hosts.range((from, Bound::Unbounded));
+        next.map(|(id, _)| *id)
+            .filter(|id| !self.is_forgotten(*id))
+            .filter_map(|id| self.host_view_for(id, user))
+            .take(PORTION)
+            .collect()
+    }
+
+    /// The view of a host, with the attempts of this user only if one is named.
+    fn host_view_for(&self, id: HostId, user: Option<&str>) -> Option<HostView> {
+        let mut view = self.host_view(id)?;
+        if let Some(user) = user {
+            view.attempts
+                .retain(|attempt| self.is_of(attempt.task.job, user));
+        }
+        Some(view)
     }
 
     /// The host with this name, or of this number.

@@ -36,12 +36,19 @@ pub enum HostAsk {
     },
     /// Whether the host needs this content for its attempts. Gives `Needs`.
     Needs(HostId, BlobHash),
-    /// The hosts of these names (none given: all), without the attempts of others than `user`.
+    /// The hosts of these names without the attempts of others than `user`.
     /// Gives `Hosts`.
     Views {
         /// Names, or `host-N`.
         names: Vec<String>,
         /// The user whose attempts are shown; `None` for all users'.
+        user: Option<String>,
+    },
+    /// Lists the next hosts, a portion of them; none is left after an empty one. Gives `Hosts`.
+    Listed {
+        /// The host before them.
+        after: Option<HostId>,
+        /// Only this user's attempts are shown, if one is named.
         user: Option<String>,
     },
     /// The names of all hosts. Gives `Names`.
@@ -98,6 +105,7 @@ impl Core {
             } => self.on_not_saved(host, attempt, &why, from_scratch)?.into(),
             HostAsk::Needs(host, hash) => self.needs_of(host, hash)?.into(),
             HostAsk::Views { names, user } => self.host_views(&names, user.as_deref()).into(),
+            HostAsk::Listed { after, user } => Ok(self.hosts_after(after, user.as_deref())).into(),
             HostAsk::Names => self.host_names().into(),
             HostAsk::Wait(hosts) => self.hosts_wait(hosts).into(),
             HostAsk::Drain(name, draining) => {

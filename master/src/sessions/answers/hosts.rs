@@ -33,7 +33,21 @@ impl Asker {
         names: Vec<String>,
     ) -> Result<Vec<HostView>, NoAnswer> {
         let user = self.only_own();
-        self.hosts_of(HostAsk::Views { names, user }).await
+        if !names.is_empty() {
+            return self.hosts_of(HostAsk::Views { names, user }).await;
+        }
+
+        // In portions, between which the core answers others.
+        let mut all = Vec::new();
+        loop {
+            let after = all.last().map(|host: &HostView| host.id);
+            let user = user.clone();
+            let portion = self.hosts_of(HostAsk::Listed { after, user }).await?;
+            if portion.is_empty() {
+                return Ok(all);
+            }
+            all.extend(portion);
+        }
     }
 
     /// Reads recorded intervals of a host's availability between two times, and the time from which
