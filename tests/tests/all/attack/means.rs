@@ -307,7 +307,11 @@ fn tunnels_of_strangers_are_few_and_short() {
 
 fn ask_http(address: &str, host: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the master serves HTTP");
-    write!(stream, "GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("writes");
+    write!(
+        stream,
+        "GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    )
+    .expect("writes");
     let mut answer = String::new();
     stream
         .read_to_string(&mut answer)
