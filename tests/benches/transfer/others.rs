@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{Cost, children_cpu_s, cost};
+use crate::{Cost, cost};
 
 /// The longest time that a server of SSH may take to start, to copy and to end a connection.
 const PATIENCE: Duration = Duration::from_secs(120);
