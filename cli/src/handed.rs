@@ -24,6 +24,7 @@ pub(crate) struct Handed {
 
 /// Finds the values of `--join` in a command line: the index of each word, and the prefix
 /// (`--join=` or empty) before the value.
+#[cfg(any(unix, test))]
 fn places(words: &[OsString]) -> Vec<(usize, &'static str)> {
     let ours = words.iter().take_while(|word| *word != "--").count();
     let place = |at: usize| {

@@ -24,6 +24,7 @@ mod output;
 mod parallel;
 #[cfg(feature = "whole")]
 mod progress;
+#[cfg(unix)]
 mod service;
 mod session;
 mod state;
@@ -59,8 +60,6 @@ pub mod terminal {
 /// The parts of packages that are made from the program itself.
 #[cfg(feature = "whole")]
 pub mod packaged {
-    use std::path::PathBuf;
-
     pub use crate::args::{whole_command, worker_command};
 
     /// Returns the command line of `deskgrid` as shells complete it.
@@ -69,7 +68,8 @@ pub mod packaged {
     }
 
     /// Returns the files of the worker's service, as packages of a distribution install them.
-    pub fn service_files() -> Vec<(PathBuf, String)> {
+    #[cfg(unix)]
+    pub fn service_files() -> Vec<(std::path::PathBuf, String)> {
         let files = crate::service::packaged_files();
         files
             .into_iter()
