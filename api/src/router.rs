@@ -48,7 +48,7 @@ pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>, pages: SitePages
 
     let inside = Router::new()
         .nest("/api/v1", api)
-        .merge(pages.pages)
+        .merge(with_bounded_forms(pages.pages))
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_verb);
     checked(inside, entrance, pages.files)
@@ -56,14 +56,13 @@ pub fn router(door: Arc<dyn Door>, entrance: Arc<dyn Entrance>, pages: SitePages
 
 /// Makes the router of a server that has `pages` and no API.
 pub fn site(entrance: Arc<dyn Entrance>, pages: SitePages) -> Router {
-    let inside = pages.pages.fallback(no_such_page);
+    let inside = with_bounded_forms(pages.pages).fallback(no_such_page);
     checked(inside, entrance, pages.files)
 }
 
 /// Puts the checks of every request around what only those who were let in may ask for.
 fn checked(inside: Router, entrance: Arc<dyn Entrance>, files: Router) -> Router {
     inside
-        .layer(from_fn(form_in_time))
         .layer(from_fn_with_state(entrance.clone(), admit))
         .merge(way_in::routes(entrance.clone()))
         .merge(files)
@@ -75,7 +74,13 @@ async fn no_such_page() -> Problem {
     Problem::not_found("there is nothing at this path", "there is one page, at /")
 }
 
-/// Gives forms up that are not there in time: the handlers of pages read theirs without a bound.
+/// Bounds the forms of pages, whose handlers wait for theirs without an end. The API bounds its
+/// bodies itself, and content that is sent to it may be large whatever type a program says.
+fn with_bounded_forms(pages: Router) -> Router {
+    pages.layer(from_fn(form_in_time))
+}
+
+/// Gives a form up that is not there in time.
 async fn form_in_time(request: Request, next: axum::middleware::Next) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-")) {

@@ -16,6 +16,8 @@ use common::token::Role;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use crate::shell::unchanged;
+
 /// The part of a processor that making pages again may take, as one in so many.
 const ONE_IN: u32 = 50;
 /// The shortest and the longest time for which a page is kept.
@@ -84,17 +86,15 @@ impl MadePage {
 
     /// The page, or that it is as it was.
     fn answer(&self, known: Option<&HeaderValue>) -> Response {
-        let mark = self.headers.get(header::ETAG);
-        if mark.is_some() && mark == known {
-            let mut headers = HeaderMap::new();
-            headers.extend(mark.map(|mark| (header::ETAG, mark.clone())));
-            return (StatusCode::NOT_MODIFIED, headers).into_response();
+        match self.headers.get(header::ETAG) {
+            Some(mark) if Some(mark) == known => unchanged(mark.clone()),
+            _ => (self.headers.clone(), self.text.clone()).into_response(),
         }
-        (self.headers.clone(), self.text.clone()).into_response()
     }
 }
 
-/// Answers looks of a page's script with the page as it was made last, while that is young.
+/// Answers looks of a page's script with the page as it was made last, while that is young. A page
+/// that is opened is made anew, and kept: a look after it shows nothing older.
 pub(crate) async fn keep(
     State(kept): State<Arc<KeptPages>>,
     mut request: Request,
@@ -108,18 +108,19 @@ pub(crate) async fn keep(
         kept.forget(&who);
         return response;
     }
+    if request.method() == Method::HEAD {
+        return next.run(request).await;
+    }
     // Only the script says which page it has: what is shown is never stored by a browser.
     let known = request.headers_mut().remove(header::IF_NONE_MATCH);
-    let polls = |known: &HeaderValue| request.method() == Method::GET && !known.is_empty();
-    let Some(known) = known.filter(polls) else {
-        return next.run(request).await;
-    };
+    let known = known.filter(|known| !known.is_empty());
 
     let address = request.uri().path_and_query().map(ToString::to_string);
     let (place, pages) = kept.look((who.id, who.role, address.unwrap_or_default()));
     let mut page = place.lock().await;
-    if let Some(made) = page.as_ref().filter(|made| made.is_young(pages)) {
-        return made.answer(Some(&known));
+    let young = page.as_ref().filter(|made| made.is_young(pages));
+    if let (Some(known), Some(made)) = (&known, young) {
+        return made.answer(Some(known));
     }
 
     let begun = Instant::now();
@@ -137,5 +138,5 @@ pub(crate) async fn keep(
         headers: head.headers,
         text,
     });
-    made.answer(Some(&known))
+    made.answer(known.as_ref())
 }

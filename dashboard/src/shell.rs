@@ -59,15 +59,16 @@ pub(crate) fn answer(text: String, headers: &HeaderMap) -> Response {
     let known = headers.get(header::IF_NONE_MATCH);
     let same = known.is_some_and(|known| known.as_bytes() == mark.as_bytes());
 
-    let mut response = if same {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        Html(text).into_response()
-    };
-    if let Ok(mark) = HeaderValue::from_str(&mark) {
-        response.headers_mut().insert(header::ETAG, mark);
+    match HeaderValue::from_str(&mark) {
+        Ok(mark) if same => unchanged(mark),
+        Ok(mark) => ([(header::ETAG, mark)], Html(text)).into_response(),
+        Err(_) => Html(text).into_response(),
     }
-    response
+}
+
+/// Answers that a page is as its reader has it, who named this mark.
+pub(crate) fn unchanged(mark: HeaderValue) -> Response {
+    (StatusCode::NOT_MODIFIED, [(header::ETAG, mark)]).into_response()
 }
 
 /// The parts of a page around its content.

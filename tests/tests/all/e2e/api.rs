@@ -586,6 +586,18 @@ fn content_that_breaks_off_or_is_something_else_is_not_kept() {
 }
 
 #[test]
+fn large_content_is_taken_whatever_type_a_program_says() {
+    let grid = Grid::start();
+    let own = master(&grid, "user", "client");
+    let text = vec![b'x'; 9 << 20];
+    let hash = blake3::hash(&text).to_hex().to_string();
+    // curl says so of all that it sends with --data-binary.
+    let curl = own.with("Content-Type", "application/x-www-form-urlencoded");
+    curl.send("PUT", &format!("/api/v1/content/{hash}"), Some(&text))
+        .expect(204);
+}
+
+#[test]
 fn a_join_token_does_not_speak_and_one_that_speaks_lets_nobody_join() {
     let grid = Grid::start();
     let join = grid.token("client");

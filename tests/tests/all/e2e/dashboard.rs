@@ -389,3 +389,21 @@ fn cancelled_tasks_are_tried_again_from_the_page_of_their_job() {
     let done = |j: &serde_json::Value| (j["tasks"]["finished"] == 3).then_some(());
     grid.until("all are finished", &["job", "info", &job], done);
 }
+
+#[test]
+fn a_look_after_a_page_was_opened_shows_nothing_older() {
+    let grid = Grid::start();
+    let job = grid.submit(["--", "true"]);
+    let bearer = grid.bearer("user", "client");
+    let http = Http::tcp(grid.http()).with("Authorization", &format!("Bearer {bearer}"));
+    let path = format!("/jobs/{job}");
+    let looks = http.clone().with("If-None-Match", "\"an older page\"");
+    let before = looks.get(&path).expect(200);
+    assert!(!before.text().contains("% cancelled"));
+
+    grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+    let opened = http.get(&path).expect(200);
+    assert!(opened.text().contains("% cancelled"));
+    let seen = looks.get(&path).expect(200);
+    assert!(seen.text().contains("% cancelled"), "{}", seen.text());
+}
