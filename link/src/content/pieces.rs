@@ -209,6 +209,14 @@ fn stalled(patience: Duration) -> LinkError {
 }
 
 impl HashedFile {
+    /// Opens a file to read it from this byte on.
+    fn open(path: &Path, from: u64) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(from))?;
+        let hasher = blake3::Hasher::new();
+        Ok(Self { file, hasher })
+    }
+
     fn write(mut self, mut piece: Vec<u8>) -> io::Result<Written> {
         self.hasher.update(&piece);
         self.file.write_all(&piece)?;
@@ -274,11 +282,9 @@ impl FilePieces {
     pub async fn open(path: PathBuf, from: u64) -> Result<(Self, u64), LinkError> {
         let shown = path.clone();
         let opened = run_blocking(move || {
-            let mut file = File::open(path)?;
-            let size = file.metadata()?.len();
-            file.seek(SeekFrom::Start(from))?;
-            let hasher = blake3::Hasher::new();
-            Ok((Self(HashedFile { file, hasher }), size))
+            let file = HashedFile::open(&path, from)?;
+            let size = file.file.metadata()?.len();
+            Ok((Self(file), size))
         });
         opened.await.map_err(LinkError::file("cannot read", shown))
     }
@@ -305,12 +311,8 @@ pub(super) async fn send_file(
     let failed = |e| LinkError::file("cannot read", path)(e);
 
     let from = path.to_owned();
-    let mut reading = tokio::task::spawn_blocking(move || {
-        let mut file = File::open(from)?;
-        file.seek(SeekFrom::Start(offset))?;
-        let hasher = blake3::Hasher::new();
-        HashedFile { file, hasher }.read(hashed)
-    });
+    let mut reading =
+        tokio::task::spawn_blocking(move || HashedFile::open(&from, offset)?.read(hashed));
 
     let mut size = 0;
     loop {

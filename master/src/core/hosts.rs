@@ -665,8 +665,8 @@ impl Core {
         })
     }
 
-    /// The views of the hosts of these names (a name, or `host-N`), with the
-    /// attempts of all jobs or of one user's. The error is a name that no host has.
+    /// The views of the hosts of these names (a name, or `host-N`), with the attempts of all jobs or
+    /// of one user's. The error is a name that no host has.
     pub(super) fn host_views(
         &self,
         names: &[String],
@@ -758,7 +758,6 @@ impl Core {
     }
 
     /// The names of all hosts, for lists that the store makes.
-    /// The names of all hosts.
     pub(super) fn host_names(&self) -> HostNames {
         Arc::clone(&self.names)
     }

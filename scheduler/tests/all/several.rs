@@ -169,7 +169,7 @@ fn a_promised_task_gets_the_room_of_several() {
     assert_eq!(w.attempt_on(host).task.job, large);
 }
 
-/// What attempts take and what is lent: slots, processors and memory.
+/// Slots, processors and memory, taken by attempts or lent by a host.
 type Sum = (u32, u32, u32);
 
 fn fits(sum: Sum, lent: Sum) -> bool {

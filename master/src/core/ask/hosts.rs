@@ -36,8 +36,7 @@ pub enum HostAsk {
     },
     /// Whether the host needs this content for its attempts. Gives `Needs`.
     Needs(HostId, BlobHash),
-    /// The hosts of these names without the attempts of others than `user`.
-    /// Gives `Hosts`.
+    /// The hosts of these names, without the attempts of others than `user`. Gives `Hosts`.
     Views {
         /// Names, or `host-N`.
         names: Vec<String>,
