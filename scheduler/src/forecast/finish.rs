@@ -147,7 +147,7 @@ impl Scheduler {
             return Some(Prediction::roughly(now, self.finish_together(id, now)?));
         }
 
-        let pace = self.job_pace(job)?;
+        let pace = self.job_pace(job, now)?;
         let law = self.finish_law(job, &pace, now)?;
         let finish_s = law.quantile_s(0.5);
         let rough = Self::rough(job) + LATENCY_S / finish_s;
@@ -206,14 +206,14 @@ impl Scheduler {
         FinishLaw::new(ends.collect(), self.foresight.curves())
     }
 
-    fn job_pace(&self, job: &Job) -> Option<JobPace> {
+    fn job_pace(&self, job: &Job, now: Time) -> Option<JobPace> {
         let spread = self.spread(job);
         let measured_s = spread
             .filter(|_| job.rules.estimate.is_none())
             .map(|law| law.mean_s());
         let known_s = measured_s
             .or_else(|| job.task_work_s())
-            .or_else(|| self.work_by_progress_s(job));
+            .or_else(|| (self.foresight).work_by_progress_s(job, &self.hosts, now));
         let work_s = known_s?.max(LEAST_WORK_S);
         let speed = self.hosts.index.places(job.pool).mean_speed();
         let start_cost = self.settings.start_cost;
@@ -236,20 +236,6 @@ impl Scheduler {
             Some(load.ran.secs() * host.speed.factor())
         });
         job.pace.law(&works.collect::<Vec<_>>())
-    }
-
-    /// Returns the mean work of a job's tasks by the progress that running ones report, in seconds
-    /// on a host of speed 1; `None` where none does.
-    fn work_by_progress_s(&self, job: &Job) -> Option<f64> {
-        let live = job.records.values().flat_map(|record| &record.live);
-        let works = live.filter_map(|copy| {
-            let host = self.hosts.table.get(&copy.host)?;
-            let full_s = own_full_s(host.books.get(&copy.attempt)?)?;
-            Some(full_s * host.speed.factor())
-        });
-
-        let (sum_s, count) = works.fold((0.0, 0_u32), |(sum_s, n), work_s| (sum_s + work_s, n + 1));
-        (count > 0).then(|| sum_s / f64::from(count))
     }
 
     /// Returns the laws of a task's attempts; none of those on hosts that are silent, or paused by

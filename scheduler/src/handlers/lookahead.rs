@@ -188,8 +188,8 @@ impl<'a> Starter<'a> {
             return;
         }
 
-        let Some(mean_s) = job
-            .task_work_s()
+        let Some(mean_s) = self
+            .work_s(job)
             .and_then(|work_s| self.mean_task_s(job, work_s))
         else {
             return;
@@ -197,6 +197,13 @@ impl<'a> Starter<'a> {
         let unsettled = job.unsettled() as f64;
         let slots = self.hosts.index.places(job.pool).usable_slots.max(1) as f64;
         job.plan.kind = Some(JobKind::of(unsettled / slots, mean_s, job.rules.checkpoint));
+    }
+
+    /// Returns the work of one of the job's tasks, in seconds on a host of speed 1: as estimated or
+    /// measured, else by the progress that running ones report.
+    fn work_s(&self, job: &Job) -> Option<f64> {
+        let known_s = job.task_work_s();
+        known_s.or_else(|| (self.foresight).work_by_progress_s(job, self.hosts, self.now))
     }
 
     /// Returns a task's time on a mean one of the hosts that suit it, in seconds.
@@ -385,7 +392,7 @@ impl<'a> Starter<'a> {
         job: &mut Job,
         fx: &mut Vec<Effect>,
     ) -> bool {
-        let (Some(work_s), Some(kind)) = (job.task_work_s(), job.plan.kind) else {
+        let (Some(work_s), Some(kind)) = (self.work_s(job), job.plan.kind) else {
             return false;
         };
         let Some(task_s) = self.mean_task_s(job, work_s) else {

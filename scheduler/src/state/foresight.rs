@@ -11,7 +11,7 @@ use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
 use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper};
 use crate::prediction::malleable::Lives;
 use crate::prediction::predict::Prediction;
-use crate::state::host::{Host, HostAttempt, Liveness, SharesSeen};
+use crate::state::host::{Host, HostAttempt, Hosts, Liveness, SharesSeen};
 use crate::state::job::Job;
 use crate::state::promise::Promise;
 use crate::state::settings::Settings;
@@ -26,6 +26,8 @@ const REFRESH_PART: f64 = 0.1;
 /// it is slower by more than the factor `OWN_WAY`.
 const FIRST_PROGRESS: f64 = 0.05;
 const OWN_WAY: f64 = 3.0;
+/// The most attempts whose reported progress is looked at to tell the work of a job's tasks.
+const ASKED: usize = 256;
 /// The least time that an attempt is expected to go on for: one second, or this part of its whole
 /// time if that is less.
 const LEAST_LEFT_S: f64 = 1.0;
@@ -307,6 +309,21 @@ impl Foresight {
             age_s(since, now)
         };
         (done + ran_s * rate).clamp(0.0, 1.0)
+    }
+
+    /// Returns the mean work of a job's tasks by the progress that running ones report, in seconds
+    /// on a host of speed 1; `None` where none does.
+    pub(crate) fn work_by_progress_s(&self, job: &Job, hosts: &Hosts, now: Time) -> Option<f64> {
+        let live = job.records.values().flat_map(|record| &record.live);
+        let works = live.take(ASKED).filter_map(|copy| {
+            let host = hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            let share = self.mean_share(host, load, now);
+            Some(own_full_s(load)? * host.speed.factor() * share)
+        });
+
+        let (sum_s, count) = works.fold((0.0, 0_u32), |(sum_s, n), work_s| (sum_s + work_s, n + 1));
+        (count > 0).then(|| sum_s / f64::from(count))
     }
 
     /// Returns the part of its task in the newest checkpoint of an attempt: the part done at its

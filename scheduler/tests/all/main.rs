@@ -28,6 +28,7 @@ mod order;
 mod placing;
 mod properties;
 mod quorum;
+mod reported;
 mod reservation;
 mod retries;
 mod several;
