@@ -226,7 +226,7 @@ impl OwnerPolicy {
         ];
         let turns = latches.into_iter().filter_map(Latch::turns_at);
 
-        let watched = Some(self.started + self.rules.first_watch.span());
+        let watched = Some(self.watch_ends());
         let edge = self.rules.hours.changes_in(self.hour.1);
         let edge = edge.map(|left| self.hour.0 + left.min(Span::from_secs(60)));
         let more = [
@@ -313,11 +313,20 @@ impl OwnerPolicy {
                 .filter(|sensor| self.rules.heeds(sensor.topic))
         };
         let there = |sensor: &Watched| !matches!(sensor.sight, Some((_, Sight::Absent(_))));
-        let watch = self.rules.first_watch.span();
-        let watching = self.now < self.started + watch;
+        let watching = self.now < self.watch_ends();
         heeded().any(|sensor| sensor.sight.is_none())
             || watching
                 && heeded().any(|s| matches!(s.topic, Topic::Input | Topic::Load) && there(s))
+    }
+
+    /// Returns the end of the first watch. It lasts until it is known whether a load seen in it is
+    /// more than a spike: a task that started before would be suspended a moment later.
+    fn watch_ends(&self) -> Time {
+        let end = self.started + self.rules.first_watch.span();
+        match self.load.rises() {
+            Some((since, at)) if since < end => at.max(end),
+            _ => end,
+        }
     }
 
     /// Returns the time at which suspended tasks are given back because of the memory that they

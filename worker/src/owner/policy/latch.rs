@@ -62,6 +62,13 @@ impl Latch {
         }
     }
 
+    /// Returns the time since which the signs have been for it, and the time at which it turns on
+    /// if they last; `None` if it is on, or they are not.
+    pub(super) fn rises(&self) -> Option<(Time, Time)> {
+        let at = self.turns_at().filter(|_| !self.on)?;
+        Some((self.since, at))
+    }
+
     /// Advances the latch to `now`.
     pub(super) fn advance(&mut self, now: Time) {
         if let Some(at) = self.turns_at().filter(|at| *at <= now) {

@@ -481,6 +481,35 @@ fn a_worker_that_starts_watches_first() {
 }
 
 #[test]
+fn no_task_starts_on_a_host_that_was_busy_from_the_beginning() {
+    let mut desk = Desk::quiet(OwnerRules::default());
+    desk.after(0.5);
+    desk.sees(2, load(2.0));
+    assert_eq!(
+        desk.says(),
+        "starting-up: other programs load this host: whether that lasts is known in 10s, and no task starts before"
+    );
+    desk.after(6.0);
+    let turns = desk.sleep(20.0);
+    assert_eq!(
+        turns,
+        [
+            (6.5, Decision::Freeze(StartingUp)),
+            (10.5, Decision::Freeze(Busy))
+        ]
+    );
+
+    // A spike puts nothing off, nor does a load that begins later.
+    let mut desk = Desk::quiet(OwnerRules::default());
+    desk.after(9.0);
+    desk.sees(2, load(2.0));
+    desk.after(3.0);
+    assert_eq!(desk.sees(2, load(0.0)), Decision::Run);
+    desk.sees(2, load(2.0));
+    assert_eq!(desk.after(9.0), Decision::Run);
+}
+
+#[test]
 fn rules_that_are_not_heeded_count_for_nothing() {
     let mut desk = Desk::new(OwnerRules::dedicated());
     assert_eq!(

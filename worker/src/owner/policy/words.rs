@@ -141,8 +141,12 @@ impl OwnerPolicy {
             .map(|sensor| sensor.name.as_str())
             .collect();
         let watch = self.rules.first_watch.span();
-        let left = whole_seconds((self.started + watch).since(self.now));
+        let ends = self.watch_ends();
+        let left = whole_seconds(ends.since(self.now));
         match names.as_slice() {
+            [] if ends > self.started + watch => format!(
+                "other programs load this host: whether that lasts is known in {left}, and no task starts before"
+            ),
             [] => format!("this host is watched for {watch} before tasks may run; {left} are left"),
             names => format!("not every sensor has looked yet ({})", names.join(", ")),
         }
