@@ -12,7 +12,7 @@ use common::selector::Selector;
 use common::view::OutputView;
 use common::wire::client::Reply;
 use common::wire::{RefusalCode, encode};
-use common::{Content, HostId, IdSet, JobId, TaskId};
+use common::{Content, HostId, IdSet, JobId, TaskId, Time};
 use tokio::sync::watch;
 
 use super::answer::Response;
@@ -25,8 +25,9 @@ use crate::store::EventRow;
 const PERIOD: Duration = Duration::from_millis(100);
 /// The commits whose events are read at a time.
 const ROWS: u32 = 256;
-/// The events that are looked at together for their results.
-const PORTION: usize = 100;
+/// The events that are looked at together for their results, whatever number of commits they are
+/// from: each look asks the core and the store a few times, in this user's turns.
+const PORTION: usize = 1_000;
 /// The bytes of events at which a page is full.
 const FULL: usize = 100 * 1024;
 /// The bytes of the largest event that is sent with its result.
@@ -55,6 +56,25 @@ struct Follower<'a> {
     names: HostNames,
     /// The hosts whose names it knows.
     named: BTreeSet<HostId>,
+}
+
+/// An event as the store has it.
+struct LoggedEvent {
+    /// Its sequence number.
+    seq: u64,
+    /// The time of its commit.
+    at: Time,
+    event: GridEvent,
+}
+
+impl LoggedEvent {
+    /// The events of one commit.
+    fn of(row: EventRow) -> impl Iterator<Item = Self> {
+        let EventRow { first, at, events } = row;
+        (first..)
+            .zip(events)
+            .map(move |(seq, event)| Self { seq, at, event })
+    }
 }
 
 /// Sends the events that are asked for until there is nothing more to come.
@@ -146,8 +166,10 @@ impl<'a> Follower<'a> {
             }
             self.look_at_labels(&rows).await?;
             let visible = self.visible(&rows).await?;
-            for row in rows {
-                self.row(row, visible.as_ref(), tx).await?;
+            let logged = rows.into_iter().flat_map(LoggedEvent::of).collect::<Vec<_>>();
+            let new = logged.partition_point(|logged| logged.seq <= after);
+            for portion in logged[new..].chunks(PORTION) {
+                self.portion(portion, visible.as_ref(), tx).await?;
             }
             if !self.page.events.is_empty() || self.after - self.told >= QUIET {
                 self.send_page(tx).await?;
@@ -212,33 +234,21 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Sends the events of one [`EventRow`].
-    async fn row(
+    /// Sends the events of a portion that were asked for.
+    async fn portion(
         &mut self,
-        row: EventRow,
+        portion: &[LoggedEvent],
         visible: Option<&IdSet>,
         tx: &mut Response,
     ) -> Result<(), NoAnswer> {
-        if row.first > self.after + 1 {
-            if !self.page.events.is_empty() {
-                self.send_page(tx).await?;
-            }
-            let after = self.after;
-            let from = row.first;
-            self.after = from - 1;
-            self.send(tx, &Reply::Lagged { after, from }).await?;
-        }
+        let shown = portion
+            .iter()
+            .filter(|logged| self.shows(&logged.event, visible));
+        let mut outputs = self.outputs(shown).await?;
 
-        let numbered: Vec<(u64, GridEvent)> = (row.first..)
-            .zip(row.events)
-            .filter(|(seq, _)| *seq > self.after)
-            .collect();
-        for portion in numbered.chunks(PORTION) {
-            let shown = |(_, event): &&(u64, GridEvent)| self.shows(event, visible);
-            let shown: Vec<&(u64, GridEvent)> = portion.iter().filter(shown).collect();
-            let mut outputs = self.outputs(&shown).await?;
-
-            for (seq, event) in shown {
+        for LoggedEvent { seq, at, event } in portion {
+            self.look_for_gap(*seq, tx).await?;
+            if self.shows(event, visible) {
                 let settled = event.task().filter(|_| event.has_result());
                 let result = match settled.and_then(|task| outputs.remove(&task)) {
                     Some(output) => Some(Box::new(self.result(output).await)),
@@ -246,17 +256,30 @@ impl<'a> Follower<'a> {
                 };
                 let view = EventView {
                     seq: *seq,
-                    at: row.at,
+                    at: *at,
                     event: event.clone(),
                     result,
                 };
                 self.add(view, tx).await?;
             }
 
-            self.after = portion.last().map_or(self.after, |(seq, _)| *seq);
+            self.after = *seq;
         }
 
         Ok(())
+    }
+
+    /// Tells the follower if events between the last one and this one are gone.
+    async fn look_for_gap(&mut self, seq: u64, tx: &mut Response) -> Result<(), NoAnswer> {
+        if seq <= self.after + 1 {
+            return Ok(());
+        }
+        if !self.page.events.is_empty() {
+            self.send_page(tx).await?;
+        }
+        let after = self.after;
+        self.after = seq - 1;
+        self.send(tx, &Reply::Lagged { after, from: seq }).await
     }
 
     /// Adds an event to `page`, and sends the page before that if both would be more than `FULL`.
@@ -310,11 +333,11 @@ impl<'a> Follower<'a> {
     /// are gone, or that are damaged, are left out.
     async fn outputs(
         &self,
-        shown: &[&(u64, GridEvent)],
+        shown: impl Iterator<Item = &LoggedEvent>,
     ) -> Result<BTreeMap<TaskId, OutputView>, NoAnswer> {
         let mut found = BTreeMap::new();
         let mut asked = BTreeMap::<JobId, IdSet>::new();
-        for (_, event) in shown.iter().filter(|_| self.results) {
+        for LoggedEvent { event, .. } in shown.filter(|_| self.results) {
             if let Some(task) = event.task().filter(|_| event.has_result()) {
                 asked.entry(task.job).or_default().insert(task.index);
             }

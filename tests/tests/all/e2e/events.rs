@@ -87,6 +87,21 @@ fn a_follower_sees_each_event_once_though_it_and_the_master_are_killed() {
 }
 
 #[test]
+fn results_of_many_commits_are_read_in_a_few_turns() {
+    let mut grid = Grid::prepared_fast("[limits]\nrequests_per_s = 10\n");
+    grid.begin();
+    grid.worker("h1").slots(4).start();
+    let bag = grid.submit(["--array", "1-300", "--", "true"]);
+    grid.deskgrid(["job", "wait", &bag]).expect_code(0);
+
+    // A turn for each commit would take longer than any command of a test may.
+    let all = past(&grid, 0);
+    let finished = of(&all, "task-finished");
+    let with_result = finished.iter().filter(|event| event["result"]["host"] == "h1");
+    assert_eq!((finished.len(), with_result.count()), (300, 300));
+}
+
+#[test]
 fn results_ride_along_with_the_events_of_their_tasks() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
