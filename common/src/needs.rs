@@ -231,107 +231,127 @@ impl Needs {
             && builds.is_empty()
     }
 
-    /// Returns the reason why a host with these offers never runs such a task, even if it runs
+    /// Whether a host with these offers could run such a task if it runs nothing else.
+    pub fn suits(&self, offers: &Offers) -> bool {
+        self.is_plain() || self.lacks(offers).next().is_none()
+    }
+
+    /// Returns every reason why a host with these offers never runs such a task, even if it runs
     /// nothing else; `None` if it could.
     pub fn missing(&self, offers: &Offers) -> Option<String> {
         if self.is_plain() {
             return None;
         }
-        self.missing_ability(offers)
-            .or_else(|| self.missing_platform(offers.platform.as_ref()))
-            .or_else(|| self.missing_room(offers))
+        let lacks: Vec<String> = self.lacks(offers).collect();
+        (!lacks.is_empty()).then(|| lacks.join("; "))
     }
 
-    fn missing_ability(&self, offers: &Offers) -> Option<String> {
-        if let Some(level) = self.confinement.filter(|level| *level > offers.confinement) {
-            return Some(format!(
-                "it confines at most at the level `{}`, and the job needs `{level}`",
-                offers.confinement
-            ));
-        }
-        if self.network && !offers.network {
-            return Some("its owner gives no task the network, and the job needs it".to_owned());
-        }
-
-        let label = self.labels.difference(&offers.labels).next()?;
-        Some(format!("it does not have the label `{label}`"))
+    fn lacks(&self, offers: &Offers) -> impl Iterator<Item = String> {
+        self.missing_abilities(offers)
+            .into_iter()
+            .chain(self.missing_platform(offers.platform.as_ref()))
+            .chain(self.missing_room(offers))
+            .flatten()
     }
 
-    fn missing_platform(&self, platform: Option<&HostPlatform>) -> Option<String> {
+    fn missing_abilities(&self, offers: &Offers) -> [Option<String>; 3] {
+        let level = self.confinement.filter(|level| *level > offers.confinement);
+        let labels: Vec<String> = self
+            .labels
+            .difference(&offers.labels)
+            .map(|label| format!("`{label}`"))
+            .collect();
+        [
+            level.map(|level| {
+                format!(
+                    "it confines at most at the level `{}`, and the job needs `{level}`",
+                    offers.confinement
+                )
+            }),
+            (self.network && !offers.network)
+                .then(|| "its owner gives no task the network, and the job needs it".to_owned()),
+            match labels.as_slice() {
+                [] => None,
+                [label] => Some(format!("it does not have the label {label}")),
+                labels => Some(format!("it does not have the labels {}", labels.join(", "))),
+            },
+        ]
+    }
+
+    fn missing_platform(&self, platform: Option<&HostPlatform>) -> [Option<String>; 4] {
         let asked = self.os.is_some() || self.arch.is_some() || self.libc.is_some();
-        if !asked && self.builds.is_empty() {
-            return None;
-        }
         let Some(platform) = platform else {
-            return Some("its platform is not known".to_owned());
+            let unknown = asked || !self.builds.is_empty();
+            let why = unknown.then(|| "its platform is not known".to_owned());
+            return [why, None, None, None];
         };
 
-        let pairs = [
-            ("operating system", &self.os, platform.os.as_str()),
-            ("processor", &self.arch, platform.arch.as_str()),
-            ("C library", &self.libc, platform.libc_kind()),
-        ];
-        for (what, wanted, there) in pairs {
-            if let Some(wanted) = wanted
-                && wanted != there
-            {
-                let there = if there.is_empty() { "unknown" } else { there };
-                return Some(format!(
-                    "its {what} is `{there}`, and the job needs `{wanted}`"
-                ));
-            }
-        }
-
-        let name = platform.name();
-        let lacks = |builds: &&Builds| !builds.platforms.iter().any(|built| *built == *name);
-        let builds = self.builds.iter().find(lacks)?;
-        Some(format!("no {name} build of the input `{}`", builds.input))
+        let differs = |what: &str, wanted: &Option<String>, there: &str| {
+            let wanted = wanted.as_deref().filter(|wanted| *wanted != there)?;
+            let there = if there.is_empty() { "unknown" } else { there };
+            Some(format!(
+                "its {what} is `{there}`, and the job needs `{wanted}`"
+            ))
+        };
+        let lacks = |builds: &&Builds| {
+            let name = platform.name();
+            !builds.platforms.iter().any(|built| *built == *name)
+        };
+        let builds = self.builds.iter().find(lacks);
+        [
+            differs("operating system", &self.os, &platform.os),
+            differs("processor", &self.arch, &platform.arch),
+            differs("C library", &self.libc, platform.libc_kind()),
+            builds.map(|builds| {
+                let name = platform.name();
+                format!("no {name} build of the input `{}`", builds.input)
+            }),
+        ]
     }
 
-    fn missing_room(&self, offers: &Offers) -> Option<String> {
-        let Demand {
-            cores,
-            memory_mib,
-            gpus,
-        } = self.takes;
-        let Capacity {
-            cores: lent,
-            memory_mib: memory,
-            gpus: there,
-        } = offers.capacity;
-
-        // A slot always has a processor.
-        if cores > lent.max(1) {
-            Some(format!(
-                "it lends {}, and a task needs {cores}",
-                plural(lent, "processor")
-            ))
-        } else if memory_mib > memory {
+    fn missing_room(&self, offers: &Offers) -> [Option<String>; 4] {
+        let takes = self.takes;
+        let lent = offers.capacity;
+        let memory = if takes.memory_mib > lent.memory_mib {
             Some(format!(
                 "it lends {} of memory, and a task needs {}",
-                Mib(memory),
-                Mib(memory_mib)
+                Mib(lent.memory_mib),
+                Mib(takes.memory_mib)
             ))
-        } else if memory_mib > offers.task_memory_mib {
+        } else if takes.memory_mib > offers.task_memory_mib {
             Some(format!(
                 "its owner lets a task take {} of memory, and this one needs {}",
                 Mib(offers.task_memory_mib),
-                Mib(memory_mib)
-            ))
-        } else if gpus > there {
-            Some(format!(
-                "it lends {}, and a task needs {gpus}",
-                plural(there, "GPU")
-            ))
-        } else if self.disk_mib > offers.task_disk_mib {
-            Some(format!(
-                "a task's directory may take {} there, and this one needs {}",
-                Mib(offers.task_disk_mib),
-                Mib(self.disk_mib)
+                Mib(takes.memory_mib)
             ))
         } else {
             None
-        }
+        };
+        [
+            // A slot always has a processor.
+            (takes.cores > lent.cores.max(1)).then(|| {
+                format!(
+                    "it lends {}, and a task needs {}",
+                    plural(lent.cores, "processor"),
+                    takes.cores
+                )
+            }),
+            memory,
+            (takes.gpus > lent.gpus).then(|| {
+                format!(
+                    "it lends {}, and a task needs {}",
+                    plural(lent.gpus, "GPU"),
+                    takes.gpus
+                )
+            }),
+            (self.disk_mib > offers.task_disk_mib).then(|| {
+                format!(
+                    "a task's directory may take {} there, and this one needs {}",
+                    Mib(offers.task_disk_mib),
+                    Mib(self.disk_mib)
+                )
+            }),
+        ]
     }
 
     /// Checks that a submission could ask for this.
@@ -554,6 +574,15 @@ mod tests {
                 "a task's directory may take 1000 MiB there, and this one needs 1 GiB",
             ),
             ("label=lab3,label=fast", "it does not have the label `fast`"),
+            (
+                "label=fast,label=big",
+                "it does not have the labels `big`, `fast`",
+            ),
+            (
+                "label=fast,os=windows,cpus=8,gpu=1",
+                "it does not have the label `fast`; its operating system is `linux`, and the job needs `windows`; \
+                 it lends 4 processors, and a task needs 8; it lends 0 GPUs, and a task needs 1",
+            ),
         ] {
             assert_eq!(needs(asked).missing(&pc()).as_deref(), Some(why), "{asked}");
         }

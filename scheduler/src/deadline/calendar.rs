@@ -147,7 +147,7 @@ impl<'a> Calendar<'a> {
 
         let mut best: Option<(Time, u32, Time)> = None;
         for lane in &mut self.lanes {
-            if needs.missing(lane.offers).is_some() {
+            if !needs.suits(lane.offers) {
                 continue;
             }
             let Some((free, slot)) = lane.first(&self.slots) else {
@@ -211,7 +211,7 @@ impl<'a> Calendar<'a> {
         let group = |slots: Vec<u32>| {
             let first = self.slots.get(*slots.first()? as usize)?;
             let most = first.room.slots_of(needs.takes)? as usize;
-            let suits = needs.missing(first.offers).is_none() && most <= slots.len();
+            let suits = needs.suits(first.offers) && most <= slots.len();
             suits.then_some((slots, most))
         };
         WideHosts {

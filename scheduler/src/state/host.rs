@@ -548,7 +548,7 @@ impl Hosts {
             || self
                 .table
                 .get(&id)
-                .is_some_and(|host| needs.missing(&host.offers).is_none())
+                .is_some_and(|host| needs.suits(&host.offers))
     }
 
     /// Whether the host has room for an attempt of this demand now.

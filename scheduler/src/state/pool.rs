@@ -265,7 +265,7 @@ impl Pool {
     }
 
     fn qualify(&mut self, host: &Host, now: Time) {
-        if self.needs.missing(&host.offers).is_none() {
+        if self.needs.suits(&host.offers) {
             self.members.entry(host.id, || Place::NONE);
             self.update(host, now);
         } else if let Some(mut place) = self.members.remove(&host.id) {
@@ -285,7 +285,7 @@ impl Pool {
     }
 
     fn agrees(&self, host: &Host) -> bool {
-        let suits = self.needs.missing(&host.offers).is_none();
+        let suits = self.needs.suits(&host.offers);
         match self.members.get(&host.id) {
             None => !suits,
             Some(place) => {

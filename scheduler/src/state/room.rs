@@ -111,7 +111,7 @@ impl HostAttempt {
 impl Host {
     /// Whether it could run tasks with these needs while it runs nothing else.
     pub(crate) fn suits(&self, needs: &Needs) -> bool {
-        needs.is_plain() || needs.missing(&self.offers).is_none()
+        needs.suits(&self.offers)
     }
 
     /// Returns the number of slots that its owner lets tasks use.

@@ -1204,7 +1204,7 @@ impl Model {
         );
 
         let offers = |host| self.offers.get(host).cloned().unwrap_or_default();
-        let does = |host| job.rules.needs.missing(&offers(host)).is_none();
+        let does = |host| job.rules.needs.suits(&offers(host));
         let alone = !self.saves_beside(id);
         let free = |id, host: &ModelHost| {
             let there = host.takes_work() && !self.lent.contains(&id);
