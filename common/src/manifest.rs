@@ -17,6 +17,8 @@ pub const MAX_TREE_LIST: u64 = 32 << 20;
 pub const MAX_PARTS: usize = 20_000;
 /// The longest target of a symbolic link, in bytes.
 const MAX_TARGET: usize = 1_024;
+/// The most other links on the way of a symbolic link, as Linux has it.
+const MAX_LINKS: usize = 40;
 
 /// The files below a directory, and where their content is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,7 +184,10 @@ impl Manifest {
             }
         }
 
-        self.links.iter().try_for_each(ListedLink::check)?;
+        let targets = LinkTargets::of(&self.links);
+        self.links
+            .iter()
+            .try_for_each(|link| link.check(&targets))?;
         let (inside, outside) = (self.bytes(), sum(&self.parts));
         if self.parts.len() > MAX_PARTS || !self.parts.is_empty() && inside != outside {
             return Err(BadManifest::Parts(self.parts.len(), outside, inside));
@@ -210,27 +215,26 @@ fn sum(blobs: &[BlobRef]) -> u64 {
 }
 
 impl ListedLink {
-    fn check(&self) -> Result<(), BadManifest> {
-        let depth = self.path.as_str().matches('/').count();
-
-        match why_not(&self.target, depth) {
-            None => Ok(()),
-            Some(why) => Err(BadManifest::Link {
-                path: self.path.clone(),
-                target: self
-                    .target
-                    .chars()
-                    .take(80)
-                    .flat_map(char::escape_debug)
-                    .collect(),
-                why,
-            }),
+    fn check(&self, targets: &LinkTargets<'_>) -> Result<(), BadManifest> {
+        let bad = |why| BadManifest::Link {
+            path: self.path.clone(),
+            target: self
+                .target
+                .chars()
+                .take(80)
+                .flat_map(char::escape_debug)
+                .collect(),
+            why,
+        };
+        if let Some(why) = why_not(&self.target) {
+            return Err(bad(why));
         }
+        targets.follow(self).map_err(bad)
     }
 }
 
-/// Returns the reason why a link this deep in a tree may not have the target.
-fn why_not(target: &str, mut depth: usize) -> Option<&'static str> {
+/// Returns the reason why no link may have the target, wherever it lies.
+fn why_not(target: &str) -> Option<&'static str> {
     if target.is_empty() || target.len() > MAX_TARGET {
         return Some("which is no path of 1 to 1024 bytes");
     }
@@ -238,18 +242,52 @@ fn why_not(target: &str, mut depth: usize) -> Option<&'static str> {
         return Some("an absolute path, and a task finds the tree elsewhere");
     }
 
-    for name in target.trim_end_matches('/').split('/') {
-        match name {
-            "." => {}
-            ".." if depth == 0 => return Some("which is outside the tree"),
-            ".." => depth -= 1,
-            name if name.parse::<PortablePath>().is_err() => {
-                return Some("which is no portable path");
-            }
-            _ => depth += 1,
-        }
+    let portable = |name: &str| matches!(name, "." | "..") || name.parse::<PortablePath>().is_ok();
+    let mut names = target.trim_end_matches('/').split('/');
+    (!names.all(portable)).then_some("which is no portable path")
+}
+
+/// The targets of a tree's links by their paths, without the case of letters: some systems do not
+/// heed it.
+struct LinkTargets<'a>(BTreeMap<String, &'a str>);
+
+impl<'a> LinkTargets<'a> {
+    fn of(links: &'a [ListedLink]) -> Self {
+        let entry = |link: &'a ListedLink| (link.path.as_str().to_lowercase(), &*link.target);
+        Self(links.iter().map(entry).collect())
     }
-    None
+
+    /// Walks the way that a link leads, through other links as a system does. What is not in the
+    /// tree counts as a directory that somebody may make.
+    fn follow(&self, link: &ListedLink) -> Result<(), &'static str> {
+        let mut place: Vec<String> = link.path.as_str().split('/').map(str::to_lowercase).collect();
+        place.pop();
+        let mut ahead: Vec<&str> = link.target.rsplit('/').collect();
+        let mut passed = 0;
+
+        while let Some(name) = ahead.pop() {
+            match name {
+                "" | "." => {}
+                ".." => {
+                    place.pop().ok_or("which is outside the tree")?;
+                }
+                name => place.push(name.to_lowercase()),
+            }
+            if matches!(name, "" | "." | "..") {
+                continue;
+            }
+
+            if let Some(target) = self.0.get(&place.join("/")) {
+                passed += 1;
+                if passed > MAX_LINKS {
+                    return Err("through more than 40 other links, or in a circle");
+                }
+                place.pop();
+                ahead.extend(target.rsplit('/'));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -359,6 +397,39 @@ mod tests {
         ] {
             let refused = with_link(&["b"], "d/e/l", wrong).check();
             assert!(matches!(refused, Err(BadManifest::Link { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn links_lead_nowhere_outside_through_other_links_either() {
+        let with = |links: &[(&str, &str)]| Manifest {
+            links: links
+                .iter()
+                .map(|(path, target)| ListedLink {
+                    path: path.parse().unwrap(),
+                    target: (*target).to_owned(),
+                })
+                .collect(),
+            ..manifest(&["e/x"])
+        };
+        let deep = ("1/2/3/up", "../../../e");
+        for right in [
+            &[deep, ("l", "1/2/3/up/../e/x")][..],
+            &[("a", "b"), ("b", "c"), ("c", "e")],
+            &[("a", "."), ("b", "a/a/a/a/e")],
+        ] {
+            assert_eq!(with(right).check(), Ok(()), "{right:?}");
+        }
+
+        for (wrong, why) in [
+            (&[deep, ("l", "1/2/3/up/../..")][..], "outside the tree"),
+            (&[deep, ("l", "1/2/3/UP/../..")], "outside the tree"),
+            (&[("a", ".."), ("b", "a/..")], "outside the tree"),
+            (&[("a", "a")], "in a circle"),
+            (&[("a", "b/x"), ("b", "a/y")], "in a circle"),
+        ] {
+            let refused = with(wrong).check().unwrap_err().to_string();
+            assert!(refused.contains(why), "{wrong:?}: {refused}");
         }
     }
 
