@@ -348,6 +348,27 @@ pub struct TaskView {
     pub speculation: Option<SpeculationView>,
 }
 
+impl TaskView {
+    /// Returns the attempt that shows how the task stands: of a finished task the first one that
+    /// finished, else the newest that is live, else the newest.
+    pub fn main_attempt(&self) -> Option<&AttemptView> {
+        let finished = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.state == AttemptState::Finished)
+            .min_by_key(|attempt| (attempt.finished, attempt.attempt));
+        let live = self
+            .attempts
+            .iter()
+            .rev()
+            .find(|attempt| attempt.state.live());
+        finished
+            .filter(|_| self.state == TaskState::Finished)
+            .or(live)
+            .or(self.attempts.last())
+    }
+}
+
 /// An attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptView {
@@ -537,6 +558,54 @@ pub struct AvailabilityView {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_main_attempt_of_a_finished_task_is_the_one_that_finished() {
+        let attempt = |number: u32, state| AttemptView {
+            attempt: AttemptId {
+                task: TaskId::new(JobId(1), 1),
+                number,
+                incarnation: crate::Incarnation(1),
+            },
+            host: format!("h{number}"),
+            state,
+            duplicate: number > 1,
+            assigned: Time(0),
+            started: None,
+            finished: Some(Time(u64::from(number))).filter(|_| !AttemptState::live(state)),
+            ran: Span::ZERO,
+            cpu: Span::ZERO,
+            suspended: Span::ZERO,
+            suspended_since: None,
+            exit_code: None,
+            reason: None,
+            started_from: None,
+            saved: None,
+            checkpoint_problem: None,
+            belief: None,
+            progress: None,
+            words: None,
+        };
+        let main = |state, attempts: &[AttemptState]| {
+            let task = TaskView {
+                task: TaskId::new(JobId(1), 1),
+                item: None,
+                state,
+                reason: None,
+                attempts: (1..).zip(attempts).map(|(n, s)| attempt(n, *s)).collect(),
+                speculation: None,
+            };
+            task.main_attempt().map(|attempt| attempt.attempt.number)
+        };
+
+        use AttemptState::{Failed, Finished, Killed, Running};
+        assert_eq!(main(TaskState::Finished, &[Finished, Killed]), Some(1));
+        assert_eq!(main(TaskState::Finished, &[Failed, Finished]), Some(2));
+        assert_eq!(main(TaskState::Running, &[Running, Failed]), Some(1));
+        assert_eq!(main(TaskState::Running, &[Failed, Running]), Some(2));
+        assert_eq!(main(TaskState::Failed, &[Failed, Failed]), Some(2));
+        assert_eq!(main(TaskState::Waiting, &[]), None);
+    }
 
     #[test]
     fn states_parse_their_own_text() {

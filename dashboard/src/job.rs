@@ -248,19 +248,19 @@ async fn tasks(grid: &GridAccess, job: &JobView, wanted: &TaskFilter) -> Result<
 }
 
 fn task_row(task: &TaskView) -> Markup {
-    let last = task.attempts.last();
+    let main = task.main_attempt();
     let why = task.reason.as_deref();
-    let why = why.or_else(|| last.and_then(|attempt| attempt.reason.as_deref()));
+    let why = why.or_else(|| main.and_then(|attempt| attempt.reason.as_deref()));
     html! {
         tr {
             td { (task_link(task.task)) @if let Some(item) = &task.item { " " span.quiet { (printable(item)) } } }
             td {
                 (badge(StateLook::of_task(task.state), &task.state))
-                @if let Some(part) = last.and_then(|attempt| attempt.progress) { " " ((part * 100.0) as u32) " %" }
+                @if let Some(part) = main.and_then(|attempt| attempt.progress) { " " ((part * 100.0) as u32) " %" }
             }
-            td { @if let Some(attempt) = last { (host_link(&attempt.host)) } }
+            td { @if let Some(attempt) = main { (host_link(&attempt.host)) } }
             td.number { (task.attempts.len()) }
-            td.number { @if let Some(attempt) = last { (attempt.ran) } }
+            td.number { @if let Some(attempt) = main { (attempt.ran) } }
             td.why { @if let Some(why) = why { (printable(why)) } }
         }
     }

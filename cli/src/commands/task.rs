@@ -111,12 +111,12 @@ impl TaskTable {
 }
 
 fn row(task: &TaskView) -> [String; 9] {
-    let last = task.attempts.last();
-    let of_last =
-        |what: fn(&AttemptView) -> Option<String>| last.and_then(what).unwrap_or_default();
+    let main = task.main_attempt();
+    let of_main =
+        |what: fn(&AttemptView) -> Option<String>| main.and_then(what).unwrap_or_default();
 
     let why = task.reason.clone().or_else(|| {
-        last.filter(|_| task.state != TaskState::Finished)?
+        main.filter(|_| task.state != TaskState::Finished)?
             .reason
             .clone()
     });
@@ -130,9 +130,9 @@ fn row(task: &TaskView) -> [String; 9] {
         }
         .to_owned(),
         task.attempts.len().to_string(),
-        of_last(|attempt| Some(attempt.host.clone())),
-        of_last(|attempt| attempt.started.map(|_| attempt.ran.to_string())),
-        of_last(|attempt| attempt.exit_code.map(|code| code.to_string())),
+        of_main(|attempt| Some(attempt.host.clone())),
+        of_main(|attempt| attempt.started.map(|_| attempt.ran.to_string())),
+        of_main(|attempt| attempt.exit_code.map(|code| code.to_string())),
         task.item.clone().unwrap_or_default(),
         why.unwrap_or_default(),
     ]

@@ -10,7 +10,9 @@ use crate::world::{World, s, starts};
 /// A job of four tasks of unknown length that run on as many hosts, beside an idle one.
 fn four_running() -> (World, JobId) {
     let mut w = World::new();
-    (1..=4).for_each(|host| drop(w.host(host).joins()));
+    for host in 1..=4 {
+        w.host(host).joins();
+    }
     let job = w.job(4).submit();
     (1..=4).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.host(5).joins();

@@ -412,10 +412,10 @@ fn why(view: &ExplainView, task: Option<u32>, above: &[TextLine]) -> Vec<TextLin
 
 /// Says how a task stands and why, in a line.
 fn stands(task: &TaskView) -> TextLine {
-    let last = task.attempts.last();
-    let host = last.map_or_else(String::new, |attempt| format!(" on {}", attempt.host));
+    let main = task.main_attempt();
+    let host = main.map_or_else(String::new, |attempt| format!(" on {}", attempt.host));
     let why = task.reason.as_deref();
-    let why = why.or_else(|| last.and_then(|attempt| attempt.reason.as_deref()));
+    let why = why.or_else(|| main.and_then(|attempt| attempt.reason.as_deref()));
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     let line = format!("task {} is {}{host}{why}", task.task, task.state);
     TextLine::new(&line, of_task(task.state).1)

@@ -322,18 +322,18 @@ impl TaskBook {
 
 /// Returns the cells of a task's row, one for each of [`COLUMNS`].
 pub(super) fn row(task: &TaskView, theme: Theme) -> Vec<Line<'static>> {
-    let last = task.attempts.last();
-    let progress = last.and_then(|attempt| attempt.progress);
+    let main = task.main_attempt();
+    let progress = main.and_then(|attempt| attempt.progress);
     let why = task.reason.as_deref();
-    let why = why.or_else(|| last.and_then(|attempt| attempt.reason.as_deref()));
+    let why = why.or_else(|| main.and_then(|attempt| attempt.reason.as_deref()));
 
     vec![
         Line::raw(task.task.index.to_string()),
         theme.state(of_task(task.state), &task.state.to_string()),
         Line::raw(progress.map_or_else(String::new, |part| format!("{:.0} %", 100.0 * part))),
-        theme.text(last.map_or("", |attempt| &attempt.host), Tone::Plain),
+        theme.text(main.map_or("", |attempt| &attempt.host), Tone::Plain),
         Line::raw(task.attempts.len().to_string()),
-        Line::raw(last.map_or_else(String::new, |attempt| attempt.ran.to_string())),
+        Line::raw(main.map_or_else(String::new, |attempt| attempt.ran.to_string())),
         theme.text(task.item.as_deref().unwrap_or_default(), Tone::Plain),
         theme.text(why.unwrap_or_default(), Tone::Quiet),
     ]
