@@ -10,6 +10,11 @@ use crate::ids::AttemptId;
 use crate::path::PortablePath;
 use crate::time::Span;
 
+/// The name of the archive among the outputs of an attempt that has what cannot be a file by itself
+/// everywhere, such as symbolic links. Underscores come before it where a task's own file has that
+/// name.
+pub const APART_ARCHIVE: &str = "deskgrid-apart.tar";
+
 /// An attempt that a worker holds, as its heartbeat lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeldAttempt {

@@ -260,7 +260,12 @@ impl<'a> LinkTargets<'a> {
     /// Walks the way that a link leads, through other links as a system does. What is not in the
     /// tree counts as a directory that somebody may make.
     fn follow(&self, link: &ListedLink) -> Result<(), &'static str> {
-        let mut place: Vec<String> = link.path.as_str().split('/').map(str::to_lowercase).collect();
+        let mut place: Vec<String> = link
+            .path
+            .as_str()
+            .split('/')
+            .map(str::to_lowercase)
+            .collect();
         place.pop();
         let mut ahead: Vec<&str> = link.target.rsplit('/').collect();
         let mut passed = 0;

@@ -470,7 +470,9 @@ pub enum BadNeeds {
     )]
     Key(String),
     /// The key stands there twice.
-    #[error("`{0}` is given twice: only labels may be given more than once")]
+    #[error(
+        "`{0}` is given twice (`platform` gives `os` and `arch`): only labels may be given more than once"
+    )]
     Twice(&'static str),
     /// The word of this key is none of those known, which are listed.
     #[error("`{0}={1}` names nothing that is known: say one of {2}")]

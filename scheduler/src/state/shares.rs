@@ -439,9 +439,21 @@ impl Jobs {
             format!("; their weight is {}, yours {}", first.weight, mine.weight)
         };
         Some(format!(
-            "{users} first: they have fewer slots, now and lately ({} now and {:.1} on average, you {} and \
-             {:.1}{weights})",
-            first.slots, first.average, mine.slots, mine.average
+            "{users} first: they have less of the grid, now and lately together (slots: {} now and {} on average, \
+             you {} and {}{weights})",
+            first.slots,
+            rounded(first.average),
+            mine.slots,
+            rounded(mine.average)
         ))
+    }
+}
+
+/// Returns a number of slots in words, with more digits where it is small.
+fn rounded(slots: f64) -> String {
+    if slots < 0.1 {
+        format!("{slots:.4}")
+    } else {
+        format!("{slots:.1}")
     }
 }

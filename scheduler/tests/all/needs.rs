@@ -215,8 +215,8 @@ fn why_no_host_could_ever_run_a_task_is_told_by_reason() {
     assert_eq!(
         w.scheduler.why_nowhere(&asked).as_deref(),
         Some(
-            "no host qualifies; 3 hosts: it does not have the label `lab3`; 1 host: it lends 8 GiB of memory, and a task needs \
-             16 GiB"
+            "no host qualifies; 3 hosts: it does not have the label `lab3`; it lends 8 GiB of memory, and a task needs 16 GiB; \
+             1 host: it lends 8 GiB of memory, and a task needs 16 GiB"
         )
     );
     assert_eq!(w.scheduler.why_nowhere(&needs("mem=8G")), None);

@@ -60,7 +60,11 @@ fn a_task_that_is_nearly_done_by_its_own_word_is_not_the_one_that_is_copied() {
     let quick = Some(0.001);
     let (mut w, _) = four_running();
     let copied = report(&mut w, s(550), [quick; 4]);
-    assert_eq!(copied, [1], "of equal tasks the first one, in case its host is lost");
+    assert_eq!(
+        copied,
+        [1],
+        "of equal tasks the first one, in case its host is lost"
+    );
 
     let (mut w, _) = four_running();
     let copied = report(&mut w, s(550), [Some(0.0018), quick, quick, quick]);

@@ -487,7 +487,7 @@ fn no_task_starts_on_a_host_that_was_busy_from_the_beginning() {
     desk.sees(2, load(2.0));
     assert_eq!(
         desk.says(),
-        "starting-up: other programs load this host: whether that lasts is known in 10s, and no task starts before"
+        "starting-up: other programs load this host: whether that lasts is known in 10.0s, and no task starts before"
     );
     desk.after(6.0);
     let turns = desk.sleep(20.0);
