@@ -26,6 +26,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         Some(path) => args.job.clone().over(read_job_file(path)?),
         None => args.job.clone(),
     };
+    let is_open = job.open;
     let mut plan = plan(&job)?;
     plan.notes
         .iter()
@@ -74,7 +75,15 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             None => dry(context, &taken, &name),
             Some(job) if args.wait || args.progress => {
                 if context.out.mode() == OutputMode::Cli {
-                    note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
+                    let open = if is_open {
+                        format!("; it is open, and ends only after deskgrid job close {job}")
+                    } else {
+                        String::new()
+                    };
+                    note(&format!(
+                        "job {job}: {name}, {}; waiting{open}",
+                        counted(tasks)
+                    ));
                 }
                 Box::pin(wait_and_show(context, session, job, taken, args.progress)).await
             }

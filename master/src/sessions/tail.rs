@@ -114,7 +114,7 @@ impl Viewer {
             Some(channel) => self.pass_on(asker, channel, (attempt, host), tx).await?,
             None => {
                 let why = format!(
-                    "its host {host} does not answer, or too many look at the task already"
+                    "its host {host} does not answer now, which may be since 16 others look at one of its tasks"
                 );
                 self.wait(asker, why, tx).await?;
             }
