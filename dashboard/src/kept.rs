@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::shell::unchanged;
 
 /// The part of a processor that making pages again may take, as one in so many.
-const ONE_IN: u32 = 50;
+const ONE_IN: u32 = 80;
 /// The shortest and the longest time for which a page is kept.
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(15);
