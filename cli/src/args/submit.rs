@@ -132,7 +132,12 @@ pub(crate) struct JobArgs {
     pub input_tree: Vec<String>,
     /// Bring back the files that match, or all of a directory (out/); a task that leaves none has
     /// failed [repeatable]
-    #[arg(long, value_name = "GLOB", help_heading = "Files")]
+    #[arg(
+        long,
+        visible_alias = "output-tree",
+        value_name = "GLOB",
+        help_heading = "Files"
+    )]
     pub output_file: Vec<String>,
     /// The input that is the tasks' standard input
     #[arg(long, value_name = "NAME", help_heading = "Files")]

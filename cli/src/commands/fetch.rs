@@ -1,11 +1,13 @@
 //! Executes `deskgrid job fetch`, which downloads the output files of tasks. Everything is checked
 //! before anything is written, and each file is there whole and verified, or not at all.
 
+mod apart;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use common::TaskId;
-use common::attempt::Stream;
+use common::attempt::{APART_ARCHIVE, Stream};
 use common::content::Content;
 use common::path::PortablePath;
 use common::selector::Selector;
@@ -78,6 +80,8 @@ struct WantedFile {
     path: PathBuf,
     content: Content,
     executable: bool,
+    /// Whether it is the archive of outputs that could not be files by themselves.
+    apart: bool,
 }
 
 #[derive(Serialize)]
@@ -103,6 +107,9 @@ struct FetchedFile {
     bytes: u64,
     /// Whether the same file existed before.
     kept: bool,
+    /// The number of files, links and directories that were unpacked from it. It is removed then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpacked: Option<usize>,
 }
 
 /// Fetches the outputs of some tasks of a job.
@@ -129,8 +136,9 @@ pub(super) async fn run(
         path: wanted.path.clone(),
         bytes: wanted.content.size(),
         kept: *kept,
+        unpacked: None,
     };
-    let document = Fetched {
+    let mut document = Fetched {
         job: job.job.0,
         into: into.dir.clone(),
         files: planned.iter().map(file).collect(),
@@ -147,7 +155,14 @@ pub(super) async fn run(
     }
     let kept = planned.iter().filter(|(_, kept)| *kept).count();
 
+    let archives: Vec<usize> = (0..planned.len())
+        .filter(|at| planned[*at].0.apart)
+        .collect();
+
     bring(session, planned).await?;
+    for at in archives {
+        unpack(&mut document.files[at], into.force).await?;
+    }
     if let Some(file) = &into.manifest {
         let items = session.tasks(job.job, tasks, Vec::new()).await?;
         write_manifest(file, &document.files, &items)?;
@@ -161,7 +176,13 @@ pub(super) async fn run(
         format!(
             "job {}: {} in {}{there}\n",
             job.job,
-            super::job::files(document.files.len()),
+            super::job::files(
+                document
+                    .files
+                    .iter()
+                    .map(|file| file.unpacked.unwrap_or(1))
+                    .sum()
+            ),
             into.dir.display()
         )
     };
@@ -169,6 +190,24 @@ pub(super) async fn run(
     context
         .out
         .show(&document, text, || vec![job.job.to_string()])
+}
+
+/// Unpacks an archive of what could not be files by themselves, where this system has such names.
+async fn unpack(file: &mut FetchedFile, force: bool) -> Result<(), Failure> {
+    let path = file.path.clone();
+    let work = tokio::task::spawn_blocking(move || apart::unpack(&path, force));
+    let unpacked = work
+        .await
+        .map_err(|error| parallel::interrupted(&error))?
+        .map_err(|error| Failure::io(format!("cannot unpack {}", file.path.display()), &error))?;
+
+    if unpacked.left.is_empty() {
+        file.unpacked = Some(unpacked.made);
+    }
+    for why in unpacked.left.iter().take(MOST_NOTES) {
+        note(&format!("{} is kept: {why}", file.path.display()));
+    }
+    Ok(())
 }
 
 /// A line of the list of fetched files.
@@ -259,6 +298,8 @@ fn wanted(outputs: &[OutputView], dir: &Path, dirs: TaskDirs) -> Result<Vec<Want
                 .because(bad)
             })?;
             let path = base.join(&name);
+            let apart = name.as_str().trim_start_matches('_') == APART_ARCHIVE
+                && (output.warnings.iter()).any(|said| said.contains(&format!("`{name}`")));
             all.insert(
                 path.clone(),
                 WantedFile {
@@ -266,6 +307,7 @@ fn wanted(outputs: &[OutputView], dir: &Path, dirs: TaskDirs) -> Result<Vec<Want
                     path,
                     content,
                     executable,
+                    apart,
                 },
             );
         }

@@ -166,7 +166,10 @@ impl<'a> Follower<'a> {
             }
             self.look_at_labels(&rows).await?;
             let visible = self.visible(&rows).await?;
-            let logged = rows.into_iter().flat_map(LoggedEvent::of).collect::<Vec<_>>();
+            let logged = rows
+                .into_iter()
+                .flat_map(LoggedEvent::of)
+                .collect::<Vec<_>>();
             let new = logged.partition_point(|logged| logged.seq <= after);
             for portion in logged[new..].chunks(PORTION) {
                 self.portion(portion, visible.as_ref(), tx).await?;

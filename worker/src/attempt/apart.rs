@@ -1,6 +1,6 @@
-//! Outputs that cannot be files by themselves everywhere: symbolic links, names that other systems
-//! do not know, names that differ only in case, and what is too much for a list. They are kept
-//! without loss in one archive, in the format of GNU tar.
+//! Outputs that cannot be files by themselves everywhere: symbolic links, empty directories, names
+//! that other systems do not know, names that differ only in case, and what is too much for a list.
+//! They are kept without loss in one archive, in the format of GNU tar.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 
 use crate::os::files;
 
-/// The name of the archive among the outputs.
-pub(super) const ARCHIVE: &str = "deskgrid-apart.tar";
 /// The unit of an archive, in bytes.
 const BLOCK: usize = 512;
 /// The longest name that a header holds, in bytes.
@@ -26,6 +24,17 @@ pub(super) struct ApartFile {
     pub why: String,
 }
 
+impl ApartFile {
+    /// Returns the bytes of its content.
+    pub(super) fn size(&self) -> u64 {
+        if self.meta.is_dir() {
+            0
+        } else {
+            self.meta.len()
+        }
+    }
+}
+
 /// Writes the archive of these files below `dir` to `to`. Times are left out, so that tasks that do
 /// the same leave the same.
 pub(super) fn write(dir: &Path, all: &[ApartFile], to: &mut impl Write) -> io::Result<()> {
@@ -34,6 +43,10 @@ pub(super) fn write(dir: &Path, all: &[ApartFile], to: &mut impl Write) -> io::R
         if one.meta.is_symlink() {
             let target = fs::read_link(dir.join(&one.relative))?;
             header(to, &name, &bytes_of(&target), b'2', 0o777, 0)?;
+            continue;
+        }
+        if one.meta.is_dir() {
+            header(to, &[&name[..], b"/"].concat(), &[], b'5', 0o755, 0)?;
             continue;
         }
 

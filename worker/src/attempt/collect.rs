@@ -10,7 +10,7 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use common::attempt::OutputFile;
+use common::attempt::{APART_ARCHIVE, OutputFile};
 use common::path::{PortablePath, is_plain};
 use common::units::Bytes;
 use common::{Outcome, content};
@@ -18,7 +18,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use walkdir::WalkDir;
 
 use super::PROGRESS_FILE;
-use super::apart::{self, ARCHIVE, ApartFile, ArchiveFile};
+use super::apart::{self, ApartFile, ArchiveFile};
 use super::checkpoint::CHECKPOINT_DIR;
 use super::inputs::PlacedInput;
 use super::trees::PlacedTree;
@@ -35,6 +35,7 @@ const ENTRY: usize = size_of::<content::BlobRef>() + 8;
 const MOST_WARNINGS: usize = 10;
 const EXAMPLES: usize = 4;
 const TOO_MANY: &str = "there are too many for one list";
+const EMPTY: &str = "a directory with nothing in it";
 
 /// The expected outputs of an attempt.
 #[derive(Debug)]
@@ -211,9 +212,15 @@ impl ExpectedOutputs {
             // These files are not results, and are handled elsewhere.
             let ours = relative == Path::new(PROGRESS_FILE) || relative.starts_with(CHECKPOINT_DIR);
             if meta.is_dir() {
-                // A directory itself is not collected, only the files in it.
                 let named = (0..self.patterns.len()).filter(literal);
                 survey.matched.extend(named);
+                if !ours && self.is_in_tree(relative) && is_empty(entry.path()) {
+                    survey.apart.push(ApartFile {
+                        relative: relative.to_owned(),
+                        meta,
+                        why: EMPTY.to_owned(),
+                    });
+                }
                 continue;
             }
 
@@ -250,6 +257,13 @@ impl ExpectedOutputs {
         survey
     }
 
+    /// Whether the path lies in a directory that is an output as a whole.
+    fn is_in_tree(&self, relative: &Path) -> bool {
+        let hits = self.set.matches(relative).into_iter();
+        hits.map(|at| self.of[at])
+            .any(|at| is_plain(&self.patterns[at]))
+    }
+
     /// Whether the file is an input that the task left as it was.
     fn is_input(&self, relative: &Path, meta: &Metadata) -> bool {
         let stamp = self.inputs.get(relative).map(|input| input.stamp);
@@ -264,11 +278,16 @@ impl ExpectedOutputs {
     }
 }
 
+/// Whether nothing lies in a directory.
+fn is_empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// Takes out what is not the attempt's own, and what is too much.
 fn fit(survey: &mut FoundOutputs, promised: &[bool], links: &BTreeMap<FileId, u64>, limit: u64) {
     let all: u64 = survey.found.iter().map(|file| file.meta.len()).sum();
-    let mut size: u64 = survey.apart.iter().map(|file| file.meta.len()).sum();
-    let mut list = ENTRY + ARCHIVE.len();
+    let mut size: u64 = survey.apart.iter().map(ApartFile::size).sum();
+    let mut list = ENTRY + APART_ARCHIVE.len();
     let found = std::mem::take(&mut survey.found);
     if size + all > limit {
         let [all, most] = [size + all, limit].map(Bytes);
@@ -316,7 +335,7 @@ fn keep_apart(
     files: &[OutputFile],
     blobs: &Blobs,
 ) -> Result<OutputFile, Outcome> {
-    let mut name = ARCHIVE.to_owned();
+    let mut name = APART_ARCHIVE.to_owned();
     let taken = |name: &str| {
         let same = |file: &OutputFile| file.path.as_str().eq_ignore_ascii_case(name);
         files.iter().any(same)

@@ -97,7 +97,9 @@ fn results_of_many_commits_are_read_in_a_few_turns() {
     // A turn for each commit would take longer than any command of a test may.
     let all = past(&grid, 0);
     let finished = of(&all, "task-finished");
-    let with_result = finished.iter().filter(|event| event["result"]["host"] == "h1");
+    let with_result = finished
+        .iter()
+        .filter(|event| event["result"]["host"] == "h1");
     assert_eq!((finished.len(), with_result.count()), (300, 300));
 }
 

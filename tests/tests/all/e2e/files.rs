@@ -306,13 +306,30 @@ fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
     );
     let good = std::fs::read_to_string(into.join("good.txt")).expect("fetched");
     assert_eq!(good, "good\n");
-    let tar = std::process::Command::new("tar")
-        .args(["-xf", "deskgrid-apart.tar"])
-        .current_dir(&into)
-        .status();
-    assert!(tar.expect("tar runs").success());
     let odd = std::fs::read_to_string(into.join("run_12:30.log")).expect("unpacked");
     assert_eq!(odd, "odd\n");
+    let latest = std::fs::read_link(into.join("latest")).expect("a link");
+    assert_eq!(latest, std::path::Path::new("good.txt"));
+    assert!(!into.join("deskgrid-apart.tar").exists());
+}
+
+#[test]
+fn a_directory_of_thousands_of_files_comes_back_as_it_was() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let words = "mkdir -p tree/empty tree/d; i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); : > tree/d/file-with-a-long-name-$i; done; \
+                 ln -s d tree/link; printf x > tree/run; chmod +x tree/run";
+    let job = grid.submit(["--output-tree", "tree", "--wait", "--", "sh", "-c", words]);
+
+    let into = grid.fetch(&job, "back").join("tree");
+    let files = std::fs::read_dir(into.join("link")).expect("the link leads to `d`");
+    assert_eq!(files.count(), 3_000);
+    assert!(into.join("empty").is_dir());
+    use std::os::unix::fs::PermissionsExt;
+    let run = std::fs::metadata(into.join("run")).expect("the program");
+    assert_eq!(run.permissions().mode() & 0o111, 0o111);
+    let there = std::fs::read_dir(into.parent().expect("a parent")).expect("fetched");
+    assert_eq!(there.count(), 1, "nothing but the tree");
 }
 
 #[test]

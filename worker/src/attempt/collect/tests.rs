@@ -184,7 +184,11 @@ fn apart(place: &Place, patterns: &[&str]) -> (Vec<String>, Vec<String>, String)
     assert_eq!(collected.problem, None);
 
     let mut listed = Vec::new();
-    if let Some(archive) = collected.files.iter().find(|f| f.path.as_str() == ARCHIVE) {
+    if let Some(archive) = collected
+        .files
+        .iter()
+        .find(|f| f.path.as_str() == APART_ARCHIVE)
+    {
         let listing = std::process::Command::new("tar")
             .args(["--quoting-style=escape", "-tf"])
             .arg(place.blobs.path_of(&archive.blob))
@@ -195,7 +199,7 @@ fn apart(place: &Place, patterns: &[&str]) -> (Vec<String>, Vec<String>, String)
         listed.extend(names.lines().map(str::to_owned));
     }
     let files = collected.files.iter().map(|f| f.path.to_string());
-    let files = files.filter(|path| path != ARCHIVE).collect();
+    let files = files.filter(|path| path != APART_ARCHIVE).collect();
     (files, listed, collected.warnings.join("; "))
 }
 
@@ -253,6 +257,24 @@ fn the_archive_of_odd_outputs_gives_them_back_as_they_were() {
             .unwrap()
             .is_symlink()
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn empty_directories_of_a_directory_that_is_an_output_are_kept() {
+    let place = Place::new();
+    place.write("out/file", "");
+    for dir in ["out/empty", "out/deep/empty", "elsewhere/empty"] {
+        fs::create_dir_all(place.path(dir)).unwrap();
+    }
+    let (files, listed, warnings) = apart(&place, &["out/"]);
+    assert_eq!(files, ["out/file"]);
+    assert_eq!(listed, ["out/deep/empty/", "out/empty/"]);
+    assert!(warnings.contains(EMPTY), "{warnings}");
+
+    // A pattern is about files.
+    let (files, listed, _) = apart(&place, &["out/**"]);
+    assert_eq!((files.len(), listed.len()), (1, 0));
 }
 
 #[cfg(unix)]
