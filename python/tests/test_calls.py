@@ -117,7 +117,7 @@ def test_a_large_argument_of_many_calls_is_sent_once(grid: Grid) -> None:
 
 def test_large_arguments_of_single_calls_go_to_their_tasks_alone(grid: Grid) -> None:
     def ends(data: bytes) -> tuple[int, int, int]:
-        big = [name for name in os.listdir() if os.path.getsize(name) > 1_000_000]
+        big = [entry for entry in os.scandir(".deskgrid") if entry.stat().st_size > 1_000_000]
         return data[0], data[-1], len(big)
 
     blobs = [bytes([i]) * (1_500_000 + i) for i in range(4)]
@@ -172,6 +172,21 @@ def test_printed_text_can_be_read(grid: Grid) -> None:
     attempts = future.attempts()
     assert attempts[0]["state"] == "finished"
     assert "finished" in future.explain()
+
+
+def test_a_function_may_call_its_files_what_it_likes(grid: Grid, tmp_path: Any) -> None:
+    names = ["job", "part", "sources", "python", "packages", "run.pyc"]
+    for name in names:
+        (tmp_path / name).write_text(name)
+
+    def work(x: int) -> list[str]:
+        found = sorted(name for name in os.listdir() if name[0] != ".")
+        with open("out.txt", "w") as out:
+            out.write("results\n" * x)
+        return found
+
+    g = grid.using(files=[tmp_path / name for name in names])
+    assert list(g.map(work, [1, 10_000], chunksize=2)) == [sorted(names), sorted([*names, "out.txt"])]
 
 
 def test_files_are_beside_the_function(grid: Grid, tmp_path: Any) -> None:

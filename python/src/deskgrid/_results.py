@@ -22,10 +22,14 @@ from ._pack import Store
 from ._run import failure_of, output_of
 from ._stream import Call, Task
 from ._work import LiveJob
+from .env import OWN
 from .errors import Cancelled, DeskgridError, EnvError, Refused, ResultGone
 
 #: How often a call is tried again whose host has no Python.
 MOST_TRIES = 3
+
+#: What a task leaves: a line for each outcome, and what is too long for a line.
+OUT, LONG = f"{OWN}/out.txt", f"{OWN}/out.bin"
 
 #: The number of threads that fetch long results.
 FETCHERS = 4
@@ -207,7 +211,15 @@ class Results:
     def _hear(
         self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
     ) -> None:
-        """A task has ended."""
+        """A task has ended. Whatever is wrong with what it left is its calls' trouble alone."""
+        try:
+            self._hear_of(live, task, well, result, reason)
+        except Exception as error:
+            self._settle_all(live, task, error)
+
+    def _hear_of(
+        self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
+    ) -> None:
         if live.kind == "run":
             output = output_of(self._api, live.id, task.index, well, result, reason)
             self._done(live, task)
@@ -217,8 +229,8 @@ class Results:
             self._fetches.put(lambda: self._elsewhere(live, task, reason))
             return
         files = {file["path"]: file for file in (result or {}).get("files", ())}
-        text = files.get("out.txt", {}).get("text")
-        if "out.txt" in files and (text is None or "out.bin" in files):
+        text = files.get(OUT, {}).get("text")
+        if OUT in files and (text is None or LONG in files):
             self._fetches.put(lambda: self._fetch(live, task, well, result or {}, reason, text))
         else:
             self._read(live, task, well, result, reason, text or "", None)
@@ -253,12 +265,12 @@ class Results:
         files = {file["path"] for file in result["files"]}
         try:
             if text is None:
-                text = self._api.read(f"{path}/out.txt").decode()
+                text = self._api.read(f"{path}/{OUT}").decode(errors="replace")
             with contextlib.ExitStack() as stack:
                 long = None
-                if "out.bin" in files:
+                if LONG in files:
                     long = stack.enter_context(tempfile.TemporaryFile())
-                    self._api.fetch(f"{path}/out.bin", long)
+                    self._api.fetch(f"{path}/{LONG}", long)
                 self._read(live, task, well, result, reason, text, long)
         except BaseException as error:
             self._settle_all(live, task, error)
@@ -299,7 +311,7 @@ class Results:
             # Whoever gets a result may be the only one who has it.
             self.finish(*_flat(*settled.pop(0)))
         if rest:
-            failure = failure_of(reason, place)
+            failure = failure_of(reason or "its host did not write down what came of it", place)
             self.finish(rest[0], None, failure)
             self._again(live, rest[1:], failure)
 

@@ -3,9 +3,10 @@ each outcome as soon as it is there. It is compiled at the client and travels wi
 a host needs nothing but Python; only modules that are part of every Python are used, and few, since
 each costs time in every task.
 
-Files in the directory of a task: ``job`` (the function, and the calls where they are short),
-``part`` (the calls, where they are long), ``b-…`` (large values that many tasks share), ``sources`` (the user's modules);
-``out.txt`` has a line for each outcome, ``out.bin`` what is too long for a line.
+Its files lie in the directory ``.deskgrid`` of the task, so that functions may call theirs what they
+like: ``job`` (the function, and the calls where they are short), ``part`` (the calls, where they are
+long), ``b-…`` (large values that many tasks share), ``sources`` (the user's modules); ``out.txt`` has
+a line for each outcome, ``out.bin`` what is too long for a line.
 
 Not here: the meaning of the outcomes (:mod:`deskgrid._outcome`).
 """
@@ -32,8 +33,9 @@ SHORT = 24 * 1024
 RAISED = 1
 NOT_STARTED = 3
 
-#: The directory of the task; its functions may go elsewhere.
-HERE = os.getcwd()
+#: The directory of the task, and that of these files; its functions may go elsewhere.
+TASK = os.getcwd()
+HERE = os.path.join(TASK, ".deskgrid")
 
 #: Modules that travel with this program, as marshalled code; set where it is compiled.
 LIBRARY: dict[str, bytes] = {}
@@ -99,7 +101,7 @@ class Library:
 
 
 def place(name: str) -> str:
-    """Returns where a file of the task is."""
+    """Returns where one of these files is."""
     return os.path.join(HERE, name)
 
 
@@ -244,7 +246,7 @@ def calls_of(job: dict[str, Any], task: int) -> Iterable[tuple[bytes, list[Any]]
 
 
 def main() -> int:
-    paths = [place(part) for part in os.environ.get("DESKGRID_PATHS", "").split(":") if part]
+    paths = [os.path.join(TASK, part) for part in os.environ.get("DESKGRID_PATHS", "").split(":") if part]
     if paths:
         import site
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 #: The version of the Python that runs here, as hosts must have it.
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-#: The names of environments' directories below a task's.
-PYTHON, PACKAGES = "python", "packages"
+#: The directory of the library's own files below a task's, and those of environments.
+OWN = ".deskgrid"
+PYTHON, PACKAGES = f"{OWN}/python", f"{OWN}/packages"
 
 #: Words behind the program: apart from the host's own settings, and with UTF-8 everywhere.
 FLAGS = ("-I", "-X", "utf8")
