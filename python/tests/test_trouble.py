@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from world import World, eventually
@@ -64,10 +65,48 @@ def test_a_master_that_stays_away_is_an_error_in_the_end(own_world: World) -> No
     own_world.worker("desk-1")
     g = Grid(dir=own_world.user, progress=False, patience=0.5)
     assert g.submit(abs, -1).result(60) == 1
-    own_world.kill_master()
+    own_world.stop_master()
     with pytest.raises(deskgrid.GridUnreachable):
         g.submit(abs, -2).result(60)
     g.shutdown()
+
+
+def test_a_call_that_runs_is_not_awaited_for_ever_at_a_master_that_stays_away(
+    own_world: World, capfd: Any
+) -> None:
+    own_world.worker("desk-1", slots=2)
+    with Grid(dir=own_world.user, progress=False, patience=0.5) as g:
+        call, bag = g.submit(time.sleep, 1.0), g.bag(time.sleep, [1.0])
+        futures = [call, *bag.futures]
+        eventually("both run", lambda: all(future.running() for future in futures))
+        own_world.stop_master()
+        for future in futures:
+            with pytest.raises(deskgrid.GridUnreachable, match="has not answered for") as raised:
+                future.result(60)
+            number = str(future.task).split(".")[0]
+            assert f"Grid().job({number}) gets its results" in raised.value.hint
+        assert "the master does not answer" in capfd.readouterr().err
+        # It is the same Grid that goes on when the master is back.
+        own_world.start_master()
+        assert g.submit(abs, -3).result(60) == 3
+        assert g.job(bag.id).result(60) == [None]
+
+
+def test_a_gateway_that_is_killed_while_the_master_is_away_is_started_again(own_world: World) -> None:
+    own_world.worker("desk-1")
+    with Grid(dir=own_world.user, progress=False) as g:
+        over_it = g.submit(time.sleep, 1.0)
+        eventually("it runs", over_it.running)
+        own_world.kill_master()
+        gateway = g._session.api.gateway.pid
+        assert gateway is not None
+        os.kill(gateway, signal.SIGKILL)
+        meanwhile = g.submit(abs, -2)
+        first = g._session.api.gateway._generation
+        eventually("another one was tried", lambda: g._session.api.gateway._generation > first)
+        own_world.start_master()
+        assert over_it.result(60) is None
+        assert meanwhile.result(60) == 2
 
 
 def test_a_gateway_that_is_killed_is_started_again(grid: Grid) -> None:

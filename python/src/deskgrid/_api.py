@@ -208,7 +208,7 @@ class Api:
                     return response
                 failure = from_problem(response.status, _problem(response.read()))
             except (ConnectionError, http.client.HTTPException, TimeoutError) as error:
-                if isinstance(error, GridUnreachable):
+                if isinstance(error, GridUnreachable) and not error.passing:
                     # There is no gateway, and there will be none.
                     raise
                 return error
@@ -224,14 +224,35 @@ class Api:
             raise GridUnreachable(
                 f"the grid does not answer: {failure}", "deskgrid doctor says what is wrong"
             ) from failure
-        if seconds > 1 and not self._told:
+        if seconds > 1:
+            self._tell(failure, until)
+        self._closing.wait(seconds)
+
+    def _tell(self, failure: Exception, until: float) -> None:
+        """Says once that the master is waited for."""
+        if not self._told:
             self._told = True
+            why = str(failure.args[0] if isinstance(failure, DeskgridError) else failure)
+            left = max(until - time.monotonic(), 0.0)
             print(
-                f"deskgrid: the master does not answer ({failure}); waiting for it "
-                f"(at most {until - time.monotonic():.0f} s)",
+                f"deskgrid: the master does not answer ({why}); waiting for it (at most {left:.0f} s)",
                 file=sys.stderr,
             )
-        self._closing.wait(seconds)
+
+    def answers(self, until: float) -> bool:
+        """Whether the master answers now. If not, that is said, and until when it is waited for.
+
+        Raises:
+            Refused: It has put this user out.
+        """
+        with contextlib.ExitStack() as stack:
+            answer = self._try(stack, "GET", where("/hosts", {"limit": 1}), None, {})
+            if isinstance(answer, http.client.HTTPResponse):
+                answer.read()
+                self._told = False
+                return True
+        self._tell(answer, until)
+        return False
 
 
 def where(path: str, query: Json | None) -> str:

@@ -23,7 +23,7 @@ from ._run import failure_of, output_of
 from ._stream import Call, Task
 from ._work import LiveJob
 from .env import OWN
-from .errors import Cancelled, DeskgridError, EnvError, Refused, ResultGone
+from .errors import Cancelled, EnvError, GridUnreachable, Refused, ResultGone
 
 #: How often a call is tried again whose host has no Python.
 MOST_TRIES = 3
@@ -108,10 +108,15 @@ class Results:
         with self._wake:
             if self._events is None:
                 query = {"label": self._label}
-                self._events = Events(self._api, query, self._on_event, self._on_failure)
+                self._events = Events(
+                    self._api, query, self._on_event, self._on_failure, self._awaits_anything
+                )
             events = self._events
-        if not events.wait_until_open(self._api.patience):
-            raise DeskgridError("the grid tells of no events", "try again")
+        events.wait_until_open()
+
+    def _awaits_anything(self) -> bool:
+        with self._wake:
+            return any(live.tasks for live in self.jobs.values())
 
     def adopt(self, live: LiveJob, futures: list[Any]) -> list[Any]:
         """Awaits the results of a job that another process may have submitted.
@@ -131,10 +136,12 @@ class Results:
                 self._tell(live, event["event"], event)
 
         def on_failure(failure: BaseException) -> None:
-            for task in list(live.tasks.values()):
-                self._settle_all(live, task, failure)
+            with self._wake:
+                self._adopted.pop(live.id, None)
+            self._give_up(live, failure)
 
-        live.events = Events(self._api, {"job": live.id, "after": 0}, on_event, on_failure)
+        query = {"job": live.id, "after": 0}
+        live.events = Events(self._api, query, on_event, on_failure, lambda: bool(live.tasks))
         return futures
 
     def live(self, job: int) -> LiveJob | None:
@@ -144,12 +151,20 @@ class Results:
             return adopted[0] if adopted else self.jobs.get(job)
 
     def _on_failure(self, failure: BaseException) -> None:
-        """There will be no events any more: nobody may wait for them."""
+        """There will be no events any more, but of jobs to come: nobody may wait for them."""
         with self._wake:
+            self._events = None
             jobs = list(self.jobs.values())
-        for job in jobs:
-            for task in list(job.tasks.values()):
-                self._settle_all(job, task, failure)
+        for live in jobs:
+            self._give_up(live, failure)
+
+    def _give_up(self, live: LiveJob, failure: BaseException) -> None:
+        """Ends the waiting for a job, which goes on."""
+        if isinstance(failure, GridUnreachable):
+            hint = f"job {live.id} is still at the grid: Grid().job({live.id}) gets its results"
+            failure = GridUnreachable(str(failure.args[0]), hint)
+        for task in list(live.tasks.values()):
+            self._settle_all(live, task, failure)
 
     def _on_event(self, event: Json) -> None:
         kind = event["event"]

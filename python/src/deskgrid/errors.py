@@ -35,6 +35,9 @@ class BinaryNotFound(DeskgridError):
 class GridUnreachable(DeskgridError, ConnectionError):
     """The master does not answer, or this machine has no identity at it yet."""
 
+    #: (Of the library.) Whether it may answer later.
+    passing = False
+
 
 class Refused(DeskgridError):
     """The master refuses what it was asked.
