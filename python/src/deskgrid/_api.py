@@ -230,7 +230,7 @@ class Api:
 
     def _tell(self, failure: Exception, until: float) -> None:
         """Says once that the master is waited for."""
-        if not self._told:
+        if not self._told and not self._closing.is_set():
             self._told = True
             why = str(failure.args[0] if isinstance(failure, DeskgridError) else failure)
             left = max(until - time.monotonic(), 0.0)

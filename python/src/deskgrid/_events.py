@@ -113,7 +113,7 @@ class Events:
         now = time.monotonic()
         since = now if self._away_since is None else self._away_since
         until = since + self._api.patience
-        if not self._awaited() or self._api.answers(until):
+        if self._over.is_set() or not self._awaited() or self._api.answers(until):
             self._away_since = None
             return
         self._away_since = since

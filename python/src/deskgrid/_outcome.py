@@ -119,7 +119,7 @@ def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> B
     elif kind == "U":
         error = BadResult(
             f"its result cannot be sent: {message}",
-            "return data instead of open files, locks or connections",
+            "return data instead of generators, open files, locks or connections",
             place.task,
             place.host,
         )
@@ -135,6 +135,10 @@ def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> B
             place.task,
             place.host,
         )
+    elif kind == "E" and isinstance(error, ModuleNotFoundError):
+        way_out = f"the Python on {place.host} lacks it: send it along with env=Env.auto(), or install it on the hosts"
+        # What `add_note` does, which came with Python 3.11.
+        _set(error, "__notes__", [*getattr(error, "__notes__", ()), way_out])
     cause = RemoteError(_with_lines(traceback), place.task, place.host, place.stderr)
     # A class of the user's may let nobody change its exceptions.
     _set(error, "__cause__", cause)

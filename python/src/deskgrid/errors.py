@@ -120,7 +120,7 @@ class RemoteError(TaskError):
     def __init__(
         self, traceback: str, task: str = "", host: str = "", stderr: str = ""
     ) -> None:
-        super().__init__("", "", task, host, stderr)
+        super().__init__(f"in task {task} on {host}", "", task, host, stderr)
         self.traceback = traceback
 
     def __str__(self) -> str:
