@@ -216,6 +216,16 @@ def test_a_call_that_fails_is_tried_again(grid: Grid) -> None:
     assert grid.using(retries=2, policy="FCFS").submit(second_time).result(60).endswith("2")
 
 
+def test_results_of_several_hosts_agree(grid: Grid) -> None:
+    def letters() -> set[str]:
+        time.sleep(0.01)
+        return set("abcdefghijklmnopqrstuvwxyz")
+
+    future = grid.using(quorum=2).submit(letters)
+    assert len(future.result(60)) == 26
+    assert {attempt["host"] for attempt in future.attempts()} == {"desk-1", "desk-2"}
+
+
 def test_an_option_that_does_not_exist_is_refused(grid: Grid) -> None:
     with pytest.raises(TypeError, match="no option 'retrys'"):
         grid.map(abs, [1], retrys=3)  # type: ignore[call-arg]

@@ -46,6 +46,10 @@ class Prepared:
     paths: list[str] = field(default_factory=lambda: [])
     """Directories, below a task's directory, in which modules are found."""
 
+    def same_each_time(self) -> list[str]:
+        """The words that start a Python that obeys `PYTHONHASHSEED`."""
+        return ["-s" if word == "-I" else word for word in self.python]
+
 
 class Env:
     """An environment: made by one of :meth:`host`, :meth:`packed` and :meth:`auto`."""
