@@ -216,6 +216,20 @@ def test_a_call_that_fails_is_tried_again(grid: Grid) -> None:
     assert grid.using(retries=2, policy="FCFS").submit(second_time).result(60).endswith("2")
 
 
+def test_one_text_is_one_and_not_its_letters(grid: Grid, tmp_path: Any) -> None:
+    (tmp_path / "data.txt").write_text("42")
+    future = grid.using(labels="sweep", files=str(tmp_path / "data.txt")).submit(lambda: open("data.txt").read())
+    assert future.result(60) == "42"
+    (newest,) = [j for j in grid._session.api.pages("/jobs", "jobs", {"label": "sweep"})]
+    assert "sweep" in newest["labels"] and "s" not in newest["labels"]
+    run = grid.run(["sh", "-c", "cat data.txt > out.txt"], inputs=tmp_path / "data.txt", outputs="out.txt")
+    assert run.result(60)[0].read("out.txt") == b"42"
+    with pytest.raises(TypeError, match=r"\['echo', 'hello'\]"):
+        grid.run("echo hello")
+    with pytest.raises(ValueError, match="'A=B' is no name of a variable"):
+        grid.bag(abs, [1], variables={"A=B": "c"})
+
+
 def test_results_of_several_hosts_agree(grid: Grid) -> None:
     def letters() -> set[str]:
         time.sleep(0.01)

@@ -281,6 +281,15 @@ def test_an_environment_of_another_version_is_refused_before_anything_is_sent(tm
         Env.packed(tmp_path / "windows", "windows-x86_64")
 
 
+def test_a_virtual_environment_is_refused_as_one(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    subprocess.run(["tar", "-cf", tmp_path / "venv.tar", "-C", tmp_path / "venv", "."], check=True)
+    for path in (tmp_path / "venv", tmp_path / "venv.tar"):
+        with pytest.raises(deskgrid.EnvError, match="is a virtual environment") as raised:
+            Env.packed(path)
+        assert "Env.auto" in raised.value.hint
+
+
 def test_the_header_of_a_script_names_its_packages() -> None:
     text = '# /// script\n# requires-python = ">=3.10"\n# dependencies = [\n#   "numpy>=1",\n#   "attrs",\n# ]\n# ///\nimport x\n'
     assert _auto.header_packages(text) == ["attrs", "numpy>=1"]

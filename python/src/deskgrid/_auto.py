@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._options import several
 from ._pack import imports, own_modules
 from .env import FLAGS, HERE, PACKAGES, PYTHON, Env, Prepared, check_version, this_platform, tree
 from .errors import EnvError
@@ -59,14 +60,14 @@ class Auto(Env):
     ) -> None:
         if packages is not None and lock is not None:
             raise EnvError("packages are named here and by a lock file", "give one of them")
-        self.packages = None if packages is None else sorted(packages)
+        self.packages = None if packages is None else sorted(several(packages))
         self.lock = None if lock is None else checked_lock(lock)
-        self.sdists = sorted(sdists)
+        self.sdists = sorted(several(sdists))
         self.python = python
-        self.platforms = platforms
+        self.platforms = None if platforms is None else several(platforms)
         self.by_function = packages is None and lock is None
         self.uv = find_uv()
-        unknown = [name for name in platforms or () if name not in _NAMES]
+        unknown = [name for name in self.platforms or () if name not in _NAMES]
         if unknown:
             raise EnvError(
                 f"there is no platform {unknown[0]!r}", f"say one of {', '.join(_NAMES)}"
@@ -128,7 +129,7 @@ class Auto(Env):
 
     def _platforms(self, api: Api) -> list[str]:
         if self.platforms is not None:
-            return list(self.platforms)
+            return self.platforms
         if self.python is not None:
             return [this_platform()]
         hosts = api.pages("/hosts", "hosts")

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from . import _runtime
 from ._api import MOST_POSTED, Api, Json, Ref
-from ._options import body_of
+from ._options import body_of, several
 from ._pack import FRESH, Large
 from ._stream import Task
 from ._work import CALLS, Work
@@ -67,7 +67,7 @@ class Sender:
         or as they are named here."""
         if isinstance(paths, Mapping):
             return [{**self._file(path), "name": name} for name, path in paths.items()]
-        return [self._file(path) for path in paths]
+        return [self._file(path) for path in several(paths)]
 
     def _file(self, path: str | os.PathLike[str]) -> Json:
         file = Path(path).absolute()

@@ -181,6 +181,11 @@ class _Packed(Env):
         self.path = path.absolute()
         self.platform = platform
         names = _names(self.path)
+        if any(name.removeprefix("./").endswith("pyvenv.cfg") and name.count("/") < 2 for name in names):
+            raise EnvError(
+                f"{path} is a virtual environment, which works only where it was made",
+                "make one that can travel: Env.auto([…]) with its packages, or conda-pack",
+            )
         found = [program for program in _PROGRAMS if program in names]
         if not found:
             raise EnvError(
@@ -215,7 +220,7 @@ def _version(name: str) -> str | None:
 def _names(path: Path) -> set[str]:
     """Returns the names of what lies in a directory or archive, as far as they tell something."""
     if path.is_dir():
-        names = {program for program in _PROGRAMS if os.path.lexists(path / program)}
+        names = {name for name in (*_PROGRAMS, "pyvenv.cfg") if os.path.lexists(path / name)}
         names |= {f"lib/{found.parent.name}/os.py" for found in path.glob("lib/python3*/os.py")}
         return names | {found.name for found in path.glob("python3*.dll")}
     try:
