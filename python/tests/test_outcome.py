@@ -80,6 +80,16 @@ def test_a_result_that_lies_beyond_the_end_is_an_error_of_its_call(tmp_path: Any
     assert isinstance(result.error, deskgrid.BadResult)
 
 
+class Ends(Exception):
+    def __reduce__(self) -> Any:
+        return sys.exit, (3,)
+
+
+def test_an_exception_that_ends_whoever_reads_it_does_not_end_the_task() -> None:
+    how, data, name, _, _ = _runner.describe(Ends("odd"))
+    assert (how, name) in (("parts", "Ends"), ("text", "Ends"))
+
+
 @dataclass(frozen=True)
 class Frozen(Exception):
     number: int

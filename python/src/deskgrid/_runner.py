@@ -203,7 +203,7 @@ def portable(error: BaseException) -> tuple[str, bytes]:
                     same = kind.__new__(kind, *args)
                 if type(same).__name__ == type(error).__name__:
                     return how, data
-            except Exception:
+            except BaseException:
                 continue
     return "text", b""
 
