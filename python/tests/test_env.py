@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -21,7 +23,7 @@ from world import World
 import deskgrid
 from deskgrid import Env, Grid
 from deskgrid import _auto
-from deskgrid.env import HERE
+from deskgrid.env import HERE, this_platform
 
 try:
     _auto.find_uv()
@@ -316,6 +318,54 @@ def test_an_unknown_platform_is_refused() -> None:
         pytest.skip("there is no uv")
     with pytest.raises(deskgrid.EnvError, match="plan9"):
         Env.auto(platforms=["plan9-vax"])
+
+
+def offered(monkeypatch: Any, where: Path, url: str, content: bytes = b"") -> None:
+    """Lets uv find a Python for download, and no other."""
+    named = f"cpython-{HERE}.{sys.version_info.micro}-linux-x86_64-gnu"
+    major, minor, patch = sys.version_info[:3]
+    entry = {
+        "name": "cpython", "arch": {"family": "x86_64", "variant": None}, "os": "linux", "libc": "gnu",
+        "major": major, "minor": minor, "patch": patch, "prerelease": "", "url": url,
+        "sha256": hashlib.sha256(content).hexdigest(), "variant": None, "build": "20260101",
+    }  # fmt: skip
+    (where / "downloads.json").write_text(json.dumps({named: entry}))
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", str(where / "downloads.json"))
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+
+@uv
+@pytest.mark.skipif(this_platform() != "linux-x86_64", reason="the download is one for linux-x86_64")
+def test_a_python_that_uv_downloads_goes_to_hosts_without_one(
+    bare: World, cache: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    (tmp_path / "all").mkdir()
+    home = tmp_path / "all" / "python"
+    shutil.copytree(_auto.pack_python(Path(sys.executable)), home, symlinks=True)
+    (home / "bin" / f"python{HERE}").symlink_to("python3")
+    subprocess.run(["tar", "-C", home.parent, "-I", "gzip -1", "-cf", tmp_path / "python.tar.gz", "python"], check=True)
+    archive = tmp_path / "python.tar.gz"
+    offered(monkeypatch, tmp_path, archive.as_uri(), archive.read_bytes())
+    with Grid(dir=bare.user, progress=False, env=Env.auto(["iniconfig"])) as g:
+        prefix, where = g.submit(lambda: (sys.prefix, __import__("iniconfig").__file__)).result(120)
+    assert prefix.endswith("/.deskgrid/python") and "/.deskgrid/packages/" in where
+
+
+@uv
+def test_a_python_that_cannot_be_downloaded_is_an_error_with_a_way_out(
+    cache: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    offered(monkeypatch, tmp_path, "http://127.0.0.1:9/python.tar.gz")
+    env = Env.auto([], platforms=["linux-x86_64"])
+    assert isinstance(env, _auto.Auto)
+    with pytest.raises(deskgrid.EnvError, match="a Python for linux-x86_64 cannot be downloaded: ") as raised:
+        env._python("linux-x86_64")
+    said = str(raised.value.args[0])
+    assert "http://127.0.0.1:9/python.tar.gz" in said and "refused" in said and len(said) < 300, said
+    assert "UV_PYTHON_INSTALL_MIRROR" in raised.value.hint
+    if this_platform() == "linux-x86_64":
+        assert "python=sys.executable" in raised.value.hint
+    assert list((cache / "deskgrid" / "env").iterdir()) == []
 
 
 def test_a_downloaded_python_lies_alike_on_every_platform(tmp_path: Path) -> None:

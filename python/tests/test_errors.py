@@ -152,7 +152,7 @@ def test_a_module_that_is_missed_while_a_function_runs_is_named_with_a_way_out(g
     with pytest.raises(ModuleNotFoundError, match="numpy") as raised:
         grid.submit(needs_it).result(60)
     (note,) = raised.value.__notes__  # type: ignore[attr-defined]
-    assert note.startswith("the Python on desk-") and "env=Env.auto()" in note
+    assert note.startswith("the Python on desk-") and "env=Env.auto([" in note
     assert isinstance(raised.value.__cause__, RemoteError)
 
 

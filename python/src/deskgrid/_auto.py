@@ -166,8 +166,7 @@ class Auto(Env):
                 self._run(
                     "python", "install", key, "--install-dir", str(into), "--no-bin",
                     what=f"a Python for {platform} cannot be downloaded",
-                    hint="give one that is here with Env.auto(python=…), or set "
-                    "UV_PYTHON_INSTALL_MIRROR to a mirror",
+                    hint=_other_pythons(platform),
                 )  # fmt: skip
                 (home,) = [d for d in into.iterdir() if d.is_dir() and not d.is_symlink() and d.name[0] != "."]
                 _arrange(home, new, platform)
@@ -180,9 +179,29 @@ class Auto(Env):
             capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=cwd,
         )  # fmt: skip
         if ran.returncode != 0:
-            told = re.sub(r"[×╰─▶│├]", " ", ran.stderr)
-            said = " ".join(told[max(told.find("error:"), 0) :].split())
+            said = _said(ran.stderr)
             raise EnvError(f"{what}: {said}", hint or _way_out(said))
+
+
+def _said(stderr: str) -> str:
+    """Returns what uv says of a failure: all of it, or of something that it cannot reach both ends
+    of the chain of causes."""
+    causes = re.findall(r"(?m)^\s*(?:cause|Caused by): ?(.+)$", stderr)
+    if not causes or not re.search("Failed to (download|fetch)", stderr):
+        told = re.sub(r"[×╰─▶│├]", " ", stderr)
+        return " ".join(told[max(told.find("error:"), 0) :].split())
+    error = re.search(r"(?m)^error: (.+)$", stderr)
+    where = re.search(r"`(\w+://[^`]+)`", stderr)
+    ends = [error[1] if error else causes[0], causes[-1], *([where[1]] if where else [])]
+    return ": ".join(dict.fromkeys(ends))
+
+
+def _other_pythons(platform: str) -> str:
+    """What to do where a Python cannot be downloaded."""
+    mirror = "let uv find a mirror: UV_PYTHON_INSTALL_MIRROR"
+    if platform != this_platform():
+        return f"{mirror}; or leave these hosts out, with platforms=…"
+    return f"send this machine's with Env.auto(…, python=sys.executable), for hosts with the same system libraries; or {mirror}"
 
 
 #: What uv says of a package that has no wheel, but sources.

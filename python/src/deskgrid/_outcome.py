@@ -136,7 +136,7 @@ def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> B
             place.host,
         )
     elif kind == "E" and isinstance(error, ModuleNotFoundError):
-        way_out = f"the Python on {place.host} lacks it: send it along with env=Env.auto(), or install it on the hosts"
+        way_out = f"the Python on {place.host} lacks it: name it in env=Env.auto([…]), or install it on the hosts"
         # What `add_note` does, which came with Python 3.11.
         _set(error, "__notes__", [*getattr(error, "__notes__", ()), way_out])
     cause = RemoteError(_with_lines(traceback), place.task, place.host, place.stderr)
