@@ -313,6 +313,26 @@ def test_the_imports_of_a_function_are_found_in_their_installed_versions() -> No
     assert iniconfig
 
 
+def test_a_script_without_a_guard_is_not_run_again_to_compile(tmp_path: Path) -> None:
+    """The pool of `compileall` starts processes that run the script again, from Python 3.12 on."""
+    (tmp_path / "site").mkdir()
+    for name in "abc":
+        (tmp_path / "site" / f"{name}.py").write_text("x = 1\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing, pathlib, sys\n"
+        "print('once')\n"
+        "multiprocessing.set_start_method('spawn', force=True)\n"
+        "from deskgrid import _auto\n"
+        "_auto._compile(pathlib.Path(sys.argv[1]))\n"
+    )
+    words = [sys.executable, script, tmp_path / "site"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "once\n", "")
+    (code,) = (tmp_path / "site" / "__pycache__").glob("a.*.pyc")
+    assert b".deskgrid/packages/a.py" in code.read_bytes()
+
+
 def test_an_unknown_platform_is_refused() -> None:
     if NO_UV:
         pytest.skip("there is no uv")

@@ -290,19 +290,16 @@ def _made(kind: str, word: str) -> Iterator[tuple[Path, Path | None]]:
 
 
 def _compile(site: Path) -> None:
-    """Compiles all modules: no task could keep what it compiles, since a tree cannot be written."""
-    import compileall
+    """Compiles all modules: no task could keep what it compiles, since a tree cannot be written.
 
-    compileall.compile_dir(
-        site, quiet=2, workers=0, stripdir=str(site), prependdir=PACKAGES,
-        invalidation_mode=_unchecked(),
+    A program of its own does it: here its processes would run the script of the user once more."""
+    subprocess.run(
+        [
+            sys.executable, "-I", "-m", "compileall", "-qq", "-j", "0", "--invalidation-mode", "unchecked-hash",
+            "-s", str(site), "-p", PACKAGES, str(site),
+        ],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False,
     )  # fmt: skip
-
-
-def _unchecked() -> Any:
-    import py_compile
-
-    return py_compile.PycInvalidationMode.UNCHECKED_HASH
 
 
 def _program(python: Path) -> Path:
