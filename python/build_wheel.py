@@ -58,13 +58,14 @@ def build_editable(directory: str, config_settings: Any = None, metadata_directo
 def build_sdist(directory: str, config_settings: Any = None) -> str:
     """Writes the source distribution into a directory, and returns its name."""
     ran = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True)
-    if ran.returncode != 0:
+    names = [name for name in ran.stdout.split("\0") if name]
+    if "Cargo.toml" not in names:
         raise refused("the source distribution is made of the files that git has, and this is no clone", "git clone")
     stem = f"{NAME}-{version()}"
     # The repository's root is no Python project: there this is a project of its own.
     project = (HERE / "pyproject.toml").read_text().replace('backend-path = ["."]', 'backend-path = ["python"]')
     files = {"PKG-INFO": (metadata(licence_files()).encode(), 0o644), "pyproject.toml": (project.encode(), 0o644)}
-    for name in filter(None, ran.stdout.split("\0")):
+    for name in names:
         file = REPOSITORY / name
         if file.is_file():
             files[name] = (file.read_bytes(), 0o755 if os.access(file, os.X_OK) else 0o644)

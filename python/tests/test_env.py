@@ -53,6 +53,15 @@ def cache(monkeypatch: Any, tmp_path_factory: Any) -> Path:
     return Path(path)
 
 
+@pytest.fixture
+def warm(monkeypatch: Any, tmp_path_factory: Any) -> Path:
+    """The cache of those tests that ask only for what comes of environments: made once for all of them."""
+    path = tmp_path_factory.getbasetemp() / "warm"
+    path.mkdir(exist_ok=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(path))
+    return Path(path)
+
+
 def given_to_hosts(world: World) -> int:
     """The bytes of content that the master has sent to hosts."""
     with urllib.request.urlopen(f"http://{world.http}/metrics") as answer:
@@ -75,7 +84,7 @@ def test_a_host_without_a_python_says_so_with_a_way_out(bare: World) -> None:
 
 
 @uv
-def test_an_environment_is_made_here_and_sent_once(bare: World, cache: Path) -> None:
+def test_an_environment_is_made_here_and_sent_once(bare: World, warm: Path) -> None:
     env = Env.auto(python=sys.executable)
     with Grid(dir=bare.user, progress=False, env=env) as g:
         assert g.submit(own_needs.sections, "[a]\n[b]\n").result(120) == ["a", "b"]
@@ -98,7 +107,7 @@ def reach(address: str) -> int:
 
 
 @uv
-def test_hosts_without_python_and_network_get_all_of_it_once(cache: Path) -> None:
+def test_hosts_without_python_and_network_get_all_of_it_once(warm: Path) -> None:
     try:
         network = ClosedNetwork()
     except OSError as why:
@@ -137,7 +146,7 @@ def test_packages_that_are_nowhere_are_named_with_their_platform(bare: World, ca
 
 
 @uv
-def test_a_package_without_a_wheel_is_refused_unless_it_is_named(bare: World, cache: Path) -> None:
+def test_a_package_without_a_wheel_is_refused_unless_it_is_named(bare: World, warm: Path) -> None:
     """`connection-pool` 0.0.3 is on PyPI as sources alone."""
     packages = ["connection-pool==0.0.3"]
     before = stored(bare)
@@ -189,7 +198,7 @@ def test_a_lock_file_names_the_packages(cache: Path, project: Path) -> None:
 
 @uv
 def test_a_lock_file_with_a_package_without_a_wheel_is_refused_unless_it_is_named(
-    bare: World, cache: Path, project: Path
+    bare: World, warm: Path, project: Path
 ) -> None:
     before = stored(bare)
     env = Env.auto(lock=project / "uv.lock", python=sys.executable)
@@ -201,7 +210,7 @@ def test_a_lock_file_with_a_package_without_a_wheel_is_refused_unless_it_is_name
 
 
 @uv
-def test_compiled_sources_are_for_hosts_like_this_machine(cache: Path, tmp_path: Path) -> None:
+def test_compiled_sources_are_for_hosts_like_this_machine(warm: Path, tmp_path: Path) -> None:
     source = tmp_path / "native"
     source.mkdir()
     (source / "pyproject.toml").write_text(
@@ -243,7 +252,7 @@ def test_a_lock_file_that_cannot_be_read_is_refused_at_once(tmp_path: Path) -> N
         broken._wanted(abs)
 
 
-def test_a_packed_environment_is_used_where_it_fits(bare: World, cache: Path, tmp_path: Path) -> None:
+def test_a_packed_environment_is_used_where_it_fits(bare: World, warm: Path, tmp_path: Path) -> None:
     tree = _auto.pack_python(Path(sys.executable))
     site = tmp_path / "env" / "lib" / f"python{HERE}" / "site-packages"
     shutil.copytree(tree, tmp_path / "env", symlinks=True)
@@ -357,7 +366,7 @@ def offered(monkeypatch: Any, where: Path, url: str, content: bytes = b"") -> No
 @uv
 @pytest.mark.skipif(this_platform() != "linux-x86_64", reason="the download is one for linux-x86_64")
 def test_a_python_that_uv_downloads_goes_to_hosts_without_one(
-    bare: World, cache: Path, tmp_path: Path, monkeypatch: Any
+    bare: World, warm: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
     (tmp_path / "all").mkdir()
     home = tmp_path / "all" / "python"

@@ -89,11 +89,12 @@ def test_one_wheel_brings_the_library_and_the_program(world: World, tmp_path: Pa
     assert said.strip() == build_wheel.version()
 
 
-def test_pip_builds_the_wheel_that_the_command_builds(tmp_path: Path, small: Path) -> None:
-    build = {**outside(), "DESKGRID_BINARY": str(small)}
+def test_pip_builds_the_wheel_that_the_command_builds(tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(STATIC)
+    build = {**outside(), "DESKGRID_BINARY": str(tmp_path / "program")}
     run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path / "pip", HERE, env=build)
     (by_pip,) = (tmp_path / "pip").glob("*.whl")
-    by_command = built(small.read_bytes(), "", tmp_path)
+    by_command = built(STATIC, "", tmp_path)
     assert by_pip.name == by_command.name and by_pip.read_bytes() == by_command.read_bytes()
 
 
@@ -174,7 +175,7 @@ def test_a_wheel_has_the_licences_of_what_its_program_is_linked_from(tmp_path: P
         assert b"\nLicense-File: THIRD-PARTY.txt\n" in archive.read(described)
 
 
-def test_the_source_distribution_is_all_that_the_program_is_built_from(tmp_path: Path, small: Path) -> None:
+def test_the_source_distribution_is_all_that_the_program_is_built_from(tmp_path: Path) -> None:
     archive = Path(run(sys.executable, HERE / "build_wheel.py", "--sources", "--out", tmp_path).strip())
     assert archive.name == f"deskgrid-{build_wheel.version()}.tar.gz"
     again = build_wheel.build_sdist(str(tmp_path / "again"))
@@ -184,10 +185,11 @@ def test_the_source_distribution_is_all_that_the_program_is_built_from(tmp_path:
     assert (there / "release").stat().st_mode & 0o100 and (there / "PKG-INFO").exists()
     if shutil.which("cargo"):
         run("cargo", "metadata", "--offline", "--locked", "--no-deps", "--format-version=1", cwd=there, env=outside())
-    build = {**outside(), "DESKGRID_BINARY": str(small)}
+    (tmp_path / "program").write_bytes(STATIC)
+    build = {**outside(), "DESKGRID_BINARY": str(tmp_path / "program")}
     run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path / "pip", archive, env=build)
     (wheel,) = (tmp_path / "pip").glob("*.whl")
-    assert wheel.read_bytes() == built(small.read_bytes(), "", tmp_path / "here").read_bytes()
+    assert wheel.read_bytes() == built(STATIC, "", tmp_path / "here").read_bytes()
 
 
 def test_the_platform_of_a_wheel_is_that_of_its_program() -> None:
