@@ -55,11 +55,21 @@ class Interrupts:
         return _raise, (KeyboardInterrupt,)
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+class IsMute:
+    def __reduce__(self) -> Any:
+        return _raise, (Mute,)
+
+
 def _raise(kind: type[BaseException]) -> None:
     raise kind
 
 
-@pytest.mark.parametrize("value", [Leaves(), Interrupts()], ids=["exit", "interrupt"])
+@pytest.mark.parametrize("value", [Leaves(), Interrupts(), IsMute()], ids=["exit", "interrupt", "mute"])
 @pytest.mark.parametrize("kind", "RE")
 def test_a_result_that_ends_whoever_reads_it_is_an_error_of_its_call(kind: str, value: Any) -> None:
     error = only(line(kind, value)).error

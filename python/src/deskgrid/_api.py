@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from ._gateway import Gateway
-from .errors import DeskgridError, GridUnreachable, from_problem
+from .errors import DeskgridError, GridUnreachable, Refused, from_problem
 
 #: The pauses in seconds between two tries to reach a master that is away.
 FIRST_PAUSE = 0.1
@@ -246,7 +246,12 @@ class Api:
             Refused: It has put this user out.
         """
         with contextlib.ExitStack() as stack:
-            answer = self._try(stack, "GET", where("/hosts", {"limit": 1}), None, {})
+            try:
+                answer = self._try(stack, "GET", where("/hosts", {"limit": 1}), None, {})
+            except Refused as refusal:
+                if refusal.status in (401, 403):
+                    raise
+                return True
             if isinstance(answer, http.client.HTTPResponse):
                 answer.read()
                 self._told = False

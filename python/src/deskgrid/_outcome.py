@@ -101,12 +101,19 @@ def value_of(outcome: Outcome, long: IO[bytes] | None, place: Place) -> Result:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
         bad = BadResult(
-            f"its result cannot be read here: {type(error).__name__}: {error}",
+            f"its result cannot be read here: {type(error).__name__}: {_words_of(error)}",
             "import the modules of its class here, or return plain data",
             *place,
         )
         bad.__cause__ = error
         return Result(None, bad)
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return "(its text cannot be had)"
 
 
 def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> BaseException:

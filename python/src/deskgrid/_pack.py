@@ -337,7 +337,7 @@ def _hindrance(function: Callable[..., Any]) -> str:
             used[name] = cell.cell_contents
     for code in codes_of(plain.__code__):
         used.update({name: plain.__globals__[name] for name in code.co_names if name in plain.__globals__})
-    found = [name for name, value in used.items() if value is not function and not _can_be_sent(value)]
+    found = [name for name, value in used.items() if value is not plain and not _can_be_sent(value)]
     return f" with its `{found[0]}`" if found else ""
 
 
