@@ -10,6 +10,7 @@ import queue
 import sys
 import tempfile
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
@@ -192,6 +193,10 @@ class Results:
         if kind == "task-running" and task is not None:
             for call in task.calls[:1]:
                 call.future.begin()
+            with self._wake:
+                if live.stream is not None:
+                    live.stream.began(time.monotonic())
+                self._wake.notify_all()
         elif kind in ("task-finished", "task-failed") and task is not None:
             result = event.get("result")
             self._hear(live, task, kind == "task-finished", result, event.get("reason") or "")
