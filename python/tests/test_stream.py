@@ -42,6 +42,18 @@ def test_calls_that_run_for_long_are_submitted_one_by_one() -> None:
     assert [len(chunk) for chunk in waiting.take(11.0, 2)] == [1] * 4_996
 
 
+def test_first_calls_that_tell_nothing_hold_up_no_others() -> None:
+    """They could not be packed, or ended their process."""
+    waiting = stream(5_000)
+    waiting.due(0.0, 2)
+    first, *others = waiting.take(0.1, 2)
+    waiting.withdraw(len(others))
+    assert not waiting.due(1.0, 2)
+    waiting.done(Task(1, first), [])
+    assert waiting.due(2.0, 2)
+    assert [len(chunk) for chunk in waiting.take(2.0, 2)] == [1] * 4
+
+
 def test_short_calls_are_put_together_once_their_time_is_known() -> None:
     waiting = stream(5_000)
     waiting.due(0.0, 2)

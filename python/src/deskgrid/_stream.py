@@ -230,7 +230,7 @@ class Stream:
             if statistics.median(self._seconds) >= self.target:
                 return MOST_TASKS
             return 3 * slots - self._live if self._live <= 1.5 * slots else 0
-        if not self._asked:
+        if not self._asked or not self._live:
             return max(2 * slots, 4)
         long = self._began_at is not None and now - self._began_at >= self._patience()
         return MOST_TASKS if long else 0
