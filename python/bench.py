@@ -1,19 +1,24 @@
 """Measures what calls cost: of deskgrid beside joblib's loky, Dask, Ray and executorlib, in one run on
 one machine.
 
-    pip install joblib 'dask[distributed]' ray executorlib numpy
-    DESKGRID_BINARY=… python python/bench.py [CALLS]
+    pip install cloudpickle joblib 'dask[distributed]' ray executorlib numpy
+    DESKGRID_BINARY=… python python/bench.py [--calls 10000] [--rounds 3] [--only deskgrid,loky]
 
-It starts a master and a worker with two slots on this machine, as the tests do. Every number is of
-this run; nothing is asserted.
+It starts a master and a worker with two slots on this machine, as the tests do, anew in each round;
+all of them take turns in each round. Printed are medians, with the least and the most of the rounds,
+and the load of the machine. Nothing is asserted.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
+import statistics
 import sys
+import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "src"), str(HERE / "tests")]
 
-from world import World, binary  # noqa: E402
+from world import World, binary, python_with_packages  # noqa: E402
 
 from deskgrid import Grid  # noqa: E402
 
@@ -35,15 +40,37 @@ def nothing(x: int) -> int:
     return x
 
 
-def length(data: bytes, x: int) -> int:
+def length(data: Any, x: int) -> int:
     return len(data) + x
+
+
+def array() -> Any:
+    """An array that nobody has seen yet."""
+    import numpy
+
+    return numpy.frombuffer(os.urandom(ARRAY), dtype="uint8")
+
+
+#: The seconds of each measurement in each round, with its number of calls.
+TAKEN: dict[tuple[str, int], list[float]] = defaultdict(list)
 
 
 def report(what: str, calls: int, work: Callable[[], Any]) -> None:
     begin = time.perf_counter()
     work()
     seconds = time.perf_counter() - begin
+    TAKEN[what, calls].append(seconds)
     print(f"{what:48} {calls:7} calls {seconds:8.2f} s {calls / seconds:9.0f} calls/s", flush=True)
+
+
+def summary() -> None:
+    print(f"\nmedian (least to most) of {max(map(len, TAKEN.values()))} rounds")
+    for (what, calls), taken in TAKEN.items():
+        middle, least, most = statistics.median(taken), min(taken), max(taken)
+        print(
+            f"{what:48} {calls:7} calls {middle:8.2f} s ({least:.2f} to {most:.2f})"
+            f" {calls / middle:9.0f} calls/s ({calls / most:.0f} to {calls / least:.0f})"
+        )
 
 
 def sent(world: World) -> int:
@@ -58,8 +85,9 @@ def sent(world: World) -> int:
 
 def deskgrid(calls: int) -> None:
     world = World()
+    hosts = tempfile.TemporaryDirectory(prefix="deskgrid-bench-")
     try:
-        world.worker("desk-1", slots=SLOTS)
+        world.worker("desk-1", slots=SLOTS, config=python_with_packages(Path(hosts.name)))
         with Grid(dir=world.user, progress=False) as g:
             report("deskgrid: first call", 1, lambda: g.submit(nothing, 1).result())
             report("deskgrid: map", calls, lambda: sum(g.map(nothing, range(calls))))
@@ -70,16 +98,17 @@ def deskgrid(calls: int) -> None:
                 few,
                 lambda: sum(g.map(nothing, range(few), chunksize=1)),
             )
-            data = os.urandom(ARRAY)
+            data = array()
             before = sent(world)
             report(
-                f"deskgrid: {ARRAY // 10**6} MB for {USERS} calls",
+                f"deskgrid: {ARRAY // 10**6} MB for {USERS} tasks",
                 USERS,
-                lambda: list(g.map(length, [data] * USERS, range(USERS), chunksize=10)),
+                lambda: list(g.map(length, [data] * USERS, range(USERS), chunksize=1)),
             )
             print(f"  … {(sent(world) - before) / 1e6:.0f} MB went to the host")
     finally:
         world.close()
+        hosts.cleanup()
 
 
 def all_of(submit: Callable[..., Any], calls: int) -> int:
@@ -98,7 +127,7 @@ def loky(calls: int) -> None:
     executor = get_reusable_executor(max_workers=SLOTS)
     report("loky: submit, one by one", calls, lambda: all_of(executor.submit, calls))
     executor.shutdown()
-    data = os.urandom(ARRAY)
+    data = array()
     report(
         f"loky: {ARRAY // 10**6} MB for {USERS} calls",
         USERS,
@@ -119,7 +148,7 @@ def dask(calls: int) -> None:
     with cluster() as client:
         report("Dask: first call", 1, lambda: client.submit(nothing, 1).result())
         report("Dask: map", calls, lambda: sum(client.gather(client.map(nothing, range(calls), pure=False))))
-        data = os.urandom(ARRAY)
+        data = array()
         report(
             f"Dask: {ARRAY // 10**6} MB for {USERS} calls (scattered)",
             USERS,
@@ -135,7 +164,7 @@ def ray(calls: int) -> None:
         call, measure = lib.remote(nothing), lib.remote(length)
         report("Ray: first call", 1, lambda: lib.get(call.remote(1)))
         report("Ray: a task for each call", calls, lambda: lib.get([call.remote(i) for i in range(calls)]))
-        data = lib.put(os.urandom(ARRAY))
+        data = lib.put(array())
         report(
             f"Ray: {ARRAY // 10**6} MB for {USERS} calls (put)",
             USERS,
@@ -157,18 +186,33 @@ def executorlib(calls: int) -> None:
         report("executorlib: submit, one by one", calls, lambda: all_of(executor.submit, calls))
 
 
-if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+#: Who takes part, with the package that it needs.
+ALL: dict[str, tuple[str, Callable[[int], None]]] = {
+    "deskgrid": ("cloudpickle", deskgrid),
+    "loky": ("joblib", loky),
+    "Dask": ("distributed", dask),
+    "Ray": ("ray", ray),
+    "executorlib": ("executorlib", executorlib),
+}
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--calls", type=int, default=10_000)
+    words.add_argument("--rounds", type=int, default=3)
+    words.add_argument("--only", default=",".join(ALL), help="who takes part, with commas")
+    given = words.parse_args()
     os.environ.setdefault("DESKGRID_BINARY", binary())
-    deskgrid(count)
-    others = (
-        ("loky", "joblib", loky),
-        ("Dask", "distributed", dask),
-        ("Ray", "ray", ray),
-        ("executorlib", "executorlib", executorlib),
-    )
-    for name, needs, run in others:
-        if importlib.util.find_spec(needs) is None:
-            print(f"{name}: not installed (pip install {needs})")
-        else:
-            run(count)
+    for _ in range(given.rounds):
+        for name in given.only.split(","):
+            needs, run = ALL[name]
+            if importlib.util.find_spec(needs) is None:
+                print(f"{name}: not installed (pip install {needs})")
+                continue
+            print(f"-- load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
+            run(given.calls)
+    summary()
+
+
+if __name__ == "__main__":
+    main()

@@ -5,11 +5,13 @@ every Python, since nothing of it is compiled against Python.
     python/build_wheel.py --program PATH --platform TAG --out DIR   # of a program that is built already
     pip wheel --no-deps -w dist ./python                            # builds it: cargo build --release
     DESKGRID_BINARY=target/debug/deskgrid pip wheel --no-deps -w dist ./python
+    python/build_wheel.py --sources --out DIR                       # the source distribution
 
 Tags are those of PyPI: `musllinux_1_2_x86_64`, `manylinux_2_17_x86_64`, `win_amd64`; several are joined by
 dots, and `manylinux` alone is the oldest one that the program allows. Without a tag it is read from
 the program: which glibc it needs, or none. A program that does not run on the systems of a tag is
-refused.
+refused. The source distribution is the whole repository, as far as git has it: pip builds the
+program from it, which needs Rust.
 
 This is a build backend as PEP 517 and PEP 660 describe it, and a command. Not here: how the program
 is built.
@@ -19,13 +21,17 @@ from __future__ import annotations
 
 import argparse
 import base64
+import calendar
+import gzip
 import hashlib
+import io
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -50,8 +56,29 @@ def build_editable(directory: str, config_settings: Any = None, metadata_directo
 
 
 def build_sdist(directory: str, config_settings: Any = None) -> str:
-    """There is none: the program is built from the whole repository."""
-    raise SystemExit("error: there is no source distribution\ntry: pip wheel ./python in the repository")
+    """Writes the source distribution into a directory, and returns its name."""
+    ran = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True)
+    names = [name for name in ran.stdout.split("\0") if name]
+    if "Cargo.toml" not in names:
+        raise refused("the source distribution is made of the files that git has, and this is no clone", "git clone")
+    stem = f"{NAME}-{version()}"
+    # The repository's root is no Python project: there this is a project of its own.
+    project = (HERE / "pyproject.toml").read_text().replace('backend-path = ["."]', 'backend-path = ["python"]')
+    files = {"PKG-INFO": (metadata(licence_files()).encode(), 0o644), "pyproject.toml": (project.encode(), 0o644)}
+    for name in names:
+        file = REPOSITORY / name
+        if file.is_file():
+            files[name] = (file.read_bytes(), 0o755 if os.access(file, os.X_OK) else 0o644)
+
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, (content, mode) in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{stem}/{name}")
+            entry.size, entry.mode, entry.mtime = len(content), mode, calendar.timegm(TIME)
+            archive.addfile(entry, io.BytesIO(content))
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    Path(directory, f"{stem}.tar.gz").write_bytes(gzip.compress(out.getvalue(), mtime=0))
+    return f"{stem}.tar.gz"
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
@@ -67,7 +94,13 @@ def library() -> dict[str, bytes]:
     return {file.relative_to(SOURCES).as_posix(): file.read_bytes() for file in files}
 
 
-def _write(directory: Path, files: dict[str, bytes], program: Path | None = None, platform: str = "") -> str:
+def _write(
+    directory: Path, files: dict[str, bytes], program: Path | None = None, platform: str = "", more: Path | None = None
+) -> str:
+    """`more` are the licences of what the program is linked from."""
+    licences = {name: (REPOSITORY / name).read_bytes() for name in licence_files()}
+    if more is not None:
+        licences[more.name] = more.read_bytes()
     content = (program or binary()).read_bytes()
     platforms = checked(platform, content) if platform else platform_tag(content)
     tag = f"py3-none-{platforms}"
@@ -77,9 +110,9 @@ def _write(directory: Path, files: dict[str, bytes], program: Path | None = None
     files = {
         **files,
         script: content,
-        f"{info}/METADATA": metadata().encode(),
+        f"{info}/METADATA": metadata(sorted(licences)).encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: deskgrid\nRoot-Is-Purelib: false\n{tags}".encode(),
-        **{f"{info}/licenses/{name}": (REPOSITORY / name).read_bytes() for name in licences()},
+        **{f"{info}/licenses/{name}": text for name, text in licences.items()},
     }
     record = "".join(f"{name},sha256={digest(data)},{len(data)}\n" for name, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
@@ -186,11 +219,11 @@ def version() -> str:
     return found[1]
 
 
-def licences() -> list[str]:
+def licence_files() -> list[str]:
     return sorted(file.name for file in REPOSITORY.glob("LICENSE*"))
 
 
-def metadata() -> str:
+def metadata(licences: list[str]) -> str:
     """The core metadata, from pyproject.toml."""
     text = (HERE / "pyproject.toml").read_text()
     if sys.version_info >= (3, 11):
@@ -204,7 +237,7 @@ def metadata() -> str:
         f"Version: {version()}",
         f"Summary: {project['description']}",
         f"License-Expression: {project['license']}",
-        *(f"License-File: {name}" for name in licences()),
+        *(f"License-File: {name}" for name in licences),
         f"Requires-Python: {project['requires-python']}",
         *(f"Classifier: {name}" for name in project["classifiers"]),
         *(f"Requires-Dist: {name}" for name in project["dependencies"]),
@@ -219,13 +252,19 @@ def metadata() -> str:
 def main(words: list[str] | None = None) -> None:
     """The command: prints the path of the wheel that it has written."""
     parser = argparse.ArgumentParser(prog="build_wheel.py", description="Builds a wheel of a built program.")
-    parser.add_argument("--program", type=Path, required=True, help="the program `deskgrid`, stripped")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--program", type=Path, help="the program `deskgrid`, stripped")
+    what.add_argument("--sources", action="store_true", help="write the source distribution instead of a wheel")
     parser.add_argument("--platform", default="", metavar="TAG", help="such as musllinux_1_2_x86_64; else it is read")
+    parser.add_argument("--licences", type=Path, metavar="FILE", help="those of what the program is linked from")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="is made if it is not there")
     given = parser.parse_args(words)
+    if given.sources:
+        print(given.out / build_sdist(str(given.out)))
+        return
     if not given.program.is_file():
         raise refused(f"there is no program {given.program}", "cargo build --release -p cli")
-    print(given.out / _write(given.out, library(), given.program, given.platform))
+    print(given.out / _write(given.out, library(), given.program, given.platform, given.licences))
 
 
 if __name__ == "__main__":

@@ -32,5 +32,7 @@ def test_the_bar_fits_its_line() -> None:
     assert line.endswith(" 500/1000  1 failed  1:30 left") and line.startswith("sweep █")
     assert len(line) <= 80
     assert line.count("█") in (line.count("░"), line.count("░") + 1, line.count("░") - 1)
+    cut = Progress(20, 1, 0, 19, 0, 0)
+    assert picture("sweep", cut, 4, 80).endswith(" 20/20  19 cancelled  0:04")
     done = Progress(3, 3, 0, 0, 0, 0)
     assert picture("f", done, 3700, 40).endswith(" 3/3  1:01:40")

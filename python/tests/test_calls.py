@@ -117,7 +117,7 @@ def test_a_large_argument_of_many_calls_is_sent_once(grid: Grid) -> None:
 
 def test_large_arguments_of_single_calls_go_to_their_tasks_alone(grid: Grid) -> None:
     def ends(data: bytes) -> tuple[int, int, int]:
-        big = [name for name in os.listdir() if os.path.getsize(name) > 1_000_000]
+        big = [entry for entry in os.scandir(".deskgrid") if entry.stat().st_size > 1_000_000]
         return data[0], data[-1], len(big)
 
     blobs = [bytes([i]) * (1_500_000 + i) for i in range(4)]
@@ -174,6 +174,21 @@ def test_printed_text_can_be_read(grid: Grid) -> None:
     assert "finished" in future.explain()
 
 
+def test_a_function_may_call_its_files_what_it_likes(grid: Grid, tmp_path: Any) -> None:
+    names = ["job", "part", "sources", "python", "packages", "run.pyc"]
+    for name in names:
+        (tmp_path / name).write_text(name)
+
+    def work(x: int) -> list[str]:
+        found = sorted(name for name in os.listdir() if name[0] != ".")
+        with open("out.txt", "w") as out:
+            out.write("results\n" * x)
+        return found
+
+    g = grid.using(files=[tmp_path / name for name in names])
+    assert list(g.map(work, [1, 10_000], chunksize=2)) == [sorted(names), sorted([*names, "out.txt"])]
+
+
 def test_files_are_beside_the_function(grid: Grid, tmp_path: Any) -> None:
     (tmp_path / "data.txt").write_text("42")
     (tmp_path / "more").mkdir()
@@ -199,6 +214,30 @@ def test_a_call_that_fails_is_tried_again(grid: Grid) -> None:
         return attempt
 
     assert grid.using(retries=2, policy="FCFS").submit(second_time).result(60).endswith("2")
+
+
+def test_one_text_is_one_and_not_its_letters(grid: Grid, tmp_path: Any) -> None:
+    (tmp_path / "data.txt").write_text("42")
+    future = grid.using(labels="sweep", files=str(tmp_path / "data.txt")).submit(lambda: open("data.txt").read())
+    assert future.result(60) == "42"
+    (newest,) = [j for j in grid._session.api.pages("/jobs", "jobs", {"label": "sweep"})]
+    assert "sweep" in newest["labels"] and "s" not in newest["labels"]
+    run = grid.run(["sh", "-c", "cat data.txt > out.txt"], inputs=tmp_path / "data.txt", outputs="out.txt")
+    assert run.result(60)[0].read("out.txt") == b"42"
+    with pytest.raises(TypeError, match=r"\['echo', 'hello'\]"):
+        grid.run("echo hello")
+    with pytest.raises(ValueError, match="'A=B' is no name of a variable"):
+        grid.bag(abs, [1], variables={"A=B": "c"})
+
+
+def test_results_of_several_hosts_agree(grid: Grid) -> None:
+    def letters() -> set[str]:
+        time.sleep(0.01)
+        return set("abcdefghijklmnopqrstuvwxyz")
+
+    future = grid.using(quorum=2).submit(letters)
+    assert len(future.result(60)) == 26
+    assert {attempt["host"] for attempt in future.attempts()} == {"desk-1", "desk-2"}
 
 
 def test_an_option_that_does_not_exist_is_refused(grid: Grid) -> None:

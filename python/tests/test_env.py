@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -21,7 +23,7 @@ from world import World
 import deskgrid
 from deskgrid import Env, Grid
 from deskgrid import _auto
-from deskgrid.env import HERE
+from deskgrid.env import HERE, this_platform
 
 try:
     _auto.find_uv()
@@ -51,6 +53,15 @@ def cache(monkeypatch: Any, tmp_path_factory: Any) -> Path:
     return Path(path)
 
 
+@pytest.fixture
+def warm(monkeypatch: Any, tmp_path_factory: Any) -> Path:
+    """The cache of those tests that ask only for what comes of environments: made once for all of them."""
+    path = tmp_path_factory.getbasetemp() / "warm"
+    path.mkdir(exist_ok=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(path))
+    return Path(path)
+
+
 def given_to_hosts(world: World) -> int:
     """The bytes of content that the master has sent to hosts."""
     with urllib.request.urlopen(f"http://{world.http}/metrics") as answer:
@@ -73,7 +84,7 @@ def test_a_host_without_a_python_says_so_with_a_way_out(bare: World) -> None:
 
 
 @uv
-def test_an_environment_is_made_here_and_sent_once(bare: World, cache: Path) -> None:
+def test_an_environment_is_made_here_and_sent_once(bare: World, warm: Path) -> None:
     env = Env.auto(python=sys.executable)
     with Grid(dir=bare.user, progress=False, env=env) as g:
         assert g.submit(own_needs.sections, "[a]\n[b]\n").result(120) == ["a", "b"]
@@ -96,7 +107,7 @@ def reach(address: str) -> int:
 
 
 @uv
-def test_hosts_without_python_and_network_get_all_of_it_once(cache: Path) -> None:
+def test_hosts_without_python_and_network_get_all_of_it_once(warm: Path) -> None:
     try:
         network = ClosedNetwork()
     except OSError as why:
@@ -135,7 +146,7 @@ def test_packages_that_are_nowhere_are_named_with_their_platform(bare: World, ca
 
 
 @uv
-def test_a_package_without_a_wheel_is_refused_unless_it_is_named(bare: World, cache: Path) -> None:
+def test_a_package_without_a_wheel_is_refused_unless_it_is_named(bare: World, warm: Path) -> None:
     """`connection-pool` 0.0.3 is on PyPI as sources alone."""
     packages = ["connection-pool==0.0.3"]
     before = stored(bare)
@@ -187,7 +198,7 @@ def test_a_lock_file_names_the_packages(cache: Path, project: Path) -> None:
 
 @uv
 def test_a_lock_file_with_a_package_without_a_wheel_is_refused_unless_it_is_named(
-    bare: World, cache: Path, project: Path
+    bare: World, warm: Path, project: Path
 ) -> None:
     before = stored(bare)
     env = Env.auto(lock=project / "uv.lock", python=sys.executable)
@@ -199,7 +210,7 @@ def test_a_lock_file_with_a_package_without_a_wheel_is_refused_unless_it_is_name
 
 
 @uv
-def test_compiled_sources_are_for_hosts_like_this_machine(cache: Path, tmp_path: Path) -> None:
+def test_compiled_sources_are_for_hosts_like_this_machine(warm: Path, tmp_path: Path) -> None:
     source = tmp_path / "native"
     source.mkdir()
     (source / "pyproject.toml").write_text(
@@ -241,7 +252,7 @@ def test_a_lock_file_that_cannot_be_read_is_refused_at_once(tmp_path: Path) -> N
         broken._wanted(abs)
 
 
-def test_a_packed_environment_is_used_where_it_fits(bare: World, cache: Path, tmp_path: Path) -> None:
+def test_a_packed_environment_is_used_where_it_fits(bare: World, warm: Path, tmp_path: Path) -> None:
     tree = _auto.pack_python(Path(sys.executable))
     site = tmp_path / "env" / "lib" / f"python{HERE}" / "site-packages"
     shutil.copytree(tree, tmp_path / "env", symlinks=True)
@@ -281,6 +292,15 @@ def test_an_environment_of_another_version_is_refused_before_anything_is_sent(tm
         Env.packed(tmp_path / "windows", "windows-x86_64")
 
 
+def test_a_virtual_environment_is_refused_as_one(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    subprocess.run(["tar", "-cf", tmp_path / "venv.tar", "-C", tmp_path / "venv", "."], check=True)
+    for path in (tmp_path / "venv", tmp_path / "venv.tar"):
+        with pytest.raises(deskgrid.EnvError, match="is a virtual environment") as raised:
+            Env.packed(path)
+        assert "Env.auto" in raised.value.hint
+
+
 def test_the_header_of_a_script_names_its_packages() -> None:
     text = '# /// script\n# requires-python = ">=3.10"\n# dependencies = [\n#   "numpy>=1",\n#   "attrs",\n# ]\n# ///\nimport x\n'
     assert _auto.header_packages(text) == ["attrs", "numpy>=1"]
@@ -302,11 +322,79 @@ def test_the_imports_of_a_function_are_found_in_their_installed_versions() -> No
     assert iniconfig
 
 
+def test_a_script_without_a_guard_is_not_run_again_to_compile(tmp_path: Path) -> None:
+    """The pool of `compileall` starts processes that run the script again, from Python 3.12 on."""
+    (tmp_path / "site").mkdir()
+    for name in "abc":
+        (tmp_path / "site" / f"{name}.py").write_text("x = 1\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing, pathlib, sys\n"
+        "print('once')\n"
+        "multiprocessing.set_start_method('spawn', force=True)\n"
+        "from deskgrid import _auto\n"
+        "_auto._compile(pathlib.Path(sys.argv[1]))\n"
+    )
+    words = [sys.executable, script, tmp_path / "site"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "once\n", "")
+    (code,) = (tmp_path / "site" / "__pycache__").glob("a.*.pyc")
+    assert b".deskgrid/packages/a.py" in code.read_bytes()
+
+
 def test_an_unknown_platform_is_refused() -> None:
     if NO_UV:
         pytest.skip("there is no uv")
     with pytest.raises(deskgrid.EnvError, match="plan9"):
         Env.auto(platforms=["plan9-vax"])
+
+
+def offered(monkeypatch: Any, where: Path, url: str, content: bytes = b"") -> None:
+    """Lets uv find a Python for download, and no other."""
+    named = f"cpython-{HERE}.{sys.version_info.micro}-linux-x86_64-gnu"
+    major, minor, patch = sys.version_info[:3]
+    entry = {
+        "name": "cpython", "arch": {"family": "x86_64", "variant": None}, "os": "linux", "libc": "gnu",
+        "major": major, "minor": minor, "patch": patch, "prerelease": "", "url": url,
+        "sha256": hashlib.sha256(content).hexdigest(), "variant": None, "build": "20260101",
+    }  # fmt: skip
+    (where / "downloads.json").write_text(json.dumps({named: entry}))
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", str(where / "downloads.json"))
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+
+@uv
+@pytest.mark.skipif(this_platform() != "linux-x86_64", reason="the download is one for linux-x86_64")
+def test_a_python_that_uv_downloads_goes_to_hosts_without_one(
+    bare: World, warm: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    (tmp_path / "all").mkdir()
+    home = tmp_path / "all" / "python"
+    shutil.copytree(_auto.pack_python(Path(sys.executable)), home, symlinks=True)
+    (home / "bin" / f"python{HERE}").symlink_to("python3")
+    subprocess.run(["tar", "-C", home.parent, "-I", "gzip -1", "-cf", tmp_path / "python.tar.gz", "python"], check=True)
+    archive = tmp_path / "python.tar.gz"
+    offered(monkeypatch, tmp_path, archive.as_uri(), archive.read_bytes())
+    with Grid(dir=bare.user, progress=False, env=Env.auto(["iniconfig"])) as g:
+        prefix, where = g.submit(lambda: (sys.prefix, __import__("iniconfig").__file__)).result(120)
+    assert prefix.endswith("/.deskgrid/python") and "/.deskgrid/packages/" in where
+
+
+@uv
+def test_a_python_that_cannot_be_downloaded_is_an_error_with_a_way_out(
+    cache: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    offered(monkeypatch, tmp_path, "http://127.0.0.1:9/python.tar.gz")
+    env = Env.auto([], platforms=["linux-x86_64"])
+    assert isinstance(env, _auto.Auto)
+    with pytest.raises(deskgrid.EnvError, match="a Python for linux-x86_64 cannot be downloaded: ") as raised:
+        env._python("linux-x86_64")
+    said = str(raised.value.args[0])
+    assert "http://127.0.0.1:9/python.tar.gz" in said and "refused" in said and len(said) < 300, said
+    assert "UV_PYTHON_INSTALL_MIRROR" in raised.value.hint
+    if this_platform() == "linux-x86_64":
+        assert "python=sys.executable" in raised.value.hint
+    assert list((cache / "deskgrid" / "env").iterdir()) == []
 
 
 def test_a_downloaded_python_lies_alike_on_every_platform(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import os
 import pickle
 import signal
@@ -17,6 +18,10 @@ from world import World, eventually
 
 import deskgrid
 from deskgrid import Grid, RemoteError
+from deskgrid._outcome import Place
+from deskgrid._run import failure_of
+
+LOCK = threading.Lock()
 
 
 def test_an_exception_is_raised_with_its_remote_traceback(grid: Grid) -> None:
@@ -73,13 +78,32 @@ def test_a_function_that_cannot_be_pickled_is_an_error_with_a_way_out(grid: Grid
         with lock:
             return x
 
-    with pytest.raises(deskgrid.NotPicklable, match="guarded cannot be sent.*lock") as raised:
+    with pytest.raises(deskgrid.NotPicklable, match="guarded cannot be sent with its `lock`: .*'_thread.lock'") as raised:
         grid.map(guarded, [1])
     assert isinstance(raised.value, pickle.PicklingError)
     assert isinstance(raised.value.__cause__, TypeError)
     assert "inside the function" in raised.value.hint
     with pytest.raises(deskgrid.NotPicklable):
         grid.submit(guarded, 1).result(60)
+
+
+def test_what_hinders_a_function_is_found_wherever_it_is_used(grid: Grid) -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def method(self, x: int) -> int:
+            return x
+
+    def outer(x: int) -> int:
+        return len(str(LOCK)) + sum(len(str(LOCK)) for _ in range(x))
+
+    with pytest.raises(deskgrid.NotPicklable, match="outer cannot be sent with its `LOCK`"):
+        grid.map(outer, [1])
+    with pytest.raises(deskgrid.NotPicklable, match="method cannot be sent with its object, a Holder: .*lock"):
+        grid.map(Holder().method, [1])
+    with pytest.raises(deskgrid.NotPicklable, match=r"outer cannot be sent with its argument 1 \(a lock\): .*lock"):
+        grid.map(functools.partial(outer, threading.Lock()), [1])
 
 
 def test_an_argument_that_cannot_be_pickled_is_named_and_the_others_go_on(grid: Grid) -> None:
@@ -117,6 +141,24 @@ def test_a_module_that_the_host_does_not_have_is_named_with_a_way_out(grid: Grid
         grid.submit(needs_it).result(60)
     assert isinstance(raised.value, deskgrid.EnvError)
     assert "Env.auto()" in raised.value.hint
+
+
+def test_a_module_that_is_missed_while_a_function_runs_is_named_with_a_way_out(grid: Grid) -> None:
+    def needs_it() -> Any:
+        import numpy
+
+        return numpy.ones(3)
+
+    with pytest.raises(ModuleNotFoundError, match="numpy") as raised:
+        grid.submit(needs_it).result(60)
+    (note,) = raised.value.__notes__  # type: ignore[attr-defined]
+    assert note.startswith("the Python on desk-") and "env=Env.auto([" in note
+    assert isinstance(raised.value.__cause__, RemoteError)
+
+
+def test_a_call_that_wants_more_memory_than_it_may_have_says_how_to_ask_for_it() -> None:
+    why = "attempt 1 ended at a limit of its host: it wanted more memory than its 200 MiB"
+    assert "memory=" in failure_of(why, Place("7.1", "desk-1", "")).hint
 
 
 def test_a_call_that_ends_its_process_fails_and_those_around_it_do_not(grid: Grid) -> None:

@@ -20,13 +20,14 @@ def outcomes(path: Path, function: Any, calls: list[tuple[Any, ...]]) -> list[_o
     store = Store()
     packed = pack_function(function, store)
     chunk = [(pack_call(args, {}, store).payload, []) for args in calls]
-    job = {"function": packed.payload, "buffers": [], "calls": [chunk]}
-    (path / "run.pyc").write_bytes(_runtime.runner())
-    (path / "job").write_bytes(pickle.dumps(job))
+    job = {"function": packed.payload, "buffers": [], "calls": [chunk], "timed": True}
+    (path / ".deskgrid").mkdir()
+    (path / ".deskgrid" / "run.pyc").write_bytes(_runtime.runner())
+    (path / ".deskgrid" / "job").write_bytes(pickle.dumps(job))
     store.close()
-    words = [sys.executable, "-I", "run.pyc"]
+    words = [sys.executable, "-I", ".deskgrid/run.pyc"]
     subprocess.run(words, cwd=path, env={"DESKGRID_TASK_ID": "1"}, stderr=subprocess.DEVNULL)
-    return _outcome.read((path / "out.txt").read_text())
+    return _outcome.read((path / ".deskgrid" / "out.txt").read_text())
 
 
 

@@ -71,7 +71,7 @@ def command(world: World) -> list[str]:
 
 def run(words: list[str], where: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        words, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600
+        words, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600
     )
 
 

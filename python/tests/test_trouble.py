@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from world import World, eventually
@@ -37,7 +38,7 @@ def test_a_master_that_is_away_for_longer_than_a_lease_is_waited_for(
     own_world.worker("desk-1", slots=2)
     with Grid(dir=own_world.user, progress=False) as g:
         bag = g.bag(time.sleep, [1.0] * 4)
-        results = g.map(lambda x: (time.sleep(0.5), -x)[1], range(40), chunksize=4)
+        results = g.map(lambda x: (time.sleep(0.5), -x)[1], range(12), chunksize=4)
         eventually("the bag runs", lambda: bag.futures[0].running())
         own_world.kill_master()
         end = time.monotonic() + float(os.environ.get("DESKGRID_AWAY", "6"))
@@ -45,8 +46,9 @@ def test_a_master_that_is_away_for_longer_than_a_lease_is_waited_for(
         eventually("it is long away", lambda: time.monotonic() > end, 600)
         own_world.start_master()
         assert meanwhile.result(120) == 2
-        assert list(results) == [-x for x in range(40)]
+        assert list(results) == [-x for x in range(12)]
         assert bag.result(120) == [None] * 4
+
 
 def test_a_result_beyond_the_limit_of_its_host_says_so(own_world: World) -> None:
     """The limit is 4 GiB by default; here it is 3 MB."""
@@ -60,14 +62,46 @@ def test_a_result_beyond_the_limit_of_its_host_says_so(own_world: World) -> None
         assert len(futures[1].result(60)) == 10
 
 
-def test_a_master_that_stays_away_is_an_error_in_the_end(own_world: World) -> None:
+def test_a_master_that_stays_away_is_an_error_in_the_end_and_the_grid_goes_on_when_it_is_back(
+    own_world: World, capfd: Any
+) -> None:
+    own_world.worker("desk-1", slots=2)
+    with Grid(dir=own_world.user, progress=False, patience=0.5) as g:
+        call, bag = g.submit(time.sleep, 1.0), g.bag(time.sleep, [1.0])
+        futures = [call, *bag.futures]
+        eventually("both run", lambda: all(future.running() for future in futures))
+        own_world.stop_master()
+        # What runs is awaited by its events, what is new by the answer to its submission.
+        late = g.submit(abs, -2)
+        with pytest.raises(deskgrid.GridUnreachable):
+            late.result(60)
+        for future in futures:
+            with pytest.raises(deskgrid.GridUnreachable, match="has not answered for") as raised:
+                future.result(60)
+            number = str(future.task).split(".")[0]
+            assert f"Grid().job({number}) gets its results" in raised.value.hint
+        assert "the master does not answer" in capfd.readouterr().err
+        # It is the same Grid that goes on when the master is back.
+        own_world.start_master()
+        assert g.submit(abs, -3).result(60) == 3
+        assert g.job(bag.id).result(60) == [None]
+
+
+def test_a_gateway_that_is_killed_while_the_master_is_away_is_started_again(own_world: World) -> None:
     own_world.worker("desk-1")
-    g = Grid(dir=own_world.user, progress=False, patience=0.5)
-    assert g.submit(abs, -1).result(60) == 1
-    own_world.kill_master()
-    with pytest.raises(deskgrid.GridUnreachable):
-        g.submit(abs, -2).result(60)
-    g.shutdown()
+    with Grid(dir=own_world.user, progress=False) as g:
+        over_it = g.submit(time.sleep, 1.0)
+        eventually("it runs", over_it.running)
+        own_world.kill_master()
+        gateway = g._session.api.gateway.pid
+        assert gateway is not None
+        os.kill(gateway, signal.SIGKILL)
+        meanwhile = g.submit(abs, -2)
+        first = g._session.api.gateway._generation
+        eventually("another one was tried", lambda: g._session.api.gateway._generation > first)
+        own_world.start_master()
+        assert over_it.result(60) is None
+        assert meanwhile.result(60) == 2
 
 
 def test_a_gateway_that_is_killed_is_started_again(grid: Grid) -> None:

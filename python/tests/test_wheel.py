@@ -89,11 +89,12 @@ def test_one_wheel_brings_the_library_and_the_program(world: World, tmp_path: Pa
     assert said.strip() == build_wheel.version()
 
 
-def test_pip_builds_the_wheel_that_the_command_builds(tmp_path: Path, small: Path) -> None:
-    build = {**outside(), "DESKGRID_BINARY": str(small)}
+def test_pip_builds_the_wheel_that_the_command_builds(tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(STATIC)
+    build = {**outside(), "DESKGRID_BINARY": str(tmp_path / "program")}
     run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path / "pip", HERE, env=build)
     (by_pip,) = (tmp_path / "pip").glob("*.whl")
-    by_command = built(small.read_bytes(), "", tmp_path)
+    by_command = built(STATIC, "", tmp_path)
     assert by_pip.name == by_command.name and by_pip.read_bytes() == by_command.read_bytes()
 
 
@@ -124,7 +125,7 @@ def test_a_wheel_has_the_library_and_the_program_of_its_platform(
     assert {name for name, mode in modes.items() if mode & 0o111} == {scripts}
     assert f"\nTag: py3-none-{tag}\n" in files[f"{info}/WHEEL"].decode()
     packages = {file.relative_to(HERE / "src").as_posix() for file in (HERE / "src").rglob("*.py")}
-    licences = {f"{info}/licenses/{name}" for name in build_wheel.licences()}
+    licences = {f"{info}/licenses/{name}" for name in build_wheel.licence_files()}
     described = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD")}
     assert set(files) == packages | licences | described | {scripts, "deskgrid/py.typed"}
     assert len(licences) >= 2
@@ -161,6 +162,34 @@ def test_pip_installs_a_wheel_for_its_platform_and_for_no_other(
     other = "macosx_11_0_arm64"
     refused = subprocess.run([*map(str, words), "--platform", other], capture_output=True, text=True, env=outside())
     assert refused.returncode != 0 and "No matching distribution" in refused.stderr
+
+
+def test_a_wheel_has_the_licences_of_what_its_program_is_linked_from(tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(STATIC)
+    (tmp_path / "THIRD-PARTY.txt").write_text("theirs")
+    words = [sys.executable, HERE / "build_wheel.py", "--program", tmp_path / "program", "--out", tmp_path / "dist"]
+    with zipfile.ZipFile(run(*words, "--licences", tmp_path / "THIRD-PARTY.txt").strip()) as archive:
+        (theirs,) = [name for name in archive.namelist() if name.endswith("licenses/THIRD-PARTY.txt")]
+        (described,) = [name for name in archive.namelist() if name.endswith("METADATA")]
+        assert archive.read(theirs) == b"theirs"
+        assert b"\nLicense-File: THIRD-PARTY.txt\n" in archive.read(described)
+
+
+def test_the_source_distribution_is_all_that_the_program_is_built_from(tmp_path: Path) -> None:
+    archive = Path(run(sys.executable, HERE / "build_wheel.py", "--sources", "--out", tmp_path).strip())
+    assert archive.name == f"deskgrid-{build_wheel.version()}.tar.gz"
+    again = build_wheel.build_sdist(str(tmp_path / "again"))
+    assert (tmp_path / "again" / again).read_bytes() == archive.read_bytes()
+    run("tar", "-xf", archive, "-C", tmp_path)
+    there = tmp_path / archive.name.removesuffix(".tar.gz")
+    assert (there / "release").stat().st_mode & 0o100 and (there / "PKG-INFO").exists()
+    if shutil.which("cargo"):
+        run("cargo", "metadata", "--offline", "--locked", "--no-deps", "--format-version=1", cwd=there, env=outside())
+    (tmp_path / "program").write_bytes(STATIC)
+    build = {**outside(), "DESKGRID_BINARY": str(tmp_path / "program")}
+    run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path / "pip", archive, env=build)
+    (wheel,) = (tmp_path / "pip").glob("*.whl")
+    assert wheel.read_bytes() == built(STATIC, "", tmp_path / "here").read_bytes()
 
 
 def test_the_platform_of_a_wheel_is_that_of_its_program() -> None:

@@ -107,6 +107,11 @@ class World:
         )
         self.command("admin", "master", "wait", "--timeout", "30s")
 
+    def stop_master(self) -> None:
+        """Ends the master in order: whoever is connected notices at once."""
+        self.master.send_signal(signal.SIGTERM)
+        self.master.wait()
+
     def kill_master(self) -> None:
         self.master.kill()
         self.master.wait()

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from ._gateway import Gateway
-from .errors import DeskgridError, GridUnreachable, from_problem
+from .errors import DeskgridError, GridUnreachable, Refused, from_problem
 
 #: The pauses in seconds between two tries to reach a master that is away.
 FIRST_PAUSE = 0.1
@@ -208,7 +208,7 @@ class Api:
                     return response
                 failure = from_problem(response.status, _problem(response.read()))
             except (ConnectionError, http.client.HTTPException, TimeoutError) as error:
-                if isinstance(error, GridUnreachable):
+                if isinstance(error, GridUnreachable) and not error.passing:
                     # There is no gateway, and there will be none.
                     raise
                 return error
@@ -224,14 +224,40 @@ class Api:
             raise GridUnreachable(
                 f"the grid does not answer: {failure}", "deskgrid doctor says what is wrong"
             ) from failure
-        if seconds > 1 and not self._told:
+        if seconds > 1:
+            self._tell(failure, until)
+        self._closing.wait(seconds)
+
+    def _tell(self, failure: Exception, until: float) -> None:
+        """Says once that the master is waited for."""
+        if not self._told and not self._closing.is_set():
             self._told = True
+            why = str(failure.args[0] if isinstance(failure, DeskgridError) else failure)
+            left = max(until - time.monotonic(), 0.0)
             print(
-                f"deskgrid: the master does not answer ({failure}); waiting for it "
-                f"(at most {until - time.monotonic():.0f} s)",
+                f"deskgrid: the master does not answer ({why}); waiting for it (at most {left:.0f} s)",
                 file=sys.stderr,
             )
-        self._closing.wait(seconds)
+
+    def answers(self, until: float) -> bool:
+        """Whether the master answers now. If not, that is said, and until when it is waited for.
+
+        Raises:
+            Refused: It has put this user out.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                answer = self._try(stack, "GET", where("/hosts", {"limit": 1}), None, {})
+            except Refused as refusal:
+                if refusal.status in (401, 403):
+                    raise
+                return True
+            if isinstance(answer, http.client.HTTPResponse):
+                answer.read()
+                self._told = False
+                return True
+        self._tell(answer, until)
+        return False
 
 
 def where(path: str, query: Json | None) -> str:

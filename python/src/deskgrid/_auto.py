@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._options import several
 from ._pack import imports, own_modules
 from .env import FLAGS, HERE, PACKAGES, PYTHON, Env, Prepared, check_version, this_platform, tree
 from .errors import EnvError
@@ -59,14 +60,14 @@ class Auto(Env):
     ) -> None:
         if packages is not None and lock is not None:
             raise EnvError("packages are named here and by a lock file", "give one of them")
-        self.packages = None if packages is None else sorted(packages)
+        self.packages = None if packages is None else sorted(several(packages))
         self.lock = None if lock is None else checked_lock(lock)
-        self.sdists = sorted(sdists)
+        self.sdists = sorted(several(sdists))
         self.python = python
-        self.platforms = platforms
+        self.platforms = None if platforms is None else several(platforms)
         self.by_function = packages is None and lock is None
         self.uv = find_uv()
-        unknown = [name for name in platforms or () if name not in _NAMES]
+        unknown = [name for name in self.platforms or () if name not in _NAMES]
         if unknown:
             raise EnvError(
                 f"there is no platform {unknown[0]!r}", f"say one of {', '.join(_NAMES)}"
@@ -128,7 +129,7 @@ class Auto(Env):
 
     def _platforms(self, api: Api) -> list[str]:
         if self.platforms is not None:
-            return list(self.platforms)
+            return self.platforms
         if self.python is not None:
             return [this_platform()]
         hosts = api.pages("/hosts", "hosts")
@@ -165,8 +166,7 @@ class Auto(Env):
                 self._run(
                     "python", "install", key, "--install-dir", str(into), "--no-bin",
                     what=f"a Python for {platform} cannot be downloaded",
-                    hint="give one that is here with Env.auto(python=…), or set "
-                    "UV_PYTHON_INSTALL_MIRROR to a mirror",
+                    hint=_other_pythons(platform),
                 )  # fmt: skip
                 (home,) = [d for d in into.iterdir() if d.is_dir() and not d.is_symlink() and d.name[0] != "."]
                 _arrange(home, new, platform)
@@ -179,9 +179,29 @@ class Auto(Env):
             capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=cwd,
         )  # fmt: skip
         if ran.returncode != 0:
-            told = re.sub(r"[×╰─▶│├]", " ", ran.stderr)
-            said = " ".join(told[max(told.find("error:"), 0) :].split())
+            said = _said(ran.stderr)
             raise EnvError(f"{what}: {said}", hint or _way_out(said))
+
+
+def _said(stderr: str) -> str:
+    """Returns what uv says of a failure: all of it, or of something that it cannot reach both ends
+    of the chain of causes."""
+    causes = re.findall(r"(?m)^\s*(?:cause|Caused by): ?(.+)$", stderr)
+    if not causes or not re.search("Failed to (download|fetch)", stderr):
+        told = re.sub(r"[×╰─▶│├]", " ", stderr)
+        return " ".join(told[max(told.find("error:"), 0) :].split())
+    error = re.search(r"(?m)^error: (.+)$", stderr)
+    where = re.search(r"`(\w+://[^`]+)`", stderr)
+    ends = [error[1] if error else causes[0], causes[-1], *([where[1]] if where else [])]
+    return ": ".join(dict.fromkeys(ends))
+
+
+def _other_pythons(platform: str) -> str:
+    """What to do where a Python cannot be downloaded."""
+    mirror = "let uv find a mirror: UV_PYTHON_INSTALL_MIRROR"
+    if platform != this_platform():
+        return f"{mirror}; or leave these hosts out, with platforms=…"
+    return f"send this machine's with Env.auto(…, python=sys.executable), for hosts with the same system libraries; or {mirror}"
 
 
 #: What uv says of a package that has no wheel, but sources.
@@ -270,19 +290,16 @@ def _made(kind: str, word: str) -> Iterator[tuple[Path, Path | None]]:
 
 
 def _compile(site: Path) -> None:
-    """Compiles all modules: no task could keep what it compiles, since a tree cannot be written."""
-    import compileall
+    """Compiles all modules: no task could keep what it compiles, since a tree cannot be written.
 
-    compileall.compile_dir(
-        site, quiet=2, workers=0, stripdir=str(site), prependdir=PACKAGES,
-        invalidation_mode=_unchecked(),
+    A program of its own does it: here its processes would run the script of the user once more."""
+    subprocess.run(
+        [
+            sys.executable, "-I", "-m", "compileall", "-qq", "-j", "0", "--invalidation-mode", "unchecked-hash",
+            "-s", str(site), "-p", PACKAGES, str(site),
+        ],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False,
     )  # fmt: skip
-
-
-def _unchecked() -> Any:
-    import py_compile
-
-    return py_compile.PycInvalidationMode.UNCHECKED_HASH
 
 
 def _program(python: Path) -> Path:

@@ -143,6 +143,7 @@ def picture(name: str, progress: Progress, seconds: float, width: int) -> str:
     """Returns one line that says how it stands."""
     part = progress.done / max(progress.total, 1)
     failed = f"  {progress.failed} failed" if progress.failed else ""
+    failed += f"  {progress.cancelled} cancelled" if progress.cancelled else ""
     left = seconds * (progress.total - progress.done) / max(progress.done, 1)
     when = f"{_clock(left)} left" if progress.done < progress.total else _clock(seconds)
     words = f" {progress.done}/{progress.total}{failed}  {when}"

@@ -8,10 +8,11 @@ import contextlib
 import http.client
 import json
 import threading
+import time
 from collections.abc import Callable
 
 from ._api import FIRST_PAUSE, LONGEST_PAUSE, Api, Json, _problem, where
-from .errors import DeskgridError, from_problem
+from .errors import DeskgridError, GridUnreachable, from_problem
 
 #: The server says something every 15 s; one that is silent for so many seconds is gone.
 SILENCE = 60.0
@@ -24,6 +25,8 @@ class Events:
         query: Which events: ``job`` or ``label``; with ``after``, those of before as well.
         on_event: Is called with each event.
         on_failure: Is called if there will be no more of them, with the reason.
+        awaited: Says whether anybody waits for one. While somebody does, a master that is away
+            for longer than the patience of `api` is a failure.
     """
 
     def __init__(
@@ -32,11 +35,16 @@ class Events:
         query: Json,
         on_event: Callable[[Json], None],
         on_failure: Callable[[BaseException], None],
+        awaited: Callable[[], bool],
     ) -> None:
         self._api = api
         self._query = {**query, "results": "true"}
         self._on_event = on_event
         self._on_failure = on_failure
+        self._awaited = awaited
+        self._away_since: float | None = None
+        self._pause = FIRST_PAUSE
+        self._failure: BaseException | None = None
         self._last: str | None = None
         self._open = threading.Event()
         self._over = threading.Event()
@@ -44,9 +52,18 @@ class Events:
         self._thread = threading.Thread(target=self._run, name="deskgrid-events", daemon=True)
         self._thread.start()
 
-    def wait_until_open(self, seconds: float) -> bool:
-        """Waits until no event from now on can be missed."""
-        return self._open.wait(seconds)
+    def wait_until_open(self) -> None:
+        """Waits until no event from now on can be missed.
+
+        Raises:
+            GridUnreachable: The master was away for too long.
+        """
+        if not self._open.wait(self._api.patience):
+            raise GridUnreachable(
+                f"the master has not answered for {self._api.patience:.0f} s", "deskgrid doctor says what is wrong"
+            )
+        if self._failure is not None:
+            raise self._failure
 
     def close(self) -> None:
         """Ends the reading."""
@@ -58,27 +75,51 @@ class Events:
                 connection.sock.shutdown(2)
 
     def _run(self) -> None:
-        wait = FIRST_PAUSE
         while not self._over.is_set():
             try:
-                self._follow()
-                wait = FIRST_PAUSE
-            except DeskgridError as failure:
-                if not self._over.is_set():
-                    self._open.set()
-                    self._on_failure(failure)
-                return
-            except (OSError, http.client.HTTPException, ValueError):
-                wait = min(2 * wait, LONGEST_PAUSE)
-            except Exception as error:
+                self._follow_once()
+            except BaseException as error:
                 # Nobody may wait for what will not be told.
+                self._failure = error
                 self._open.set()
-                self._on_failure(error)
+                if not self._over.is_set():
+                    self._on_failure(error)
+                if not isinstance(error, DeskgridError):
+                    raise
+                return
+            self._over.wait(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _follow_once(self) -> None:
+        """Reads until the connection, the gateway or the master is gone."""
+        try:
+            self._follow()
+        except DeskgridError as failure:
+            if not isinstance(failure, GridUnreachable) or not failure.passing:
                 raise
-            finally:
-                if self._connection is not None:
-                    self._connection.close()
-            self._over.wait(wait)
+            self._look()
+        except (OSError, http.client.HTTPException):
+            self._look()
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _look(self) -> None:
+        """Looks whether the master is there: a gateway holds its readers while it is not.
+
+        Raises:
+            GridUnreachable: It has been away for longer than anybody wants to wait.
+        """
+        now = time.monotonic()
+        since = now if self._away_since is None else self._away_since
+        until = since + self._api.patience
+        if self._over.is_set() or not self._awaited() or self._api.answers(until):
+            self._away_since = None
+            return
+        self._away_since = since
+        if time.monotonic() >= until:
+            away = time.monotonic() - since
+            raise GridUnreachable(f"the master has not answered for {away:.0f} s")
 
     def _follow(self) -> None:
         """Reads one stream to its end."""
@@ -93,6 +134,7 @@ class Events:
             raise ConnectionError
         if response.status != 200:
             raise from_problem(response.status, _problem(response.read()))
+        self._pause = FIRST_PAUSE
         if self._last is not None or "after" in self._query:
             self._open.set()
         data: list[bytes] = []
@@ -104,6 +146,8 @@ class Events:
             line = line.rstrip(b"\r\n")
             if line.startswith(b"data: "):
                 data.append(line[6:])
+            elif line.startswith(b":"):
+                self._look()
             elif line.startswith(b"id: "):
                 last = line[4:].decode()
             elif not line:

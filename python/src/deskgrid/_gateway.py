@@ -306,4 +306,6 @@ def _did_not_start(said: dict[str, Any]) -> GridUnreachable:
     because = error.get("because")
     if because:
         message = f"{message}: {because}"
-    return GridUnreachable(message, error.get("hint") or "deskgrid doctor says what is wrong")
+    failure = GridUnreachable(message, error.get("hint") or "deskgrid doctor says what is wrong")
+    failure.passing = error.get("code") == "unreachable"
+    return failure

@@ -130,14 +130,24 @@ def body_of(options: Mapping[str, Any]) -> dict[str, Any]:
     needs = _needs(options)
     if needs:
         body["needs"] = needs
-    body["env"] = [f"{name}={_literal(value)}" for name, value in dict(options.get("variables") or {}).items()]
-    body["label"] = list(options.get("labels") or ())
+    variables = dict(options.get("variables") or {})
+    wrong = [name for name in variables if not name or "=" in name]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is no name of a variable")
+    body["env"] = [f"{name}={_literal(value)}" for name, value in variables.items()]
+    body["label"] = several(options.get("labels"))
     return body
 
 
+def several(said: Any) -> list[Any]:
+    """Returns what was said as a list: one text or path is one, and not its letters."""
+    if said is None:
+        return []
+    return [said] if isinstance(said, (str, bytes, PathLike)) else list(said)
+
+
 def _needs(options: Mapping[str, Any]) -> list[str]:
-    said: Any = options.get("needs") or ()
-    needs: list[str] = [said] if isinstance(said, str) else list(said)
+    needs: list[str] = several(options.get("needs"))
     for option, need in (("memory", "mem"), ("cpus", "cpus"), ("gpus", "gpu")):
         if option in options:
             needs.append(f"{need}={options[option]}")

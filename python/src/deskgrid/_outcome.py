@@ -9,6 +9,7 @@ import binascii
 import linecache
 import pickle
 import re
+import threading
 from typing import IO, Any, NamedTuple
 
 from .errors import BadResult, EnvError, ForeignError, RemoteError, TaskFailed
@@ -49,25 +50,43 @@ class MissingModule(EnvError, ModuleNotFoundError):
     """A function needs a module that the Python of a host does not have."""
 
 
+#: No call took as long, in seconds.
+LONGEST = 1e9
+
+_LINE = re.compile(r"([REUNreun]) (\d+\.?\d*) (?:([A-Za-z0-9+/]*={0,2})|(\d{1,18}) (\d{1,18}))", re.ASCII)
+
+
 def read(text: str) -> list[Outcome]:
-    """Reads ``out.txt``. A line that was not written to its end is left out."""
+    """Reads ``out.txt``, up to a line that was not written to its end or has no meaning: not every
+    host writes what ours do."""
     first, *lines = text.split("\n")
     if first != FIRST_LINE:
         return []
     outcomes = []
     for line in lines[:-1]:
-        kind, seconds, *rest = line.split(" ")
-        data, offset, size = None, 0, 0
-        if kind.isupper():
-            data = binascii.a2b_base64(rest[0])
-        else:
-            offset, size = int(rest[0]), int(rest[1])
-        outcomes.append(Outcome(kind.upper(), float(seconds), data, offset, size))
+        outcome = _outcome_of(line)
+        if outcome is None:
+            break
+        outcomes.append(outcome)
     return outcomes
 
 
+def _outcome_of(line: str) -> Outcome | None:
+    found = _LINE.fullmatch(line)
+    if found is None or float(found[2]) > LONGEST or found[1].isupper() != (found[3] is not None):
+        return None
+    kind, seconds = found[1].upper(), float(found[2])
+    if found[3] is None:
+        return Outcome(kind, seconds, None, int(found[4]), int(found[5]))
+    try:
+        return Outcome(kind, seconds, binascii.a2b_base64(found[3]), 0, 0)
+    except binascii.Error:
+        return None
+
+
 def value_of(outcome: Outcome, long: IO[bytes] | None, place: Place) -> Result:
-    """Returns the value or exception of an outcome. `long` is ``out.bin``."""
+    """Returns the value or exception of an outcome. `long` is ``out.bin``. It raises nothing: what
+    is read may be of any kind, and whoever reads it has other results to read."""
     try:
         if outcome.data is not None:
             value = pickle.loads(outcome.data)
@@ -75,17 +94,26 @@ def value_of(outcome: Outcome, long: IO[bytes] | None, place: Place) -> Result:
             assert long is not None
             long.seek(outcome.offset)
             value = pickle.load(long)
-    except Exception as error:
+        if outcome.kind == "R":
+            return Result(value, None)
+        return Result(None, _error(outcome.kind, value, place))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
         bad = BadResult(
-            f"its result cannot be read here: {type(error).__name__}: {error}",
+            f"its result cannot be read here: {type(error).__name__}: {_words_of(error)}",
             "import the modules of its class here, or return plain data",
             *place,
         )
         bad.__cause__ = error
         return Result(None, bad)
-    if outcome.kind == "R":
-        return Result(value, None)
-    return Result(None, _error(outcome.kind, value, place))
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return "(its text cannot be had)"
 
 
 def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> BaseException:
@@ -98,7 +126,7 @@ def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> B
     elif kind == "U":
         error = BadResult(
             f"its result cannot be sent: {message}",
-            "return data instead of open files, locks or connections",
+            "return data instead of generators, open files, locks or connections",
             place.task,
             place.host,
         )
@@ -114,7 +142,13 @@ def _error(kind: str, told: tuple[str, bytes, str, str, str], place: Place) -> B
             place.task,
             place.host,
         )
-    error.__cause__ = RemoteError(_with_lines(traceback), place.task, place.host, place.stderr)
+    elif kind == "E" and isinstance(error, ModuleNotFoundError):
+        way_out = f"the Python on {place.host} lacks it: name it in env=Env.auto([…]), or install it on the hosts"
+        # What `add_note` does, which came with Python 3.11.
+        _set(error, "__notes__", [*getattr(error, "__notes__", ()), way_out])
+    cause = RemoteError(_with_lines(traceback), place.task, place.host, place.stderr)
+    # A class of the user's may let nobody change its exceptions.
+    _set(error, "__cause__", cause)
     return error
 
 
@@ -142,10 +176,14 @@ def _original(how: str, data: bytes) -> BaseException | None:
             kind, args, state = pickle.loads(data)
             # Its class cannot be called with its `args`.
             error = kind.__new__(kind, *args)
-            error.args = args
+            _set(error, "args", args)
             error.__dict__.update(state)
         else:
             return None
     except Exception:
         return None
     return error if isinstance(error, BaseException) else None
+
+
+def _set(error: BaseException, name: str, value: Any) -> None:
+    BaseException.__setattr__(error, name, value)

@@ -266,9 +266,9 @@ def pack_function(function: Callable[..., Any], store: Store) -> Packed:
     try:
         return pack(function, store)
     except NotPicklable as error:
-        name = getattr(function, "__qualname__", repr(function))
+        name = getattr(functools.partial(function).func, "__qualname__", repr(function))
         raise NotPicklable(
-            f"the function {name} cannot be sent: {error.args[0]}",
+            f"the function {name} cannot be sent{_hindrance(function)}: {error.args[0]}",
             "make what it needs (files, locks, connections) inside the function, "
             "or pass data instead of objects",
         ) from error.__cause__
@@ -317,15 +317,48 @@ def _apart(value: Any) -> Any:
     return _Apart(payload, views) if len(payload) >= LARGE else value
 
 
+def _hindrance(function: Callable[..., Any]) -> str:
+    """Says what of all that a function brings along cannot be pickled, as far as that is found."""
+    whole = functools.partial(function)
+    if whole.args or whole.keywords:
+        which = _culprit(whole.args, whole.keywords)
+        if which != _A_CALL:
+            return f" with its {which}"
+    owner = getattr(whole.func, "__self__", None)
+    if owner is not None and not _can_be_sent(owner):
+        return f" with its object, a {type(owner).__name__}"
+    plain = getattr(whole.func, "__func__", whole.func)
+    if not isinstance(plain, types.FunctionType):
+        return ""
+    brought = dict(zip(plain.__code__.co_freevars, plain.__closure__ or ()))
+    used: dict[str, Any] = {}
+    for name, cell in brought.items():
+        with contextlib.suppress(ValueError):
+            used[name] = cell.cell_contents
+    for code in codes_of(plain.__code__):
+        used.update({name: plain.__globals__[name] for name in code.co_names if name in plain.__globals__})
+    found = [name for name, value in used.items() if value is not plain and not _can_be_sent(value)]
+    return f" with its `{found[0]}`" if found else ""
+
+
+def _can_be_sent(value: Any) -> bool:
+    try:
+        dump(value)
+    except NotPicklable:
+        return False
+    return True
+
+
+_A_CALL = "a call"
+
+
 def _culprit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Names the argument that cannot be pickled."""
     named = [(f"argument {i + 1}", value) for i, value in enumerate(args)]
     for name, value in named + list(kwargs.items()):
-        try:
-            dump(value)
-        except NotPicklable:
+        if not _can_be_sent(value):
             return f"{name} (a {type(value).__name__})"
-    return "a call"
+    return _A_CALL
 
 
 @functools.cache
@@ -415,12 +448,17 @@ def imports(function: Callable[..., Any]) -> set[str]:
     names: set[str] = set()
     function = functools.partial(function).func
     code = getattr(function, "__code__", None)
-    waiting = [code] if code else []
-    while waiting:
-        code = waiting.pop()
-        waiting += [const for const in code.co_consts if isinstance(const, types.CodeType)]
-        for step in dis.get_instructions(code):
+    for inner in codes_of(code) if code else ():
+        for step in dis.get_instructions(inner):
             if step.opname == "IMPORT_NAME":
                 parts = str(step.argval).split(".")
                 names |= {".".join(parts[: i + 1]) for i in range(len(parts))}
     return names
+
+
+def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yields some code and all code inside of it."""
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from codes_of(const)

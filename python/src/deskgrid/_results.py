@@ -10,6 +10,7 @@ import queue
 import sys
 import tempfile
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
@@ -22,10 +23,14 @@ from ._pack import Store
 from ._run import failure_of, output_of
 from ._stream import Call, Task
 from ._work import LiveJob
-from .errors import Cancelled, DeskgridError, EnvError, Refused, ResultGone
+from .env import OWN
+from .errors import Cancelled, EnvError, GridUnreachable, Refused, ResultGone
 
 #: How often a call is tried again whose host has no Python.
 MOST_TRIES = 3
+
+#: What a task leaves: a line for each outcome, and what is too long for a line.
+OUT, LONG = f"{OWN}/out.txt", f"{OWN}/out.bin"
 
 #: The number of threads that fetch long results.
 FETCHERS = 4
@@ -104,10 +109,15 @@ class Results:
         with self._wake:
             if self._events is None:
                 query = {"label": self._label}
-                self._events = Events(self._api, query, self._on_event, self._on_failure)
+                self._events = Events(
+                    self._api, query, self._on_event, self._on_failure, self._awaits_anything
+                )
             events = self._events
-        if not events.wait_until_open(self._api.patience):
-            raise DeskgridError("the grid tells of no events", "try again")
+        events.wait_until_open()
+
+    def _awaits_anything(self) -> bool:
+        with self._wake:
+            return any(live.tasks for live in self.jobs.values())
 
     def adopt(self, live: LiveJob, futures: list[Any]) -> list[Any]:
         """Awaits the results of a job that another process may have submitted.
@@ -127,10 +137,12 @@ class Results:
                 self._tell(live, event["event"], event)
 
         def on_failure(failure: BaseException) -> None:
-            for task in list(live.tasks.values()):
-                self._settle_all(live, task, failure)
+            with self._wake:
+                self._adopted.pop(live.id, None)
+            self._give_up(live, failure)
 
-        live.events = Events(self._api, {"job": live.id, "after": 0}, on_event, on_failure)
+        query = {"job": live.id, "after": 0}
+        live.events = Events(self._api, query, on_event, on_failure, lambda: bool(live.tasks))
         return futures
 
     def live(self, job: int) -> LiveJob | None:
@@ -140,12 +152,20 @@ class Results:
             return adopted[0] if adopted else self.jobs.get(job)
 
     def _on_failure(self, failure: BaseException) -> None:
-        """There will be no events any more: nobody may wait for them."""
+        """There will be no events any more, but of jobs to come: nobody may wait for them."""
         with self._wake:
+            self._events = None
             jobs = list(self.jobs.values())
-        for job in jobs:
-            for task in list(job.tasks.values()):
-                self._settle_all(job, task, failure)
+        for live in jobs:
+            self._give_up(live, failure)
+
+    def _give_up(self, live: LiveJob, failure: BaseException) -> None:
+        """Ends the waiting for a job, which goes on."""
+        if isinstance(failure, GridUnreachable):
+            hint = f"job {live.id} is still at the grid: Grid().job({live.id}) gets its results"
+            failure = GridUnreachable(str(failure.args[0]), hint)
+        for task in list(live.tasks.values()):
+            self._settle_all(live, task, failure)
 
     def _on_event(self, event: Json) -> None:
         kind = event["event"]
@@ -173,6 +193,10 @@ class Results:
         if kind == "task-running" and task is not None:
             for call in task.calls[:1]:
                 call.future.begin()
+            with self._wake:
+                if live.stream is not None:
+                    live.stream.began(time.monotonic())
+                self._wake.notify_all()
         elif kind in ("task-finished", "task-failed") and task is not None:
             result = event.get("result")
             self._hear(live, task, kind == "task-finished", result, event.get("reason") or "")
@@ -207,7 +231,15 @@ class Results:
     def _hear(
         self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
     ) -> None:
-        """A task has ended."""
+        """A task has ended. Whatever is wrong with what it left is its calls' trouble alone."""
+        try:
+            self._hear_of(live, task, well, result, reason)
+        except Exception as error:
+            self._settle_all(live, task, error)
+
+    def _hear_of(
+        self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
+    ) -> None:
         if live.kind == "run":
             output = output_of(self._api, live.id, task.index, well, result, reason)
             self._done(live, task)
@@ -217,8 +249,8 @@ class Results:
             self._fetches.put(lambda: self._elsewhere(live, task, reason))
             return
         files = {file["path"]: file for file in (result or {}).get("files", ())}
-        text = files.get("out.txt", {}).get("text")
-        if "out.txt" in files and (text is None or "out.bin" in files):
+        text = files.get(OUT, {}).get("text")
+        if OUT in files and (text is None or LONG in files):
             self._fetches.put(lambda: self._fetch(live, task, well, result or {}, reason, text))
         else:
             self._read(live, task, well, result, reason, text or "", None)
@@ -253,12 +285,12 @@ class Results:
         files = {file["path"] for file in result["files"]}
         try:
             if text is None:
-                text = self._api.read(f"{path}/out.txt").decode()
+                text = self._api.read(f"{path}/{OUT}").decode(errors="replace")
             with contextlib.ExitStack() as stack:
                 long = None
-                if "out.bin" in files:
+                if LONG in files:
                     long = stack.enter_context(tempfile.TemporaryFile())
-                    self._api.fetch(f"{path}/out.bin", long)
+                    self._api.fetch(f"{path}/{LONG}", long)
                 self._read(live, task, well, result, reason, text, long)
         except BaseException as error:
             self._settle_all(live, task, error)
@@ -299,7 +331,7 @@ class Results:
             # Whoever gets a result may be the only one who has it.
             self.finish(*_flat(*settled.pop(0)))
         if rest:
-            failure = failure_of(reason, place)
+            failure = failure_of(reason or "its host did not write down what came of it", place)
             self.finish(rest[0], None, failure)
             self._again(live, rest[1:], failure)
 

@@ -96,6 +96,8 @@ def failure_of(reason: str, place: Place) -> TaskFailed:
         kind, hint = TaskTimeout, "give it more time with time_limit=…"
     elif "lost" in reason:
         kind = HostsLost
+    elif "wanted more memory" in reason:
+        hint = "ask for hosts with more of it, with memory=…"
     elif "this worker takes at most" in reason:
         hint = "return less, or let the owner of the host raise `output_limit_bytes` of its worker"
     code = re.search(r"exit code (\d+)", reason)

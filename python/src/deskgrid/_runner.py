@@ -3,9 +3,10 @@ each outcome as soon as it is there. It is compiled at the client and travels wi
 a host needs nothing but Python; only modules that are part of every Python are used, and few, since
 each costs time in every task.
 
-Files in the directory of a task: ``job`` (the function, and the calls where they are short),
-``part`` (the calls, where they are long), ``b-…`` (large values that many tasks share), ``sources`` (the user's modules);
-``out.txt`` has a line for each outcome, ``out.bin`` what is too long for a line.
+Its files lie in the directory ``.deskgrid`` of the task, so that functions may call theirs what they
+like: ``job`` (the function, and the calls where they are short), ``part`` (the calls, where they are
+long), ``b-…`` (large values that many tasks share), ``sources`` (the user's modules); ``out.txt`` has
+a line for each outcome, ``out.bin`` what is too long for a line.
 
 Not here: the meaning of the outcomes (:mod:`deskgrid._outcome`).
 """
@@ -32,8 +33,9 @@ SHORT = 24 * 1024
 RAISED = 1
 NOT_STARTED = 3
 
-#: The directory of the task; its functions may go elsewhere.
-HERE = os.getcwd()
+#: The directory of the task, and that of these files; its functions may go elsewhere.
+TASK = os.getcwd()
+HERE = os.path.join(TASK, ".deskgrid")
 
 #: Modules that travel with this program, as marshalled code; set where it is compiled.
 LIBRARY: dict[str, bytes] = {}
@@ -99,7 +101,7 @@ class Library:
 
 
 def place(name: str) -> str:
-    """Returns where a file of the task is."""
+    """Returns where one of these files is."""
     return os.path.join(HERE, name)
 
 
@@ -201,7 +203,7 @@ def portable(error: BaseException) -> tuple[str, bytes]:
                     same = kind.__new__(kind, *args)
                 if type(same).__name__ == type(error).__name__:
                     return how, data
-            except Exception:
+            except BaseException:
                 continue
     return "text", b""
 
@@ -244,7 +246,7 @@ def calls_of(job: dict[str, Any], task: int) -> Iterable[tuple[bytes, list[Any]]
 
 
 def main() -> int:
-    paths = [place(part) for part in os.environ.get("DESKGRID_PATHS", "").split(":") if part]
+    paths = [os.path.join(TASK, part) for part in os.environ.get("DESKGRID_PATHS", "").split(":") if part]
     if paths:
         import site
 
@@ -265,21 +267,24 @@ def main() -> int:
             write_down(out, "N", perf_counter() - started, describe(error))
             return NOT_STARTED
         for payload, buffers in calls_of(job, int(os.environ["DESKGRID_TASK_ID"])):
-            if not one_call(out, function, payload, buffers):
+            if not one_call(out, function, payload, buffers, job["timed"]):
                 code = RAISED
     return code
 
 
-def one_call(out: IO[bytes], function: Callable[..., Any], payload: bytes, buffers: list[Any]) -> bool:
-    """Makes a call and writes its outcome down. Returns whether it raised nothing."""
+def one_call(
+    out: IO[bytes], function: Callable[..., Any], payload: bytes, buffers: list[Any], timed: bool
+) -> bool:
+    """Makes a call and writes its outcome down, with its run time if that is wanted. Returns whether
+    it raised nothing."""
     started = perf_counter()
     try:
         *own, args, kwargs = loads(payload, buffers=buffers)
         value = (own[0] if own else function)(*args, **kwargs)
     except BaseException as error:
-        write_down(out, "E", perf_counter() - started, describe(error))
+        write_down(out, "E", (perf_counter() - started) * timed, describe(error))
         return False
-    seconds = perf_counter() - started
+    seconds = (perf_counter() - started) * timed
     try:
         write_down(out, "R", seconds, value)
     except BaseException as error:

@@ -19,11 +19,11 @@ from typing import IO, Any
 
 from . import _runtime
 from ._api import MOST_POSTED, Api, Json, Ref
-from ._options import body_of
+from ._options import body_of, several
 from ._pack import FRESH, Large
 from ._stream import Task
 from ._work import CALLS, Work
-from .env import Env, Prepared
+from .env import OWN, Env, Prepared
 from .errors import NotRunnable
 
 #: Calls of up to this many bytes together travel in one piece with their function.
@@ -67,7 +67,7 @@ class Sender:
         or as they are named here."""
         if isinstance(paths, Mapping):
             return [{**self._file(path), "name": name} for name, path in paths.items()]
-        return [self._file(path) for path in paths]
+        return [self._file(path) for path in several(paths)]
 
     def _file(self, path: str | os.PathLike[str]) -> Json:
         file = Path(path).absolute()
@@ -98,6 +98,8 @@ class Sender:
             "function": work.function.payload,
             "buffers": [large.name for large in work.function.buffers],
             "calls": calls,
+            # Results that are compared must not differ by the time that they took.
+            "timed": "quorum" not in work.options,
         }
         program = self._send_once(_runtime.runner())
         head = self.api.send(pickle.dumps(job, protocol=5))
@@ -105,12 +107,16 @@ class Sender:
         body = body_of(work.options)
         body["name"] = work.name
         body["label"] = [*body["label"], CALLS]
-        body["command"] = [*prepared.python, "run.pyc"]
+        body["command"] = [*prepared.python, f"{OWN}/run.pyc"]
         body["env"] = [*body["env"], f"DESKGRID_PATHS={':'.join(prepared.paths)}"]
-        body["output-file"] = ["out.*"]
+        if "quorum" in work.options:
+            # Nor by the order of what is in a set, which Python draws anew in each process.
+            body["command"] = [*prepared.same_each_time(), f"{OWN}/run.pyc"]
+            body["env"].append("PYTHONHASHSEED=0")
+        body["output-file"] = [f"{OWN}/out.*"]
         body["input"] = [
-            {"name": "run.pyc", **program._asdict()},
-            {"name": "job", **head._asdict()},
+            {"name": f"{OWN}/run.pyc", **program._asdict()},
+            {"name": f"{OWN}/job", **head._asdict()},
             *self._sources(work),
             *inputs,
             *prepared.inputs,
@@ -131,7 +137,7 @@ class Sender:
         if not work.sources:
             return []
         content = pickle.dumps(work.sources, protocol=5)
-        return [{"name": "sources", **self._send_once(content)._asdict()}]
+        return [{"name": f"{OWN}/sources", **self._send_once(content)._asdict()}]
 
     def check(self, body: Json) -> None:
         """Raises if no host could ever run a job that needs something of its hosts."""
@@ -154,13 +160,13 @@ class Sender:
                 used[large] = max(used.get(large, 0) + 1, large.seen)
         # What the only task has is sent like what all have: so a later job finds it there.
         shared = [large for large, times in used.items() if times > 1 or len(tasks) == 1]
-        inputs = [{"name": large.name, **self._send_large(large)._asdict()} for large in shared]
+        inputs = [{"name": f"{OWN}/{large.name}", **self._send_large(large)._asdict()} for large in shared]
         apart = len(used) > len(shared)
         size = sum(len(call.payload()) for task in tasks for call in task.calls)
         if size <= TOGETHER and not apart:
             return inputs, [task.packed() for task in tasks]
         parts = self._send_parts(tasks, set(shared))
-        inputs.append({"name": "part", "per-task": [part._asdict() for part in parts]})
+        inputs.append({"name": f"{OWN}/part", "per-task": [part._asdict() for part in parts]})
         return inputs, None
 
     def _send_large(self, large: Large) -> Ref:

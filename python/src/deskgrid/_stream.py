@@ -138,7 +138,8 @@ class Stream:
         self._dropped = 0
         self._since: float | None = None
         self._live = 0
-        self._asked_at: float | None = None
+        self._asked = False
+        self._began_at: float | None = None
         self._seconds: deque[float] = deque(maxlen=REMEMBERED)
         self._size = 1
         self._taken: list[Call] = []
@@ -167,6 +168,12 @@ class Stream:
         """The calls that wait, also for the answer to their submission."""
         leaving = [call for call in self._taken if call.task is None or call.task.job is None]
         return [*leaving, *self._waiting]
+
+    def began(self, now: float) -> None:
+        """A task runs. How long the first calls take counts from here, and not from when they were
+        submitted: on a grid that is busy with other work they wait."""
+        if self._began_at is None:
+            self._began_at = now
 
     def done(self, task: Task, seconds: Sequence[float]) -> None:
         """A task has ended; its calls took so long."""
@@ -209,8 +216,8 @@ class Stream:
             return None
         if self._since is not None and now - self._since < GATHER:
             return GATHER - (now - self._since)
-        if self._asked_at is not None and not self._seconds:
-            return max(self._asked_at + self._patience() - now, 0.01)
+        if self._began_at is not None and not self._seconds:
+            return max(self._began_at + self._patience() - now, 0.01)
         return None
 
     def _patience(self) -> float:
@@ -223,9 +230,10 @@ class Stream:
             if statistics.median(self._seconds) >= self.target:
                 return MOST_TASKS
             return 3 * slots - self._live if self._live <= 1.5 * slots else 0
-        if self._asked_at is None:
+        if not self._asked or not self._live:
             return max(2 * slots, 4)
-        return MOST_TASKS if now - self._asked_at >= self._patience() else 0
+        long = self._began_at is not None and now - self._began_at >= self._patience()
+        return MOST_TASKS if long else 0
 
     def take(self, now: float, slots: int) -> list[list[Call]]:
         """Takes the calls of the tasks to be submitted now."""
@@ -237,8 +245,7 @@ class Stream:
         count = min(count, MOST_TASKS)
         used = calls[: size * count]
         self._waiting.extend(calls[size * count :])
-        if self._asked_at is None:
-            self._asked_at = now
+        self._asked = True
         chunks = [used[at : at + size] for at in range(0, len(used), size)]
         self._taken = used
         self._live += len(chunks)

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 #: The version of the Python that runs here, as hosts must have it.
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-#: The names of environments' directories below a task's.
-PYTHON, PACKAGES = "python", "packages"
+#: The directory of the library's own files below a task's, and those of environments.
+OWN = ".deskgrid"
+PYTHON, PACKAGES = f"{OWN}/python", f"{OWN}/packages"
 
 #: Words behind the program: apart from the host's own settings, and with UTF-8 everywhere.
 FLAGS = ("-I", "-X", "utf8")
@@ -44,6 +45,10 @@ class Prepared:
     """What has to be in a task's directory."""
     paths: list[str] = field(default_factory=lambda: [])
     """Directories, below a task's directory, in which modules are found."""
+
+    def same_each_time(self) -> list[str]:
+        """The words that start a Python that obeys `PYTHONHASHSEED`."""
+        return ["-s" if word == "-I" else word for word in self.python]
 
 
 class Env:
@@ -176,6 +181,11 @@ class _Packed(Env):
         self.path = path.absolute()
         self.platform = platform
         names = _names(self.path)
+        if any(name.removeprefix("./").endswith("pyvenv.cfg") and name.count("/") < 2 for name in names):
+            raise EnvError(
+                f"{path} is a virtual environment, which works only where it was made",
+                "make one that can travel: Env.auto([…]) with its packages, or conda-pack",
+            )
         found = [program for program in _PROGRAMS if program in names]
         if not found:
             raise EnvError(
@@ -210,7 +220,7 @@ def _version(name: str) -> str | None:
 def _names(path: Path) -> set[str]:
     """Returns the names of what lies in a directory or archive, as far as they tell something."""
     if path.is_dir():
-        names = {program for program in _PROGRAMS if os.path.lexists(path / program)}
+        names = {name for name in (*_PROGRAMS, "pyvenv.cfg") if os.path.lexists(path / name)}
         names |= {f"lib/{found.parent.name}/os.py" for found in path.glob("lib/python3*/os.py")}
         return names | {found.name for found in path.glob("python3*.dll")}
     try:

@@ -35,6 +35,9 @@ class BinaryNotFound(DeskgridError):
 class GridUnreachable(DeskgridError, ConnectionError):
     """The master does not answer, or this machine has no identity at it yet."""
 
+    #: (Of the library.) Whether it may answer later.
+    passing = False
+
 
 class Refused(DeskgridError):
     """The master refuses what it was asked.
@@ -117,7 +120,7 @@ class RemoteError(TaskError):
     def __init__(
         self, traceback: str, task: str = "", host: str = "", stderr: str = ""
     ) -> None:
-        super().__init__("", "", task, host, stderr)
+        super().__init__(f"in task {task} on {host}", "", task, host, stderr)
         self.traceback = traceback
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _pack
 from ._bar import Bar, Progress
-from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged
+from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged, several
 from ._pack import Shared, dump, pack_call, pack_function, pack_own, sources_of
 from ._run import TaskOutput
 from ._session import Session
@@ -81,7 +81,7 @@ class Grid(concurrent.futures.Executor):
     ) -> None:
         self._defaults = merged({}, defaults)
         if label is not None:
-            self._defaults["labels"] = [*self._defaults.get("labels", ()), label]
+            self._defaults["labels"] = [*several(self._defaults.get("labels")), label]
         self._progress: bool | Literal["auto"] | Callable[[Progress], None] = progress
         self._session = Session(
             None if dir is None else str(dir), f"py-{uuid.uuid4().hex[:12]}", patience
@@ -306,10 +306,12 @@ class Grid(concurrent.futures.Executor):
             A job whose results are :class:`TaskOutput`. A task that fails raises ``TaskFailed``.
         """
         self._check_open()
+        if isinstance(argv, (str, bytes)):
+            raise TypeError(f"the command is one text: give its words, such as {str(argv).split()!r}")
         given = merged(self._defaults, options)
         body = body_of(given)
         body["command"] = [str(word) for word in argv]
-        body["output-file"] = list(outputs)
+        body["output-file"] = several(outputs)
         more = prepared.inputs if prepared is not None else []
         files = self._session.sender.inputs(given.get("files") or ())
         body["input"] = [*self._session.sender.inputs(inputs), *files, *more]
