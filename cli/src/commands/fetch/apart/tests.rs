@@ -1,3 +1,5 @@
+//! Archives from other machines, good and hostile.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
