@@ -27,6 +27,7 @@ mod operations;
 mod order;
 mod owner;
 mod page;
+mod pages;
 mod processes;
 mod quorum;
 mod readme;
