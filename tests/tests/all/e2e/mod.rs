@@ -26,6 +26,7 @@ mod notices;
 mod operations;
 mod order;
 mod owner;
+mod package;
 mod page;
 mod pages;
 mod processes;
