@@ -84,9 +84,13 @@ pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Fa
 }
 
 fn told(answer: &PackageAnswer, view: &TokenView) -> String {
-    let (pcs, till) = (answer.uses, when::relative(view.expires, when::now()));
+    let pcs = match answer.uses {
+        1 => "one PC".to_owned(),
+        more => format!("{more} PCs"),
+    };
+    let till = when::relative(view.expires, when::now());
     format!(
-        "{} installs the worker for {}, by token {}: {pcs} PCs can join by it, until it expires {till}.\n\
+        "{} installs the worker for {}, by token {}: {pcs} can join by it, until it expires {till}.\n\
          Whoever can read the file can let PCs join; `deskgrid token revoke {}` ends that.\n",
         answer.file, answer.master, view.id, view.id
     )

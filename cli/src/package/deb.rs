@@ -16,7 +16,11 @@ const HEAD: usize = 60;
 const BLOCK: usize = 512;
 /// The file by which a PC joins. Only root can read it from its first byte on.
 const JOIN: &str = "etc/deskgrid/join.toml";
-const SETTINGS: &str = "etc/deskgrid/worker.toml";
+/// The site's settings, which the package's script puts in place: so they count as changed on the
+/// PC, and a plain package of a newer version keeps them.
+const SETTINGS: &str = "etc/deskgrid/site.toml";
+/// A file of every plain package, of the same owner.
+const PATTERN: &str = "etc/deskgrid/worker.toml";
 /// The script that asks before the installation: everything is known.
 const NO_QUESTIONS: &[u8] = b"#!/bin/sh\nexit 0\n";
 
@@ -37,7 +41,13 @@ pub(super) fn installer(
         let bytes = std::mem::take(&mut member.bytes);
         member.bytes = match &*member.name {
             "debian-binary" => bytes,
-            "control.tar.gz" => repacked(&bytes, |entries| control(entries, site))?,
+            "control.tar.gz" => repacked(&bytes, |entries| {
+                let asks = |entry: &&mut PackedFile| entry.name() == b"config";
+                if let Some(script) = entries.iter_mut().find(asks) {
+                    script.fill(NO_QUESTIONS.to_vec());
+                }
+                Ok(())
+            })?,
             "data.tar.gz" => repacked(&bytes, |entries| data(entries, site, token))?,
             other => {
                 return Err(BadPackage::Form(format!(
@@ -128,39 +138,25 @@ impl PackedFile {
     }
 }
 
-/// Changes the scripts and lists of a package.
-fn control(entries: &mut [PackedFile], site: &SiteFiles) -> Result<(), BadPackage> {
-    for entry in entries {
-        match entry.name() {
-            // The sum of the plain settings is not that of the site's.
-            b"md5sums" if site.settings.is_some() => {
-                let kept = without_line(&entry.content, SETTINGS);
-                entry.fill(kept);
-            }
-            b"config" => entry.fill(NO_QUESTIONS.to_vec()),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Puts the site's two files among those of a package.
+/// Puts the site's files among those of a package.
 fn data(entries: &mut Vec<PackedFile>, site: &SiteFiles, token: &str) -> Result<(), BadPackage> {
-    let is_settings = |entry: &&mut PackedFile| entry.name() == SETTINGS.as_bytes();
-    let Some(settings) = entries.iter_mut().find(is_settings) else {
-        return Err(BadPackage::Form(format!("it has no {SETTINGS}")));
-    };
+    let pattern = entries
+        .iter()
+        .find(|entry| entry.name() == PATTERN.as_bytes());
+    let pattern = pattern.cloned();
+    let pattern = pattern.ok_or_else(|| BadPackage::Form(format!("it has no {PATTERN}")))?;
 
-    // Of the same owner, and everything else that a file needs.
-    let mut join = settings.clone();
-    join.head[..100].fill(0);
-    join.put(0, &format!("./{JOIN}"));
-    join.put(100, "0000600\0");
-    join.fill(site.join_file(token).into_bytes());
-    if let Some(text) = &site.settings {
-        settings.fill(text.clone().into_bytes());
-    }
-    entries.push(join);
+    let file = |name: &str, mode: &str, text: &str| {
+        let mut file = pattern.clone();
+        file.head[..100].fill(0);
+        file.put(0, &format!("./{name}"));
+        file.put(100, mode);
+        file.fill(text.as_bytes().to_vec());
+        file
+    };
+    let settings = site.settings.as_deref();
+    entries.extend(settings.map(|text| file(SETTINGS, "0000644\0", text)));
+    entries.push(file(JOIN, "0000600\0", &site.join_file(token)));
 
     Ok(())
 }
@@ -213,13 +209,6 @@ fn entries(tar: &[u8]) -> Result<Vec<PackedFile>, BadPackage> {
     Err(bad())
 }
 
-/// Returns a text without the line that ends with this path.
-fn without_line(text: &[u8], path: &str) -> Vec<u8> {
-    let lines = text.split_inclusive(|byte| *byte == b'\n');
-    let kept = lines.filter(|line| !line.trim_ascii_end().ends_with(path.as_bytes()));
-    kept.collect::<Vec<_>>().concat()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,14 +239,13 @@ mod tests {
             name: name.to_owned(),
             bytes,
         };
-        let sums = "00  usr/bin/deskgrid-worker\n11  etc/deskgrid/worker.toml\n";
         let files = [
             ("usr/bin/deskgrid-worker", "program"),
-            (SETTINGS, "# plain\n"),
+            (PATTERN, "# plain\n"),
         ];
         written(&[
             member("debian-binary", b"2.0\n".to_vec()),
-            member("control.tar.gz", tarred(&[("md5sums", sums)])),
+            member("control.tar.gz", tarred(&[("config", "asks\n")])),
             member("data.tar.gz", tarred(&files)),
         ])
     }
@@ -288,6 +276,8 @@ mod tests {
         let found = files(&made, "data.tar.gz");
         let program = found.iter().find(|(path, ..)| path.ends_with("worker"));
         assert_eq!(program.unwrap().2, "program");
+        let plain = found.iter().find(|(path, ..)| path.ends_with(PATTERN));
+        assert_eq!(plain.unwrap().2, "# plain\n");
         let settings = found.iter().find(|(path, ..)| path.ends_with(SETTINGS));
         assert_eq!(settings.unwrap().2, "slots = 1\n");
         let join = found.iter().find(|(path, ..)| path.ends_with(JOIN));
@@ -296,7 +286,7 @@ mod tests {
         assert_eq!(text, "master = \"grid:7411\"\ntoken = \"dg1.secret\"\n");
 
         let control = files(&made, "control.tar.gz");
-        assert_eq!(control[0].2, "00  usr/bin/deskgrid-worker\n");
+        assert_eq!(control[0].2.as_bytes(), NO_QUESTIONS);
     }
 
     #[test]

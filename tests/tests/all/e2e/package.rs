@@ -128,7 +128,6 @@ fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token()
     assert_eq!(before.expect("the changed settings"), "slots = 2\n");
 
     drop(worker);
-    fs::remove_file(root.join("etc/deskgrid/worker.toml.before")).expect("is removed");
     install(&grid, &root, &["--uninstall"]);
     assert_eq!(files(&root), Vec::<PathBuf>::new(), "nothing is left");
 }
@@ -169,7 +168,7 @@ fn a_site_package_for_debian_has_a_token_that_only_root_can_read() {
         text.contains("dg1.") && text.contains(grid.listen()),
         "{text}"
     );
-    let kept = fs::read_to_string(out.join("etc/deskgrid/worker.toml"));
+    let kept = fs::read_to_string(out.join("etc/deskgrid/site.toml"));
     assert_eq!(kept.expect("settings"), "slots = 3\n");
     let program = fs::metadata(out.join("usr/bin/deskgrid-worker")).expect("a program");
     assert_eq!(program.mode() & 0o777, 0o755);
