@@ -129,9 +129,15 @@ def python(top: pathlib.Path, into: pathlib.Path) -> str:
     lines = ["# The Python library, name by name", "", "What `import deskgrid` offers, made from its docstrings. [The tutorial](python.md) shows how it is used.", ""]
     for name, module in sorted(names.items(), key=lambda pair: pair[0].lower()):
         tree = ast.parse((source / f"{module}.py").read_text())
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-                lines += _described(node, "")
+        defined = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+        if name == module:
+            lines += [f"## {name}", "", ast.get_docstring(tree) or "", ""]
+            found = [_described(node, f"{name}.") for node in defined if not node.name.startswith("_") and ast.get_docstring(node)]
+        else:
+            found = [_described(node, "") for node in defined if node.name == name]
+        if not found:
+            raise LookupError(f"python/src/deskgrid/{module}.py describes no `{name}`")
+        lines += [line for described in found for line in described]
     (into / "python-reference.md").write_text("\n".join(lines))
     return "python-reference.md"
 
@@ -140,8 +146,8 @@ def _exported(init: pathlib.Path) -> dict[str, str]:
     """The public names of the package, each with the module that it comes from."""
     found = {}
     for node in ast.walk(ast.parse(init.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-            found |= {(one.asname or one.name): node.module for one in node.names if not one.name.startswith("_")}
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            found |= {(one.asname or one.name): node.module or one.name for one in node.names if not one.name.startswith("_")}
     return found
 
 
