@@ -60,6 +60,7 @@ pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Fa
 
     let bytes = plain.installer(&site, &token)?;
     save(file, &bytes, &aside, &out).map_err(|error| {
+        let _ = std::fs::remove_file(&aside);
         let what = format!("cannot write {}", out.display());
         let mut failure = Failure::io(what, &error);
         failure.hint = format!("deskgrid token revoke {}, and try elsewhere", view.id);

@@ -50,13 +50,17 @@ fn plain_archive(grid: &Grid) {
 
 /// Makes an installer for the grid as its admin.
 fn make(grid: &Grid, kind: &str, more: &[&str]) -> Output {
+    make_as(grid, "admin", kind, more)
+}
+
+fn make_as(grid: &Grid, who: &str, kind: &str, more: &[&str]) -> Output {
     let dist = grid.dir().join("dist");
     let out = grid.dir().join(format!("site.{kind}"));
     let mut words = vec!["package", "--format", kind, "--from"];
     words.extend([dist.to_str().expect("UTF-8"), "--out"]);
     words.push(out.to_str().expect("UTF-8"));
     words.extend(more);
-    grid.as_user("admin", words)
+    grid.as_user(who, words)
 }
 
 /// Runs the script for the root of an image.
@@ -201,6 +205,14 @@ fn an_installer_that_cannot_be_made_costs_no_token_and_says_why() {
     grid.file("dist/deskgrid-worker-2.0.0-linux-x86_64.tar.xz", "packed");
     let two = make(&grid, "sh", &["--master", "grid:7411"]).expect_code(2);
     assert!(two.stderr.contains("several"), "{two:?}");
+
+    fs::remove_file(
+        grid.dir()
+            .join("dist/deskgrid-worker-2.0.0-linux-x86_64.tar.xz"),
+    )
+    .expect("is removed");
+    let nobody = make_as(&grid, "user", "sh", &["--master", "grid:7411"]);
+    assert_eq!(nobody.code, 6, "only admins make tokens: {nobody:?}");
 
     let tokens = grid.as_user("admin", ["token", "list"]).expect_code(0);
     assert!(!tokens.stdout.contains("package"), "{tokens:?}");
