@@ -21,6 +21,8 @@ mod handed;
 mod logs;
 mod output;
 #[cfg(feature = "whole")]
+mod package;
+#[cfg(feature = "whole")]
 mod parallel;
 #[cfg(feature = "whole")]
 mod progress;

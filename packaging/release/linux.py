@@ -113,7 +113,7 @@ def _deb(work: Workshop, program: str, machine: str, files: pathlib.Path) -> Non
     _settle(work, tree)
 
     into = work.into / f"{program}_{work.version}_{machine}.deb"
-    work.run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, into, env={**os.environ, "SOURCE_DATE_EPOCH": str(work.epoch)})
+    work.run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z9", "--build", tree, into, env={**os.environ, "SOURCE_DATE_EPOCH": str(work.epoch)})
 
 
 def _rpm(work: Workshop, program: str, machine: str, files: pathlib.Path) -> None:

@@ -12,6 +12,8 @@ pub(crate) mod events;
 #[cfg(feature = "whole")]
 pub(crate) mod job;
 #[cfg(feature = "whole")]
+pub(crate) mod package;
+#[cfg(feature = "whole")]
 pub(crate) mod predict;
 #[cfg(windows)]
 pub(crate) mod scm;
@@ -224,6 +226,9 @@ only the picture stays.")]
         after_help = "Examples:\n  deskgrid token create --role worker --uses 20 --ttl 1d\n  deskgrid token list"
     )]
     Token(TokenCommand),
+    /// Make an installer of the worker for many PCs, with a join token and your settings inside
+    #[command(after_help = package::PACKAGE)]
+    Package(Box<package::PackageArgs>),
     /// List the users and hosts that have joined; let them in, or shut them out for good
     #[command(
         subcommand,

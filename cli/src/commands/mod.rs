@@ -42,6 +42,8 @@ mod master;
 mod operations;
 mod owner;
 #[cfg(feature = "whole")]
+mod package;
+#[cfg(feature = "whole")]
 mod policy;
 #[cfg(feature = "whole")]
 mod predict;
@@ -212,6 +214,7 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::Identity(command) => identity::run(context, command).await,
         Commands::Audit(args) => identity::audit(context, &args).await,
         Commands::Token(command) => token::run(context, command).await,
+        Commands::Package(args) => package::run(context, *args).await,
         Commands::Login(args) => login::run(context, args).await,
         Commands::Submit(args) => Box::pin(submit::run(context, *args)).await,
         Commands::Request(args) => speculation::request(context, args).await,

@@ -90,6 +90,48 @@ fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
 }
 
 #[test]
+fn tokens_that_are_wrong_expired_or_revoked_are_tried_again_with_a_word_and_a_growing_pause() {
+    let grid = Grid::start();
+    let make = |ttl: &str| {
+        let words = ["--output", "quiet", "token", "create", "--role", "worker"];
+        let made = grid.as_user("admin", [&words[..], &["--ttl", ttl]].concat());
+        made.expect_code(0).stdout.trim().to_owned()
+    };
+    let number = |token: &str| token.split('.').nth(1).expect("a number").to_owned();
+    let good = make("1h");
+    let mut parts: Vec<&str> = good.split('.').collect();
+    parts[2] = "00000000000000000000000000000000";
+    let wrong = parts.join(".");
+    let revoked = make("1h");
+    let revoke = ["token", "revoke", &number(&revoked)];
+    grid.as_user("admin", revoke).expect_code(0);
+    let expired = make("1ms");
+
+    by(&grid, "pc", &wrong);
+    let _worker = unattended(&grid, "pc");
+    for (token, why) in [
+        (wrong, "there is no such join token"),
+        (revoked, "was revoked"),
+        (expired, "has expired"),
+    ] {
+        by(&grid, "pc", &token);
+        eventually(why, PATIENCE, || {
+            let log = log(&grid, "pc");
+            let mut lines = log.lines();
+            lines
+                .any(|line| line.contains("again_in=") && line.contains(why))
+                .then_some(())
+        });
+        let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
+        assert!(audit.contains(why), "an admin sees it: {audit}");
+    }
+
+    by(&grid, "pc", &good);
+    joined(&grid, "pc");
+    assert!(!log(&grid, "pc").contains("dg1."), "{}", grid.logs());
+}
+
+#[test]
 fn a_worker_that_comes_before_its_master_joins_once_the_master_is_there() {
     let mut grid = Grid::start();
     let token = grid.token("worker");

@@ -6,6 +6,7 @@ mod claims;
 mod configs;
 mod golden;
 mod openapi;
+mod pages;
 mod policies;
 mod source;
 mod style;

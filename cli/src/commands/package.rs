@@ -1,0 +1,172 @@
+//! Executes `deskgrid package`: has the master make a token, and puts it into an installer.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use common::token::Role;
+use common::view::TokenView;
+use common::wire::client::{Reply, Request};
+use link::client::unexpected;
+use serde::Serialize;
+
+use super::Context;
+use crate::args::package::PackageArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::when;
+use crate::package::{PlainPackage, SiteFiles};
+use crate::session::Session;
+
+/// The line that ends the settings in a script.
+const ENDS_SETTINGS: &str = "END_OF_SETTINGS";
+
+#[derive(Serialize)]
+struct PackageAnswer {
+    file: String,
+    format: &'static str,
+    bytes: usize,
+    master: String,
+    /// The number of the token; the token itself is in the file only.
+    token: u32,
+    uses: u32,
+    expires: common::Time,
+}
+
+/// Makes an installer. The token comes last: a file that cannot be written costs none.
+pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Failure> {
+    let plain = PlainPackage::find(&args.from, args.format, &args.arch)?;
+    let settings = args.config.as_deref().map(read_settings).transpose()?;
+    let session = Session::open(&context.state).await?;
+    let master = match &args.master {
+        Some(master) => master.clone(),
+        None => reachable(session.master())?,
+    };
+    let site = SiteFiles { master, settings };
+    plain.installer(&site, "")?;
+
+    let ending = args.format.ending();
+    let out = args.out.clone();
+    let out = out.unwrap_or_else(|| format!("deskgrid-worker-site.{ending}").into());
+    let aside = beside(&out);
+    let file = private(&aside)?;
+    let (token, view) = match make_token(&session, &args).await {
+        Ok(made) => made,
+        Err(failure) => {
+            let _ = std::fs::remove_file(&aside);
+            return Err(failure);
+        }
+    };
+    session.close().await;
+
+    let bytes = plain.installer(&site, &token)?;
+    save(file, &bytes, &aside, &out).map_err(|error| {
+        let _ = std::fs::remove_file(&aside);
+        let what = format!("cannot write {}", out.display());
+        let mut failure = Failure::io(what, &error);
+        failure.hint = format!("deskgrid token revoke {}, and try elsewhere", view.id);
+        failure
+    })?;
+
+    let answer = PackageAnswer {
+        file: out.display().to_string(),
+        format: ending,
+        bytes: bytes.len(),
+        master: site.master,
+        token: view.id,
+        uses: view.uses_left,
+        expires: view.expires,
+    };
+    let text = || told(&answer, &view);
+    context
+        .out
+        .show(&answer, text, || vec![answer.file.clone()])?;
+
+    Ok(Exit::Well)
+}
+
+fn told(answer: &PackageAnswer, view: &TokenView) -> String {
+    let pcs = match answer.uses {
+        1 => "one PC".to_owned(),
+        more => format!("{more} PCs"),
+    };
+    let till = when::relative(view.expires, when::now());
+    format!(
+        "{} installs the worker for {}, by token {}: {pcs} can join by it, until it expires {till}.\n\
+         Whoever can read the file can let PCs join; `deskgrid token revoke {}` ends that.\n",
+        answer.file, answer.master, view.id, view.id
+    )
+}
+
+/// Reads the settings of the site's workers, after a check that a worker accepts them.
+fn read_settings(file: &Path) -> Result<String, Failure> {
+    worker::Config::load(file)?;
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| Failure::io(format!("cannot read {}", file.display()), &e))?;
+    if text.lines().any(|line| line == ENDS_SETTINGS) {
+        let what = format!(
+            "{} has the line {ENDS_SETTINGS}, which ends the settings in an installer",
+            file.display()
+        );
+        return Err(Failure::usage(what, "write that line in another way"));
+    }
+    Ok(text)
+}
+
+/// Refuses an address that means another machine on each PC.
+fn reachable(master: &str) -> Result<String, Failure> {
+    let host = master.rsplit_once(':').map_or(master, |(host, _)| host);
+    let host = host.trim_matches(['[', ']']);
+    let own = host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    if own {
+        let what = format!("this machine reaches the master at {master}, which PCs cannot use");
+        return Err(Failure::usage(
+            what,
+            "name the master as PCs reach it: --master HOST:PORT",
+        ));
+    }
+    Ok(master.to_owned())
+}
+
+async fn make_token(session: &Session, args: &PackageArgs) -> Result<(String, TokenView), Failure> {
+    let request = Request::TokenCreate {
+        role: Role::Worker,
+        ttl: args.ttl.span(),
+        uses: args.uses,
+        name: args.name.clone(),
+        approval: args.approve,
+        speaks_for: None,
+    };
+    match session.one(&request).await? {
+        Reply::Token(token, view, _) => Ok((token.to_string(), view)),
+        other => Err(unexpected(Some(&other)).into()),
+    }
+}
+
+/// The name of the file while it is written.
+fn beside(out: &Path) -> PathBuf {
+    let mut name = out.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// Makes a file that only this account can read.
+fn private(path: &Path) -> Result<File, Failure> {
+    let _ = std::fs::remove_file(path);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+        .open(path)
+        .map_err(|e| Failure::io(format!("cannot write {}", path.display()), &e))
+}
+
+fn save(mut file: File, bytes: &[u8], aside: &Path, out: &Path) -> std::io::Result<()> {
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    drop(file);
+    std::fs::rename(aside, out)
+}

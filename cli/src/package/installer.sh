@@ -1,0 +1,105 @@
+#!/bin/sh
+# Installs the worker of deskgrid on this PC, for one grid: the program, its service and account, settings and a token to join by.
+# Made by `deskgrid package`. Whoever can read this file can let PCs join.
+#
+#     sudo sh FILE                 install, or upgrade
+#     sudo sh FILE --root DIR      into the root of an image; the PC made from it joins at its first start
+#     sudo sh FILE --uninstall     remove everything, with the identity of this PC
+set -eu
+VERSION=@VERSION@
+ARCH=@ARCH@
+LINES=@LINES@
+fail() { printf 'error: %s\ntry: %s\n' "$1" "$2" >&2; exit 1; }
+
+ROOT="" REMOVE=""
+while [ $# -gt 0 ]; do
+    case $1 in
+        --root) [ $# -gt 1 ] && [ -d "$2" ] || fail "--root needs a directory" "sh $0 --root DIR"
+            ROOT=$(cd "$2" && pwd) && shift 2 ;;
+        --uninstall) REMOVE=yes && shift ;;
+        *) fail "there is no option $1" "sh $0, with --root DIR or --uninstall" ;;
+    esac
+done
+[ "$ROOT" != / ] || ROOT=""
+[ "$(id -u)" = 0 ] || [ -n "$ROOT" ] || fail "only root can install a service" "sudo sh $0"
+[ -n "$ROOT" ] || [ "$(uname -s) $(uname -m)" = "Linux $ARCH" ] || fail "this is for Linux on $ARCH" "make one for this PC: deskgrid package --arch"
+for tool in tar xz systemctl; do
+    command -v $tool >/dev/null || fail "there is no $tool" "install it, then run this again"
+done
+packaged() {
+    if command -v dpkg >/dev/null && dpkg -S /usr/bin/deskgrid-worker >/dev/null 2>&1; then return 0; fi
+    command -v rpm >/dev/null && rpm -qf /usr/bin/deskgrid-worker >/dev/null 2>&1
+}
+if [ -z "$ROOT" ] && packaged; then
+    fail "the worker here is a package of the distribution" "upgrade or remove that package first"
+fi
+live() { [ -z "$ROOT" ] && [ -d /run/systemd/system ]; }
+
+UNPACKED=$(mktemp -d)
+trap 'rm -rf "$UNPACKED"' EXIT
+umask 022
+tail -n +$((LINES + 1)) "$0" | tar -xJ -C "$UNPACKED" --no-same-owner --strip-components=1
+cd "$UNPACKED"
+FILES=$(find lib share -type f)
+
+if [ -n "$REMOVE" ]; then
+    if live; then systemctl disable --now deskgrid-worker.service || true
+    else rm -f "$ROOT"/etc/systemd/system/*.wants/deskgrid-worker.service; fi
+    printf '%s\n' "$FILES" | while read -r file; do rm -f "$ROOT/usr/$file"; done
+    rm -rf "$ROOT/usr/bin/deskgrid-worker" "$ROOT/usr/share/doc/deskgrid-worker" "$ROOT/var/lib/deskgrid/worker" \
+        "$ROOT/var/lib/deskgrid/join.toml" "$ROOT/etc/deskgrid/join.toml" "$ROOT/etc/deskgrid/worker.toml" \
+        "$ROOT/etc/deskgrid/worker.toml.before"
+    rmdir "$ROOT/var/lib/deskgrid" "$ROOT/etc/deskgrid" 2>/dev/null || true
+    if live; then systemctl daemon-reload; fi
+    [ -n "$ROOT" ] || ! getent passwd deskgrid >/dev/null || userdel deskgrid || true
+    echo "the worker is removed"
+    exit 0
+fi
+
+# The program is put in place at once, since the old one may be running.
+mkdir -p "$ROOT/usr/bin" "$ROOT/etc/deskgrid"
+cp deskgrid-worker "$ROOT/usr/bin/deskgrid-worker.new"
+chmod 755 "$ROOT/usr/bin/deskgrid-worker.new"
+mv -f "$ROOT/usr/bin/deskgrid-worker.new" "$ROOT/usr/bin/deskgrid-worker"
+printf '%s\n' "$FILES" | while read -r file; do
+    mkdir -p "$ROOT/usr/$(dirname "$file")"
+    cp "$file" "$ROOT/usr/$file"
+done
+
+# The site's settings. What stood there before is kept aside.
+cat >settings <<'END_OF_SETTINGS'
+@SETTINGS@
+END_OF_SETTINGS
+SETTINGS=$ROOT/etc/deskgrid/worker.toml
+if [ -n "$(tr -d ' \n' <settings)" ] && ! cmp -s settings "$SETTINGS"; then
+    [ ! -e "$SETTINGS" ] || cp -p "$SETTINGS" "$SETTINGS.before"
+    cp settings "$SETTINGS"
+fi
+[ -e "$SETTINGS" ] || : >"$SETTINGS"
+
+# The token: for root alone from its first byte on. A PC that has joined needs none.
+if [ ! -e "$ROOT/var/lib/deskgrid/worker/identity/link.toml" ]; then
+    (umask 077; cat >"$ROOT/etc/deskgrid/join.toml.new" <<'END_OF_JOIN'
+@JOIN@
+END_OF_JOIN
+    )
+    mv -f "$ROOT/etc/deskgrid/join.toml.new" "$ROOT/etc/deskgrid/join.toml"
+fi
+
+if [ -n "$ROOT" ]; then
+    # The account is made at the first start of the PC, by the file in /usr/lib/sysusers.d.
+    systemctl --root "$ROOT" enable deskgrid-worker.service
+    echo "deskgrid-worker $VERSION is in $ROOT; the PC joins at its first start"
+    exit 0
+fi
+systemd-sysusers deskgrid-worker.conf
+if ! live; then
+    systemctl enable deskgrid-worker.service
+    echo "deskgrid-worker $VERSION is installed; it joins at the next start of this PC"
+    exit 0
+fi
+systemctl daemon-reload
+systemctl enable deskgrid-worker.service
+systemctl restart deskgrid-worker.service
+echo "deskgrid-worker $VERSION is installed; \`journalctl -u deskgrid-worker\` says when this PC has joined"
+exit 0

@@ -1,0 +1,76 @@
+"""The package for Windows: made by wixl, with what wixl cannot say added by SQL (msibuild, of the same msitools)."""
+
+import os
+import pathlib
+import re
+import shutil
+import time
+import uuid
+
+from .build import Workshop
+
+#: An action that is a command in a directory, carried out by the installer's elevated part: what Windows Installer calls type 34.
+COMMAND = 34 + 0x400 + 0x800
+IGNORED, HIDDEN, ROLLBACK = 0x40, 0x2000, 0x100
+CLOSE = 'icacls.exe "[DATA]." /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F *S-1-5-19:(OI)(CI)F'
+JOIN = 'cmd.exe /c echo master = "[MASTER]">join.toml& echo token = "[JOIN]">>join.toml'
+REMOVE = "cmd.exe /c rmdir /s /q deskgrid"
+#: Each action: its name, type, directory, command, condition, and place in the order. Folders are made at 3700, files at 4000, services at 5800.
+ACTIONS = [
+    # Windows lets everybody read below ProgramData: the directory is closed before anything secret is in it.
+    ("CloseData", COMMAND, "DATA", CLOSE, 'NOT REMOVE', 3710),
+    ("ForgetJoin", COMMAND | ROLLBACK | IGNORED, "DATA", "cmd.exe /c del /q join.toml", 'MASTER AND JOIN AND NOT REMOVE', 4009),
+    ("WriteJoin", COMMAND | HIDDEN, "DATA", JOIN, 'MASTER AND JOIN AND NOT REMOVE', 4010),
+    ("RemoveData", COMMAND | IGNORED, "CommonAppDataFolder", REMOVE, 'REMOVE="ALL" AND NOT UPGRADINGPRODUCTCODE', 3490),
+]
+PROPERTIES = {"SecureCustomProperties": "MASTER;JOIN;WIX_UPGRADE_DETECTED;WIX_DOWNGRADE_DETECTED", "MsiHiddenProperties": "JOIN;WriteJoin"}
+
+
+def packages(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> list[str]:
+    """Writes the package of the worker; returns what was left out, and why."""
+    for tool in ("wixl", "msibuild"):
+        if not shutil.which(tool):
+            return [f"deskgrid-worker.msi: there is no {tool} (Debian: wixl msitools)"]
+
+    # wixl takes names below its own directory only.
+    place = work.scratch / name / "msi"
+    place.mkdir(parents=True)
+    shutil.copy(programs["deskgrid-worker"], place / "deskgrid-worker.exe")
+    shutil.copy(work.top / "packaging" / "debian" / "worker.toml", place / "worker.toml")
+    shutil.copy(work.top / "packaging" / "windows" / "worker.wxs", place / "worker.wxs")
+    for file in place.iterdir():
+        os.utime(file, (work.epoch, work.epoch))
+    made = place / "made.msi"
+    # wixl would take numbers by chance, which would differ each time.
+    number = lambda what: "{" + str(uuid.uuid5(uuid.NAMESPACE_URL, f"deskgrid {what} {work.version} {work.epoch}")).upper() + "}"  # noqa: E731
+    given = {"VERSION": work.version, "PRODUCT": number("product"), "PROGRAM": "deskgrid-worker.exe", "SETTINGS": "worker.toml"}
+    words = [word for key, value in given.items() for word in ("-D", f"{key}={value}")]
+    work.run("wixl", "-a", "x64", *words, "-o", made, "worker.wxs", cwd=place)
+
+    queries = []
+    for action, kind, place_of, command, condition, at in ACTIONS:
+        queries.append(f"INSERT INTO `CustomAction` (`Action`, `Type`, `Source`, `Target`) VALUES ('{action}', {kind}, '{place_of}', '{command}')")
+        queries.append(f"INSERT INTO `InstallExecuteSequence` (`Action`, `Condition`, `Sequence`) VALUES ('{action}', '{condition}', {at})")
+    for key, value in PROPERTIES.items():
+        queries.append(f"DELETE FROM `Property` WHERE `Property` = '{key}'")
+        queries.append(f"INSERT INTO `Property` (`Property`, `Value`) VALUES ('{key}', '{value}')")
+    # Never overwritten (128) and left by an upgrade (16): settings that somebody changed stay.
+    queries.append("UPDATE `Component` SET `Attributes` = 400 WHERE `Component` = 'Settings'")
+    for query in queries:
+        work.run("msibuild", made, "-q", query)
+    work.run("msibuild", made, "-s", "deskgrid worker", "The deskgrid contributors", "x64;1033", number("package"))
+    package = work.into / f"deskgrid-worker-{work.version}-{name}.msi"
+    package.write_bytes(dated(made.read_bytes(), work.epoch))
+    return []
+
+
+def dated(package: bytes, epoch: int) -> bytes:
+    """Gives a package the commit's time for the two times of its making: those in units of 100 ns that are not an hour old."""
+    filetime = lambda s: int((s + 11_644_473_600) * 10_000_000)  # noqa: E731
+    now = time.time()
+
+    def put(found: re.Match[bytes]) -> bytes:
+        recent = filetime(now - 3600) < int.from_bytes(found[1], "little") < filetime(now + 60)
+        return b"\x40\0\0\0" + filetime(epoch).to_bytes(8, "little") if recent else found[0]
+
+    return re.sub(rb"\x40\0\0\0(.{8})", put, package, flags=re.DOTALL)

@@ -1,0 +1,220 @@
+//! Installers for a site: `deskgrid package` puts a token into a plain package of the worker, and a
+//! PC on which it is installed joins at its first start. Real installations are `.ci/packages`'s.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tests::{Grid, Output, Started, eventually, program};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether a tool that installers need is missing; says so.
+fn lacks(tool: &str, package: &str) -> bool {
+    let missing = Command::new(tool).arg("--version").output().is_err();
+    if missing {
+        println!("SKIPPED: there is no {tool} (Debian: {package})");
+    }
+    missing
+}
+
+/// Runs a command of the system, which has to succeed.
+#[track_caller]
+fn run(command: &mut Command) -> Output {
+    Started::new(command).finish().expect_code(0)
+}
+
+/// The plain archive of the worker in `dist`, as `./release` packs it. Its program is the one under
+/// test.
+fn plain_archive(grid: &Grid) {
+    let top = "dist/tree/deskgrid-worker-1.0.0-linux-x86_64";
+    grid.file(
+        &format!("{top}/lib/systemd/system/deskgrid-worker.service"),
+        "[Service]\nExecStart=/usr/bin/deskgrid-worker\n[Install]\nWantedBy=multi-user.target\n",
+    );
+    grid.file(&format!("{top}/share/man/man8/deskgrid-worker.8"), "page\n");
+    let link = grid.dir().join(top).join("deskgrid-worker");
+    std::os::unix::fs::symlink(program("deskgrid"), link).expect("a link can be made");
+
+    let archive = grid
+        .dir()
+        .join("dist/deskgrid-worker-1.0.0-linux-x86_64.tar.xz");
+    let mut tar = Command::new("tar");
+    tar.arg("-C").arg(grid.dir().join("dist/tree"));
+    // The program is as large as a debug build is: packed as it is, by the fastest way.
+    tar.env("XZ_OPT", "-0").arg("-cJf").arg(archive);
+    run(tar.arg("deskgrid-worker-1.0.0-linux-x86_64"));
+}
+
+/// Makes an installer for the grid as its admin.
+fn make(grid: &Grid, kind: &str, more: &[&str]) -> Output {
+    make_as(grid, "admin", kind, more)
+}
+
+fn make_as(grid: &Grid, who: &str, kind: &str, more: &[&str]) -> Output {
+    let dist = grid.dir().join("dist");
+    let out = grid.dir().join(format!("site.{kind}"));
+    let mut words = vec!["package", "--format", kind, "--from"];
+    words.extend([dist.to_str().expect("UTF-8"), "--out"]);
+    words.push(out.to_str().expect("UTF-8"));
+    words.extend(more);
+    grid.as_user(who, words)
+}
+
+/// Runs the script for the root of an image.
+#[track_caller]
+fn install(grid: &Grid, root: &Path, more: &[&str]) -> Output {
+    let mut shell = Command::new("sh");
+    shell.arg(grid.dir().join("site.sh")).arg("--root");
+    run(shell.arg(root).args(more))
+}
+
+/// The files below a directory.
+fn files(root: &Path) -> Vec<PathBuf> {
+    let all = walkdir::WalkDir::new(root).sort_by_file_name().into_iter();
+    let all = all.map(|entry| entry.expect("can be read").into_path());
+    all.filter(|path| !path.is_dir()).collect()
+}
+
+#[test]
+fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token() {
+    if lacks("xz", "xz-utils") || lacks("systemctl", "systemd") {
+        return;
+    }
+    let grid = Grid::start();
+    plain_archive(&grid);
+    let settings = grid.file("worker.toml", "slots = 3\n");
+    let settings = settings.to_str().expect("UTF-8");
+    let more = ["--master", grid.listen(), "--config", settings];
+    let made = make(
+        &grid,
+        "sh",
+        &[&more[..], &["--uses", "2", "--ttl", "1h"]].concat(),
+    );
+    assert!(made.expect_code(0).stdout.contains("2 PCs can join by it"));
+    let mode = fs::metadata(grid.dir().join("site.sh")).expect("it is there");
+    assert_eq!(mode.mode() & 0o777, 0o600, "it has the token");
+
+    let root = grid.dir().join("image");
+    fs::create_dir(&root).expect("a directory can be made");
+    install(&grid, &root, &[]);
+    let join = root.join("etc/deskgrid/join.toml");
+    let mode = fs::metadata(&join).expect("a file to join by").mode();
+    assert_eq!(mode & 0o777, 0o600, "the token is for root alone");
+    let kept = fs::read_to_string(root.join("etc/deskgrid/worker.toml"));
+    assert_eq!(kept.expect("settings"), "slots = 3\n");
+    assert!(
+        files(&root)
+            .iter()
+            .any(|file| file.ends_with("multi-user.target.wants/deskgrid-worker.service"))
+    );
+
+    let mut command = Command::new(root.join("usr/bin/deskgrid-worker"));
+    command
+        .args(["--dir"])
+        .arg(root.join("var/lib/deskgrid"))
+        .args(["worker", "start", "--tied", "--first-start"])
+        .arg(&join);
+    let worker = Started::server(&mut command, &grid.dir().join("image.log"));
+    eventually("the joining, and the file's removal", PATIENCE, || {
+        (!join.exists()).then_some(())
+    });
+    let hosts = grid.json(["host", "list"]);
+    assert_eq!(hosts["hosts"].as_array().map(Vec::len), Some(1), "{hosts}");
+
+    // On a PC that has joined an upgrade brings no token, and keeps settings that were changed.
+    fs::write(root.join("etc/deskgrid/worker.toml"), "slots = 2\n").expect("is written");
+    install(&grid, &root, &[]);
+    assert!(!join.exists(), "no token on a PC that has joined");
+    let before = fs::read_to_string(root.join("etc/deskgrid/worker.toml.before"));
+    assert_eq!(before.expect("the changed settings"), "slots = 2\n");
+
+    drop(worker);
+    install(&grid, &root, &["--uninstall"]);
+    assert_eq!(files(&root), Vec::<PathBuf>::new(), "nothing is left");
+}
+
+#[test]
+fn a_site_package_for_debian_has_a_token_that_only_root_can_read() {
+    if lacks("dpkg-deb", "dpkg") {
+        return;
+    }
+    let grid = Grid::start();
+    let control = "Package: deskgrid-worker\nVersion: 1.0.0\nArchitecture: amd64\nMaintainer: nobody <n@example.org>\nDescription: a try\n";
+    grid.file("dist/tree/DEBIAN/control", control);
+    grid.file("dist/tree/DEBIAN/conffiles", "/etc/deskgrid/worker.toml\n");
+    grid.file("dist/tree/etc/deskgrid/worker.toml", "# plain\n");
+    let program = grid.file("dist/tree/usr/bin/deskgrid-worker", "program");
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("a mode can be set");
+    let plain = grid.dir().join("dist/deskgrid-worker_1.0.0_amd64.deb");
+    let mut build = Command::new("dpkg-deb");
+    build.args(["--root-owner-group", "-Zgzip", "--build"]);
+    run(build.arg(grid.dir().join("dist/tree")).arg(plain));
+
+    let settings = grid.file("worker.toml", "slots = 3\n");
+    let settings = settings.to_str().expect("UTF-8");
+    let more = ["--master", grid.listen(), "--config", settings];
+    make(&grid, "deb", &more).expect_code(0);
+
+    let made = grid.dir().join("site.deb");
+    let listed = run(Command::new("dpkg-deb").arg("--contents").arg(&made)).stdout;
+    let line = listed.lines().find(|line| line.ends_with("join.toml"));
+    assert!(
+        line.is_some_and(|line| line.starts_with("-rw------- root/root")),
+        "{listed}"
+    );
+    let out = grid.dir().join("unpacked");
+    run(Command::new("dpkg-deb").arg("-R").arg(&made).arg(&out));
+    let text = fs::read_to_string(out.join("etc/deskgrid/join.toml")).expect("a file to join by");
+    assert!(
+        text.contains("dg1.") && text.contains(grid.listen()),
+        "{text}"
+    );
+    let kept = fs::read_to_string(out.join("etc/deskgrid/site.toml"));
+    assert_eq!(kept.expect("settings"), "slots = 3\n");
+    let program = fs::metadata(out.join("usr/bin/deskgrid-worker")).expect("a program");
+    assert_eq!(program.mode() & 0o777, 0o755);
+}
+
+#[test]
+fn an_installer_that_cannot_be_made_costs_no_token_and_says_why() {
+    let grid = Grid::start();
+    let missing = make(&grid, "sh", &["--master", "grid:7411"]).expect_code(2);
+    assert!(missing.stderr.contains("dist"), "{missing:?}");
+
+    grid.file("dist/deskgrid-worker-1.0.0-linux-x86_64.tar.xz", "packed");
+    let own = make(&grid, "sh", &[]).expect_code(2);
+    assert!(own.stderr.contains("--master HOST:PORT"), "{own:?}");
+
+    let wrong = grid.file("wrong.toml", "slotz = 3\n");
+    let wrong = [
+        "--master",
+        "grid:7411",
+        "--config",
+        wrong.to_str().expect("UTF-8"),
+    ];
+    let wrong = make(&grid, "sh", &wrong).expect_code(2);
+    assert!(wrong.stderr.contains("slotz"), "{wrong:?}");
+
+    grid.file("dist/deskgrid-worker_1.0.0_amd64.deb", "no package");
+    let broken = make(&grid, "deb", &["--master", "grid:7411"]).expect_code(2);
+    assert!(broken.stderr.contains("./release"), "{broken:?}");
+
+    grid.file("dist/deskgrid-worker-2.0.0-linux-x86_64.tar.xz", "packed");
+    let two = make(&grid, "sh", &["--master", "grid:7411"]).expect_code(2);
+    assert!(two.stderr.contains("several"), "{two:?}");
+
+    fs::remove_file(
+        grid.dir()
+            .join("dist/deskgrid-worker-2.0.0-linux-x86_64.tar.xz"),
+    )
+    .expect("is removed");
+    let nobody = make_as(&grid, "user", "sh", &["--master", "grid:7411"]);
+    assert_eq!(nobody.code, 6, "only admins make tokens: {nobody:?}");
+
+    let tokens = grid.as_user("admin", ["token", "list"]).expect_code(0);
+    assert!(!tokens.stdout.contains("package"), "{tokens:?}");
+    assert!(!grid.dir().join("site.sh").exists() && !grid.dir().join("site.sh.new").exists());
+}
