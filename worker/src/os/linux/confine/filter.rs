@@ -50,7 +50,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_bpf,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
@@ -76,6 +76,11 @@ const REFUSED: &[libc::c_long] = &[
 /// processor.
 const OPEN_TREE_ATTR: libc::c_long = 467;
 const QUOTACTL_FD: libc::c_long = 443;
+/// The number of a call that `libc` lists for one C library of ARM, and not for the other.
+#[cfg(target_arch = "aarch64")]
+const KEXEC_FILE_LOAD: libc::c_long = 294;
+#[cfg(not(target_arch = "aarch64"))]
+const KEXEC_FILE_LOAD: libc::c_long = libc::SYS_kexec_file_load;
 
 /// System calls refused as well where the task shares processes and memory with the owner's
 /// programs, whatever the arguments.

@@ -85,21 +85,21 @@ fn only_read(places: &DeviceDirs) -> Result<(), RulesetError> {
     Ok(())
 }
 
+/// Older forms of some calls, which processors that came later do not have.
+#[cfg(target_arch = "x86_64")]
+const OLD_CALLS: &[libc::c_long] = &[
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CALLS: &[libc::c_long] = &[];
+
 fn only_call() -> Result<(), Box<dyn std::error::Error>> {
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;
-    let mut calls: BTreeMap<libc::c_long, Vec<_>> =
-        CALLS.iter().map(|call| (*call, Vec::new())).collect();
-    #[cfg(target_arch = "x86_64")]
-    calls.extend(
-        [
-            libc::SYS_poll,
-            libc::SYS_readlink,
-            libc::SYS_stat,
-            libc::SYS_lstat,
-        ]
-        .map(|call| (call, Vec::new())),
-    );
-
+    let calls = CALLS.iter().chain(OLD_CALLS);
+    let calls: BTreeMap<libc::c_long, Vec<_>> = calls.map(|call| (*call, Vec::new())).collect();
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let filter: BpfProgram =
         SeccompFilter::new(calls, refuse, SeccompAction::Allow, arch)?.try_into()?;
