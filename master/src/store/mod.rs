@@ -9,14 +9,17 @@ mod audit;
 mod availability;
 mod checkpoints;
 mod copies;
+mod db;
 mod events;
 mod foretold;
 mod kept;
+mod lite;
 mod log;
 mod look;
 mod mark;
 mod meaning;
 mod notes;
+mod numbers;
 mod order;
 mod peers;
 mod promise;
@@ -29,6 +32,7 @@ mod speculation;
 #[cfg(test)]
 mod tests;
 mod uploads;
+mod value;
 mod writer;
 #[cfg(test)]
 mod year;
@@ -38,7 +42,6 @@ use std::path::{Path, PathBuf};
 use common::attempt::{Confined, OutputFile, Stream};
 use common::token::Role;
 use common::{HostId, Time};
-use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -143,13 +146,6 @@ pub struct Peer {
     pub key_hash: [u8; 32],
     /// Its host, if it is a worker.
     pub host: Option<HostId>,
-}
-
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
-    let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(std::time::Duration::from_secs(10))?;
-    db.set_prepared_statement_cache_capacity(64);
-    Ok(db)
 }
 
 /// Parses a stored word, such as a state or a role.

@@ -393,12 +393,8 @@ fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
     store.commit().unwrap();
 
     for table in ["job", "attempt", "settled", "blob_use"] {
-        let left: i64 = store
-            .db()
-            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
-                row.get(0)
-            })
-            .unwrap();
+        let sql = format!("SELECT count(*) FROM {table}");
+        let left: i64 = store.db().one(&sql, &[], |row| row.get(0)).unwrap();
         assert_eq!(left, 0, "{table}");
     }
 }
@@ -653,14 +649,37 @@ fn the_hosts_of_ranks_are_known_after_reopening() {
 }
 
 #[test]
+fn content_of_a_forgotten_job_counts_against_its_sender_again_from_then_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let job = add_job(&mut store, 1, &spec(1));
+    let theirs = completion(attempt(job, 1, 1), 4);
+    start(&mut store, theirs.attempt);
+    store.attempt_result(&theirs, Time(5)).unwrap();
+    let blob = theirs.outputs[0].blob;
+    store.content_came("ann", blob, Time(6)).unwrap();
+    assert!(store.unused_content().unwrap().is_empty());
+
+    assert!(store.content_is_not_needed(job, Time(50)).unwrap());
+    store.forget_job(job).unwrap();
+    let unused: Vec<_> = store.unused_content().unwrap().into_iter().collect();
+    assert_eq!(unused, [("ann".to_owned(), blob.size)]);
+    store.trim_content_of(Time(50)).unwrap();
+    assert_eq!(store.unused_content().unwrap().len(), 1);
+    store.trim_content_of(Time(51)).unwrap();
+    assert!(store.unused_content().unwrap().is_empty());
+}
+
+#[test]
 fn forgetting_gives_the_space_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let pages = |store: &Writer| {
-        store
+        let count: i64 = store
             .db()
-            .pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))
-            .unwrap()
+            .one("PRAGMA page_count", &[], |row| row.get(0))
+            .unwrap();
+        count
     };
     let before = pages(&store);
     let job = add_job(&mut store, 1, &spec(5_000));
@@ -683,7 +702,10 @@ fn a_newer_or_damaged_store_is_refused_and_left_alone() {
     let mut store = open(&dir);
     (1..200).for_each(|id| assert!(add_job(&mut store, id, &spec(1)).0 > 0));
     store.commit().unwrap();
-    store.db().pragma_update(None, "user_version", 99).unwrap();
+    store
+        .db()
+        .each("PRAGMA user_version = 99", &[], |_| Ok(()))
+        .unwrap();
     drop(store);
     assert!(matches!(
         Writer::open(dir.path()),

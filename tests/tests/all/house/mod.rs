@@ -8,6 +8,7 @@ mod golden;
 mod openapi;
 mod policies;
 mod source;
+mod statements;
 mod style;
 mod supply;
 
