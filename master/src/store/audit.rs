@@ -7,7 +7,7 @@ use common::text::acts;
 
 use super::numbers::Numbered;
 use super::reader::Reader;
-use super::value::{Row, values};
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
@@ -81,7 +81,7 @@ impl Reader {
     }
 }
 
-fn view(row: &Row<'_>) -> Result<AuditView, StoreError> {
+fn view(row: &SqlRow<'_>) -> Result<AuditView, StoreError> {
     Ok(AuditView {
         number: row.get::<i64>(0)?.max(0).unsigned_abs(),
         at: time(row.get(1)?),

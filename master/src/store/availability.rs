@@ -6,7 +6,7 @@ use common::{HostId, Time};
 
 use super::db::Db;
 use super::reader::Reader;
-use super::value::{Row, values};
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
@@ -134,7 +134,7 @@ fn last(db: &Db, host: HostId) -> Result<Option<AvailabilityInterval>, StoreErro
     db.first(sql, values![host.0], stretch)
 }
 
-fn stretch(row: &Row<'_>) -> Result<AvailabilityInterval, StoreError> {
+fn stretch(row: &SqlRow<'_>) -> Result<AvailabilityInterval, StoreError> {
     Ok(AvailabilityInterval {
         start: time(row.get(0)?),
         end: time(row.get(1)?),

@@ -6,11 +6,11 @@ use std::path::Path;
 use common::{Incarnation, Time};
 use rusqlite::OpenFlags;
 
-use super::db::Db;
+use super::db::{Db, SET_META};
 use super::lite::connect;
 use super::reader::Reader;
 use super::value::values;
-use super::writer::{SET_META, Writer};
+use super::writer::Writer;
 use super::{StoreError, micros};
 
 /// The key in `meta` for the time at which this copy was made. The entry is removed when a master

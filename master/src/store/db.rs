@@ -4,20 +4,38 @@
 
 use rusqlite::Connection;
 
-use super::value::{Row, Value};
+use super::pg::Pg;
+use super::value::{SqlRow, SqlValue, values};
 use super::{StoreError, lite};
+
+/// The key in `meta` for the number of transactions that were committed.
+const COMMITS: &str = "commits";
+/// Sets the value of a key in `meta`.
+pub(super) const SET_META: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 
 /// A connection to the store's engine.
 pub(crate) enum Db {
     /// SQLite.
     Lite(Connection),
+    /// PostgreSQL.
+    Pg(Pg),
 }
 
 impl Db {
-    /// Executes a statement, and returns the number of rows that it changed.
-    pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize, StoreError> {
+    /// Makes a change, of which nobody waits for the number of rows.
+    pub(super) fn change(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(_) => self.count(sql, values).map(drop),
+            Db::Pg(db) => db.change(sql, values),
+        }
+    }
+
+    /// Makes a change, and returns the number of rows that it changed.
+    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, StoreError> {
         match self {
             Db::Lite(db) => Ok(db.prepare_cached(sql)?.execute(parameters(values))?),
+            Db::Pg(db) => db.count(sql, values),
         }
     }
 
@@ -25,17 +43,22 @@ impl Db {
     pub(super) fn each(
         &self,
         sql: &str,
-        values: &[Value<'_>],
-        mut each: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
+        values: &[SqlValue<'_>],
+        mut each: impl FnMut(&SqlRow<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         match self {
             Db::Lite(db) => {
                 let mut query = db.prepare_cached(sql)?;
                 let mut rows = query.query(parameters(values))?;
+
                 while let Some(row) = rows.next()? {
-                    each(&Row::Lite(row))?;
+                    each(&SqlRow::Lite(row))?;
                 }
                 Ok(())
+            }
+            Db::Pg(db) => {
+                let rows = db.rows(sql, values)?;
+                rows.iter().try_for_each(|row| each(&SqlRow::Pg(row)))
             }
         }
     }
@@ -44,8 +67,8 @@ impl Db {
     pub(super) fn all<T, C: FromIterator<T>>(
         &self,
         sql: &str,
-        values: &[Value<'_>],
-        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+        values: &[SqlValue<'_>],
+        mut read: impl FnMut(&SqlRow<'_>) -> Result<T, StoreError>,
     ) -> Result<C, StoreError> {
         let mut all = Vec::new();
         self.each(sql, values, |row| {
@@ -59,14 +82,18 @@ impl Db {
     pub(super) fn first<T>(
         &self,
         sql: &str,
-        values: &[Value<'_>],
-        read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+        values: &[SqlValue<'_>],
+        read: impl FnOnce(&SqlRow<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         match self {
             Db::Lite(db) => {
                 let mut query = db.prepare_cached(sql)?;
                 let mut rows = query.query(parameters(values))?;
-                rows.next()?.map(|row| read(&Row::Lite(row))).transpose()
+                rows.next()?.map(|row| read(&SqlRow::Lite(row))).transpose()
+            }
+            Db::Pg(db) => {
+                let rows = db.rows(sql, values)?;
+                rows.first().map(|row| read(&SqlRow::Pg(row))).transpose()
             }
         }
     }
@@ -75,15 +102,15 @@ impl Db {
     pub(super) fn one<T>(
         &self,
         sql: &str,
-        values: &[Value<'_>],
-        read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+        values: &[SqlValue<'_>],
+        read: impl FnOnce(&SqlRow<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.first(sql, values, read)?
             .ok_or_else(|| StoreError::Content(format!("no answer to: {sql}")))
     }
 
     /// Whether the answer has any row.
-    pub(super) fn exists(&self, sql: &str, values: &[Value<'_>]) -> Result<bool, StoreError> {
+    pub(super) fn exists(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<bool, StoreError> {
         self.first(sql, values, |_| Ok(())).map(|row| row.is_some())
     }
 
@@ -92,6 +119,7 @@ impl Db {
     pub(super) fn give_back(&self) -> Result<(), StoreError> {
         match self {
             Db::Lite(db) => lite::give_back(db),
+            Db::Pg(_) => Ok(()),
         }
     }
 
@@ -99,6 +127,7 @@ impl Db {
     pub(super) fn empty_log(&self) -> Result<(), StoreError> {
         match self {
             Db::Lite(db) => lite::empty_log(db),
+            Db::Pg(_) => Ok(()),
         }
     }
 
@@ -106,6 +135,9 @@ impl Db {
     pub(super) fn copy_to(&self, path: &str) -> Result<(), StoreError> {
         match self {
             Db::Lite(db) => lite::copy_to(db, path),
+            Db::Pg(_) => Err(StoreError::Content(
+                "a copy of PostgreSQL is made by its own tools".to_owned(),
+            )),
         }
     }
 
@@ -113,6 +145,7 @@ impl Db {
     pub(super) fn has_table(&self, name: &str) -> Result<bool, StoreError> {
         match self {
             Db::Lite(db) => lite::has_table(db, name),
+            Db::Pg(db) => db.has_table(name),
         }
     }
 
@@ -120,6 +153,7 @@ impl Db {
     pub(super) fn begin_to_read(&self) -> Result<(), StoreError> {
         match self {
             Db::Lite(db) => Ok(db.execute_batch("BEGIN")?),
+            Db::Pg(_) => Ok(()),
         }
     }
 
@@ -130,6 +164,8 @@ impl Db {
                 .prepare_cached("BEGIN IMMEDIATE")?
                 .execute([])
                 .map(drop)?),
+            // It begins with the flight that it needs first.
+            Db::Pg(_) => Ok(()),
         }
     }
 
@@ -137,10 +173,32 @@ impl Db {
     pub(super) fn commit(&self) -> Result<(), StoreError> {
         match self {
             Db::Lite(db) => Ok(db.execute_batch("COMMIT")?),
+            Db::Pg(db) => db.commit(),
         }
+    }
+
+    /// Counts this commit in the transaction that it ends.
+    pub(super) fn count_commit(&self, commits: u64) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(_) => self.change(SET_META, values![COMMITS, commits.to_le_bytes()]),
+            // Its turns are the count.
+            Db::Pg(_) => Ok(()),
+        }
+    }
+
+    /// The number of commits so far; 0 if there is none.
+    pub(super) fn commits(&self) -> Result<u64, StoreError> {
+        if let Db::Pg(db) = self {
+            return db.commits();
+        }
+        let sql = "SELECT value FROM meta WHERE key = $1";
+        let found: Option<Vec<u8>> = self.first(sql, values![COMMITS], |row| row.get(0))?;
+        Ok(found
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, u64::from_le_bytes))
     }
 }
 
-fn parameters<'a>(values: &'a [Value<'a>]) -> impl rusqlite::Params + 'a {
+fn parameters<'a>(values: &'a [SqlValue<'a>]) -> impl rusqlite::Params + 'a {
     rusqlite::params_from_iter(values)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::{AttemptId, Completion, IdSet, Incarnation, JobId, TaskId, Time};
 
 use super::db::Db;
-use super::value::{Row, values};
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{StoreError, micros};
 
@@ -136,7 +136,7 @@ impl Writer {
             }
         };
 
-        let read = |row: &Row<'_>| {
+        let read = |row: &SqlRow<'_>| {
             let task = TaskId::new(JobId(row.get(0)?), row.get(1)?);
             let attempt = AttemptId {
                 task,

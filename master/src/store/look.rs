@@ -13,7 +13,8 @@ use rusqlite::OpenFlags;
 
 use super::db::Db;
 use super::lite::{self, connect};
-use super::value::values;
+use super::reader::Reader;
+use super::value;
 use super::{AttemptResult, StoreError, from_postcard, meaning, schema, word};
 
 /// The greatest number of faults of one kind that are listed one by one.
@@ -121,15 +122,23 @@ pub(crate) struct StoreFacts {
 }
 
 impl StoreFacts {
+    /// Reads these facts from a store in a database; `None` if there is none in it.
+    pub(crate) fn in_database(reader: &Reader) -> Result<Option<Self>, StoreError> {
+        reader.with(|db| match db.has_table("meta")? {
+            true => Self::of(db).map(Some),
+            false => Ok(None),
+        })
+    }
+
     /// Reads these facts from a store.
     pub(crate) fn of(db: &Db) -> Result<Self, StoreError> {
         let note = |key: &str| {
             let sql = "SELECT value FROM meta WHERE key = $1";
-            db.first(sql, values![key], |row| row.get::<Vec<u8>>(0))
+            db.first(sql, value::values![key], |row| row.get::<Vec<u8>>(0))
         };
         Ok(Self {
             grid: note("grid")?.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
-            commits: super::writer::commits(db)?,
+            commits: db.commits()?,
             copied: super::copies::copied(db)?.is_some(),
             peers: db.exists("SELECT 1 FROM peer LIMIT 1", &[])?,
             up: note("up")?,
@@ -152,25 +161,45 @@ fn through(path: &Path) -> Result<Looked, StoreError> {
         ..Looked::default()
     };
     integrity(&db, path, &mut looked.faults)?;
-    if !looked.faults.is_empty() {
-        return Ok(looked);
+    if looked.faults.is_empty() {
+        values(&db, &mut looked)?;
     }
-
-    looked.named = named(&db)?;
-    looked.copied = super::copies::copied(&db)?;
-    if version == schema::VERSION {
-        references(&db, &mut looked.faults)?;
-        meaning::look(&db, &mut looked.faults)?;
-        jobs(&db, &mut looked)?;
-        attempts(&db, &mut looked)?;
-    }
-
     Ok(looked)
+}
+
+/// Checks the values of a store, whose version is known.
+fn values(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+    looked.named = named(db)?;
+    looked.copied = super::copies::copied(db)?;
+    if looked.version == schema::VERSION {
+        references(db, &mut looked.faults)?;
+        meaning::look(db, &mut looked.faults)?;
+        jobs(db, looked)?;
+        attempts(db, looked)?;
+    }
+    Ok(())
+}
+
+/// The same as `look`, on the engine on which the tests run.
+#[cfg(test)]
+pub(super) fn of_tests(dir: &Path) -> Looked {
+    let Some(place) = super::pg::of_tests(dir) else {
+        return look(&dir.join(lite::FILE)).unwrap();
+    };
+    let mut looked = Looked {
+        version: schema::VERSION,
+        ..Looked::default()
+    };
+    let look = |db: &Db| values(db, &mut looked);
+    Reader::of(place).with(look).unwrap();
+    looked
 }
 
 /// Checks the file itself, page by page and index by index, with SQLite's `integrity_check`.
 fn integrity(db: &Db, path: &Path, faults: &mut Vec<String>) -> Result<(), StoreError> {
-    let Db::Lite(db) = db;
+    let Db::Lite(db) = db else {
+        return Ok(());
+    };
     match lite::faults(db, SHOWN).map_err(|error| error.on_disk_of(path)) {
         Ok(told) => faults.extend(told),
         Err(full @ StoreError::Full { .. }) => return Err(full),

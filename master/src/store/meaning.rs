@@ -12,7 +12,7 @@ use common::token::Role;
 use serde::Deserialize;
 
 use super::db::Db;
-use super::value::Cell;
+use super::value::SqlCell;
 use super::{Attendance, Promised, StoreError, from_postcard, order, results, word};
 
 /// The number of faults after which the check of a table stops.
@@ -324,23 +324,23 @@ fn value<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<(), StoreError> {
 
 impl ColumnKind {
     /// The reason why a column of this kind cannot hold `found`, or `None` if it can.
-    fn refuses(self, found: Cell<'_>) -> Option<String> {
+    fn refuses(self, found: SqlCell<'_>) -> Option<String> {
         let fits = match (self, found) {
-            (_, Cell::Null) => true,
-            (Id, Cell::Int(n)) => u32::try_from(n).is_ok(),
-            (Count, Cell::Int(n)) => n >= 0,
-            (Number, Cell::Int(_)) | (Real, Cell::Real(_)) => true,
-            (Flag, Cell::Int(n)) => matches!(n, 0 | 1),
-            (Text, Cell::Text(text)) => std::str::from_utf8(text).is_ok(),
-            (Word(means), Cell::Text(text)) => {
+            (_, SqlCell::Null) => true,
+            (Id, SqlCell::Int(n)) => u32::try_from(n).is_ok(),
+            (Count, SqlCell::Int(n)) => n >= 0,
+            (Number, SqlCell::Int(_)) | (Real, SqlCell::Real(_)) | (Flag, SqlCell::Flag(_)) => true,
+            (Flag, SqlCell::Int(n)) => matches!(n, 0 | 1),
+            (Text, SqlCell::Text(text)) => std::str::from_utf8(text).is_ok(),
+            (Word(means), SqlCell::Text(text)) => {
                 let Ok(text) = std::str::from_utf8(text) else {
                     return Some("it is not UTF-8".to_owned());
                 };
                 return means(text).err().map(said);
             }
-            (Bytes(n), Cell::Bytes(bytes)) => bytes.len() == n,
-            (Blob, Cell::Bytes(_)) => true,
-            (Value(means), Cell::Bytes(bytes)) => return means(bytes).err().map(said),
+            (Bytes(n), SqlCell::Bytes(bytes)) => bytes.len() == n,
+            (Blob, SqlCell::Bytes(_)) => true,
+            (Value(means), SqlCell::Bytes(bytes)) => return means(bytes).err().map(said),
             _ => false,
         };
         (!fits).then(|| "it holds what it cannot hold".to_owned())
@@ -389,21 +389,21 @@ pub(super) fn look(db: &Db, faults: &mut Vec<String>) -> Result<(), StoreError> 
 }
 
 /// The reason why the entry `key` of `meta` cannot hold `found`, or `None` if it can.
-fn of_meta(key: Cell<'_>, found: Cell<'_>) -> Option<String> {
-    let Cell::Text(key) = key else { return None };
+fn of_meta(key: SqlCell<'_>, found: SqlCell<'_>) -> Option<String> {
+    let SqlCell::Text(key) = key else { return None };
     let (_, length) = META.iter().find(|(name, _)| name.as_bytes() == key)?;
     let bytes = match found {
-        Cell::Bytes(bytes) => bytes.len(),
+        SqlCell::Bytes(bytes) => bytes.len(),
         _ => 0,
     };
     (bytes != *length).then(|| format!("it has {bytes} bytes, not {length}"))
 }
 
 /// The first column of a row, for messages to users.
-fn shown(first: Cell<'_>) -> String {
+fn shown(first: SqlCell<'_>) -> String {
     match first {
-        Cell::Int(n) => n.to_string(),
-        Cell::Text(text) => String::from_utf8_lossy(text)
+        SqlCell::Int(n) => n.to_string(),
+        SqlCell::Text(text) => String::from_utf8_lossy(text)
             .chars()
             .filter(|c| !c.is_control())
             .take(80)
@@ -416,16 +416,21 @@ fn shown(first: Cell<'_>) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::value::Row;
+    use super::super::value::SqlRow;
     use super::*;
 
     #[test]
     fn each_column_of_each_table_is_looked_at() {
         let dir = tempfile::tempdir().unwrap();
         let store = super::super::Writer::open(dir.path()).unwrap();
-        let sql = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
-                   WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'";
-        let column = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let sql = if super::super::pg::in_tests() {
+            "SELECT table_name, column_name FROM information_schema.columns
+             WHERE table_schema = current_schema() AND table_name NOT IN ('lease', 'turn')"
+        } else {
+            "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
+             WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"
+        };
+        let column = |row: &SqlRow<'_>| Ok((row.get(0)?, row.get(1)?));
         let there: BTreeSet<(String, String)> = store.db().all(sql, &[], column).unwrap();
         let looked: BTreeSet<(String, String)> = TABLES
             .iter()

@@ -22,6 +22,7 @@ mod notes;
 mod numbers;
 mod order;
 mod peers;
+mod pg;
 mod promise;
 mod reader;
 mod restore;
@@ -57,6 +58,8 @@ pub(crate) use order::{NewAddition, StoredAfter};
 pub(crate) use peers::NewToken;
 pub use peers::PeerStatus;
 pub use peers::Redeemed;
+pub(crate) use pg::Database;
+pub use pg::PgError;
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Attendance, RestoredHost, RestoredJob};
@@ -70,6 +73,9 @@ pub enum StoreError {
     /// SQLite reports an error.
     #[error("the store failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// The database does not do what it must, or cannot be reached.
+    #[error(transparent)]
+    Postgres(#[from] pg::PgError),
     /// The write-ahead log may not be on the disk, and writing it again failed.
     #[error(
         "the store's log could not be written again: {0}. Nothing else was changed; see to the disk, then start the master again"

@@ -34,13 +34,13 @@ pub(super) enum Numbered {
 
 /// The numbers that were given out last.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct LastNumbers {
     last: [u32; KINDS],
     /// Whether some were given out since they were noted.
     new: bool,
 }
 
-impl Numbers {
+impl LastNumbers {
     /// Reads the last numbers from a store.
     pub(super) fn read(db: &Db) -> Result<Self, StoreError> {
         let mut last = db.one(LARGEST, &[], |row| {

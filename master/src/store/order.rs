@@ -7,7 +7,7 @@ use common::view::AfterView;
 use common::{After, EndCondition, IdSet, JobId, JobSpec, RequestId, TaskSet, Time};
 
 use super::db::Db;
-use super::value::{Row, values};
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{Reader, StoreError, from_postcard, micros, reader, to_postcard};
 
@@ -172,7 +172,7 @@ impl Writer {
         request: RequestId,
     ) -> Result<Option<KnownAddition>, StoreError> {
         let sql = "SELECT job, body_hash, \"user\", tasks FROM addition WHERE request = $1";
-        let read = |row: &Row<'_>| {
+        let read = |row: &SqlRow<'_>| {
             let tasks: Vec<u8> = row.get(3)?;
             Ok((JobId(row.get(0)?), row.get(1)?, row.get(2)?, tasks))
         };

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::numbers::Numbered;
 use super::reader::Reader;
-use super::value::{Row, values};
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{Peer, StoreError, micros, time, word};
 
@@ -64,7 +64,7 @@ pub(crate) struct NewToken<'a> {
 
 const TOKEN_COLUMNS: &str = "id, role, name, uses_left, expires, revoked, speaks_for";
 
-fn token_view(row: &Row<'_>) -> Result<TokenView, StoreError> {
+fn token_view(row: &SqlRow<'_>) -> Result<TokenView, StoreError> {
     Ok(TokenView {
         id: row.get(0)?,
         role: word(&row.get::<String>(1)?)?,
@@ -78,7 +78,7 @@ fn token_view(row: &Row<'_>) -> Result<TokenView, StoreError> {
 
 const PEER_COLUMNS: &str = "uuid, role, name, key_hash, host";
 
-fn peer_of(row: &Row<'_>) -> Result<Peer, StoreError> {
+fn peer_of(row: &SqlRow<'_>) -> Result<Peer, StoreError> {
     Ok(Peer {
         id: Uuid::from_bytes(row.get(0)?),
         role: word(&row.get::<String>(1)?)?,

@@ -2,7 +2,7 @@
 //! commit.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use common::checkpoint::Saved;
 use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, TaskState};
@@ -12,14 +12,36 @@ use rusqlite::OpenFlags;
 
 use super::db::Db;
 use super::lite::connect;
-use super::value::{Row, Value, values};
+use super::pg::{Database, Pg};
+use super::value::{SqlRow, SqlValue, values};
 use super::{AttemptResult, StoreError, from_postcard, order, time, word};
 
 /// A handle to read the store from any thread. A clone shares the pool of idle connections.
 #[derive(Clone)]
 pub(crate) struct Reader {
-    path: Arc<PathBuf>,
-    idle: Arc<Mutex<Vec<Db>>>,
+    place: Arc<StorePlace>,
+    pool: Arc<(Mutex<ReaderPool>, Condvar)>,
+    /// The most connections at a time.
+    most: usize,
+}
+
+/// The connections of readers.
+#[derive(Default)]
+struct ReaderPool {
+    idle: Vec<Db>,
+    /// The number of those in use.
+    out: usize,
+}
+
+/// The most connections of readers to a database: each is a process there.
+const DATABASE_READERS: usize = 8;
+
+/// Where a store is.
+enum StorePlace {
+    /// In this file.
+    File(PathBuf),
+    /// In this database.
+    Postgres(Database),
 }
 
 /// Tasks that were settled without success, for one reason.
@@ -55,9 +77,24 @@ const JOB_COLUMNS: &str = "id, name, \"user\", state, policy, priority, total, f
 impl Reader {
     /// Makes a reader of the store in `dir`. It connects at the first query.
     pub(crate) fn new(dir: &Path) -> Self {
+        #[cfg(test)]
+        if let Some(place) = super::pg::of_tests(dir) {
+            return Self::of(place);
+        }
+        let file = StorePlace::File(dir.join(super::lite::FILE));
+        Self::at(file, usize::MAX)
+    }
+
+    /// Makes a reader of the store in a database. It connects at the first query.
+    pub(crate) fn of(place: Database) -> Self {
+        Self::at(StorePlace::Postgres(place), DATABASE_READERS)
+    }
+
+    fn at(place: StorePlace, most: usize) -> Self {
         Self {
-            path: Arc::new(dir.join(super::lite::FILE)),
-            idle: Arc::default(),
+            place: Arc::new(place),
+            pool: Arc::default(),
+            most,
         }
     }
 
@@ -65,15 +102,35 @@ impl Reader {
         &self,
         query: impl FnOnce(&Db) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let pooled = idle().pop();
-        let db = match pooled {
-            Some(db) => db,
-            None => Db::Lite(connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?),
+        let (pool, given_back) = &*self.pool;
+        let lock = || pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let pooled = {
+            let full = |pool: &mut ReaderPool| pool.idle.is_empty() && pool.out >= self.most;
+            let mut pool = given_back
+                .wait_while(lock(), full)
+                .unwrap_or_else(PoisonError::into_inner);
+            pool.out += 1;
+            pool.idle.pop()
         };
-        let answer = query(&db);
-        idle().push(db);
+
+        let answer = match pooled.map_or_else(|| self.connect(), Ok) {
+            Ok(db) => {
+                let answer = query(&db);
+                lock().idle.push(db);
+                answer
+            }
+            Err(error) => Err(error),
+        };
+        lock().out -= 1;
+        given_back.notify_one();
         answer
+    }
+
+    fn connect(&self) -> Result<Db, StoreError> {
+        match &*self.place {
+            StorePlace::File(path) => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Db::Lite),
+            StorePlace::Postgres(place) => Ok(Db::Pg(Pg::reader(place.clone()))),
+        }
     }
 
     /// The jobs of `user`, or all jobs with `None`. With `shared` the jobs that are shared with
@@ -191,7 +248,7 @@ impl Reader {
     }
 }
 
-fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
+fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
     let attempt = AttemptId {
         task: TaskId::new(job, row.get(0)?),
         number: row.get(1)?,
@@ -280,7 +337,7 @@ pub(super) fn settled_rows(db: &Db, job: JobId) -> Result<Vec<SettledRow>, Store
     })
 }
 
-pub(super) fn ids(db: &Db, sql: &str, values: &[Value<'_>]) -> Result<IdSet, StoreError> {
+pub(super) fn ids(db: &Db, sql: &str, values: &[SqlValue<'_>]) -> Result<IdSet, StoreError> {
     let ids: Vec<u32> = db.all(sql, values, |row| row.get(0))?;
     Ok(ids.into_iter().collect())
 }
@@ -299,7 +356,7 @@ pub(super) fn job_view(db: &Db, job: JobId) -> Result<Option<JobView>, StoreErro
     db.first(&sql, values![job.0], read_job)
 }
 
-fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
+fn read_job(row: &SqlRow<'_>) -> Result<JobView, StoreError> {
     let count = |i: usize| row.get::<i64>(i).map(|n| n.max(0) as u64);
     let mut tasks = TaskCounts {
         total: count(6)?,

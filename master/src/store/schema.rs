@@ -6,7 +6,7 @@ use super::StoreError;
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1];
 
 /// The schema version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();

@@ -5,7 +5,7 @@ use super::StoreError;
 
 /// A value for a parameter of a statement. It borrows what is longer than a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Value<'a> {
+pub(super) enum SqlValue<'a> {
     /// NULL.
     Null,
     /// A boolean. SQLite has 0 and 1 for it.
@@ -23,7 +23,7 @@ pub(super) enum Value<'a> {
 /// Something that can be a parameter of a statement.
 pub(super) trait ToValue {
     /// The value for the parameter.
-    fn to_value(&self) -> Value<'_>;
+    fn to_value(&self) -> SqlValue<'_>;
 }
 
 /// The values of a statement's parameters `$1`, `$2` and so on, in this order.
@@ -37,8 +37,8 @@ pub(super) use values;
 macro_rules! plain_values {
     ($($kind:ty: $variant:ident as $wide:ty),*) => {
         $(impl ToValue for $kind {
-            fn to_value(&self) -> Value<'_> {
-                Value::$variant(<$wide>::from(*self))
+            fn to_value(&self) -> SqlValue<'_> {
+                SqlValue::$variant(<$wide>::from(*self))
             }
         })*
     };
@@ -47,73 +47,77 @@ macro_rules! plain_values {
 plain_values!(bool: Flag as bool, i32: Int as i64, u32: Int as i64, i64: Int as i64, f32: Real as f64, f64: Real as f64);
 
 impl ToValue for str {
-    fn to_value(&self) -> Value<'_> {
-        Value::Text(self)
+    fn to_value(&self) -> SqlValue<'_> {
+        SqlValue::Text(self)
     }
 }
 
 impl ToValue for String {
-    fn to_value(&self) -> Value<'_> {
-        Value::Text(self)
+    fn to_value(&self) -> SqlValue<'_> {
+        SqlValue::Text(self)
     }
 }
 
 impl ToValue for [u8] {
-    fn to_value(&self) -> Value<'_> {
-        Value::Bytes(self)
+    fn to_value(&self) -> SqlValue<'_> {
+        SqlValue::Bytes(self)
     }
 }
 
 impl ToValue for Vec<u8> {
-    fn to_value(&self) -> Value<'_> {
-        Value::Bytes(self)
+    fn to_value(&self) -> SqlValue<'_> {
+        SqlValue::Bytes(self)
     }
 }
 
 impl<const N: usize> ToValue for [u8; N] {
-    fn to_value(&self) -> Value<'_> {
-        Value::Bytes(self)
+    fn to_value(&self) -> SqlValue<'_> {
+        SqlValue::Bytes(self)
     }
 }
 
 impl<T: ToValue + ?Sized> ToValue for &T {
-    fn to_value(&self) -> Value<'_> {
+    fn to_value(&self) -> SqlValue<'_> {
         (**self).to_value()
     }
 }
 
 impl<T: ToValue> ToValue for Option<T> {
-    fn to_value(&self) -> Value<'_> {
-        self.as_ref().map_or(Value::Null, ToValue::to_value)
+    fn to_value(&self) -> SqlValue<'_> {
+        self.as_ref().map_or(SqlValue::Null, ToValue::to_value)
     }
 }
 
-impl rusqlite::ToSql for Value<'_> {
+impl rusqlite::ToSql for SqlValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
         use rusqlite::types::ValueRef;
         let held = match *self {
-            Value::Null => ValueRef::Null,
-            Value::Flag(flag) => ValueRef::Integer(i64::from(flag)),
-            Value::Int(n) => ValueRef::Integer(n),
-            Value::Real(n) => ValueRef::Real(n),
-            Value::Text(text) => ValueRef::Text(text.as_bytes()),
-            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+            SqlValue::Null => ValueRef::Null,
+            SqlValue::Flag(flag) => ValueRef::Integer(i64::from(flag)),
+            SqlValue::Int(n) => ValueRef::Integer(n),
+            SqlValue::Real(n) => ValueRef::Real(n),
+            SqlValue::Text(text) => ValueRef::Text(text.as_bytes()),
+            SqlValue::Bytes(bytes) => ValueRef::Blob(bytes),
         };
         Ok(rusqlite::types::ToSqlOutput::Borrowed(held))
     }
 }
 
 /// A row of an answer.
-pub(super) enum Row<'r> {
+pub(super) enum SqlRow<'r> {
     /// A row of SQLite's.
     Lite(&'r rusqlite::Row<'r>),
+    /// A row of PostgreSQL's.
+    Pg(&'r tokio_postgres::Row),
 }
 
 /// What a column of a row holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Cell<'r> {
+pub(super) enum SqlCell<'r> {
     /// NULL.
     Null,
+    /// A boolean, where the engine knows such a thing.
+    Flag(bool),
     /// An integer.
     Int(i64),
     /// A floating-point number.
@@ -124,7 +128,7 @@ pub(super) enum Cell<'r> {
     Bytes(&'r [u8]),
 }
 
-impl Row<'_> {
+impl SqlRow<'_> {
     /// The column of this index, counted from 0.
     pub(super) fn get<T: FromCell>(&self, index: usize) -> Result<T, StoreError> {
         let cell = self.cell(index)?;
@@ -136,28 +140,30 @@ impl Row<'_> {
     }
 
     /// What the column of this index holds, counted from 0.
-    pub(super) fn cell(&self, index: usize) -> Result<Cell<'_>, StoreError> {
+    pub(super) fn cell(&self, index: usize) -> Result<SqlCell<'_>, StoreError> {
         use rusqlite::types::ValueRef;
         match self {
-            Row::Lite(row) => Ok(match row.get_ref(index)? {
-                ValueRef::Null => Cell::Null,
-                ValueRef::Integer(n) => Cell::Int(n),
-                ValueRef::Real(n) => Cell::Real(n),
-                ValueRef::Text(text) => Cell::Text(text),
-                ValueRef::Blob(bytes) => Cell::Bytes(bytes),
+            SqlRow::Lite(row) => Ok(match row.get_ref(index)? {
+                ValueRef::Null => SqlCell::Null,
+                ValueRef::Integer(n) => SqlCell::Int(n),
+                ValueRef::Real(n) => SqlCell::Real(n),
+                ValueRef::Text(text) => SqlCell::Text(text),
+                ValueRef::Blob(bytes) => SqlCell::Bytes(bytes),
             }),
+            SqlRow::Pg(row) => super::pg::cell(row, index),
         }
     }
 }
 
-impl Cell<'_> {
+impl SqlCell<'_> {
     fn kind(self) -> &'static str {
         match self {
-            Cell::Null => "nothing",
-            Cell::Int(_) => "an integer",
-            Cell::Real(_) => "a floating-point number",
-            Cell::Text(_) => "a text",
-            Cell::Bytes(_) => "bytes",
+            SqlCell::Null => "nothing",
+            SqlCell::Flag(_) => "a boolean",
+            SqlCell::Int(_) => "an integer",
+            SqlCell::Real(_) => "a floating-point number",
+            SqlCell::Text(_) => "a text",
+            SqlCell::Bytes(_) => "bytes",
         }
     }
 }
@@ -165,13 +171,13 @@ impl Cell<'_> {
 /// Something that a column can hold.
 pub(super) trait FromCell: Sized {
     /// Reads it; `None` if the cell holds something else.
-    fn from_cell(cell: Cell<'_>) -> Option<Self>;
+    fn from_cell(cell: SqlCell<'_>) -> Option<Self>;
 }
 
 impl FromCell for i64 {
-    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+    fn from_cell(cell: SqlCell<'_>) -> Option<Self> {
         match cell {
-            Cell::Int(n) => Some(n),
+            SqlCell::Int(n) => Some(n),
             _ => None,
         }
     }
@@ -180,7 +186,7 @@ impl FromCell for i64 {
 macro_rules! narrow_cells {
     ($($kind:ty),*) => {
         $(impl FromCell for $kind {
-            fn from_cell(cell: Cell<'_>) -> Option<Self> {
+            fn from_cell(cell: SqlCell<'_>) -> Option<Self> {
                 i64::from_cell(cell)?.try_into().ok()
             }
         })*
@@ -190,55 +196,56 @@ macro_rules! narrow_cells {
 narrow_cells!(i32, u32);
 
 impl FromCell for bool {
-    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+    fn from_cell(cell: SqlCell<'_>) -> Option<Self> {
         match cell {
-            Cell::Int(n) => Some(n != 0),
+            SqlCell::Flag(flag) => Some(flag),
+            SqlCell::Int(n) => Some(n != 0),
             _ => None,
         }
     }
 }
 
 impl FromCell for f32 {
-    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+    fn from_cell(cell: SqlCell<'_>) -> Option<Self> {
         match cell {
-            Cell::Real(n) => Some(n as f32),
-            Cell::Int(n) => Some(n as f32),
+            SqlCell::Real(n) => Some(n as f32),
+            SqlCell::Int(n) => Some(n as f32),
             _ => None,
         }
     }
 }
 
 impl FromCell for String {
-    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+    fn from_cell(cell: SqlCell<'_>) -> Option<Self> {
         match cell {
-            Cell::Text(text) => std::str::from_utf8(text).ok().map(str::to_owned),
+            SqlCell::Text(text) => std::str::from_utf8(text).ok().map(str::to_owned),
             _ => None,
         }
     }
 }
 
 impl FromCell for Vec<u8> {
-    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+    fn from_cell(cell: SqlCell<'_>) -> Option<Self> {
         match cell {
-            Cell::Bytes(bytes) => Some(bytes.to_vec()),
+            SqlCell::Bytes(bytes) => Some(bytes.to_vec()),
             _ => None,
         }
     }
 }
 
 impl<const N: usize> FromCell for [u8; N] {
-    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+    fn from_cell(cell: SqlCell<'_>) -> Option<Self> {
         match cell {
-            Cell::Bytes(bytes) => bytes.try_into().ok(),
+            SqlCell::Bytes(bytes) => bytes.try_into().ok(),
             _ => None,
         }
     }
 }
 
 impl<T: FromCell> FromCell for Option<T> {
-    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+    fn from_cell(cell: SqlCell<'_>) -> Option<Self> {
         match cell {
-            Cell::Null => Some(None),
+            SqlCell::Null => Some(None),
             held => T::from_cell(held).map(Some),
         }
     }

@@ -1,5 +1,6 @@
 //! Makes every change to the store. Changes collect in one transaction until [`Writer::commit`].
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use common::attempt::Spent;
@@ -10,11 +11,12 @@ use common::{
     AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskId, Time,
 };
 
-use super::db::Db;
+use super::db::{Db, SET_META};
 use super::lite;
 use super::log::{FileLogs, Logs};
-use super::numbers::{Numbered, Numbers};
-use super::value::{Row, Value, values};
+use super::numbers::{LastNumbers, Numbered};
+use super::pg::{Database, Pg};
+use super::value::{SqlRow, SqlValue, values};
 use super::{AttemptResult, Attendance, Mark, StoreError, from_postcard, micros, to_postcard};
 
 /// The one connection to the store that writes.
@@ -26,19 +28,16 @@ pub(crate) struct Writer {
     /// The sequence number of the newest event.
     pub(super) newest_event: u64,
     /// The numbers that were given out.
-    pub(super) numbers: Numbers,
+    pub(super) numbers: LastNumbers,
+    /// The hosts of attempts that were assigned in this run and have not ended, with when: each
+    /// completion asks for them.
+    live: HashMap<AttemptId, (HostId, Time)>,
     /// The mark that repeats this number beside the store, if one is kept.
     mark: Option<Mark>,
 }
 
 /// The most warnings of one attempt that are kept: a worker of ours sends fewer.
 const MOST_WARNINGS: usize = 16;
-/// The key in `meta` for the number of transactions that were committed.
-const COMMITS: &str = "commits";
-
-/// Sets the value of a key in `meta`.
-pub(super) const SET_META: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
-    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 
 /// The properties of a new job.
 pub(crate) struct NewJob<'a> {
@@ -80,22 +79,19 @@ pub(crate) struct NewAttempt<'a> {
     pub(crate) why: &'a str,
 }
 
-/// Reads the number of committed transactions from a store; 0 if it has none.
-pub(crate) fn commits(db: &Db) -> Result<u64, StoreError> {
-    let found: Option<Vec<u8>> = db.first(
-        "SELECT value FROM meta WHERE key = $1",
-        values![COMMITS],
-        |row| row.get(0),
-    )?;
-    Ok(found
-        .and_then(|bytes| bytes.try_into().ok())
-        .map_or(0, u64::from_le_bytes))
-}
-
 impl Writer {
     /// Opens the store in `dir`, creates or migrates its tables, and checks it.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
+        #[cfg(test)]
+        if let Some(place) = super::pg::of_tests(dir) {
+            return Self::take(&place);
+        }
         Self::open_beside(dir, &FileLogs)
+    }
+
+    /// Takes the store in a database, creates or migrates its tables, and checks it.
+    pub(crate) fn take(place: &Database) -> Result<Self, StoreError> {
+        Self::on(Db::Pg(Pg::writer(place.clone())?))
     }
 
     /// The same as `open`, with the log in `logs` instead of the file system.
@@ -105,15 +101,16 @@ impl Writer {
 
     /// A writer on an open store.
     fn on(db: Db) -> Result<Self, StoreError> {
-        let commits = commits(&db)?;
+        let commits = db.commits()?;
         let newest_event = super::events::newest(&db)?;
-        let numbers = Numbers::read(&db)?;
+        let numbers = LastNumbers::read(&db)?;
         Ok(Self {
             db,
             open: false,
             commits,
             newest_event,
             numbers,
+            live: HashMap::new(),
             mark: None,
         })
     }
@@ -141,7 +138,7 @@ impl Writer {
         }
 
         let commits = self.commits + 1;
-        self.set_meta(COMMITS, &commits.to_le_bytes())?;
+        self.db.count_commit(commits)?;
         self.note_numbers()?;
         self.open = false;
         self.db.commit()?;
@@ -160,17 +157,27 @@ impl Writer {
     }
 
     /// Makes a change, in a transaction that ends with [`Self::commit`].
-    pub(super) fn change(&mut self, sql: &str, values: &[Value<'_>]) -> Result<(), StoreError> {
-        self.count(sql, values).map(drop)
+    pub(super) fn change(&mut self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+        self.transact()?;
+        self.db.change(sql, values)
     }
 
     /// The same as `change`, and returns the number of rows that it changed.
-    pub(super) fn count(&mut self, sql: &str, values: &[Value<'_>]) -> Result<usize, StoreError> {
+    pub(super) fn count(
+        &mut self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+    ) -> Result<usize, StoreError> {
+        self.transact()?;
+        self.db.count(sql, values)
+    }
+
+    fn transact(&mut self) -> Result<(), StoreError> {
         if !self.open {
             self.db.begin()?;
             self.open = true;
         }
-        self.db.execute(sql, values)
+        Ok(())
     }
 
     /// The value of a key in `meta`; `make` gives it the first time.
@@ -218,7 +225,7 @@ impl Writer {
         &self,
         request: RequestId,
     ) -> Result<Option<RequestKey>, StoreError> {
-        let read = |row: &Row<'_>| {
+        let read = |row: &SqlRow<'_>| {
             Ok(RequestKey {
                 job: JobId(row.get(0)?),
                 body_hash: row.get(1)?,
@@ -323,6 +330,7 @@ impl Writer {
     /// Removes a job and all its rows, after `settle_account`. Its content is swept later.
     pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
         self.settle_account(job)?;
+        self.live.retain(|id, _| id.task.job != job);
         let tables = [
             "attempt",
             "settled",
@@ -352,6 +360,7 @@ impl Writer {
     /// Adds an attempt, before it is started.
     pub(crate) fn add_attempt(&mut self, new: &NewAttempt<'_>) -> Result<(), StoreError> {
         let id = new.attempt;
+        self.live.insert(id, (new.host, new.now));
         self.change(
             "INSERT INTO attempt (job, task, number, incarnation, host, state, duplicate, assigned, start_why)
              VALUES ($1, $2, $3, $4, $5, 'assigned', $6, $7, $8)",
@@ -370,6 +379,10 @@ impl Writer {
 
     /// The time at which this attempt was assigned to this host, if it was.
     pub(crate) fn assigned(&self, id: AttemptId, host: HostId) -> Result<Option<Time>, StoreError> {
+        if let Some((given, at)) = self.live.get(&id) {
+            return Ok((*given == host).then_some(*at));
+        }
+
         let sql = "SELECT assigned FROM attempt
                    WHERE job = $1 AND task = $2 AND number = $3 AND incarnation = $4 AND host = $5";
         let key = values![
@@ -401,6 +414,7 @@ impl Writer {
         now: Time,
         why: &str,
     ) -> Result<(), StoreError> {
+        self.live.remove(&id);
         self.change(
             "UPDATE attempt SET state = $1, ended = $2, end_why = $3 WHERE job = $4 AND task = $5 AND number = $6",
             values![state.to_string(), micros(now), why, id.task.job.0, id.task.index, id.number],
