@@ -276,6 +276,9 @@ impl From<master::MasterError> for Failure {
             master::MasterError::Store(master::StoreError::Full { .. }) => {
                 "make room on that disk, then start the master again"
             }
+            master::MasterError::Store(master::StoreError::Postgres(_)) => {
+                "see to the database, or to its address (--store, or `store` in the settings); nothing acknowledged is lost"
+            }
             master::MasterError::Clock { .. } => {
                 "set the clock (on most systems: timedatectl set-ntp true). If it is right now and was wrong then: \
                  deskgrid master start --accept-clock"

@@ -32,6 +32,9 @@ pub struct Config {
     /// The address that people use for this master, `HOST:PORT`; by default the address that it
     /// listens on (loopback if that is every address).
     pub advertise: Option<String>,
+    /// The address of the PostgreSQL database that has the store; `None`: a file of SQLite's in the
+    /// master's directory.
+    pub store: Option<String>,
     /// The interval of workers' heartbeats.
     pub heartbeat: ConfigDuration,
     /// The time without a message after which a host gets no new work.
@@ -226,6 +229,7 @@ impl Default for Config {
             limits: Limits::default(),
             reserve_bytes: 64 << 20,
             record: None,
+            store: None,
             accept: Accept::default(),
         }
     }

@@ -9,6 +9,7 @@ mod clock;
 mod compare;
 mod config;
 mod core;
+mod database;
 pub mod engine;
 mod http;
 mod laws;
@@ -30,7 +31,7 @@ pub use laws::SafetyRules;
 pub use limits::Limits;
 pub use numbers::{METRICS, Metric, MetricKind};
 pub use run::{rotate_ca, run};
-pub use store::StoreError;
+pub use store::{PgError, StoreError};
 pub use whole::Lost;
 
 use std::path::PathBuf;

@@ -27,7 +27,7 @@ use crate::sessions::share::SharedContent;
 use crate::store::{PeerStatus, Reader, Writer};
 use crate::tails::Tails;
 use crate::uploads::Uploads;
-use crate::{Config, MasterError, compare, http, sessions, sweep, whole};
+use crate::{Config, MasterError, compare, database, http, sessions, sweep, whole};
 
 /// The time that the last packets to peers may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -103,7 +103,11 @@ pub async fn run(
     let clock = Clock::start();
     let files = FileTransfers::raise();
     let room = Arc::new(DiskRoom::open(&home, config.reserve_bytes)?);
-    let store = whole::open(&home, clock, config.accept)?;
+    let place = database::place(&config)?;
+    let store = match &place {
+        Some(place) => database::open(&home, place, clock, config.accept)?,
+        None => whole::open(&home, clock, config.accept)?,
+    };
     let begun = begin(&dir, store, clock, config, files, room).await;
     let StartingMaster {
         grid,
@@ -214,7 +218,7 @@ async fn begin(
     let (core, incarnation, thread) =
         core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
 
-    let reader = Reader::new(&home);
+    let reader = database::place(&config)?.map_or_else(|| Reader::new(&home), Reader::of);
     let counters = Counters::new(&config.limits, &files);
     let live = LiveSessions::default();
     let shared = SharedContent::new(config.peer_fan_out);
@@ -427,16 +431,18 @@ fn known_as(bound: SocketAddr) -> String {
         .ok()
         .map(|own| own.ip())
         .filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
-    let name = || {
-        rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned()
-    };
     own.map_or_else(
-        || format!("{}:{}", name(), bound.port()),
+        || format!("{}:{}", node(), bound.port()),
         |ip| SocketAddr::new(ip, bound.port()).to_string(),
     )
+}
+
+/// The name of this machine.
+pub(crate) fn node() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn write_addresses(
@@ -535,6 +541,8 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
     }
 
     let _lock = lock(&home)?;
+    let hint = "the authority of such a grid cannot be rotated yet";
+    database::not_in_one(&home, hint).map_err(MasterError::Config)?;
     let clock = Clock::start();
     let store = whole::open(&home, clock, crate::Accept::default())?;
     let rotated = rotate_with(&home, store, clock.now(), overlap);

@@ -20,7 +20,7 @@ use crate::core::note_of;
 use crate::store::{self, Mark, Marked, StoreFacts, Writer};
 use crate::{Accept, MasterError, authority};
 
-const STORE: &str = "store.sqlite";
+pub(crate) const STORE: &str = "store.sqlite";
 const LOG: &str = "store.sqlite-wal";
 /// The time by which the clock may lie behind the last note of the master being up: some clocks are
 /// set by the network only after a start.
@@ -192,6 +192,8 @@ fn hash(home: &Path) -> io::Result<[u8; 32]> {
 /// Opens the store in `home` to write, if it is the one that the master left or an admin accepts
 /// it.
 pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, MasterError> {
+    let hint = "start the master with its address: deskgrid master start --store postgres://...";
+    crate::database::not_in_one(home, hint).map_err(MasterError::Config)?;
     crate::room::look_for_room(home)?;
     let lost = look(home)?;
     match lost {
@@ -241,10 +243,17 @@ fn close_again(home: &Path, mark: Marked) {
 /// that nobody accepts, and count leases anew. A store that names no such time is opened.
 pub(crate) fn look_at_clock(home: &Path, clock: Clock, accept: Accept) -> Result<(), MasterError> {
     let known = || StoreFacts::of(&store::open_to_look(&home.join(STORE)).ok()?.0).ok();
+    compare_clock(known().and_then(|known| known.up), clock, accept)
+}
+
+/// The same, for a store that noted this time in `meta`.
+pub(crate) fn compare_clock(
+    up: Option<Vec<u8>>,
+    clock: Clock,
+    accept: Accept,
+) -> Result<(), MasterError> {
     let now = clock.now();
-    let up = known()
-        .and_then(|known| note_of(known.up?))
-        .unwrap_or_default();
+    let up = up.and_then(note_of).unwrap_or_default();
     let behind = up.since(now);
     if behind <= SLACK {
         return Ok(());
@@ -299,7 +308,7 @@ pub(crate) fn note_end(home: &Path, grid: Uuid) {
         let Some(mark) = Mark::read(home)?.filter(|mark| mark.grid == grid) else {
             return Ok(());
         };
-        if log_bytes(home) > 0 {
+        if log_bytes(home) > 0 || !home.join(STORE).exists() {
             return Ok(());
         }
 

@@ -134,6 +134,10 @@ pub(crate) struct MasterArgs {
     /// A TOML file with more settings; flags override it
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
+    /// Keep the store in this PostgreSQL database instead of a file; every start of this grid names it
+    /// [example: postgres://deskgrid@127.0.0.1/grid]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
     /// Write every event and decision of the scheduler to a file, for replay; an existing
     /// file is appended to
     #[arg(long, value_name = "F")]

@@ -62,6 +62,7 @@ impl From<OperationError> for Failure {
             OperationError::Store(master::StoreError::Full { .. }) => {
                 "make room on that disk, then try again"
             }
+            OperationError::Database(_) => "docs/operations.md says what there is for such a grid",
             OperationError::Store(_) => "deskgrid master check says more",
             OperationError::File(_) => "run it as the master's user",
         };

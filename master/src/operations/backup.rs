@@ -57,6 +57,8 @@ struct BackedUpFile {
 /// back as written.
 pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
     let home = dir.join(HOME);
+    let hint = "back it up with PostgreSQL's tools (pg_dump), and the directory `master` as files, without which nobody is let in";
+    crate::database::not_in_one(&home, hint).map_err(OperationError::Database)?;
     if !home.join(STORE).exists() {
         return Err(OperationError::NoMaster {
             dir: dir.to_owned(),

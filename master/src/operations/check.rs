@@ -74,6 +74,8 @@ pub fn surroundings(dir: &Path, config: &Config) -> Vec<Fault> {
 /// If there is no master's state, or it cannot be looked at.
 pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> {
     let home = dir.join(HOME);
+    let hint = "it is not looked at here";
+    crate::database::not_in_one(&home, hint).map_err(OperationError::Database)?;
     if !home.join(STORE).exists() && !authority::exists(&home).unwrap_or(false) {
         return Err(OperationError::NoMaster {
             dir: dir.to_owned(),

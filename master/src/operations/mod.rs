@@ -31,6 +31,9 @@ pub enum OperationError {
         /// The state directory that was looked at.
         dir: PathBuf,
     },
+    /// The store is in a database, and this works on its file.
+    #[error("{0}")]
+    Database(String),
     /// A file or directory would be overwritten.
     #[error("{path} is there already", path = path.display())]
     Exists {

@@ -4,9 +4,10 @@
 use common::Time;
 use common::identity::AuditView;
 use common::text::acts;
-use rusqlite::{Row, params};
 
+use super::numbers::Numbered;
 use super::reader::Reader;
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
@@ -37,9 +38,12 @@ pub struct AuditEntry {
 impl Writer {
     /// Adds an entry and removes those beyond the newest `KEPT`.
     pub(crate) fn add_audit(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
+        let number = self.number(Numbered::Audit)?;
         self.change(
-            "INSERT INTO audit (at, who, what, subject, allowed, why, count) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            params![
+            "INSERT INTO audit (number, at, who, what, subject, allowed, why, count)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            values![
+                number,
                 micros(entry.at),
                 plain(&entry.who),
                 entry.what,
@@ -50,9 +54,8 @@ impl Writer {
             ],
         )?;
 
-        let oldest = self.db().last_insert_rowid() - KEPT;
-        self.change("DELETE FROM audit WHERE number <= ?", [oldest])
-            .map(drop)
+        let oldest = i64::from(number) - KEPT;
+        self.change("DELETE FROM audit WHERE number <= $1", values![oldest])
     }
 }
 
@@ -69,11 +72,8 @@ impl Reader {
     /// The `most` entries that were added last, in order of time.
     pub(crate) fn audit(&self, most: u32) -> Result<Vec<AuditView>, StoreError> {
         self.with(|db| {
-            let mut query = db.prepare_cached(
-                "SELECT number, at, who, what, subject, allowed, why, count FROM audit ORDER BY number DESC LIMIT ?",
-            )?;
-            let rows = query.query_map([most], view)?;
-            let mut entries = rows.collect::<Result<Vec<_>, _>>()?;
+            let sql = "SELECT number, at, who, what, subject, allowed, why, count FROM audit ORDER BY number DESC LIMIT $1";
+            let mut entries: Vec<AuditView> = db.all(sql, values![most], view)?;
             // What is counted for a while is added after what happened meanwhile.
             entries.sort_by_key(|entry| (entry.at, entry.number));
             Ok(entries)
@@ -81,9 +81,9 @@ impl Reader {
     }
 }
 
-fn view(row: &Row<'_>) -> rusqlite::Result<AuditView> {
+fn view(row: &SqlRow<'_>) -> Result<AuditView, StoreError> {
     Ok(AuditView {
-        number: row.get::<_, i64>(0)?.max(0).unsigned_abs(),
+        number: row.get::<i64>(0)?.max(0).unsigned_abs(),
         at: time(row.get(1)?),
         who: row.get(2)?,
         what: row.get(3)?,

@@ -3,9 +3,10 @@
 
 use common::availability::AvailabilityInterval;
 use common::{HostId, Time};
-use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::db::Db;
 use super::reader::Reader;
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
@@ -40,8 +41,10 @@ impl Writer {
                 now = before;
             }
             self.change(
-                "INSERT OR REPLACE INTO availability (host, start, end, cpu, owner, reason) VALUES (?, ?, ?, ?, ?, ?)",
-                params![host.0, micros(now.start), micros(now.end), now.cpu, now.owner_active, now.reason],
+                "INSERT INTO availability (host, start, \"end\", cpu, owner, reason) VALUES ($1, $2, $3, $4, $5, $6)
+                 ON CONFLICT (host, start) DO UPDATE SET \"end\" = excluded.\"end\", cpu = excluded.cpu,
+                 owner = excluded.owner, reason = excluded.reason",
+                values![host.0, micros(now.start), micros(now.end), now.cpu, now.owner_active, now.reason],
             )?;
             last = Some(now);
         }
@@ -56,12 +59,10 @@ impl Writer {
         since: Time,
         most: u32,
     ) -> Result<Vec<AvailabilityInterval>, StoreError> {
-        let mut query = self.db().prepare_cached(
-            "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ? AND end > ?
-             ORDER BY start DESC LIMIT ?",
-        )?;
-        let rows = query.query_map((host.0, micros(since), most), stretch)?;
-        let mut newest = rows.collect::<Result<Vec<_>, _>>()?;
+        let sql = "SELECT start, \"end\", cpu, owner, reason FROM availability WHERE host = $1 AND \"end\" > $2
+                   ORDER BY start DESC LIMIT $3";
+        let since = micros(since);
+        let mut newest: Vec<_> = self.db().all(sql, values![host.0, since, most], stretch)?;
         newest.reverse();
 
         Ok(newest)
@@ -74,25 +75,19 @@ impl Writer {
         oldest: Time,
         most: u32,
     ) -> Result<(), StoreError> {
-        let first = "SELECT end FROM availability WHERE host = ? ORDER BY start LIMIT 1";
-        let first: Option<i64> = self
-            .db()
-            .prepare_cached(first)?
-            .query_row([host.0], |row| row.get(0))
-            .optional()?;
+        let first = "SELECT \"end\" FROM availability WHERE host = $1 ORDER BY start LIMIT 1";
+        let first: Option<i64> = self.db().first(first, values![host.0], |row| row.get(0))?;
         let beyond =
-            "SELECT start FROM availability WHERE host = ? ORDER BY start DESC LIMIT 1 OFFSET ?";
+            "SELECT start FROM availability WHERE host = $1 ORDER BY start DESC LIMIT 1 OFFSET $2";
         let beyond: Option<i64> = self
             .db()
-            .prepare_cached(beyond)?
-            .query_row((host.0, most), |row| row.get(0))
-            .optional()?;
+            .first(beyond, values![host.0, most], |row| row.get(0))?;
 
         // Only a change opens a transaction, which costs a sync.
         if beyond.is_some() || first.is_some_and(|end| end <= micros(oldest)) {
             self.change(
-                "DELETE FROM availability WHERE host = ?1 AND (end <= ?2 OR start <= ?3)",
-                (host.0, micros(oldest), beyond.unwrap_or(-1)),
+                "DELETE FROM availability WHERE host = $1 AND (\"end\" <= $2 OR start <= $3)",
+                values![host.0, micros(oldest), beyond.unwrap_or(-1)],
             )?;
         }
 
@@ -111,20 +106,22 @@ impl Reader {
         most: usize,
     ) -> Result<(Option<Time>, Vec<AvailabilityInterval>), StoreError> {
         self.with(|db| {
-            let first: Option<i64> = db
-                .prepare_cached("SELECT min(start) FROM availability WHERE host = ?")?
-                .query_row([host.0], |row| row.get(0))?;
+            let first: Option<i64> = db.one(
+                "SELECT min(start) FROM availability WHERE host = $1",
+                values![host.0],
+                |row| row.get(0),
+            )?;
 
             // The row that contains `since`, if any, is the last one that begins before it.
-            let mut query = db.prepare_cached(
-                "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ?1 AND end > ?2 AND start < ?3
-                 AND start >= coalesce((SELECT max(start) FROM availability WHERE host = ?1 AND start <= ?2), 0)
-                 ORDER BY start LIMIT ?4",
-            )?;
+            let sql = "SELECT start, \"end\", cpu, owner, reason FROM availability WHERE host = $1 AND \"end\" > $2
+                       AND start < $3
+                       AND start >= coalesce((SELECT max(start) FROM availability WHERE host = $1 AND start <= $2), 0)
+                       ORDER BY start LIMIT $4";
             let most = i64::try_from(most).unwrap_or(i64::MAX);
-            let rows = query.query_map((host.0, micros(since), micros(until), most), stretch)?;
             let cut = |s: AvailabilityInterval| AvailabilityInterval { start: s.start.max(since), end: s.end.min(until), ..s };
-            let mut stretches = rows.map(|row| row.map(cut)).collect::<Result<Vec<_>, _>>()?;
+            let (from, to) = (micros(since), micros(until));
+            let key = values![host.0, from, to, most];
+            let mut stretches: Vec<_> = db.all(sql, key, |row| stretch(row).map(cut))?;
             stretches.retain(|stretch| stretch.start < stretch.end);
 
             Ok((first.map(time), stretches))
@@ -132,15 +129,12 @@ impl Reader {
     }
 }
 
-fn last(db: &Connection, host: HostId) -> Result<Option<AvailabilityInterval>, StoreError> {
-    let sql = "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ? ORDER BY start DESC LIMIT 1";
-    Ok(db
-        .prepare_cached(sql)?
-        .query_row([host.0], stretch)
-        .optional()?)
+fn last(db: &Db, host: HostId) -> Result<Option<AvailabilityInterval>, StoreError> {
+    let sql = "SELECT start, \"end\", cpu, owner, reason FROM availability WHERE host = $1 ORDER BY start DESC LIMIT 1";
+    db.first(sql, values![host.0], stretch)
 }
 
-fn stretch(row: &Row<'_>) -> rusqlite::Result<AvailabilityInterval> {
+fn stretch(row: &SqlRow<'_>) -> Result<AvailabilityInterval, StoreError> {
     Ok(AvailabilityInterval {
         start: time(row.get(0)?),
         end: time(row.get(1)?),

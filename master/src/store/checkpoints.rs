@@ -4,20 +4,18 @@
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
-use rusqlite::{OptionalExtension, params};
 
+use super::value::values;
 use super::writer::Writer;
 use super::{StoreError, from_postcard, to_postcard};
 
 impl Writer {
     /// The checkpoint from which an open task continues.
     pub(crate) fn checkpoint(&self, task: TaskId) -> Result<Option<Saved>, StoreError> {
-        let sql = "SELECT saved FROM checkpoint WHERE job = ? AND task = ?";
-        let found: Option<Vec<u8>> = self
-            .db()
-            .prepare_cached(sql)?
-            .query_row((task.job.0, task.index), |row| row.get(0))
-            .optional()?;
+        let sql = "SELECT saved FROM checkpoint WHERE job = $1 AND task = $2";
+        let found: Option<Vec<u8>> =
+            self.db()
+                .first(sql, values![task.job.0, task.index], |row| row.get(0))?;
         found.map(|bytes| from_postcard(&bytes)).transpose()
     }
 
@@ -33,19 +31,15 @@ impl Writer {
             number,
             incarnation,
         } = attempt;
-        let given = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?";
-        let given = self.db().prepare_cached(given)?.exists((
-            job.0,
-            index,
-            number,
-            incarnation.0,
-            host.0,
-        ))?;
+        let given = "SELECT 1 FROM attempt WHERE job = $1 AND task = $2 AND number = $3 AND incarnation = $4 AND host = $5";
+        let given = self
+            .db()
+            .exists(given, values![job.0, index, number, incarnation.0, host.0,])?;
 
-        let done = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND state = 'finished'";
-        let ended = "SELECT 1 FROM settled WHERE job = ?1 AND ?2 BETWEEN first AND last";
-        let settled = self.db().prepare_cached(done)?.exists((job.0, index))?
-            || self.db().prepare_cached(ended)?.exists((job.0, index))?;
+        let done = "SELECT 1 FROM attempt WHERE job = $1 AND task = $2 AND state = 'finished'";
+        let ended = "SELECT 1 FROM settled WHERE job = $1 AND $2 BETWEEN first AND last";
+        let settled = self.db().exists(done, values![job.0, index])?
+            || self.db().exists(ended, values![job.0, index])?;
         Ok(given && !settled)
     }
 
@@ -61,8 +55,8 @@ impl Writer {
         let TaskId { job, index } = attempt.task;
         let bytes = to_postcard(saved)?;
         self.change(
-            "UPDATE attempt SET saved = ?, checkpoint_problem = NULL WHERE job = ? AND task = ? AND number = ?",
-            params![bytes, job.0, index, attempt.number],
+            "UPDATE attempt SET saved = $1, checkpoint_problem = NULL WHERE job = $2 AND task = $3 AND number = $4",
+            values![bytes, job.0, index, attempt.number],
         )?;
         if let Some(before) = self.checkpoint(attempt.task)?
             && !self.goes_further(attempt, saved, &before)?
@@ -70,18 +64,19 @@ impl Writer {
             return Ok(false);
         }
         self.change(
-            "DELETE FROM checkpoint_blob WHERE job = ? AND task = ?",
-            (job.0, index),
+            "DELETE FROM checkpoint_blob WHERE job = $1 AND task = $2",
+            values![job.0, index],
         )?;
 
         self.change(
-            "INSERT OR REPLACE INTO checkpoint (job, task, saved) VALUES (?, ?, ?)",
-            params![job.0, index, bytes],
+            "INSERT INTO checkpoint (job, task, saved) VALUES ($1, $2, $3)
+             ON CONFLICT (job, task) DO UPDATE SET saved = excluded.saved",
+            values![job.0, index, bytes],
         )?;
         for hash in blobs.iter().chain([&saved.manifest.hash]) {
             self.change(
-                "INSERT OR IGNORE INTO checkpoint_blob (job, task, hash) VALUES (?, ?, ?)",
-                params![job.0, index, hash.0],
+                "INSERT INTO checkpoint_blob (job, task, hash) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                values![job.0, index, hash.0],
             )?;
         }
 
@@ -114,32 +109,23 @@ impl Writer {
 
     fn is_live(&self, TaskId { job, index }: TaskId, number: u32) -> Result<bool, StoreError> {
         let sql =
-            "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND number = ? AND ended IS NULL";
-        Ok(self
-            .db()
-            .prepare_cached(sql)?
-            .exists((job.0, index, number))?)
+            "SELECT 1 FROM attempt WHERE job = $1 AND task = $2 AND number = $3 AND ended IS NULL";
+        self.db().exists(sql, values![job.0, index, number])
     }
 
     /// Whether the checkpoint of an open task needs this content.
     pub(crate) fn state_needs(&self, task: TaskId, hash: &BlobHash) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM checkpoint_blob WHERE job = ? AND task = ? AND hash = ?";
-        Ok(self
-            .db()
-            .prepare_cached(sql)?
-            .exists((task.job.0, task.index, hash.0))?)
+        let sql = "SELECT 1 FROM checkpoint_blob WHERE job = $1 AND task = $2 AND hash = $3";
+        self.db()
+            .exists(sql, values![task.job.0, task.index, hash.0])
     }
 
     /// The checkpoint from which an attempt was to start.
     pub(crate) fn started_from(&self, attempt: AttemptId) -> Result<Option<Saved>, StoreError> {
         let TaskId { job, index } = attempt.task;
-        let sql = "SELECT started_from FROM attempt WHERE job = ? AND task = ? AND number = ?";
-        let key = (job.0, index, attempt.number);
-        let found: Option<Option<Vec<u8>>> = self
-            .db()
-            .prepare_cached(sql)?
-            .query_row(key, |row| row.get(0))
-            .optional()?;
+        let sql = "SELECT started_from FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
+        let key = values![job.0, index, attempt.number];
+        let found: Option<Option<Vec<u8>>> = self.db().first(sql, key, |row| row.get(0))?;
         found
             .flatten()
             .map(|bytes| from_postcard(&bytes))
@@ -154,10 +140,9 @@ impl Writer {
     ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
         self.change(
-            "UPDATE attempt SET started_from = ? WHERE job = ? AND task = ? AND number = ?",
-            params![to_postcard(saved)?, job.0, index, attempt.number],
+            "UPDATE attempt SET started_from = $1 WHERE job = $2 AND task = $3 AND number = $4",
+            values![to_postcard(saved)?, job.0, index, attempt.number],
         )
-        .map(drop)
     }
 
     /// Stores the reason why an attempt's newest checkpoint was not saved.
@@ -167,10 +152,8 @@ impl Writer {
         why: &str,
     ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
-        let sql =
-            "UPDATE attempt SET checkpoint_problem = ? WHERE job = ? AND task = ? AND number = ?";
-        self.change(sql, params![why, job.0, index, attempt.number])
-            .map(drop)
+        let sql = "UPDATE attempt SET checkpoint_problem = $1 WHERE job = $2 AND task = $3 AND number = $4";
+        self.change(sql, values![why, job.0, index, attempt.number])
     }
 
     /// Notes that an attempt did not start from its checkpoint, and adds `why` to the reason of its
@@ -182,11 +165,10 @@ impl Writer {
     ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
         self.change(
-            "UPDATE attempt SET start_why = start_why || '; ' || ?, started_from = NULL
-             WHERE job = ? AND task = ? AND number = ? AND started_from IS NOT NULL",
-            params![why, job.0, index, attempt.number],
+            "UPDATE attempt SET start_why = start_why || '; ' || $1, started_from = NULL
+             WHERE job = $2 AND task = $3 AND number = $4 AND started_from IS NOT NULL",
+            values![why, job.0, index, attempt.number],
         )
-        .map(drop)
     }
 
     /// Removes the checkpoints of tasks that are settled. Their content is swept later.
@@ -194,8 +176,8 @@ impl Writer {
         for (first, last) in tasks.ranges() {
             for table in ["checkpoint", "checkpoint_blob"] {
                 self.change(
-                    &format!("DELETE FROM {table} WHERE job = ? AND task BETWEEN ? AND ?"),
-                    (job.0, first, last),
+                    &format!("DELETE FROM {table} WHERE job = $1 AND task BETWEEN $2 AND $3"),
+                    values![job.0, first, last],
                 )?;
             }
         }

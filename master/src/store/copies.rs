@@ -4,18 +4,21 @@
 use std::path::Path;
 
 use common::{Incarnation, Time};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::OpenFlags;
 
+use super::db::{Db, SET_META};
+use super::lite::connect;
 use super::reader::Reader;
+use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, connect, micros};
+use super::{StoreError, micros};
 
 /// The key in `meta` for the time at which this copy was made. The entry is removed when a master
 /// is started on the copy.
 const COPIED: &str = "copied";
 /// The count of job, host and token numbers that are skipped when a master is started on a copy.
 /// The master of the original store may have used them since.
-const LEFT_OUT: i64 = 10_000;
+const LEFT_OUT: u32 = 10_000;
 
 /// The start of the count of seconds for incarnations: the beginning of 2020, so that 32 bits last
 /// for more than a century.
@@ -37,11 +40,10 @@ impl Reader {
         let name = path
             .to_str()
             .ok_or_else(|| StoreError::Content(format!("{} is not UTF-8", path.display())))?;
-        self.with(|db| Ok(db.execute("VACUUM INTO ?", [name]).map(drop)?))
+        self.with(|db| db.copy_to(name))
             .map_err(|error| error.on_disk_of(path))?;
         let copy = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let mark = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)";
-        copy.execute(mark, params![COPIED, micros(now).to_le_bytes()])?;
+        copy.execute(SET_META, (COPIED, micros(now).to_le_bytes()))?;
         copy.close().map_err(|(_, error)| error)?;
         Ok(())
     }
@@ -78,12 +80,12 @@ impl Writer {
         let Some(copied) = copied else {
             return Ok((Incarnation(next), None));
         };
-        self.change("DELETE FROM meta WHERE key = ?", [COPIED])?;
-        self.change("UPDATE sqlite_sequence SET seq = seq + ?", [LEFT_OUT])?;
+        self.change("DELETE FROM meta WHERE key = $1", values![COPIED])?;
+        self.skip_numbers(LEFT_OUT);
 
-        let tokens = self.change(
-            "UPDATE token SET revoked = 1 WHERE uses_left > 0 AND NOT revoked",
-            [],
+        let tokens = self.count(
+            "UPDATE token SET revoked = TRUE WHERE uses_left > 0 AND NOT revoked",
+            &[],
         )?;
         let copied = copied
             .try_into()
@@ -101,12 +103,12 @@ fn beyond(last: u32, now: Time) -> u32 {
 }
 
 /// The time at which the store was copied, if it is a copy on which no master was started yet.
-pub(crate) fn copied(db: &Connection) -> Result<Option<Time>, StoreError> {
-    let value: Option<Vec<u8>> = db
-        .query_row("SELECT value FROM meta WHERE key = ?", [COPIED], |row| {
-            row.get(0)
-        })
-        .optional()?;
+pub(crate) fn copied(db: &Db) -> Result<Option<Time>, StoreError> {
+    let value: Option<Vec<u8>> = db.first(
+        "SELECT value FROM meta WHERE key = $1",
+        values![COPIED],
+        |row| row.get(0),
+    )?;
     Ok(value
         .and_then(|bytes| bytes.try_into().ok())
         .map(|bytes| super::time(i64::from_le_bytes(bytes))))

@@ -4,9 +4,10 @@
 
 use common::event::GridEvent;
 use common::{AttemptId, HostId, Incarnation, JobId, Time};
-use rusqlite::{Connection, OptionalExtension, params};
 
+use super::db::Db;
 use super::reader::Reader;
+use super::value::values;
 use super::writer::Writer;
 use super::{StoreError, from_postcard, micros, time, to_postcard};
 
@@ -26,8 +27,8 @@ pub(crate) struct EventRow {
 }
 
 /// The sequence number of the newest event; 0 if there is none.
-pub(super) fn newest(db: &Connection) -> Result<u64, StoreError> {
-    let newest: Option<i64> = db.query_row("SELECT max(last) FROM event", [], |row| row.get(0))?;
+pub(super) fn newest(db: &Db) -> Result<u64, StoreError> {
+    let newest: Option<i64> = db.one("SELECT max(last) FROM event", &[], |row| row.get(0))?;
     Ok(newest.unwrap_or(0).max(0) as u64)
 }
 
@@ -46,28 +47,22 @@ impl Writer {
         let last = i64::try_from(self.newest_event).unwrap_or(i64::MAX);
         let body = to_postcard(&events)?;
         self.change(
-            "INSERT INTO event (last, at, body) VALUES (?, ?, ?)",
-            params![last, micros(at), body],
+            "INSERT INTO event (last, at, body) VALUES ($1, $2, $3)",
+            values![last, micros(at), body],
         )
-        .map(drop)
     }
 
     /// The host that an attempt was assigned to.
     pub(crate) fn host_of(&self, id: AttemptId) -> Result<Option<HostId>, StoreError> {
-        let sql = "SELECT host FROM attempt WHERE job = ? AND task = ? AND number = ?";
-        let key = (id.task.job.0, id.task.index, id.number);
-        let mut query = self.db().prepare_cached(sql)?;
-        Ok(query
-            .query_row(key, |row| row.get(0).map(HostId))
-            .optional()?)
+        let sql = "SELECT host FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
+        let key = values![id.task.job.0, id.task.index, id.number];
+        self.db().first(sql, key, |row| row.get(0).map(HostId))
     }
 
     /// The user who submitted a job.
     pub(crate) fn user_of(&self, job: JobId) -> Result<Option<String>, StoreError> {
-        let mut query = self
-            .db()
-            .prepare_cached("SELECT user FROM job WHERE id = ?")?;
-        Ok(query.query_row([job.0], |row| row.get(0)).optional()?)
+        let sql = "SELECT \"user\" FROM job WHERE id = $1";
+        self.db().first(sql, values![job.0], |row| row.get(0))
     }
 
     /// Leaves out the sequence numbers that the master of the original may have given out since
@@ -87,12 +82,10 @@ impl Writer {
     ) -> Result<bool, StoreError> {
         let floor = i64::try_from(self.newest_event.saturating_sub(most)).unwrap_or(i64::MAX);
         let newest = i64::try_from(self.newest_event).unwrap_or(i64::MAX);
-        let oldest: Vec<(i64, i64)> = {
-            let sql = "SELECT last, at FROM event WHERE last < ? ORDER BY last LIMIT ?";
-            let mut query = self.db().prepare_cached(sql)?;
-            let rows = query.query_map((newest, portion), |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<Result<_, _>>()?
-        };
+        let sql = "SELECT last, at FROM event WHERE last < $1 ORDER BY last LIMIT $2";
+        let oldest: Vec<(i64, i64)> = self.db().all(sql, values![newest, portion], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
 
         let goes = |(last, at): &&(i64, i64)| *last <= floor || *at < micros(then);
         let going: Vec<i64> = oldest.iter().take_while(goes).map(|row| row.0).collect();
@@ -101,7 +94,7 @@ impl Writer {
         let Some(last) = going.last() else {
             return Ok(false);
         };
-        self.change("DELETE FROM event WHERE last <= ?", [last])?;
+        self.change("DELETE FROM event WHERE last <= $1", values![last])?;
         self.give_back()?;
         Ok(going.len() == portion as usize)
     }
@@ -113,13 +106,11 @@ impl Reader {
     pub(crate) fn events(&self, after: u64, rows: u32) -> Result<Vec<EventRow>, StoreError> {
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         self.with(|db| {
-            let sql = "SELECT last, at, body FROM event WHERE last > ? ORDER BY last LIMIT ?";
-            let mut query = db.prepare_cached(sql)?;
-            let mut rows = query.query((after, rows))?;
+            let sql = "SELECT last, at, body FROM event WHERE last > $1 ORDER BY last LIMIT $2";
             let mut found = Vec::new();
             let mut damaged = None;
-            while let Some(row) = rows.next()? {
-                let last = row.get::<_, i64>(0)?.max(0) as u64;
+            db.each(sql, values![after, rows], |row| {
+                let last = row.get::<i64>(0)?.max(0) as u64;
                 let body: Vec<u8> = row.get(2)?;
                 match from_postcard::<Vec<GridEvent>>(&body) {
                     Ok(events) => found.push(EventRow {
@@ -132,7 +123,8 @@ impl Reader {
                         damaged = Some((last, time(row.get(1)?)));
                     }
                 }
-            }
+                Ok(())
+            })?;
 
             // Whoever reads on gets beyond damage at the end.
             if let (true, Some((last, at))) = (found.is_empty(), damaged) {
@@ -240,7 +232,10 @@ mod tests {
         };
         store.add_events(Time(5), &[host]).unwrap();
         store
-            .change("UPDATE event SET body = x'00' WHERE last IN (2, 4)", [])
+            .change(
+                "UPDATE event SET body = $1 WHERE last IN (2, 4)",
+                values![[0_u8]],
+            )
             .unwrap();
         store.commit().unwrap();
         assert_eq!(told(&reader, 0), [(1, 1), (3, 3)]);

@@ -4,9 +4,10 @@
 
 use common::view::{AccuracyView, ForetoldView};
 use common::{JobId, Span, Time};
-use rusqlite::{Connection, params};
 
+use super::db::Db;
 use super::reader::Reader;
+use super::value::values;
 use super::writer::Writer;
 use super::{StoreError, micros, time};
 
@@ -77,12 +78,12 @@ impl Writer {
 
         let span = |span: Span| i64::try_from(span.0).unwrap_or(i64::MAX);
         self.change(
-            "INSERT OR IGNORE INTO foretold (job, hosts, at, wait, low, high) VALUES (?, ?, ?, ?, ?, ?)",
-            params![job.0, awaited.column(), micros(at), span(wait), span(low), span(high)],
+            "INSERT INTO foretold (job, hosts, at, wait, low, high) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
+            values![job.0, awaited.column(), micros(at), span(wait), span(low), span(high)],
         )?;
 
-        let oldest = "DELETE FROM foretold WHERE at < (SELECT at FROM foretold ORDER BY at DESC LIMIT 1 OFFSET ?)";
-        self.change(oldest, [KEPT]).map(drop)
+        let oldest = "DELETE FROM foretold WHERE at < (SELECT at FROM foretold ORDER BY at DESC LIMIT 1 OFFSET $1)";
+        self.change(oldest, values![KEPT])
     }
 
     /// Stores the actual wait of a job's predictions for this, which is there now: for hosts, of
@@ -97,19 +98,17 @@ impl Writer {
             Awaited::Hosts(_) => 1,
             Awaited::Start | Awaited::Finish => awaited.column(),
         };
-        let sql = "UPDATE foretold SET came = max(?1 - at, 0)
-                   WHERE job = ?2 AND came IS NULL AND hosts BETWEEN ?3 AND ?4";
-        let params = params![micros(now), job.0, least, awaited.column()];
-        self.change(sql, params).map(drop)
+        let sql = "UPDATE foretold SET came = CASE WHEN $1 > at THEN $1 - at ELSE 0 END
+                   WHERE job = $2 AND came IS NULL AND hosts BETWEEN $3 AND $4";
+        self.change(sql, values![micros(now), job.0, least, awaited.column()])
     }
 
     /// Removes the job's predictions that have no actual wait yet and can get none any more.
     pub(crate) fn never_came(&mut self, job: JobId) -> Result<(), StoreError> {
         self.change(
-            "DELETE FROM foretold WHERE job = ? AND came IS NULL",
-            [job.0],
+            "DELETE FROM foretold WHERE job = $1 AND came IS NULL",
+            values![job.0],
         )
-        .map(drop)
     }
 }
 
@@ -118,9 +117,9 @@ impl Reader {
     /// predictions that are still open.
     pub(crate) fn accuracy(&self) -> Result<AccuracyView, StoreError> {
         self.with(|db| {
-            let open: i64 = db.query_row(
+            let open: i64 = db.one(
                 "SELECT count(*) FROM foretold WHERE came IS NULL",
-                [],
+                &[],
                 |row| row.get(0),
             )?;
             let open = u64::try_from(open).unwrap_or_default();
@@ -135,14 +134,14 @@ impl Reader {
 }
 
 /// The newest `TOLD` predictions of one kind with an actual wait, the oldest of them first.
-fn newest(db: &Connection, kind: Awaited) -> Result<Vec<ForetoldView>, StoreError> {
+fn newest(db: &Db, kind: Awaited) -> Result<Vec<ForetoldView>, StoreError> {
     let condition = kind.condition();
-    let mut query = db.prepare_cached(&format!(
+    let sql = format!(
         "SELECT hosts, at, wait, low, high, came FROM foretold WHERE came IS NOT NULL AND {condition}
-         ORDER BY at DESC, job DESC, hosts DESC LIMIT ?",
-    ))?;
+         ORDER BY at DESC, job DESC, hosts DESC LIMIT $1",
+    );
     let span = |span: i64| Span(u64::try_from(span).unwrap_or_default());
-    let rows = query.query_map(params![TOLD], |row| {
+    let mut found: Vec<ForetoldView> = db.all(&sql, values![TOLD], |row| {
         let wait = row.get(2)?;
         let low = row.get(3)?;
         let high = row.get(4)?;
@@ -164,7 +163,6 @@ fn newest(db: &Connection, kind: Awaited) -> Result<Vec<ForetoldView>, StoreErro
             came,
         })
     })?;
-    let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     found.reverse();
 
     Ok(found)

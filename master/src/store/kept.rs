@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use common::{AttemptId, Completion, IdSet, Incarnation, JobId, TaskId, Time};
-use rusqlite::{Connection, OptionalExtension, params};
 
+use super::db::Db;
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{StoreError, micros};
 
@@ -32,22 +33,17 @@ pub(crate) fn bytes_left(completion: &Completion) -> u64 {
 }
 
 /// The size of a job's output that is kept though nobody has requested it, in bytes.
-pub(super) fn kept_of(db: &Connection, job: JobId) -> Result<u64, StoreError> {
-    let sql = "SELECT COALESCE(SUM(bytes), 0) FROM kept WHERE job = ?";
-    Ok(db
-        .prepare_cached(sql)?
-        .query_row([job.0], |row| row.get::<_, i64>(0))?
-        .max(0) as u64)
+pub(super) fn kept_of(db: &Db, job: JobId) -> Result<u64, StoreError> {
+    let sql = "SELECT COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM kept WHERE job = $1";
+    let bytes: i64 = db.one(sql, values![job.0], |row| row.get(0))?;
+    Ok(bytes.max(0) as u64)
 }
 
 impl Writer {
     /// Whether this task of a disclosed job has no request.
     pub(crate) fn is_unrequested(&self, task: TaskId) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM request WHERE job = ?1 AND ?2 BETWEEN first AND last";
-        Ok(!self
-            .db()
-            .prepare_cached(sql)?
-            .exists((task.job.0, task.index))?)
+        let sql = "SELECT 1 FROM request WHERE job = $1 AND $2 BETWEEN first AND last";
+        Ok(!self.db().exists(sql, values![task.job.0, task.index])?)
     }
 
     /// Stores the result of a completed attempt whose task is not requested. Its output can be
@@ -72,13 +68,14 @@ impl Writer {
 
         let count = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.change(
-            "INSERT OR REPLACE INTO kept (job, task, number, user, at, bytes) VALUES (?, ?, ?, ?, ?, ?)",
-            params![job.0, index, number, user, micros(now), count],
+            "INSERT INTO kept (job, task, number, \"user\", at, bytes) VALUES ($1, $2, $3, $4, $5, $6)
+             ON CONFLICT (job, task, number) DO UPDATE SET \"user\" = excluded.\"user\", at = excluded.at,
+             bytes = excluded.bytes",
+            values![job.0, index, number, user, micros(now), count],
         )?;
         for blob in completion.blobs() {
-            let sql =
-                "INSERT OR IGNORE INTO kept_blob (job, task, number, hash) VALUES (?, ?, ?, ?)";
-            self.change(sql, params![job.0, index, number, blob.hash.0])?;
+            let sql = "INSERT INTO kept_blob (job, task, number, hash) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+            self.change(sql, values![job.0, index, number, blob.hash.0])?;
         }
 
         Ok(bytes)
@@ -86,13 +83,10 @@ impl Writer {
 
     /// The size of the kept unrequested output of each user, in bytes.
     pub(crate) fn kept_by_user(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let mut query = self
-            .db()
-            .prepare("SELECT user, SUM(bytes) FROM kept GROUP BY user")?;
-        let sums = query.query_map([], |row| {
-            Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64))
-        })?;
-        Ok(sums.collect::<Result<_, _>>()?)
+        let sql = "SELECT \"user\", CAST(SUM(bytes) AS BIGINT) FROM kept GROUP BY \"user\"";
+        self.db().all(sql, &[], |row| {
+            Ok((row.get(0)?, row.get::<i64>(1)?.max(0) as u64))
+        })
     }
 
     /// The size of a job's kept unrequested output, in bytes.
@@ -105,24 +99,20 @@ impl Writer {
     pub(crate) fn release(&mut self, job: JobId, tasks: &IdSet) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for (first, last) in tasks.ranges() {
-            let key = (job.0, first, last);
-            let sql =
-                "SELECT COALESCE(SUM(bytes), 0) FROM kept WHERE job = ? AND task BETWEEN ? AND ?";
-            bytes += self
-                .db()
-                .prepare_cached(sql)?
-                .query_row(key, |row| row.get::<_, i64>(0))?
-                .max(0) as u64;
+            let key = values![job.0, first, last];
+            let sql = "SELECT COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM kept WHERE job = $1 AND task BETWEEN $2 AND $3";
+            let kept: i64 = self.db().one(sql, key, |row| row.get(0))?;
+            bytes += kept.max(0) as u64;
 
-            let needed = "INSERT OR IGNORE INTO blob_use (hash, job)
-                          SELECT hash, job FROM kept_blob WHERE job = ? AND task BETWEEN ? AND ?";
+            let needed = "INSERT INTO blob_use (hash, job)
+                          SELECT hash, job FROM kept_blob WHERE job = $1 AND task BETWEEN $2 AND $3 ON CONFLICT DO NOTHING";
             self.change(needed, key)?;
             self.change(
-                "DELETE FROM kept_blob WHERE job = ? AND task BETWEEN ? AND ?",
+                "DELETE FROM kept_blob WHERE job = $1 AND task BETWEEN $2 AND $3",
                 key,
             )?;
             self.change(
-                "DELETE FROM kept WHERE job = ? AND task BETWEEN ? AND ?",
+                "DELETE FROM kept WHERE job = $1 AND task BETWEEN $2 AND $3",
                 key,
             )?;
         }
@@ -139,14 +129,14 @@ impl Writer {
     ) -> Result<Option<Removed>, StoreError> {
         let oldest = match user {
             Some(_) => {
-                "SELECT job, task, number, user, bytes FROM kept WHERE user = ? ORDER BY at, job, task, number"
+                "SELECT job, task, number, \"user\", bytes FROM kept WHERE \"user\" = $1 ORDER BY at, job, task, number"
             }
             None => {
-                "SELECT job, task, number, user, bytes FROM kept WHERE ?1 IS NULL ORDER BY at, job, task, number"
+                "SELECT job, task, number, \"user\", bytes FROM kept WHERE CAST($1 AS TEXT) IS NULL ORDER BY at, job, task, number"
             }
         };
 
-        let read = |row: &rusqlite::Row<'_>| {
+        let read = |row: &SqlRow<'_>| {
             let task = TaskId::new(JobId(row.get(0)?), row.get(1)?);
             let attempt = AttemptId {
                 task,
@@ -156,34 +146,26 @@ impl Writer {
             Ok(Removed {
                 attempt,
                 user: row.get(3)?,
-                bytes: row.get::<_, i64>(4)?.max(0) as u64,
+                bytes: row.get::<i64>(4)?.max(0) as u64,
             })
         };
 
         let oldest = format!("{oldest} LIMIT 1");
-        let Some(found) = self
-            .db()
-            .prepare_cached(&oldest)?
-            .query_row([user], read)
-            .optional()?
-        else {
+        let Some(found) = self.db().first(&oldest, values![user], read)? else {
             return Ok(None);
         };
-        let key = (
-            found.attempt.task.job.0,
-            found.attempt.task.index,
-            found.attempt.number,
-        );
+        let AttemptId { task, number, .. } = found.attempt;
+        let key = values![task.job.0, task.index, number];
         self.change(
-            "UPDATE attempt SET result = NULL, removed = ? WHERE job = ? AND task = ? AND number = ?",
-            params![micros(now), key.0, key.1, key.2],
+            "UPDATE attempt SET result = NULL, removed = $1 WHERE job = $2 AND task = $3 AND number = $4",
+            values![micros(now), task.job.0, task.index, number],
         )?;
         self.change(
-            "DELETE FROM kept_blob WHERE job = ? AND task = ? AND number = ?",
+            "DELETE FROM kept_blob WHERE job = $1 AND task = $2 AND number = $3",
             key,
         )?;
         self.change(
-            "DELETE FROM kept WHERE job = ? AND task = ? AND number = ?",
+            "DELETE FROM kept WHERE job = $1 AND task = $2 AND number = $3",
             key,
         )?;
 
@@ -194,14 +176,14 @@ impl Writer {
     /// number.
     pub(crate) fn removed(&self, job: JobId, tasks: &IdSet) -> Result<Vec<(u32, u32)>, StoreError> {
         let mut all = Vec::new();
-        let mut query = self.db().prepare_cached(
+        let sql =
             "SELECT task, (SELECT MAX(number) FROM attempt n WHERE n.job = a.job AND n.task = a.task) FROM attempt a
-             WHERE job = ? AND task BETWEEN ? AND ? AND state = 'finished' AND removed IS NOT NULL ORDER BY task",
-        )?;
+             WHERE job = $1 AND task BETWEEN $2 AND $3 AND state = 'finished' AND removed IS NOT NULL ORDER BY task";
         for (first, last) in tasks.ranges() {
-            let rows =
-                query.query_map((job.0, first, last), |row| Ok((row.get(0)?, row.get(1)?)))?;
-            all.extend(rows.collect::<Result<Vec<_>, _>>()?);
+            self.db().each(sql, values![job.0, first, last], |row| {
+                all.push((row.get(0)?, row.get(1)?));
+                Ok(())
+            })?;
         }
         Ok(all)
     }
@@ -210,10 +192,9 @@ impl Writer {
     /// the task.
     pub(crate) fn result_is_gone(&mut self, job: JobId, task: u32) -> Result<(), StoreError> {
         self.change(
-            "UPDATE attempt SET state = 'lost', charged = 0 WHERE job = ? AND task = ? AND state = 'finished'
+            "UPDATE attempt SET state = 'lost', charged = FALSE WHERE job = $1 AND task = $2 AND state = 'finished'
              AND removed IS NOT NULL",
-            (job.0, task),
+            values![job.0, task],
         )
-        .map(drop)
     }
 }

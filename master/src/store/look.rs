@@ -9,9 +9,13 @@ use common::Span;
 use common::content::BlobHash;
 use common::job::JobSpec;
 use common::view::{AttemptState, JobState, TaskState};
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::OpenFlags;
 
-use super::{AttemptResult, StoreError, connect, from_postcard, meaning, schema, word};
+use super::db::Db;
+use super::lite::{self, connect};
+use super::reader::Reader;
+use super::value;
+use super::{AttemptResult, StoreError, from_postcard, meaning, schema, word};
 
 /// The greatest number of faults of one kind that are listed one by one.
 const SHOWN: usize = 20;
@@ -89,7 +93,7 @@ pub(crate) struct Looked {
 
 /// Opens a store's file for reading, and returns its schema version. Fails with
 /// [`StoreError::Newer`] if a newer program wrote it.
-pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
+pub(crate) fn open(path: &Path) -> Result<(Db, usize), StoreError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|e| e.on_disk_of(path))?;
     let version = schema::version(&db).map_err(|e| e.damages(path))?;
 
@@ -98,7 +102,7 @@ pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
             found: v,
             known: schema::VERSION,
         }),
-        v => Ok((db, v)),
+        v => Ok((Db::Lite(db), v)),
     }
 }
 
@@ -118,19 +122,25 @@ pub(crate) struct StoreFacts {
 }
 
 impl StoreFacts {
+    /// Reads these facts from a store in a database; `None` if there is none in it.
+    pub(crate) fn in_database(reader: &Reader) -> Result<Option<Self>, StoreError> {
+        reader.with(|db| match db.has_table("meta")? {
+            true => Self::of(db).map(Some),
+            false => Ok(None),
+        })
+    }
+
     /// Reads these facts from a store.
-    pub(crate) fn of(db: &Connection) -> Result<Self, StoreError> {
+    pub(crate) fn of(db: &Db) -> Result<Self, StoreError> {
         let note = |key: &str| {
-            db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| {
-                row.get::<_, Vec<u8>>(0)
-            })
-            .optional()
+            let sql = "SELECT value FROM meta WHERE key = $1";
+            db.first(sql, value::values![key], |row| row.get::<Vec<u8>>(0))
         };
         Ok(Self {
             grid: note("grid")?.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
-            commits: super::writer::commits(db)?,
+            commits: db.commits()?,
             copied: super::copies::copied(db)?.is_some(),
-            peers: db.prepare("SELECT 1 FROM peer LIMIT 1")?.exists([])?,
+            peers: db.exists("SELECT 1 FROM peer LIMIT 1", &[])?,
             up: note("up")?,
         })
     }
@@ -145,37 +155,53 @@ pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
 fn through(path: &Path) -> Result<Looked, StoreError> {
     let (db, version) = open(path)?;
     // One transaction, so that every query sees the same state, however long the check takes.
-    let db = db.unchecked_transaction()?;
+    db.begin_to_read()?;
     let mut looked = Looked {
         version,
         ..Looked::default()
     };
     integrity(&db, path, &mut looked.faults)?;
-    if !looked.faults.is_empty() {
-        return Ok(looked);
+    if looked.faults.is_empty() {
+        values(&db, &mut looked)?;
     }
-
-    looked.named = named(&db)?;
-    looked.copied = super::copies::copied(&db)?;
-    if version == schema::VERSION {
-        references(&db, &mut looked.faults)?;
-        meaning::look(&db, &mut looked.faults)?;
-        jobs(&db, &mut looked)?;
-        attempts(&db, &mut looked)?;
-    }
-
     Ok(looked)
 }
 
-/// Checks the file itself, page by page and index by index, with SQLite's `integrity_check`.
-fn integrity(db: &Connection, path: &Path, faults: &mut Vec<String>) -> Result<(), StoreError> {
-    let told = || -> Result<Vec<String>, StoreError> {
-        let mut check = db.prepare(&format!("PRAGMA integrity_check({SHOWN})"))?;
-        let rows = check.query_map([], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+/// Checks the values of a store, whose version is known.
+fn values(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+    looked.named = named(db)?;
+    looked.copied = super::copies::copied(db)?;
+    if looked.version == schema::VERSION {
+        references(db, &mut looked.faults)?;
+        meaning::look(db, &mut looked.faults)?;
+        jobs(db, looked)?;
+        attempts(db, looked)?;
+    }
+    Ok(())
+}
+
+/// The same as `look`, on the engine on which the tests run.
+#[cfg(test)]
+pub(super) fn of_tests(dir: &Path) -> Looked {
+    let Some(place) = super::pg::of_tests(dir) else {
+        return look(&dir.join(lite::FILE)).unwrap();
     };
-    match told().map_err(|error| error.on_disk_of(path)) {
-        Ok(told) => faults.extend(told.into_iter().filter(|line| line != "ok")),
+    let mut looked = Looked {
+        version: schema::VERSION,
+        ..Looked::default()
+    };
+    let look = |db: &Db| values(db, &mut looked);
+    Reader::of(place).with(look).unwrap();
+    looked
+}
+
+/// Checks the file itself, page by page and index by index, with SQLite's `integrity_check`.
+fn integrity(db: &Db, path: &Path, faults: &mut Vec<String>) -> Result<(), StoreError> {
+    let Db::Lite(db) = db else {
+        return Ok(());
+    };
+    match lite::faults(db, SHOWN).map_err(|error| error.on_disk_of(path)) {
+        Ok(told) => faults.extend(told),
         Err(full @ StoreError::Full { .. }) => return Err(full),
         Err(error) => faults.push(error.to_string()),
     }
@@ -183,37 +209,35 @@ fn integrity(db: &Connection, path: &Path, faults: &mut Vec<String>) -> Result<(
 }
 
 /// The hashes of all blobs that some job needs.
-pub(crate) fn named(db: &Connection) -> Result<BTreeSet<BlobHash>, StoreError> {
-    let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
+pub(crate) fn named(db: &Db) -> Result<BTreeSet<BlobHash>, StoreError> {
     let mut named = BTreeSet::new();
     for table in ["blob_use", "checkpoint_blob", "kept_blob"] {
         // A store of an older version lacks some of them.
-        if db.prepare(there)?.exists([table])? {
-            let mut query = db.prepare(&format!("SELECT DISTINCT hash FROM {table}"))?;
-            let hashes = query.query_map([], |row| row.get(0).map(BlobHash))?;
-            named.extend(hashes.collect::<Result<Vec<_>, _>>()?);
+        if db.has_table(table)? {
+            let sql = format!("SELECT DISTINCT hash FROM {table}");
+            db.each(&sql, &[], |row| {
+                named.insert(BlobHash(row.get(0)?));
+                Ok(())
+            })?;
         }
     }
     Ok(named)
 }
 
-fn references(db: &Connection, faults: &mut Vec<String>) -> Result<(), StoreError> {
+fn references(db: &Db, faults: &mut Vec<String>) -> Result<(), StoreError> {
     for (question, meaning) in REFERENCES {
-        let mut query = db.prepare(question)?;
-        let rows = query.query_map([], |row| row.get::<_, i64>(0))?;
-        for row in rows.take(SHOWN) {
-            faults.push(format!("{meaning} {}", row?));
-        }
+        let first = format!("{question} LIMIT {SHOWN}");
+        db.each(&first, &[], |row| {
+            faults.push(format!("{meaning} {}", row.get::<i64>(0)?));
+            Ok(())
+        })?;
     }
     Ok(())
 }
 
-fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
-    let mut query =
-        db.prepare("SELECT id, state, spec, total, finished + failed + cancelled, estimates FROM job ORDER BY id")?;
-
-    let mut rows = query.query([])?;
-    while let Some(row) = rows.next()? {
+fn jobs(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+    let sql = "SELECT id, state, spec, total, finished + failed + cancelled, estimates FROM job ORDER BY id";
+    db.each(sql, &[], |row| {
         let (id, state, bytes): (u32, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let (total, settled): (i64, i64) = (row.get(3)?, row.get(4)?);
         looked.jobs += 1;
@@ -234,7 +258,7 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
         }
 
         let said = row
-            .get::<_, Option<Vec<u8>>>(5)?
+            .get::<Option<Vec<u8>>>(5)?
             .map(|bytes| from_postcard::<Vec<Span>>(&bytes));
         match said {
             Some(Err(error)) => fault(format!(
@@ -251,23 +275,19 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
                 "it is over, but only {settled} of its {total} tasks are"
             ));
         }
-    }
-
-    Ok(())
+        Ok(())
+    })
 }
 
-fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
-    let mut query =
-        db.prepare("SELECT job, task, number, state, ended IS NULL, result FROM attempt")?;
-
-    let mut rows = query.query([])?;
-    while let Some(row) = rows.next()? {
+fn attempts(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+    let sql = "SELECT job, task, number, state, ended IS NULL, result FROM attempt";
+    db.each(sql, &[], |row| {
         let (job, task, number): (u32, u32, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let (state, open, result): (String, bool, Option<Vec<u8>>) =
             (row.get(3)?, row.get(4)?, row.get(5)?);
         looked.attempts += 1;
         if looked.faults.len() > 10 * SHOWN {
-            continue;
+            return Ok(());
         }
 
         let mut fault = |what: String| {
@@ -286,11 +306,10 @@ fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
         if let Some(Err(error)) = result.map(|bytes| from_postcard::<AttemptResult>(&bytes)) {
             fault(format!("what it left cannot be read: {error}"));
         }
-    }
+        Ok(())
+    })?;
 
-    let mut settled = db.prepare("SELECT job, state FROM settled")?;
-    let mut rows = settled.query([])?;
-    while let Some(row) = rows.next()? {
+    db.each("SELECT job, state FROM settled", &[], |row| {
         let (job, state): (u32, String) = (row.get(0)?, row.get(1)?);
         if !matches!(
             word::<TaskState>(&state),
@@ -300,7 +319,6 @@ fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
                 .faults
                 .push(format!("job {job}: tasks are settled as `{state}`"));
         }
-    }
-
-    Ok(())
+        Ok(())
+    })
 }

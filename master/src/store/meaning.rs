@@ -9,10 +9,10 @@ use common::event::GridEvent;
 use common::host::HostFacts;
 use common::needs::Label;
 use common::token::Role;
-use rusqlite::Connection;
-use rusqlite::types::ValueRef;
 use serde::Deserialize;
 
+use super::db::Db;
+use super::value::SqlCell;
 use super::{Attendance, Promised, StoreError, from_postcard, order, results, word};
 
 /// The number of faults after which the check of a table stops.
@@ -282,10 +282,11 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
 ];
 
 /// The keys of `meta` whose values have a fixed length, with that length in bytes.
-const META: [(&str, usize); 8] = [
+const META: [(&str, usize); 9] = [
     ("grid", 16),
     ("quic seed", 32),
     ("audit seed", 8),
+    ("numbers", 16),
     ("incarnation", 4),
     ("commits", 8),
     ("up", 8),
@@ -323,23 +324,23 @@ fn value<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<(), StoreError> {
 
 impl ColumnKind {
     /// The reason why a column of this kind cannot hold `found`, or `None` if it can.
-    fn refuses(self, found: ValueRef<'_>) -> Option<String> {
+    fn refuses(self, found: SqlCell<'_>) -> Option<String> {
         let fits = match (self, found) {
-            (_, ValueRef::Null) => true,
-            (Id, ValueRef::Integer(n)) => u32::try_from(n).is_ok(),
-            (Count, ValueRef::Integer(n)) => n >= 0,
-            (Number, ValueRef::Integer(_)) | (Real, ValueRef::Real(_)) => true,
-            (Flag, ValueRef::Integer(n)) => matches!(n, 0 | 1),
-            (Text, ValueRef::Text(text)) => std::str::from_utf8(text).is_ok(),
-            (Word(means), ValueRef::Text(text)) => {
+            (_, SqlCell::Null) => true,
+            (Id, SqlCell::Int(n)) => u32::try_from(n).is_ok(),
+            (Count, SqlCell::Int(n)) => n >= 0,
+            (Number, SqlCell::Int(_)) | (Real, SqlCell::Real(_)) | (Flag, SqlCell::Flag(_)) => true,
+            (Flag, SqlCell::Int(n)) => matches!(n, 0 | 1),
+            (Text, SqlCell::Text(text)) => std::str::from_utf8(text).is_ok(),
+            (Word(means), SqlCell::Text(text)) => {
                 let Ok(text) = std::str::from_utf8(text) else {
                     return Some("it is not UTF-8".to_owned());
                 };
                 return means(text).err().map(said);
             }
-            (Bytes(n), ValueRef::Blob(bytes)) => bytes.len() == n,
-            (Blob, ValueRef::Blob(_)) => true,
-            (Value(means), ValueRef::Blob(bytes)) => return means(bytes).err().map(said),
+            (Bytes(n), SqlCell::Bytes(bytes)) => bytes.len() == n,
+            (Blob, SqlCell::Bytes(_)) => true,
+            (Value(means), SqlCell::Bytes(bytes)) => return means(bytes).err().map(said),
             _ => false,
         };
         (!fits).then(|| "it holds what it cannot hold".to_owned())
@@ -356,50 +357,53 @@ fn said(error: StoreError) -> String {
 
 /// Reads all rows of all tables, and adds a fault for each value that is not valid. The check of a
 /// table stops once it has `SHOWN` faults.
-pub(super) fn look(db: &Connection, faults: &mut Vec<String>) -> Result<(), StoreError> {
+pub(super) fn look(db: &Db, faults: &mut Vec<String>) -> Result<(), StoreError> {
     for (table, columns) in TABLES {
         let names: Vec<String> = columns
             .iter()
             .map(|(name, _)| format!("\"{name}\""))
             .collect();
-        let mut query = db.prepare(&format!("SELECT {} FROM {table}", names.join(", ")))?;
-        let mut rows = query.query([])?;
+        let sql = format!("SELECT {} FROM {table}", names.join(", "));
         let mut told = 0;
 
-        while let Some(row) = rows.next()? {
+        db.each(&sql, &[], |row| {
+            if told >= SHOWN {
+                return Ok(());
+            }
             for (index, (name, kind)) in columns.iter().enumerate() {
-                let found = row.get_ref(index)?;
+                let found = row.cell(index)?;
                 let why = kind.refuses(found).or_else(|| {
                     (*table == "meta" && *name == "value")
-                        .then(|| of_meta(row.get_ref(0).ok()?, found))?
+                        .then(|| of_meta(row.cell(0).ok()?, found))?
                 });
                 if let Some(why) = why {
-                    let shown = shown(row.get_ref(0)?);
+                    let shown = shown(row.cell(0)?);
                     faults.push(format!("row {shown} of table {table}: {name}: {why}"));
                     told += 1;
                 }
             }
-            if told >= SHOWN {
-                break;
-            }
-        }
+            Ok(())
+        })?;
     }
     Ok(())
 }
 
 /// The reason why the entry `key` of `meta` cannot hold `found`, or `None` if it can.
-fn of_meta(key: ValueRef<'_>, found: ValueRef<'_>) -> Option<String> {
-    let key = key.as_str().ok()?;
-    let (_, length) = META.iter().find(|(name, _)| *name == key)?;
-    let bytes = found.as_blob().map_or(0, <[u8]>::len);
+fn of_meta(key: SqlCell<'_>, found: SqlCell<'_>) -> Option<String> {
+    let SqlCell::Text(key) = key else { return None };
+    let (_, length) = META.iter().find(|(name, _)| name.as_bytes() == key)?;
+    let bytes = match found {
+        SqlCell::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
     (bytes != *length).then(|| format!("it has {bytes} bytes, not {length}"))
 }
 
 /// The first column of a row, for messages to users.
-fn shown(first: ValueRef<'_>) -> String {
+fn shown(first: SqlCell<'_>) -> String {
     match first {
-        ValueRef::Integer(n) => n.to_string(),
-        ValueRef::Text(text) => String::from_utf8_lossy(text)
+        SqlCell::Int(n) => n.to_string(),
+        SqlCell::Text(text) => String::from_utf8_lossy(text)
             .chars()
             .filter(|c| !c.is_control())
             .take(80)
@@ -410,21 +414,24 @@ fn shown(first: ValueRef<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
+
+    use super::super::value::SqlRow;
+    use super::*;
 
     #[test]
     fn each_column_of_each_table_is_looked_at() {
         let dir = tempfile::tempdir().unwrap();
         let store = super::super::Writer::open(dir.path()).unwrap();
-        let sql = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
-                   WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'";
-        let mut query = store.db().prepare(sql).unwrap();
-        let there: BTreeSet<(String, String)> = query
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap();
+        let sql = if super::super::pg::in_tests() {
+            "SELECT table_name, column_name FROM information_schema.columns
+             WHERE table_schema = current_schema() AND table_name NOT IN ('lease', 'turn')"
+        } else {
+            "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
+             WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"
+        };
+        let column = |row: &SqlRow<'_>| Ok((row.get(0)?, row.get(1)?));
+        let there: BTreeSet<(String, String)> = store.db().all(sql, &[], column).unwrap();
         let looked: BTreeSet<(String, String)> = TABLES
             .iter()
             .flat_map(|(table, columns)| {

@@ -9,16 +9,20 @@ mod audit;
 mod availability;
 mod checkpoints;
 mod copies;
+mod db;
 mod events;
 mod foretold;
 mod kept;
+mod lite;
 mod log;
 mod look;
 mod mark;
 mod meaning;
 mod notes;
+mod numbers;
 mod order;
 mod peers;
+mod pg;
 mod promise;
 mod reader;
 mod restore;
@@ -29,6 +33,7 @@ mod speculation;
 #[cfg(test)]
 mod tests;
 mod uploads;
+mod value;
 mod writer;
 #[cfg(test)]
 mod year;
@@ -38,7 +43,6 @@ use std::path::{Path, PathBuf};
 use common::attempt::{Confined, OutputFile, Stream};
 use common::token::Role;
 use common::{HostId, Time};
-use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -54,6 +58,8 @@ pub(crate) use order::{NewAddition, StoredAfter};
 pub(crate) use peers::NewToken;
 pub use peers::PeerStatus;
 pub use peers::Redeemed;
+pub(crate) use pg::Database;
+pub use pg::PgError;
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Attendance, RestoredHost, RestoredJob};
@@ -67,6 +73,9 @@ pub enum StoreError {
     /// SQLite reports an error.
     #[error("the store failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// The database does not do what it must, or cannot be reached.
+    #[error(transparent)]
+    Postgres(#[from] pg::PgError),
     /// The write-ahead log may not be on the disk, and writing it again failed.
     #[error(
         "the store's log could not be written again: {0}. Nothing else was changed; see to the disk, then start the master again"
@@ -143,13 +152,6 @@ pub struct Peer {
     pub key_hash: [u8; 32],
     /// Its host, if it is a worker.
     pub host: Option<HostId>,
-}
-
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
-    let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(std::time::Duration::from_secs(10))?;
-    db.set_prepared_statement_cache_capacity(64);
-    Ok(db)
 }
 
 /// Parses a stored word, such as a state or a role.

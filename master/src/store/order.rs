@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use common::needs::Label;
 use common::view::AfterView;
 use common::{After, EndCondition, IdSet, JobId, JobSpec, RequestId, TaskSet, Time};
-use rusqlite::{Connection, OptionalExtension, params};
 
+use super::db::Db;
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{Reader, StoreError, from_postcard, micros, reader, to_postcard};
 
 /// The columns of a job's view that `labels_of` and `after_of` read, whether it is open, and its needs.
-pub(super) const COLUMNS: &str = "(SELECT group_concat(label) FROM job_label WHERE job_label.job = job.id), \
-    (SELECT group_concat(before || ':' || how || ':' || met) FROM job_after WHERE job_after.job = job.id), open, needs";
+pub(super) const COLUMNS: &str = "(SELECT string_agg(label, ',') FROM job_label WHERE job_label.job = job.id), \
+    (SELECT string_agg(before || ':' || how || ':' || CASE WHEN met THEN 1 ELSE 0 END, ',') FROM job_after \
+     WHERE job_after.job = job.id), open, needs";
 
 /// Tasks that were added to an open job.
 pub(crate) struct NewAddition<'a> {
@@ -93,16 +95,15 @@ pub(super) fn after_of(column: Option<String>) -> Result<Vec<AfterView>, StoreEr
 }
 
 /// Adds to a spec as it was submitted what was added to the job since. Returns the bytes of that.
-pub(super) fn grown(db: &Connection, job: JobId, spec: &mut JobSpec) -> Result<u64, StoreError> {
-    let sql = "SELECT tasks FROM addition WHERE job = ? ORDER BY number";
-    let mut query = db.prepare_cached(sql)?;
-    let mut rows = query.query([job.0])?;
+pub(super) fn grown(db: &Db, job: JobId, spec: &mut JobSpec) -> Result<u64, StoreError> {
+    let sql = "SELECT tasks FROM addition WHERE job = $1 ORDER BY number";
     let mut size = 0;
-    while let Some(row) = rows.next()? {
+    db.each(sql, values![job.0], |row| {
         let bytes: Vec<u8> = row.get(0)?;
         size += bytes.len() as u64;
         spec.tasks.add(from_postcard(&bytes)?);
-    }
+        Ok(())
+    })?;
     Ok(size)
 }
 
@@ -117,15 +118,15 @@ impl Writer {
     ) -> Result<(), StoreError> {
         for label in labels {
             self.change(
-                "INSERT INTO job_label (label, job) VALUES (?, ?)",
-                params![label.as_str(), job.0],
+                "INSERT INTO job_label (label, job) VALUES ($1, $2)",
+                values![label.as_str(), job.0],
             )?;
         }
 
         for StoredAfter { after, met } in after {
             self.change(
-                "INSERT INTO job_after (job, before, how, met) VALUES (?, ?, ?, ?)",
-                params![job.0, after.job.0, after.how.to_string(), met],
+                "INSERT INTO job_after (job, before, how, met) VALUES ($1, $2, $3, $4)",
+                values![job.0, after.job.0, after.how.to_string(), met],
             )?;
         }
         if open {
@@ -138,35 +139,31 @@ impl Writer {
     /// Stores whether a job is open.
     pub(crate) fn set_open(&mut self, job: JobId, open: bool) -> Result<(), StoreError> {
         self.change(
-            "UPDATE job SET open = ?1 WHERE id = ?2 AND open <> ?1",
-            params![open, job.0],
+            "UPDATE job SET open = $1 WHERE id = $2 AND open <> $1",
+            values![open, job.0],
         )
-        .map(drop)
     }
 
     /// Notes that a job has ended: no other one waits for it any more.
     pub(crate) fn job_ended(&mut self, before: JobId) -> Result<(), StoreError> {
         self.change(
-            "UPDATE job_after SET met = 1 WHERE before = ? AND NOT met",
-            [before.0],
+            "UPDATE job_after SET met = TRUE WHERE before = $1 AND NOT met",
+            values![before.0],
         )
-        .map(drop)
     }
 
     /// Notes that a job waits for another one anew.
     pub(crate) fn wait_again(&mut self, job: JobId, before: JobId) -> Result<(), StoreError> {
         self.change(
-            "UPDATE job_after SET met = 0 WHERE job = ? AND before = ?",
-            [job.0, before.0],
+            "UPDATE job_after SET met = FALSE WHERE job = $1 AND before = $2",
+            values![job.0, before.0],
         )
-        .map(drop)
     }
 
     /// The jobs before a job.
     pub(crate) fn after(&self, job: JobId) -> Result<Vec<StoredAfter>, StoreError> {
-        let sql =
-            "SELECT group_concat(before || ':' || how || ':' || met) FROM job_after WHERE job = ?";
-        stored_after(self.db().query_row(sql, [job.0], |row| row.get(0))?)
+        let sql = "SELECT string_agg(before || ':' || how || ':' || CASE WHEN met THEN 1 ELSE 0 END, ',') FROM job_after WHERE job = $1";
+        stored_after(self.db().one(sql, values![job.0], |row| row.get(0))?)
     }
 
     /// The addition that a request with this id made before, if any.
@@ -174,14 +171,12 @@ impl Writer {
         &self,
         request: RequestId,
     ) -> Result<Option<KnownAddition>, StoreError> {
-        let sql = "SELECT job, body_hash, user, tasks FROM addition WHERE request = ?";
-        let read = |row: &rusqlite::Row<'_>| {
+        let sql = "SELECT job, body_hash, \"user\", tasks FROM addition WHERE request = $1";
+        let read = |row: &SqlRow<'_>| {
             let tasks: Vec<u8> = row.get(3)?;
             Ok((JobId(row.get(0)?), row.get(1)?, row.get(2)?, tasks))
         };
-        let found = (self.db())
-            .query_row(sql, [request.0.as_bytes()], read)
-            .optional()?;
+        let found = self.db().first(sql, values![request.0.as_bytes()], read)?;
 
         let known = |(job, body_hash, user, tasks): (_, _, _, Vec<u8>)| {
             let tasks: TaskSet = from_postcard(&tasks)?;
@@ -200,9 +195,9 @@ impl Writer {
         let tasks = to_postcard(new.tasks)?;
         let size = tasks.len() as u64;
         self.change(
-            "INSERT INTO addition (job, number, request, body_hash, user, tasks, at)
-             VALUES (?1, (SELECT COUNT(*) + 1 FROM addition WHERE job = ?1), ?2, ?3, ?4, ?5, ?6)",
-            params![
+            "INSERT INTO addition (job, number, request, body_hash, \"user\", tasks, at)
+             VALUES ($1, (SELECT COUNT(*) + 1 FROM addition WHERE job = $1), $2, $3, $4, $5, $6)",
+            values![
                 new.job.0,
                 new.request.0.as_bytes(),
                 new.body_hash,
@@ -214,8 +209,8 @@ impl Writer {
 
         let count = i64::try_from(new.tasks.ids.len()).unwrap_or(i64::MAX);
         self.change(
-            "UPDATE job SET total = total + ? WHERE id = ?",
-            params![count, new.job.0],
+            "UPDATE job SET total = total + $1 WHERE id = $2",
+            values![count, new.job.0],
         )?;
         Ok(size)
     }
@@ -230,13 +225,13 @@ impl Reader {
         user: Option<&str>,
         shared: bool,
     ) -> Result<IdSet, StoreError> {
-        let sql = "SELECT job.id FROM job_label JOIN job ON job.id = job_label.job WHERE label = ?1 AND (?2 IS NULL OR
-                   user = ?2 OR (?3 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2)))";
+        let sql = "SELECT job.id FROM job_label JOIN job ON job.id = job_label.job WHERE label = $1 AND (CAST($2 AS TEXT) IS NULL OR
+                   \"user\" = $2 OR ($3 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.\"user\" = $2)))";
 
         self.with(|db| {
             let mut found: Option<IdSet> = None;
             for label in labels {
-                let with = reader::ids(db, sql, (label.as_str(), user, shared))?;
+                let with = reader::ids(db, sql, values![label.as_str(), user, shared])?;
                 found = Some(found.map_or_else(|| with.clone(), |found| found.intersection(&with)));
             }
             Ok(found.unwrap_or_default())
@@ -250,12 +245,11 @@ impl Reader {
         labels: &BTreeSet<Label>,
     ) -> Result<IdSet, StoreError> {
         self.with(|db| {
-            let mut query = db.prepare_cached("SELECT label FROM job_label WHERE job = ?")?;
+            let sql = "SELECT label FROM job_label WHERE job = $1";
             let mut found = IdSet::new();
 
             for job in jobs.iter() {
-                let rows = query.query_map([job], |row| row.get::<_, String>(0))?;
-                let there = rows.collect::<Result<BTreeSet<_>, _>>()?;
+                let there: BTreeSet<String> = db.all(sql, values![job], |row| row.get(0))?;
                 if labels.iter().all(|label| there.contains(label.as_str())) {
                     found.insert(job);
                 }

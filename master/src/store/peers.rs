@@ -5,10 +5,11 @@ use common::token::Role;
 use common::view::TokenView;
 use common::wire::enrol::WantedRole;
 use common::{HostId, JobId, Time};
-use rusqlite::{OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::numbers::Numbered;
 use super::reader::Reader;
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{Peer, StoreError, micros, time, word};
 
@@ -63,10 +64,10 @@ pub(crate) struct NewToken<'a> {
 
 const TOKEN_COLUMNS: &str = "id, role, name, uses_left, expires, revoked, speaks_for";
 
-fn token_view(row: &Row<'_>) -> Result<TokenView, StoreError> {
+fn token_view(row: &SqlRow<'_>) -> Result<TokenView, StoreError> {
     Ok(TokenView {
         id: row.get(0)?,
-        role: word(&row.get::<_, String>(1)?)?,
+        role: word(&row.get::<String>(1)?)?,
         name: row.get(2)?,
         uses_left: row.get(3)?,
         expires: time(row.get(4)?),
@@ -77,13 +78,13 @@ fn token_view(row: &Row<'_>) -> Result<TokenView, StoreError> {
 
 const PEER_COLUMNS: &str = "uuid, role, name, key_hash, host";
 
-fn peer_of(row: &Row<'_>) -> Result<Peer, StoreError> {
+fn peer_of(row: &SqlRow<'_>) -> Result<Peer, StoreError> {
     Ok(Peer {
         id: Uuid::from_bytes(row.get(0)?),
-        role: word(&row.get::<_, String>(1)?)?,
+        role: word(&row.get::<String>(1)?)?,
         name: row.get(2)?,
         key_hash: row.get(3)?,
-        host: row.get::<_, Option<u32>>(4)?.map(HostId),
+        host: row.get::<Option<u32>>(4)?.map(HostId),
     })
 }
 
@@ -116,15 +117,15 @@ impl Reader {
         now: Time,
         proves: impl Fn([u8; 32]) -> bool,
     ) -> Result<Option<Peer>, StoreError> {
-        let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash FROM token WHERE id = ?");
+        let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash FROM token WHERE id = $1");
         let peer =
-            format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = ? AND approved AND NOT revoked");
+            format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = $1 AND approved AND NOT revoked");
         self.with(|db| {
-            let mut query = db.prepare_cached(&sql)?;
-            let mut rows = query.query([token])?;
-            let view = match rows.next()? {
-                Some(row) if proves(row.get(7)?) => token_view(row)?,
-                _ => return Ok(None),
+            let found = db.first(&sql, values![token], |row| {
+                Ok((token_view(row)?, row.get(7)?))
+            })?;
+            let Some((view, _)) = found.filter(|(_, hash)| proves(*hash)) else {
+                return Ok(None);
             };
             let Some(user) = view
                 .speaks_for
@@ -133,9 +134,7 @@ impl Reader {
                 return Ok(None);
             };
 
-            let mut query = db.prepare_cached(&peer)?;
-            let mut rows = query.query([user])?;
-            let found = rows.next()?.map(peer_of).transpose()?;
+            let found = db.first(&peer, values![user], peer_of)?;
             let role = |peer: &Peer| peer.role.min(view.role);
             Ok(found
                 .filter(|peer| role(peer) != Role::Worker)
@@ -160,13 +159,13 @@ impl Writer {
             speaks_for,
         } = *new;
 
+        let id = self.number(Numbered::Token)?;
         self.change(
-            "INSERT INTO token (secret_hash, role, name, uses_left, expires, approval, speaks_for) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            params![secret_hash, role.to_string(), name, uses, micros(expires), approval, speaks_for],
+            "INSERT INTO token (id, secret_hash, role, name, uses_left, expires, approval, speaks_for)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            values![id, secret_hash, role.to_string(), name, uses, micros(expires), approval, speaks_for],
         )?;
 
-        let id = u32::try_from(self.db().last_insert_rowid())
-            .map_err(|e| StoreError::Content(e.to_string()))?;
         Ok(TokenView {
             id,
             role,
@@ -180,20 +179,13 @@ impl Writer {
 
     /// Revokes a token. Returns false if there is none of this number.
     pub(crate) fn revoke_token(&mut self, id: u32) -> Result<bool, StoreError> {
-        Ok(self.change("UPDATE token SET revoked = 1 WHERE id = ?", [id])? > 0)
+        Ok(self.count("UPDATE token SET revoked = TRUE WHERE id = $1", values![id])? > 0)
     }
 
     /// All tokens, in the order of their numbers.
     pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
-        let mut query = self
-            .db()
-            .prepare_cached(&format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id"))?;
-        let mut rows = query.query([])?;
-        let mut tokens = Vec::new();
-        while let Some(row) = rows.next()? {
-            tokens.push(token_view(row)?);
-        }
-        Ok(tokens)
+        let sql = format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id");
+        self.db().all(&sql, &[], token_view)
     }
 
     /// The join token of this number, if the secret is right, and whether identities that join with it
@@ -204,17 +196,14 @@ impl Writer {
         secret_hash: [u8; 32],
     ) -> Result<Option<(TokenView, bool)>, StoreError> {
         let sql = format!(
-            "SELECT {TOKEN_COLUMNS}, secret_hash, approval FROM token WHERE id = ? AND speaks_for IS NULL"
+            "SELECT {TOKEN_COLUMNS}, secret_hash, approval FROM token WHERE id = $1 AND speaks_for IS NULL"
         );
-        let mut query = self.db().prepare_cached(&sql)?;
-        let mut rows = query.query([id])?;
-
-        match rows.next()? {
-            Some(row) if same(row.get(7)?, secret_hash) => {
-                Ok(Some((token_view(row)?, row.get(8)?)))
-            }
-            _ => Ok(None),
-        }
+        let found = self.db().first(&sql, values![id], |row| {
+            Ok((token_view(row)?, row.get(7)?, row.get(8)?))
+        })?;
+        Ok(found
+            .filter(|(_, hash, _)| same(*hash, secret_hash))
+            .map(|(view, _, approval)| (view, approval)))
     }
 
     /// Uses a token once to create an identity with this key, and with this name or a unique one
@@ -249,14 +238,14 @@ impl Writer {
         }
 
         self.change(
-            "UPDATE token SET uses_left = uses_left - 1 WHERE id = ?",
-            [token],
+            "UPDATE token SET uses_left = uses_left - 1 WHERE id = $1",
+            values![token],
         )?;
 
         let peer = self.add_peer(view.role, name, key_hash, now)?;
         self.change(
-            "UPDATE peer SET token = ?, approved = ? WHERE uuid = ?",
-            params![token, !approval, peer.id.as_bytes()],
+            "UPDATE peer SET token = $1, approved = $2 WHERE uuid = $3",
+            values![token, !approval, peer.id.as_bytes()],
         )?;
 
         Ok(Redeemed::Peer(peer))
@@ -264,11 +253,9 @@ impl Writer {
 
     fn peer_of_token(&self, token: u32, key_hash: [u8; 32]) -> Result<Option<Peer>, StoreError> {
         let sql = format!(
-            "SELECT {PEER_COLUMNS} FROM peer WHERE key_hash = ? AND token = ? AND NOT revoked"
+            "SELECT {PEER_COLUMNS} FROM peer WHERE key_hash = $1 AND token = $2 AND NOT revoked"
         );
-        let mut query = self.db().prepare_cached(&sql)?;
-        let mut rows = query.query(params![key_hash, token])?;
-        rows.next()?.map(peer_of).transpose()
+        self.db().first(&sql, values![key_hash, token], peer_of)
     }
 
     /// Adds an identity, and for a worker a host of the same name. The name is made unique.
@@ -283,18 +270,17 @@ impl Writer {
         let name = self.unique_name(name)?;
         let host = match role {
             Role::Worker => {
-                self.change("INSERT INTO host (name) VALUES (?)", [&name])?;
-                Some(HostId(
-                    u32::try_from(self.db().last_insert_rowid())
-                        .map_err(|e| StoreError::Content(e.to_string()))?,
-                ))
+                let host = self.number(Numbered::Host)?;
+                let sql = "INSERT INTO host (id, name) VALUES ($1, $2)";
+                self.change(sql, values![host, name])?;
+                Some(HostId(host))
             }
             Role::Client | Role::Admin => None,
         };
 
         self.change(
-            "INSERT INTO peer (uuid, role, name, key_hash, host, enrolled) VALUES (?, ?, ?, ?, ?, ?)",
-            params![id.as_bytes(), role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
+            "INSERT INTO peer (uuid, role, name, key_hash, host, enrolled) VALUES ($1, $2, $3, $4, $5, $6)",
+            values![id.as_bytes(), role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
         )?;
         Ok(Peer {
             id,
@@ -307,12 +293,10 @@ impl Writer {
 
     /// A name that no identity has or had: `wished`, if necessary with a number behind it.
     fn unique_name(&self, wished: &str) -> Result<String, StoreError> {
-        let mut taken = self
-            .db()
-            .prepare_cached("SELECT 1 FROM peer WHERE name = ?")?;
+        let taken = "SELECT 1 FROM peer WHERE name = $1";
         let mut name = wished.to_owned();
         for n in 2.. {
-            if !taken.exists([&name])? {
+            if !self.db().exists(taken, values![name])? {
                 break;
             }
             name = format!("{wished}-{n}");
@@ -327,24 +311,16 @@ impl Writer {
         id: Uuid,
         key_hash: [u8; 32],
     ) -> Result<PeerStatus, StoreError> {
-        let (peer, next, former, approved, revoked) = {
-            let sql = format!(
-                "SELECT {PEER_COLUMNS}, next_key_hash, former_key_hash, approved, revoked FROM peer WHERE uuid = ?"
-            );
-            let mut query = self.db().prepare_cached(&sql)?;
-            let mut rows = query.query([id.as_bytes()])?;
-            let Some(row) = rows.next()? else {
-                return Ok(PeerStatus::Unknown);
-            };
+        let sql = format!(
+            "SELECT {PEER_COLUMNS}, next_key_hash, former_key_hash, approved, revoked FROM peer WHERE uuid = $1"
+        );
+        let found = self.db().first(&sql, values![id.as_bytes()], |row| {
             let (next, former): (Option<[u8; 32]>, Option<[u8; 32]>) = (row.get(5)?, row.get(6)?);
-
-            (
-                peer_of(row)?,
-                next,
-                former,
-                row.get::<_, bool>(7)?,
-                row.get::<_, bool>(8)?,
-            )
+            let (approved, revoked): (bool, bool) = (row.get(7)?, row.get(8)?);
+            Ok((peer_of(row)?, next, former, approved, revoked))
+        })?;
+        let Some((peer, next, former, approved, revoked)) = found else {
+            return Ok(PeerStatus::Unknown);
         };
         let present = peer.key_hash == key_hash;
         let renewed = next == Some(key_hash);
@@ -359,8 +335,8 @@ impl Writer {
 
         if renewed {
             self.change(
-                "UPDATE peer SET former_key_hash = key_hash, key_hash = next_key_hash, next_key_hash = NULL WHERE uuid = ?",
-                [id.as_bytes()],
+                "UPDATE peer SET former_key_hash = key_hash, key_hash = next_key_hash, next_key_hash = NULL WHERE uuid = $1",
+                values![id.as_bytes()],
             )?;
         }
 
@@ -375,88 +351,76 @@ impl Writer {
         key_hash: [u8; 32],
         expires: Time,
     ) -> Result<bool, StoreError> {
-        let sql = "UPDATE peer SET next_key_hash = ?, expires = ? WHERE uuid = ? AND NOT revoked AND approved";
-        Ok(self.change(sql, params![key_hash, micros(expires), id.as_bytes()])? > 0)
+        let sql = "UPDATE peer SET next_key_hash = $1, expires = $2 WHERE uuid = $3 AND NOT revoked AND approved";
+        Ok(self.count(sql, values![key_hash, micros(expires), id.as_bytes()])? > 0)
     }
 
     /// Stores the expiry of an identity's certificate.
     pub(crate) fn peer_expires(&mut self, id: Uuid, expires: Time) -> Result<(), StoreError> {
         self.change(
-            "UPDATE peer SET expires = ? WHERE uuid = ?",
-            params![micros(expires), id.as_bytes()],
+            "UPDATE peer SET expires = $1 WHERE uuid = $2",
+            values![micros(expires), id.as_bytes()],
         )
-        .map(drop)
     }
 
     /// The expiry of an identity's newest certificate, if known.
     pub(crate) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
-        let sql = "SELECT expires FROM peer WHERE uuid = ?";
+        let sql = "SELECT expires FROM peer WHERE uuid = $1";
         let found: Option<Option<i64>> = self
             .db()
-            .prepare_cached(sql)?
-            .query_row([id.as_bytes()], |row| row.get(0))
-            .optional()?;
+            .first(sql, values![id.as_bytes()], |row| row.get(0))?;
         Ok(found.flatten().map(time))
     }
 
     /// The identity of this name, revoked or not.
     pub(crate) fn peer_named(&self, name: &str) -> Result<Option<Peer>, StoreError> {
-        let mut query = self
-            .db()
-            .prepare_cached(&format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = ?"))?;
-        let mut rows = query.query([name])?;
-        rows.next()?.map(peer_of).transpose()
+        let sql = format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = $1");
+        self.db().first(&sql, values![name], peer_of)
     }
 
     /// Revokes an identity, and with it a pending key renewal, or approves one that waits.
     pub(crate) fn judge_peer(&mut self, id: Uuid, state: IdentityState) -> Result<(), StoreError> {
         let sql = match state {
             IdentityState::Revoked => {
-                "UPDATE peer SET revoked = 1, next_key_hash = NULL WHERE uuid = ?"
+                "UPDATE peer SET revoked = TRUE, next_key_hash = NULL WHERE uuid = $1"
             }
             IdentityState::Active | IdentityState::Waiting => {
-                "UPDATE peer SET approved = 1 WHERE uuid = ?"
+                "UPDATE peer SET approved = TRUE WHERE uuid = $1"
             }
         };
-        self.change(sql, [id.as_bytes()]).map(drop)
+        self.change(sql, values![id.as_bytes()])
     }
 
     /// All identities in the order of their names, each with its number. `connections` is left at
     /// 0.
     pub(crate) fn identities(&self) -> Result<Vec<(Uuid, IdentityView)>, StoreError> {
         let sql = "SELECT uuid, role, name, host, enrolled, expires, approved, revoked FROM peer ORDER BY name";
-        let mut query = self.db().prepare_cached(sql)?;
-        let mut rows = query.query([])?;
-        let mut all = Vec::new();
-
-        while let Some(row) = rows.next()? {
-            let state = match (row.get::<_, bool>(6)?, row.get::<_, bool>(7)?) {
+        self.db().all(sql, &[], |row| {
+            let state = match (row.get::<bool>(6)?, row.get::<bool>(7)?) {
                 (_, true) => IdentityState::Revoked,
                 (false, false) => IdentityState::Waiting,
                 (true, false) => IdentityState::Active,
             };
             let view = IdentityView {
                 name: row.get(2)?,
-                role: word(&row.get::<_, String>(1)?)?,
+                role: word(&row.get::<String>(1)?)?,
                 state,
-                host: row.get::<_, Option<u32>>(3)?.map(HostId),
+                host: row.get::<Option<u32>>(3)?.map(HostId),
                 enrolled: time(row.get(4)?),
-                expires: row.get::<_, Option<i64>>(5)?.map(time),
+                expires: row.get::<Option<i64>>(5)?.map(time),
                 connections: 0,
             };
-            all.push((Uuid::from_bytes(row.get(0)?), view));
-        }
-
-        Ok(all)
+            Ok((Uuid::from_bytes(row.get(0)?), view))
+        })
     }
 
     /// Lets a user look at a job, or ends that. Returns whether it changed anything.
     pub(crate) fn share(&mut self, job: JobId, user: &str, on: bool) -> Result<bool, StoreError> {
         let sql = if on {
-            "INSERT OR IGNORE INTO share (job, user) VALUES (?, ?)"
+            "INSERT INTO share (job, \"user\") VALUES ($1, $2) ON CONFLICT DO NOTHING"
         } else {
-            "DELETE FROM share WHERE job = ? AND user = ?"
+            "DELETE FROM share WHERE job = $1 AND \"user\" = $2"
         };
-        Ok(self.change(sql, params![job.0, user])? > 0)
+        Ok(self.count(sql, values![job.0, user])? > 0)
     }
 }

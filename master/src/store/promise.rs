@@ -3,9 +3,9 @@
 
 use common::view::{JobState, LimitsView, PromiseState, PromiseStatus, TaskCounts};
 use common::{JobId, Time};
-use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
+use super::value::values;
 use super::{StoreError, Writer, from_postcard, to_postcard};
 
 /// A job's promise, as the `promise` column holds it.
@@ -120,19 +120,16 @@ impl Writer {
         promised: &Promised,
     ) -> Result<(), StoreError> {
         self.change(
-            "UPDATE job SET promise = ? WHERE id = ?",
-            params![to_postcard(promised)?, job.0],
+            "UPDATE job SET promise = $1 WHERE id = $2",
+            values![to_postcard(promised)?, job.0],
         )
-        .map(drop)
     }
 
     /// A job's promise, if it has one.
     pub(crate) fn promise(&self, job: JobId) -> Result<Option<Promised>, StoreError> {
-        let sql = "SELECT promise FROM job WHERE id = ?";
-        let column: Option<Option<Vec<u8>>> = self
-            .db()
-            .query_row(sql, [job.0], |row| row.get(0))
-            .optional()?;
+        let sql = "SELECT promise FROM job WHERE id = $1";
+        let column: Option<Option<Vec<u8>>> =
+            self.db().first(sql, values![job.0], |row| row.get(0))?;
         column
             .flatten()
             .map(|bytes| from_postcard(&bytes))

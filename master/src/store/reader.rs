@@ -2,20 +2,46 @@
 //! commit.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use common::checkpoint::Saved;
 use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
 
-use super::{AttemptResult, StoreError, connect, from_postcard, order, time, word};
+use rusqlite::OpenFlags;
+
+use super::db::Db;
+use super::lite::connect;
+use super::pg::{Database, Pg};
+use super::value::{SqlRow, SqlValue, values};
+use super::{AttemptResult, StoreError, from_postcard, order, time, word};
 
 /// A handle to read the store from any thread. A clone shares the pool of idle connections.
 #[derive(Clone)]
 pub(crate) struct Reader {
-    path: Arc<PathBuf>,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    place: Arc<StorePlace>,
+    pool: Arc<(Mutex<ReaderPool>, Condvar)>,
+    /// The most connections at a time.
+    most: usize,
+}
+
+/// The connections of readers.
+#[derive(Default)]
+struct ReaderPool {
+    idle: Vec<Db>,
+    /// The number of those in use.
+    out: usize,
+}
+
+/// The most connections of readers to a database: each is a process there.
+const DATABASE_READERS: usize = 8;
+
+/// Where a store is.
+enum StorePlace {
+    /// In this file.
+    File(PathBuf),
+    /// In this database.
+    Postgres(Database),
 }
 
 /// Tasks that were settled without success, for one reason.
@@ -45,44 +71,79 @@ pub(crate) struct AttemptRow {
     pub(crate) removed: Option<Time>,
 }
 
-const JOB_COLUMNS: &str = "id, name, user, state, policy, priority, total, finished, failed, cancelled, attempts, \
+const JOB_COLUMNS: &str = "id, name, \"user\", state, policy, priority, total, finished, failed, cancelled, attempts, \
     duplicates, submitted, started, ended, predicted_makespan, reason, promise, ";
 
 impl Reader {
     /// Makes a reader of the store in `dir`. It connects at the first query.
     pub(crate) fn new(dir: &Path) -> Self {
+        #[cfg(test)]
+        if let Some(place) = super::pg::of_tests(dir) {
+            return Self::of(place);
+        }
+        let file = StorePlace::File(dir.join(super::lite::FILE));
+        Self::at(file, usize::MAX)
+    }
+
+    /// Makes a reader of the store in a database. It connects at the first query.
+    pub(crate) fn of(place: Database) -> Self {
+        Self::at(StorePlace::Postgres(place), DATABASE_READERS)
+    }
+
+    fn at(place: StorePlace, most: usize) -> Self {
         Self {
-            path: Arc::new(dir.join("store.sqlite")),
-            idle: Arc::default(),
+            place: Arc::new(place),
+            pool: Arc::default(),
+            most,
         }
     }
 
     pub(super) fn with<T>(
         &self,
-        query: impl FnOnce(&Connection) -> Result<T, StoreError>,
+        query: impl FnOnce(&Db) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let pooled = idle().pop();
-        let db = match pooled {
-            Some(db) => db,
-            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+        let (pool, given_back) = &*self.pool;
+        let lock = || pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let pooled = {
+            let full = |pool: &mut ReaderPool| pool.idle.is_empty() && pool.out >= self.most;
+            let mut pool = given_back
+                .wait_while(lock(), full)
+                .unwrap_or_else(PoisonError::into_inner);
+            pool.out += 1;
+            pool.idle.pop()
         };
-        let answer = query(&db);
-        idle().push(db);
+
+        let answer = match pooled.map_or_else(|| self.connect(), Ok) {
+            Ok(db) => {
+                let answer = query(&db);
+                lock().idle.push(db);
+                answer
+            }
+            Err(error) => Err(error),
+        };
+        lock().out -= 1;
+        given_back.notify_one();
         answer
+    }
+
+    fn connect(&self) -> Result<Db, StoreError> {
+        match &*self.place {
+            StorePlace::File(path) => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Db::Lite),
+            StorePlace::Postgres(place) => Ok(Db::Pg(Pg::reader(place.clone()))),
+        }
     }
 
     /// The jobs of `user`, or all jobs with `None`. With `shared` the jobs that are shared with
     /// that user are included.
     pub(crate) fn job_ids(&self, user: Option<&str>, shared: bool) -> Result<IdSet, StoreError> {
         self.with(|db| match user {
-            None => ids(db, "SELECT id FROM job", []),
+            None => ids(db, "SELECT id FROM job", &[]),
             Some(user) if shared => ids(
                 db,
-                "SELECT id FROM job WHERE user = ?1 UNION SELECT job FROM share WHERE user = ?1",
-                [user],
+                "SELECT id FROM job WHERE \"user\" = $1 UNION SELECT job FROM share WHERE \"user\" = $1",
+                values![user],
             ),
-            Some(user) => ids(db, "SELECT id FROM job WHERE user = ?1", [user]),
+            Some(user) => ids(db, "SELECT id FROM job WHERE \"user\" = $1", values![user]),
         })
     }
 
@@ -94,12 +155,12 @@ impl Reader {
         user: Option<&str>,
         shared: bool,
     ) -> Result<IdSet, StoreError> {
-        let sql = "SELECT id FROM job WHERE id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR user = ?3 OR
-                   (?4 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?3)))";
+        let sql = "SELECT id FROM job WHERE id BETWEEN $1 AND $2 AND (CAST($3 AS TEXT) IS NULL OR \"user\" = $3 OR
+                   ($4 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.\"user\" = $3)))";
         self.with(|db| {
             let mut found = IdSet::default();
             for (first, last) in jobs.ranges() {
-                found.union_with(&ids(db, sql, (first, last, user, shared))?);
+                found.union_with(&ids(db, sql, values![first, last, user, shared])?);
             }
             Ok(found)
         })
@@ -107,7 +168,13 @@ impl Reader {
 
     /// The jobs that are shared with a user.
     pub(crate) fn shared_with(&self, user: &str) -> Result<IdSet, StoreError> {
-        self.with(|db| ids(db, "SELECT job FROM share WHERE user = ?1", [user]))
+        self.with(|db| {
+            ids(
+                db,
+                "SELECT job FROM share WHERE \"user\" = $1",
+                values![user],
+            )
+        })
     }
 
     /// The job as the store has it. If it is not settled, its counts are not up to date.
@@ -118,11 +185,8 @@ impl Reader {
     /// The job's spec, as submitted, with the tasks added since.
     pub(crate) fn spec(&self, job: JobId) -> Result<Option<JobSpec>, StoreError> {
         self.with(|db| {
-            let sql = "SELECT spec FROM job WHERE id = ?";
-            let spec: Option<Vec<u8>> = db
-                .prepare_cached(sql)?
-                .query_row([job.0], |row| row.get(0))
-                .optional()?;
+            let sql = "SELECT spec FROM job WHERE id = $1";
+            let spec: Option<Vec<u8>> = db.first(sql, values![job.0], |row| row.get(0))?;
 
             let grown = |bytes: Vec<u8>| {
                 let mut spec = from_postcard(&bytes)?;
@@ -149,12 +213,9 @@ impl Reader {
         most: u32,
     ) -> Result<Vec<(AttemptId, HostId, String)>, StoreError> {
         self.with(|db| {
-            let mut query = db.prepare_cached(
-                "SELECT task, number, incarnation, host, start_why FROM attempt
-                 WHERE job = ? AND duplicate AND ended IS NULL ORDER BY task, number LIMIT ?",
-            )?;
-
-            let rows = query.query_map((job.0, most), |row| {
+            let sql = "SELECT task, number, incarnation, host, start_why FROM attempt
+                       WHERE job = $1 AND duplicate AND ended IS NULL ORDER BY task, number LIMIT $2";
+            db.all(sql, values![job.0, most], |row| {
                 let number = row.get(1)?;
                 let incarnation = Incarnation(row.get(2)?);
                 let attempt = AttemptId {
@@ -163,8 +224,7 @@ impl Reader {
                     incarnation,
                 };
                 Ok((attempt, HostId(row.get(3)?), row.get(4)?))
-            })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            })
         })
     }
 
@@ -177,23 +237,18 @@ impl Reader {
         mut each: impl FnMut(AttemptRow),
     ) -> Result<(), StoreError> {
         self.with(|db| {
-            let mut query = db.prepare_cached(
-                "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu, suspended,
-                 exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict, removed FROM attempt
-                 WHERE job = ? AND task BETWEEN ? AND ?
-                 ORDER BY task, number",
-            )?;
-
-            let mut rows = query.query((job.0, tasks.0, tasks.1))?;
-            while let Some(row) = rows.next()? {
+            let sql = "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu,
+                       suspended, exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict,
+                       removed FROM attempt WHERE job = $1 AND task BETWEEN $2 AND $3 ORDER BY task, number";
+            db.each(sql, values![job.0, tasks.0, tasks.1], |row| {
                 each(attempt_row(job, row)?);
-            }
-            Ok(())
+                Ok(())
+            })
         })
     }
 }
 
-fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
+fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
     let attempt = AttemptId {
         task: TaskId::new(job, row.get(0)?),
         number: row.get(1)?,
@@ -201,11 +256,11 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
     };
     let (start_why, end_why): (String, Option<String>) = (row.get(13)?, row.get(14)?);
     let judgement = super::results::judgement(row.get(19)?)?;
-    let removed = row.get::<_, Option<i64>>(20)?.map(time);
+    let removed = row.get::<Option<i64>>(20)?.map(time);
     let gone =
         removed.map(|_| "what it left was removed before anybody had requested it".to_owned());
     let result = row
-        .get::<_, Option<Vec<u8>>>(15)?
+        .get::<Option<Vec<u8>>>(15)?
         .map(|bytes| from_postcard(&bytes))
         .transpose();
     let result =
@@ -233,11 +288,11 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
     let view = AttemptView {
         attempt,
         host: String::new(),
-        state: word::<AttemptState>(&row.get::<_, String>(4)?)?,
+        state: word::<AttemptState>(&row.get::<String>(4)?)?,
         duplicate: row.get(5)?,
         assigned: time(row.get(6)?),
-        started: row.get::<_, Option<i64>>(7)?.map(time),
-        finished: row.get::<_, Option<i64>>(8)?.map(time),
+        started: row.get::<Option<i64>>(7)?.map(time),
+        finished: row.get::<Option<i64>>(8)?.map(time),
         ran: span(row.get(9)?),
         cpu: span(row.get(10)?),
         suspended: span(row.get(11)?),
@@ -270,50 +325,39 @@ fn span(micros: i64) -> Span {
     Span(micros.max(0) as u64)
 }
 
-pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
-    let mut query = db.prepare_cached(
-        "SELECT first, last, state, why FROM settled WHERE job = ? ORDER BY first",
-    )?;
-    let mut rows = query.query([job.0])?;
-    let mut all = Vec::new();
-
-    while let Some(row) = rows.next()? {
-        let state: TaskState = word(&row.get::<_, String>(2)?)?;
-        all.push(SettledRow {
+pub(super) fn settled_rows(db: &Db, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
+    let sql = "SELECT first, last, state, why FROM settled WHERE job = $1 ORDER BY first";
+    db.all(sql, values![job.0], |row| {
+        Ok(SettledRow {
             first: row.get(0)?,
             last: row.get(1)?,
-            state,
+            state: word(&row.get::<String>(2)?)?,
             why: row.get(3)?,
-        });
-    }
-
-    Ok(all)
+        })
+    })
 }
 
-pub(super) fn ids(db: &Connection, sql: &str, params: impl Params) -> Result<IdSet, StoreError> {
-    let mut query = db.prepare_cached(sql)?;
-    let ids = query.query_map(params, |row| row.get::<_, u32>(0))?;
-    Ok(ids.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
+pub(super) fn ids(db: &Db, sql: &str, values: &[SqlValue<'_>]) -> Result<IdSet, StoreError> {
+    let ids: Vec<u32> = db.all(sql, values, |row| row.get(0))?;
+    Ok(ids.into_iter().collect())
 }
 
-pub(super) fn finished_tasks(db: &Connection, job: JobId) -> Result<IdSet, StoreError> {
-    let sql = "SELECT task FROM attempt WHERE job = ? AND state = 'finished'
+pub(super) fn finished_tasks(db: &Db, job: JobId) -> Result<IdSet, StoreError> {
+    let sql = "SELECT task FROM attempt WHERE job = $1 AND state = 'finished'
                AND (verdict IS NULL OR verdict LIKE 'alone %' OR verdict = 'agreed ' || number)";
-    ids(db, sql, [job.0])
+    ids(db, sql, values![job.0])
 }
 
-pub(super) fn job_view(db: &Connection, job: JobId) -> Result<Option<JobView>, StoreError> {
+pub(super) fn job_view(db: &Db, job: JobId) -> Result<Option<JobView>, StoreError> {
     let sql = format!(
-        "SELECT {JOB_COLUMNS}{} FROM job WHERE id = ?",
+        "SELECT {JOB_COLUMNS}{} FROM job WHERE id = $1",
         order::COLUMNS
     );
-    let mut query = db.prepare_cached(&sql)?;
-    let mut rows = query.query([job.0])?;
-    rows.next()?.map(read_job).transpose()
+    db.first(&sql, values![job.0], read_job)
 }
 
-fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
-    let count = |i: usize| row.get::<_, i64>(i).map(|n| n.max(0) as u64);
+fn read_job(row: &SqlRow<'_>) -> Result<JobView, StoreError> {
+    let count = |i: usize| row.get::<i64>(i).map(|n| n.max(0) as u64);
     let mut tasks = TaskCounts {
         total: count(6)?,
         finished: count(7)?,
@@ -323,8 +367,8 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
     };
     tasks.waiting = tasks.total.saturating_sub(tasks.settled());
 
-    let state = word::<JobState>(&row.get::<_, String>(3)?)?;
-    let finished = row.get::<_, Option<i64>>(14)?.map(time);
+    let state = word::<JobState>(&row.get::<String>(3)?)?;
+    let finished = row.get::<Option<i64>>(14)?.map(time);
     let (promise, limits) = super::promise::read(row.get(17)?, state, finished, &tasks)?;
     Ok(JobView {
         job: JobId(row.get(0)?),
@@ -337,10 +381,10 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         attempts: count(10)?,
         duplicates: count(11)?,
         submitted: time(row.get(12)?),
-        started: row.get::<_, Option<i64>>(13)?.map(time),
+        started: row.get::<Option<i64>>(13)?.map(time),
         finished,
         predicted: None,
-        predicted_makespan: row.get::<_, Option<i64>>(15)?.map(span),
+        predicted_makespan: row.get::<Option<i64>>(15)?.map(span),
         reason: row.get(16)?,
         promise,
         limits,

@@ -7,9 +7,10 @@ use common::host::HostFacts;
 use common::needs::Label;
 use common::view::{JobView, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
-use rusqlite::Connection;
 use scheduler::event::{RestoredProgress, Tried};
 
+use super::db::Db;
+use super::value::values;
 use super::writer::Writer;
 use super::{Promised, StoreError, StoredAfter, from_postcard, reader, time};
 
@@ -100,12 +101,8 @@ pub(super) fn labels_of(text: &str) -> BTreeSet<Label> {
 impl Writer {
     /// All jobs that are not settled, in the order of the queue.
     pub(crate) fn restore_jobs(&self) -> Result<Vec<RestoredJob>, StoreError> {
-        let open: Vec<u32> = {
-            let sql = "SELECT id FROM job WHERE state IN ('waiting', 'running') ORDER BY id";
-            let mut query = self.db().prepare(sql)?;
-            let ids = query.query_map([], |row| row.get(0))?;
-            ids.collect::<Result<_, _>>()?
-        };
+        let sql = "SELECT id FROM job WHERE state IN ('waiting', 'running') ORDER BY id";
+        let open: Vec<u32> = self.db().all(sql, &[], |row| row.get(0))?;
         let restored = open
             .into_iter()
             .filter_map(|id| self.restore_job(JobId(id)).transpose());
@@ -118,8 +115,8 @@ impl Writer {
             return Ok(None);
         };
         let progress = progress(self.db(), job, spec.work.ranks().is_some())?;
-        let sql = "SELECT estimates FROM job WHERE id = ?";
-        let said: Option<Vec<u8>> = self.db().query_row(sql, [job.0], |row| row.get(0))?;
+        let sql = "SELECT estimates FROM job WHERE id = $1";
+        let said: Option<Vec<u8>> = self.db().one(sql, values![job.0], |row| row.get(0))?;
         let bytes = bytes + said.as_ref().map_or(0, |said| said.len() as u64);
         let estimates = said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?;
 
@@ -136,36 +133,29 @@ impl Writer {
 
     /// All hosts that have enrolled, in the order of their numbers.
     pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
-        let mut query = self.db().prepare(
-            "SELECT id, name, facts, draining, finished, lost, heard,
+        let sql = "SELECT id, name, facts, draining, finished, lost, heard,
              EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked), owner, valid,
-             attendance, labels FROM host ORDER BY id",
-        )?;
-        let mut rows = query.query([])?;
-        let mut hosts = Vec::new();
-
-        while let Some(row) = rows.next()? {
-            hosts.push(RestoredHost {
+             attendance, labels FROM host ORDER BY id";
+        self.db().all(sql, &[], |row| {
+            Ok(RestoredHost {
                 id: HostId(row.get(0)?),
                 name: row.get(1)?,
                 // Facts of an older layout are dropped: the worker reports them again when it
                 // joins.
                 facts: row
-                    .get::<_, Option<Vec<u8>>>(2)?
+                    .get::<Option<Vec<u8>>>(2)?
                     .and_then(|bytes| from_postcard(&bytes).ok()),
                 draining: row.get(3)?,
-                finished: row.get::<_, i64>(4)?.max(0) as u64,
-                lost: row.get::<_, i64>(5)?.max(0) as u64,
-                heard: row.get::<_, Option<i64>>(6)?.map(time),
+                finished: row.get::<i64>(4)?.max(0) as u64,
+                lost: row.get::<i64>(5)?.max(0) as u64,
+                heard: row.get::<Option<i64>>(6)?.map(time),
                 revoked: row.get(7)?,
                 owner: row.get(8)?,
                 valid: row.get(9)?,
-                attendance: Attendance::of(&row.get::<_, String>(10)?)?,
-                labels: labels_of(&row.get::<_, String>(11)?),
-            });
-        }
-
-        Ok(hosts)
+                attendance: Attendance::of(&row.get::<String>(10)?)?,
+                labels: labels_of(&row.get::<String>(11)?),
+            })
+        })
     }
 }
 
@@ -192,7 +182,7 @@ fn in_line(jobs: Vec<RestoredJob>) -> Vec<RestoredJob> {
     placed.into_iter().map(|(_, job)| job).collect()
 }
 
-fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress, StoreError> {
+fn progress(db: &Db, job: JobId, ranks: bool) -> Result<RestoredProgress, StoreError> {
     let mut progress = RestoredProgress {
         finished: reader::finished_tasks(db, job)?,
         ..RestoredProgress::default()
@@ -217,15 +207,13 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress
     progress.cancelled = IdSet::from_ranges(cancelled);
     super::results::restore(db, job, &mut progress)?;
 
-    let mut query = db.prepare_cached(
-        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran FROM attempt WHERE job = ?
-         ORDER BY task, number",
-    )?;
-    let mut rows = query.query([job.0])?;
-    while let Some(row) = rows.next()? {
+    let sql =
+        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran FROM attempt WHERE job = $1
+         ORDER BY task, number";
+    db.each(sql, values![job.0], |row| {
         let (task, number, state): (u32, u32, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
         progress.attempts += 1;
-        progress.duplicates += u64::from(row.get::<_, bool>(6)?);
+        progress.duplicates += u64::from(row.get::<bool>(6)?);
 
         // Failed and cancelled tasks are listed too: a retry continues from their highest attempt
         // number.
@@ -233,7 +221,7 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress
             if ranks && state == "finished" {
                 progress.done_on.push(HostId(row.get(3)?));
             }
-            continue;
+            return Ok(());
         }
 
         if progress.tried.last().is_none_or(|last| last.task != task) {
@@ -250,7 +238,7 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress
         }
 
         let Some(tried) = progress.tried.last_mut() else {
-            continue;
+            return Ok(());
         };
         let (executed, charged): (bool, bool) = (row.get(5)?, row.get(7)?);
         tried.attempts = tried.attempts.max(number);
@@ -269,7 +257,7 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress
                 tried.lost.push((id, host, executed));
             }
             "killed" => {
-                let ran = row.get::<_, i64>(8)?;
+                let ran = row.get::<i64>(8)?;
                 tried
                     .outlived
                     .extend((ran > 0).then_some((host, Span(ran as u64))));
@@ -278,7 +266,8 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<RestoredProgress
             "assigned" | "running" => tried.live.push((id, host, executed)),
             _ => {}
         }
-    }
+        Ok(())
+    })?;
 
     Ok(progress)
 }

@@ -8,10 +8,11 @@ use common::content::BlobHash;
 use common::needs::Label;
 use common::view::Belief;
 use common::{AttemptId, Content, HostId, Incarnation, JobId, TaskId};
-use rusqlite::{Connection, OptionalExtension, params};
 use scheduler::effect::Judgement;
 use scheduler::event::RestoredProgress;
 
+use super::db::Db;
+use super::value::values;
 use super::writer::Writer;
 use super::{AttemptResult, StoreError, from_postcard, word};
 
@@ -24,18 +25,19 @@ impl Writer {
     ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
         let (belief, n) = judgement.word();
-        let sql = "UPDATE attempt SET verdict = ? WHERE job = ? AND task = ? AND number = ?";
+        let sql = "UPDATE attempt SET verdict = $1 WHERE job = $2 AND task = $3 AND number = $4";
         self.change(
             sql,
-            params![format!("{belief} {n}"), job.0, index, attempt.number],
+            values![format!("{belief} {n}"), job.0, index, attempt.number],
         )
-        .map(drop)
     }
 
     /// Stores the trust in a host: `valid` of its latest results in a row agreed with others'.
     pub(crate) fn host_valid(&mut self, host: HostId, valid: u32) -> Result<(), StoreError> {
-        self.change("UPDATE host SET valid = ? WHERE id = ?", (valid, host.0))
-            .map(drop)
+        self.change(
+            "UPDATE host SET valid = $1 WHERE id = $2",
+            values![valid, host.0],
+        )
     }
 
     /// Stores the owner of a host.
@@ -44,8 +46,10 @@ impl Writer {
         host: HostId,
         owner: Option<&str>,
     ) -> Result<(), StoreError> {
-        self.change("UPDATE host SET owner = ? WHERE id = ?", (owner, host.0))
-            .map(drop)
+        self.change(
+            "UPDATE host SET owner = $1 WHERE id = $2",
+            values![owner, host.0],
+        )
     }
 
     /// Stores the labels that admins gave a host.
@@ -55,9 +59,11 @@ impl Writer {
         labels: &BTreeSet<Label>,
     ) -> Result<(), StoreError> {
         let words: Vec<&str> = labels.iter().map(Label::as_str).collect();
-        let change = (words.join(","), host.0);
-        self.change("UPDATE host SET labels = ? WHERE id = ?", change)
-            .map(drop)
+        let words = words.join(",");
+        self.change(
+            "UPDATE host SET labels = $1 WHERE id = $2",
+            values![words, host.0],
+        )
     }
 
     /// The output of an attempt; `None` if there is no such attempt or it has no output. A damaged
@@ -67,12 +73,10 @@ impl Writer {
         attempt: AttemptId,
     ) -> Result<Option<AttemptResult>, StoreError> {
         let TaskId { job, index } = attempt.task;
-        let sql = "SELECT result FROM attempt WHERE job = ? AND task = ? AND number = ?";
-        let found: Option<Option<Vec<u8>>> = self
-            .db()
-            .prepare_cached(sql)?
-            .query_row((job.0, index, attempt.number), |row| row.get(0))
-            .optional()?;
+        let sql = "SELECT result FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
+        let found: Option<Option<Vec<u8>>> =
+            self.db()
+                .first(sql, values![job.0, index, attempt.number], |row| row.get(0))?;
 
         match found
             .flatten()
@@ -142,16 +146,13 @@ pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
 /// Adds to `progress` the results that wait for others to agree, and those that were believed
 /// without a comparison.
 pub(super) fn restore(
-    db: &Connection,
+    db: &Db,
     job: JobId,
     progress: &mut RestoredProgress,
 ) -> Result<(), StoreError> {
-    let mut query = db.prepare_cached(
-        "SELECT task, number, incarnation, host, verdict FROM attempt
-         WHERE job = ? AND verdict IS NOT NULL ORDER BY task, number",
-    )?;
-    let mut rows = query.query([job.0])?;
-    while let Some(row) = rows.next()? {
+    let sql = "SELECT task, number, incarnation, host, verdict FROM attempt
+               WHERE job = $1 AND verdict IS NOT NULL ORDER BY task, number";
+    db.each(sql, values![job.0], |row| {
         let number = row.get(1)?;
         let incarnation = Incarnation(row.get(2)?);
         let attempt = AttemptId {
@@ -166,7 +167,6 @@ pub(super) fn restore(
             Some(Judgement::Alone(_)) => progress.alone.push((attempt, host)),
             _ => {}
         }
-    }
-
-    Ok(())
+        Ok(())
+    })
 }

@@ -6,7 +6,7 @@ use super::StoreError;
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1];
 
 /// The schema version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -57,53 +57,53 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 const VERSION_1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE token (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, secret_hash BLOB NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
-    uses_left INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER NOT NULL DEFAULT 0,
-    approval INTEGER NOT NULL DEFAULT 0, speaks_for TEXT);
+    id INTEGER PRIMARY KEY, secret_hash BLOB NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
+    uses_left INTEGER NOT NULL, expires INTEGER NOT NULL, revoked BOOLEAN NOT NULL DEFAULT FALSE,
+    approval BOOLEAN NOT NULL DEFAULT FALSE, speaks_for TEXT);
 CREATE TABLE peer (
     uuid BLOB PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, key_hash BLOB NOT NULL, host INTEGER,
-    enrolled INTEGER NOT NULL, revoked INTEGER NOT NULL DEFAULT 0, next_key_hash BLOB, former_key_hash BLOB,
-    token INTEGER, approved INTEGER NOT NULL DEFAULT 1, expires INTEGER) WITHOUT ROWID;
+    enrolled INTEGER NOT NULL, revoked BOOLEAN NOT NULL DEFAULT FALSE, next_key_hash BLOB, former_key_hash BLOB,
+    token INTEGER, approved BOOLEAN NOT NULL DEFAULT TRUE, expires INTEGER) WITHOUT ROWID;
 CREATE UNIQUE INDEX peer_by_name ON peer (name);
 CREATE INDEX peer_by_key ON peer (key_hash);
 CREATE TABLE host (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, facts BLOB, draining INTEGER NOT NULL DEFAULT 0,
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, facts BLOB, draining BOOLEAN NOT NULL DEFAULT FALSE,
     finished INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, heard INTEGER, owner TEXT,
     valid INTEGER NOT NULL DEFAULT 0, attendance TEXT NOT NULL DEFAULT 'expected', labels TEXT NOT NULL DEFAULT '');
 CREATE TABLE job (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, request BLOB NOT NULL UNIQUE, body_hash BLOB NOT NULL, name TEXT NOT NULL,
-    user TEXT NOT NULL, policy TEXT NOT NULL, priority INTEGER NOT NULL, spec BLOB NOT NULL, total INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY, request BLOB NOT NULL UNIQUE, body_hash BLOB NOT NULL, name TEXT NOT NULL,
+    \"user\" TEXT NOT NULL, policy TEXT NOT NULL, priority INTEGER NOT NULL, spec BLOB NOT NULL, total INTEGER NOT NULL,
     state TEXT NOT NULL, reason TEXT, submitted INTEGER NOT NULL, started INTEGER, ended INTEGER,
     predicted_makespan INTEGER, attempts INTEGER NOT NULL DEFAULT 0, duplicates INTEGER NOT NULL DEFAULT 0,
     finished INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0, cancelled INTEGER NOT NULL DEFAULT 0,
-    promise BLOB, disclosed INTEGER, estimates BLOB, open INTEGER NOT NULL DEFAULT 0,
+    promise BLOB, disclosed INTEGER, estimates BLOB, open BOOLEAN NOT NULL DEFAULT FALSE,
     needs TEXT NOT NULL);
 CREATE INDEX job_by_state ON job (state);
-CREATE INDEX job_by_user ON job (user);
+CREATE INDEX job_by_user ON job (\"user\");
 CREATE TABLE job_label (label TEXT NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (label, job)) WITHOUT ROWID;
 CREATE INDEX job_label_by_job ON job_label (job);
 CREATE TABLE job_after (
-    job INTEGER NOT NULL, before INTEGER NOT NULL, how TEXT NOT NULL, met INTEGER NOT NULL,
+    job INTEGER NOT NULL, before INTEGER NOT NULL, how TEXT NOT NULL, met BOOLEAN NOT NULL,
     PRIMARY KEY (job, before)) WITHOUT ROWID;
 CREATE INDEX job_after_by_before ON job_after (before);
 CREATE TABLE addition (
     job INTEGER NOT NULL, number INTEGER NOT NULL, request BLOB NOT NULL UNIQUE, body_hash BLOB NOT NULL,
-    user TEXT NOT NULL, tasks BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (job, number)) WITHOUT ROWID;
+    \"user\" TEXT NOT NULL, tasks BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (job, number)) WITHOUT ROWID;
 CREATE TABLE settled (
     job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL,
     PRIMARY KEY (job, first)) WITHOUT ROWID;
 CREATE TABLE attempt (
     job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, incarnation INTEGER NOT NULL,
-    host INTEGER NOT NULL, state TEXT NOT NULL, duplicate INTEGER NOT NULL, assigned INTEGER NOT NULL,
+    host INTEGER NOT NULL, state TEXT NOT NULL, duplicate BOOLEAN NOT NULL, assigned INTEGER NOT NULL,
     started INTEGER, ended INTEGER, ran INTEGER NOT NULL DEFAULT 0, cpu INTEGER NOT NULL DEFAULT 0,
-    suspended INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, charged INTEGER NOT NULL DEFAULT 1,
+    suspended INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, charged BOOLEAN NOT NULL DEFAULT TRUE,
     start_why TEXT NOT NULL, end_why TEXT, result BLOB, started_from BLOB, saved BLOB, checkpoint_problem TEXT,
     verdict TEXT, removed INTEGER, PRIMARY KEY (job, task, number)) WITHOUT ROWID;
 CREATE TABLE blob_use (hash BLOB NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (hash, job)) WITHOUT ROWID;
 CREATE INDEX blob_use_by_job ON blob_use (job);
 CREATE TABLE content_of (
-    user TEXT NOT NULL, hash BLOB NOT NULL, size INTEGER NOT NULL, at INTEGER NOT NULL, needed INTEGER NOT NULL,
-    PRIMARY KEY (user, hash)) WITHOUT ROWID;
+    \"user\" TEXT NOT NULL, hash BLOB NOT NULL, size INTEGER NOT NULL, at INTEGER NOT NULL, needed BOOLEAN NOT NULL,
+    PRIMARY KEY (\"user\", hash)) WITHOUT ROWID;
 CREATE INDEX content_of_by_hash ON content_of (hash);
 CREATE TABLE checkpoint (
     job INTEGER NOT NULL, task INTEGER NOT NULL, saved BLOB NOT NULL, PRIMARY KEY (job, task)) WITHOUT ROWID;
@@ -111,26 +111,26 @@ CREATE TABLE checkpoint_blob (
     job INTEGER NOT NULL, task INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (job, task, hash)) WITHOUT ROWID;
 CREATE INDEX checkpoint_blob_by_hash ON checkpoint_blob (hash);
 CREATE TABLE availability (
-    host INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, cpu REAL NOT NULL, owner INTEGER, reason TEXT,
+    host INTEGER NOT NULL, start INTEGER NOT NULL, \"end\" INTEGER NOT NULL, cpu REAL NOT NULL, owner BOOLEAN, reason TEXT,
     PRIMARY KEY (host, start)) WITHOUT ROWID;
-CREATE TABLE share (job INTEGER NOT NULL, user TEXT NOT NULL, PRIMARY KEY (job, user)) WITHOUT ROWID;
-CREATE INDEX share_by_user ON share (user);
+CREATE TABLE share (job INTEGER NOT NULL, \"user\" TEXT NOT NULL, PRIMARY KEY (job, \"user\")) WITHOUT ROWID;
+CREATE INDEX share_by_user ON share (\"user\");
 CREATE TABLE audit (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
-    subject TEXT NOT NULL, allowed INTEGER NOT NULL, why TEXT NOT NULL, count INTEGER NOT NULL);
+    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
+    subject TEXT NOT NULL, allowed BOOLEAN NOT NULL, why TEXT NOT NULL, count INTEGER NOT NULL);
 CREATE TABLE request (
     job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
     PRIMARY KEY (job, first)) WITHOUT ROWID;
-CREATE TABLE account (user TEXT PRIMARY KEY, sums BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE account (\"user\" TEXT PRIMARY KEY, sums BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE foretold (
     job INTEGER NOT NULL, hosts INTEGER NOT NULL, at INTEGER NOT NULL, wait INTEGER NOT NULL, low INTEGER NOT NULL,
     high INTEGER NOT NULL, came INTEGER, PRIMARY KEY (job, hosts)) WITHOUT ROWID;
 CREATE INDEX foretold_by_at ON foretold (at);
 CREATE TABLE kept (
-    job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, user TEXT NOT NULL, at INTEGER NOT NULL,
+    job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, \"user\" TEXT NOT NULL, at INTEGER NOT NULL,
     bytes INTEGER NOT NULL, PRIMARY KEY (job, task, number)) WITHOUT ROWID;
 CREATE INDEX kept_by_age ON kept (at, job, task, number);
-CREATE INDEX kept_by_user ON kept (user, at, job, task, number);
+CREATE INDEX kept_by_user ON kept (\"user\", at, job, task, number);
 CREATE TABLE kept_blob (
     job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
     PRIMARY KEY (job, task, number, hash)) WITHOUT ROWID;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use common::view::TaskState;
 use common::{IdSet, JobId, Span, Time};
-use rusqlite::{Connection, OptionalExtension, params};
 use scheduler::billing::{Account, LedgerEntry};
 
+use super::db::Db;
 use super::reader::Reader;
+use super::value::values;
 use super::writer::Writer;
 use super::{StoreError, from_postcard, micros, time, to_postcard};
 
@@ -44,40 +45,39 @@ impl Disclosure {
     }
 }
 
-pub(super) fn disclosure(db: &Connection, job: JobId) -> Result<Option<Disclosure>, StoreError> {
-    let at: Option<Option<i64>> = db
-        .prepare_cached("SELECT disclosed FROM job WHERE id = ?")?
-        .query_row([job.0], |row| row.get(0))
-        .optional()?;
+pub(super) fn disclosure(db: &Db, job: JobId) -> Result<Option<Disclosure>, StoreError> {
+    let at: Option<Option<i64>> = db.first(
+        "SELECT disclosed FROM job WHERE id = $1",
+        values![job.0],
+        |row| row.get(0),
+    )?;
     let Some(at) = at.flatten() else {
         return Ok(None);
     };
-    let mut query = db.prepare_cached("SELECT first, last, at FROM request WHERE job = ?")?;
-    let rows = query.query_map([job.0], |row| {
+    let sql = "SELECT first, last, at FROM request WHERE job = $1";
+    let requests = db.all(sql, values![job.0], |row| {
         Ok((row.get(0)?, (row.get(1)?, time(row.get(2)?))))
     })?;
 
     Ok(Some(Disclosure {
         at: time(at),
-        requests: rows.collect::<Result<_, _>>()?,
+        requests,
     }))
 }
 
 /// The account of a job: the CPU time that its attempts used so far, with the users' waits for
 /// results. Requested tasks are counted even if nothing was spent on them. All tasks of a job that
 /// is not disclosed count as requested, except those of a refused job.
-fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, StoreError> {
+fn account(db: &Db, job: JobId, submitted: Time) -> Result<Account, StoreError> {
     let disclosure = disclosure(db, job)?;
-    let mut query = db.prepare_cached(
-        "SELECT task, SUM(cpu), MIN(CASE WHEN state = 'finished' THEN ended END),
-         MIN(CASE WHEN state = 'finished' THEN ran END) FROM attempt WHERE job = ? GROUP BY task ORDER BY task",
-    )?;
-    let mut rows = query.query([job.0])?;
+    let sql =
+        "SELECT task, CAST(SUM(cpu) AS BIGINT), MIN(CASE WHEN state = 'finished' THEN ended END),
+         MIN(CASE WHEN state = 'finished' THEN ran END) FROM attempt WHERE job = $1 GROUP BY task ORDER BY task";
     let mut account = Account::default();
     let mut tried = IdSet::new();
     let span = |micros: i64| Span(micros.max(0) as u64);
 
-    while let Some(row) = rows.next()? {
+    db.each(sql, values![job.0], |row| {
         let task: u32 = row.get(0)?;
         tried.insert(task);
         let requested = match &disclosure {
@@ -86,11 +86,12 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
         };
         account.add(&LedgerEntry {
             used: span(row.get(1)?),
-            service: row.get::<_, Option<i64>>(3)?.map_or(Span::ZERO, span),
+            service: row.get::<Option<i64>>(3)?.map_or(Span::ZERO, span),
             requested,
-            executed: row.get::<_, Option<i64>>(2)?.map(time),
+            executed: row.get::<Option<i64>>(2)?.map(time),
         });
-    }
+        Ok(())
+    })?;
 
     let untried = match &disclosure {
         Some(disclosure) => {
@@ -100,10 +101,8 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
         }
         None => {
             let total =
-                "SELECT CASE state WHEN 'refused' THEN 0 ELSE total END FROM job WHERE id = ?";
-            let total: i64 = db
-                .prepare_cached(total)?
-                .query_row([job.0], |row| row.get(0))?;
+                "SELECT CASE state WHEN 'refused' THEN 0 ELSE total END FROM job WHERE id = $1";
+            let total: i64 = db.one(total, values![job.0], |row| row.get(0))?;
             (total.max(0) as u64).saturating_sub(tried.len())
         }
     };
@@ -115,28 +114,18 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
 
 /// The jobs of `user`, or of all users with `None`, each with its user and the time of its
 /// submission.
-fn jobs_of(db: &Connection, user: Option<&str>) -> Result<Vec<(String, JobId, Time)>, StoreError> {
-    let mut query = db.prepare_cached(
-        "SELECT user, id, submitted FROM job WHERE ?1 IS NULL OR user = ?1 ORDER BY user, id",
-    )?;
-    let rows = query.query_map([user], |row| {
+fn jobs_of(db: &Db, user: Option<&str>) -> Result<Vec<(String, JobId, Time)>, StoreError> {
+    let sql = "SELECT \"user\", id, submitted FROM job WHERE CAST($1 AS TEXT) IS NULL OR \"user\" = $1 ORDER BY \"user\", id";
+    db.all(sql, values![user], |row| {
         Ok((row.get(0)?, JobId(row.get(1)?), time(row.get(2)?)))
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })
 }
 
-fn kept(db: &Connection, user: Option<&str>) -> Result<BTreeMap<String, Account>, StoreError> {
-    let mut query =
-        db.prepare_cached("SELECT user, sums FROM account WHERE ?1 IS NULL OR user = ?1")?;
-    let rows = query.query_map([user], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?))
-    })?;
-    let mut kept = BTreeMap::new();
-    for row in rows {
-        let (user, bytes) = row?;
-        kept.insert(user, from_postcard(&bytes)?);
-    }
-    Ok(kept)
+fn kept(db: &Db, user: Option<&str>) -> Result<BTreeMap<String, Account>, StoreError> {
+    let sql = "SELECT \"user\", sums FROM account WHERE CAST($1 AS TEXT) IS NULL OR \"user\" = $1";
+    db.all(sql, values![user], |row| {
+        Ok((row.get(0)?, from_postcard(&row.get::<Vec<u8>>(1)?)?))
+    })
 }
 
 /// The accounts of users and, if wanted, of their jobs. Each has the size of the kept unrequested
@@ -193,10 +182,9 @@ impl Writer {
     /// Marks a job as disclosed: nobody waits for its tasks until they are requested.
     pub(crate) fn disclose(&mut self, job: JobId, now: Time) -> Result<(), StoreError> {
         self.change(
-            "UPDATE job SET disclosed = ? WHERE id = ?",
-            params![micros(now), job.0],
+            "UPDATE job SET disclosed = $1 WHERE id = $2",
+            values![micros(now), job.0],
         )
-        .map(drop)
     }
 
     /// The disclosure of a job; `None` if it was not disclosed.
@@ -221,19 +209,18 @@ impl Writer {
         now: Time,
     ) -> Result<(), StoreError> {
         for (first, last) in tasks.ranges() {
-            let sql = "INSERT INTO request (job, first, last, at) VALUES (?, ?, ?, ?)";
-            self.change(sql, params![job.0, first, last, micros(now)])?;
+            let sql = "INSERT INTO request (job, first, last, at) VALUES ($1, $2, $3, $4)";
+            self.change(sql, values![job.0, first, last, micros(now)])?;
         }
         Ok(())
     }
 
     /// Adds the account of a job that is about to be forgotten to its user's account.
     pub(crate) fn settle_account(&mut self, job: JobId) -> Result<(), StoreError> {
-        let whose = "SELECT user, submitted FROM job WHERE id = ?";
+        let whose = "SELECT \"user\", submitted FROM job WHERE id = $1";
         let whose: Option<(String, i64)> = self
             .db()
-            .query_row(whose, [job.0], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
+            .first(whose, values![job.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some((user, submitted)) = whose else {
             return Ok(());
         };
@@ -242,8 +229,8 @@ impl Writer {
             .unwrap_or_default();
         sum.merge(&account(self.db(), job, time(submitted))?);
 
-        let sql = "INSERT OR REPLACE INTO account (user, sums) VALUES (?, ?)";
-        self.change(sql, params![user, to_postcard(&sum)?])
-            .map(drop)
+        let sql = "INSERT INTO account (\"user\", sums) VALUES ($1, $2)
+                   ON CONFLICT (\"user\") DO UPDATE SET sums = excluded.sums";
+        self.change(sql, values![user, to_postcard(&sum)?])
     }
 }

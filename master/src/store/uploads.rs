@@ -6,24 +6,25 @@ use std::collections::BTreeMap;
 
 use common::content::BlobHash;
 use common::{BlobRef, IdSet, JobId, Time};
-use rusqlite::{Connection, params};
 
+use super::db::Db;
 use super::reader::Reader;
+use super::value::values;
 use super::writer::Writer;
 use super::{StoreError, micros};
 
-const MAY_READ: &str = "SELECT 1 FROM (SELECT job FROM blob_use WHERE hash = ?1
-        UNION ALL SELECT job FROM kept_blob WHERE hash = ?1) AS needed
+const MAY_READ: &str = "SELECT 1 FROM (SELECT job FROM blob_use WHERE hash = $1
+        UNION ALL SELECT job FROM kept_blob WHERE hash = $1) AS needed
     JOIN job ON job.id = needed.job
-    WHERE job.user = ?2 OR EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2)";
+    WHERE job.\"user\" = $2 OR EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.\"user\" = $2)";
 
-fn may_read(db: &Connection, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
-    Ok(db.prepare_cached(MAY_READ)?.exists((hash.0, user))?)
+fn may_read(db: &Db, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+    db.exists(MAY_READ, values![hash.0, user])
 }
 
-fn may_name(db: &Connection, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
-    let sent = "SELECT 1 FROM content_of WHERE user = ? AND hash = ?";
-    Ok(db.prepare_cached(sent)?.exists((user, hash.0))? || may_read(db, user, hash)?)
+fn may_name(db: &Db, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+    let sent = "SELECT 1 FROM content_of WHERE \"user\" = $1 AND hash = $2";
+    Ok(db.exists(sent, values![user, hash.0])? || may_read(db, user, hash)?)
 }
 
 impl Reader {
@@ -65,27 +66,20 @@ impl Writer {
         blob: BlobRef,
         now: Time,
     ) -> Result<u64, StoreError> {
-        let known = "SELECT 1 FROM content_of WHERE user = ? AND hash = ?";
-        if self
-            .db()
-            .prepare_cached(known)?
-            .exists((user, blob.hash.0))?
-        {
-            let sql = "UPDATE content_of SET at = ? WHERE user = ? AND hash = ?";
+        let known = "SELECT 1 FROM content_of WHERE \"user\" = $1 AND hash = $2";
+        if self.db().exists(known, values![user, blob.hash.0])? {
+            let sql = "UPDATE content_of SET at = $1 WHERE \"user\" = $2 AND hash = $3";
             return self
-                .change(sql, params![micros(now), user, blob.hash.0])
+                .change(sql, values![micros(now), user, blob.hash.0])
                 .map(|_| 0);
         }
 
-        let needed = "SELECT 1 FROM blob_use JOIN job ON job.id = blob_use.job WHERE hash = ? AND job.user = ?";
-        let needed = self
-            .db()
-            .prepare_cached(needed)?
-            .exists((blob.hash.0, user))?;
+        let needed = "SELECT 1 FROM blob_use JOIN job ON job.id = blob_use.job WHERE hash = $1 AND job.\"user\" = $2";
+        let needed = self.db().exists(needed, values![blob.hash.0, user])?;
         let size = i64::try_from(blob.size).unwrap_or(i64::MAX);
         self.change(
-            "INSERT INTO content_of (user, hash, size, at, needed) VALUES (?, ?, ?, ?, ?)",
-            params![user, blob.hash.0, size, micros(now), needed],
+            "INSERT INTO content_of (\"user\", hash, size, at, needed) VALUES ($1, $2, $3, $4, $5)",
+            values![user, blob.hash.0, size, micros(now), needed],
         )?;
 
         Ok(if needed { 0 } else { blob.size })
@@ -100,8 +94,8 @@ impl Writer {
     ) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for blob in blobs {
-            let sql = "UPDATE content_of SET needed = 1 WHERE user = ? AND hash = ? AND NOT needed";
-            if self.change(sql, params![user, blob.hash.0])? > 0 {
+            let sql = "UPDATE content_of SET needed = TRUE WHERE \"user\" = $1 AND hash = $2 AND NOT needed";
+            if self.count(sql, values![user, blob.hash.0])? > 0 {
                 bytes += blob.size;
             }
         }
@@ -115,41 +109,36 @@ impl Writer {
         job: JobId,
         now: Time,
     ) -> Result<bool, StoreError> {
-        self.change(
-            "UPDATE content_of SET needed = 0, at = ?2 WHERE needed AND user = (SELECT user FROM job WHERE id = ?1)
-             AND hash IN (SELECT hash FROM blob_use WHERE job = ?1)
+        self.count(
+            "UPDATE content_of SET needed = FALSE, at = $1 WHERE needed AND \"user\" = (SELECT \"user\" FROM job WHERE id = $2)
+             AND hash IN (SELECT hash FROM blob_use WHERE job = $2)
              AND NOT EXISTS (SELECT 1 FROM blob_use b JOIN job j ON j.id = b.job
-                             WHERE b.hash = content_of.hash AND b.job <> ?1 AND j.user = content_of.user)",
-            (job.0, micros(now)),
+                             WHERE b.hash = content_of.hash AND b.job <> $2 AND j.\"user\" = content_of.\"user\")",
+            values![micros(now), job.0],
         )
         .map(|changed| changed > 0)
     }
 
     /// Forgets who sent this content, since it was removed.
     pub(crate) fn content_went(&mut self, hash: &BlobHash) -> Result<(), StoreError> {
-        self.change("DELETE FROM content_of WHERE hash = ?", [hash.0])
-            .map(drop)
+        self.change("DELETE FROM content_of WHERE hash = $1", values![hash.0])
     }
 
     /// Forgets who sent content before `before` that no job of its sender needs: the sender has to
     /// send it again.
     pub(crate) fn trim_content_of(&mut self, before: Time) -> Result<(), StoreError> {
         self.change(
-            "DELETE FROM content_of WHERE NOT needed AND at < ?",
-            [micros(before)],
+            "DELETE FROM content_of WHERE NOT needed AND at < $1",
+            values![micros(before)],
         )
-        .map(drop)
     }
 
     /// The size of the sent content that no job of its sender needs, in bytes, by user.
     pub(crate) fn unused_content(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let mut query = self
-            .db()
-            .prepare("SELECT user, SUM(size) FROM content_of WHERE NOT needed GROUP BY user")?;
-        let sums = query.query_map([], |row| {
-            Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64))
-        })?;
-        Ok(sums.collect::<Result<_, _>>()?)
+        let sql = "SELECT \"user\", CAST(SUM(size) AS BIGINT) FROM content_of WHERE NOT needed GROUP BY \"user\"";
+        self.db().all(sql, &[], |row| {
+            Ok((row.get(0)?, row.get::<i64>(1)?.max(0) as u64))
+        })
     }
 
     /// Discards the results of those `tasks` that are finished and were requested. If there are
@@ -166,15 +155,15 @@ impl Writer {
             .intersection(tasks)
             .iter()
         {
-            let kept = "SELECT 1 FROM kept WHERE job = ? AND task = ?";
-            if self.db().prepare_cached(kept)?.exists((job.0, index))? {
+            let kept = "SELECT 1 FROM kept WHERE job = $1 AND task = $2";
+            if self.db().exists(kept, values![job.0, index])? {
                 continue;
             }
 
             self.change(
-                "UPDATE attempt SET result = NULL, verdict = NULL, removed = ? WHERE job = ? AND task = ?
+                "UPDATE attempt SET result = NULL, verdict = NULL, removed = $1 WHERE job = $2 AND task = $3
                  AND state = 'finished'",
-                (micros(now), job.0, index),
+                values![micros(now), job.0, index],
             )?;
             lost.insert(index);
         }
@@ -182,8 +171,8 @@ impl Writer {
         if !lost.is_empty() {
             for hash in gone {
                 self.change(
-                    "DELETE FROM blob_use WHERE hash = ? AND job = ?",
-                    (hash.0, job.0),
+                    "DELETE FROM blob_use WHERE hash = $1 AND job = $2",
+                    values![hash.0, job.0],
                 )?;
             }
         }
@@ -201,8 +190,8 @@ impl Writer {
             self.change(
                 "UPDATE attempt SET removed = NULL,
                  end_why = COALESCE(end_why || '; ', '') || 'what it left was damaged or lost on the master'
-                 WHERE job = ? AND task BETWEEN ? AND ? AND state = 'lost' AND removed IS NOT NULL",
-                (job.0, first, last),
+                 WHERE job = $1 AND task BETWEEN $2 AND $3 AND state = 'lost' AND removed IS NOT NULL",
+                values![job.0, first, last],
             )?;
         }
 

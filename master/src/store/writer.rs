@@ -1,5 +1,6 @@
 //! Makes every change to the store. Changes collect in one transaction until [`Writer::commit`].
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use common::attempt::Spent;
@@ -9,34 +10,34 @@ use common::view::{AttemptState, JobState, JobView, TaskState};
 use common::{
     AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskId, Time,
 };
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
-use super::log::{FileLogs, Logs, write_again};
-use super::{
-    AttemptResult, Attendance, Mark, StoreError, connect, from_postcard, micros, schema,
-    to_postcard,
-};
-
-/// The size, in bytes, to which a larger write-ahead log is cut once its content is no longer
-/// needed.
-const WAL_KEEPS: i64 = 16 << 20;
+use super::db::{Db, SET_META};
+use super::lite;
+use super::log::{FileLogs, Logs};
+use super::numbers::{LastNumbers, Numbered};
+use super::pg::{Database, Pg};
+use super::value::{SqlRow, SqlValue, values};
+use super::{AttemptResult, Attendance, Mark, StoreError, from_postcard, micros, to_postcard};
 
 /// The one connection to the store that writes.
 pub(crate) struct Writer {
-    db: Connection,
+    db: Db,
     open: bool,
     /// The number of transactions that were ever committed.
     commits: u64,
     /// The sequence number of the newest event.
     pub(super) newest_event: u64,
+    /// The numbers that were given out.
+    pub(super) numbers: LastNumbers,
+    /// The hosts of attempts that were assigned in this run and have not ended, with when: each
+    /// completion asks for them.
+    live: HashMap<AttemptId, (HostId, Time)>,
     /// The mark that repeats this number beside the store, if one is kept.
     mark: Option<Mark>,
 }
 
 /// The most warnings of one attempt that are kept: a worker of ours sends fewer.
 const MOST_WARNINGS: usize = 16;
-/// The key in `meta` for the number of transactions that were committed.
-const COMMITS: &str = "commits";
 
 /// The properties of a new job.
 pub(crate) struct NewJob<'a> {
@@ -78,89 +79,38 @@ pub(crate) struct NewAttempt<'a> {
     pub(crate) why: &'a str,
 }
 
-/// Reads the number of committed transactions from a store; 0 if it has none.
-pub(crate) fn commits(db: &Connection) -> Result<u64, StoreError> {
-    let found: Option<Vec<u8>> = db
-        .query_row("SELECT value FROM meta WHERE key = ?", [COMMITS], |row| {
-            row.get(0)
-        })
-        .optional()?;
-    Ok(found
-        .and_then(|bytes| bytes.try_into().ok())
-        .map_or(0, u64::from_le_bytes))
-}
-
-/// Writes all that the log holds into the store's file, durably, and begins a new log. Changes that
-/// an earlier run could not sync may lie in the system's memory, readable, and not come to the
-/// disk, so they are written again before anything is built on them. If somebody else reads the
-/// store, this is left out with a warning.
-fn rewrite(db: &Connection) -> Result<(), StoreError> {
-    match db.pragma_update(None, "journal_mode", "DELETE") {
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-            tracing::warn!("somebody else reads the store: what it holds is not written again");
-            Ok(())
-        }
-        done => Ok(done?),
-    }
-}
-
 impl Writer {
     /// Opens the store in `dir`, creates or migrates its tables, and checks it.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
+        #[cfg(test)]
+        if let Some(place) = super::pg::of_tests(dir) {
+            return Self::take(&place);
+        }
         Self::open_beside(dir, &FileLogs)
+    }
+
+    /// Takes the store in a database, creates or migrates its tables, and checks it.
+    pub(crate) fn take(place: &Database) -> Result<Self, StoreError> {
+        Self::on(Db::Pg(Pg::writer(place.clone())?))
     }
 
     /// The same as `open`, with the log in `logs` instead of the file system.
     pub(crate) fn open_beside(dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
-        let path = dir.join("store.sqlite");
-        Self::open_file(&path, dir, logs).map_err(|error| error.on_disk_of(&path))
+        Self::on(lite::open(dir, logs)?).map_err(|error| error.on_disk_of(&dir.join(lite::FILE)))
     }
 
-    fn open_file(path: &Path, dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
-        write_again(logs, &dir.join("store.sqlite-wal")).map_err(StoreError::Log)?;
-
-        let mut db = connect(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-        )?;
-        let health: String = db
-            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(|e| StoreError::from(e).damages(path))?;
-        if health != "ok" {
-            return Err(StoreError::Damaged {
-                path: path.to_owned(),
-                what: health,
-            });
-        }
-
-        let found = schema::version(&db)?;
-        if found > schema::VERSION {
-            return Err(StoreError::Newer {
-                found,
-                known: schema::VERSION,
-            });
-        }
-
-        rewrite(&db)?;
-        // Takes effect only before the first table is made.
-        db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-        db.pragma_update(None, "journal_mode", "WAL")?;
-        db.pragma_update(None, "synchronous", "FULL")?;
-
-        // After a burst of changes the log is cut back to this size.
-        db.pragma_update(None, "journal_size_limit", WAL_KEEPS)?;
-        schema::migrate(&mut db)?;
-
-        // After a failed sync the system shows bytes that the disk does not have. So all that is
-        // read now is written again before anything is built on it.
-        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        let commits = commits(&db)?;
+    /// A writer on an open store.
+    fn on(db: Db) -> Result<Self, StoreError> {
+        let commits = db.commits()?;
         let newest_event = super::events::newest(&db)?;
+        let numbers = LastNumbers::read(&db)?;
         Ok(Self {
             db,
             open: false,
             commits,
             newest_event,
+            numbers,
+            live: HashMap::new(),
             mark: None,
         })
     }
@@ -178,13 +128,7 @@ impl Writer {
     /// Writes all that the log holds into the store's file and empties the log. A reader of an
     /// older state prevents that; then a warning is logged.
     pub(crate) fn empty_log(&mut self) -> Result<(), StoreError> {
-        let busy: bool = self
-            .db
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        if busy {
-            tracing::warn!("somebody reads the store: its log stays beside it");
-        }
-        Ok(())
+        self.db.empty_log()
     }
 
     /// Commits all changes since the last commit, durably. Returns false if there were none.
@@ -194,9 +138,10 @@ impl Writer {
         }
 
         let commits = self.commits + 1;
-        self.set_meta(COMMITS, &commits.to_le_bytes())?;
+        self.db.count_commit(commits)?;
+        self.note_numbers()?;
         self.open = false;
-        self.db.execute_batch("COMMIT")?;
+        self.db.commit()?;
         self.commits = commits;
 
         // Only now: the mark must not be ahead of the durable state.
@@ -207,20 +152,32 @@ impl Writer {
         Ok(true)
     }
 
-    pub(super) fn db(&self) -> &Connection {
+    pub(super) fn db(&self) -> &Db {
         &self.db
     }
 
-    pub(super) fn change(
+    /// Makes a change, in a transaction that ends with [`Self::commit`].
+    pub(super) fn change(&mut self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+        self.transact()?;
+        self.db.change(sql, values)
+    }
+
+    /// The same as `change`, and returns the number of rows that it changed.
+    pub(super) fn count(
         &mut self,
         sql: &str,
-        values: impl rusqlite::Params,
+        values: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
+        self.transact()?;
+        self.db.count(sql, values)
+    }
+
+    fn transact(&mut self) -> Result<(), StoreError> {
         if !self.open {
-            self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            self.db.begin()?;
             self.open = true;
         }
-        Ok(self.db.prepare_cached(sql)?.execute(values)?)
+        Ok(())
     }
 
     /// The value of a key in `meta`; `make` gives it the first time.
@@ -243,29 +200,22 @@ impl Writer {
 
     /// The value of a key in `meta`, of any length, if there is one.
     pub(crate) fn note(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self
-            .db
-            .query_row("SELECT value FROM meta WHERE key = ?", [key], |row| {
-                row.get(0)
-            })
-            .optional()?)
+        self.db().first(
+            "SELECT value FROM meta WHERE key = $1",
+            values![key],
+            |row| row.get(0),
+        )
     }
 
     /// Sets the value of a key in `meta`, also if there was none.
     pub(crate) fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.change(
-            "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
-            params![key, value],
-        )
-        .map(drop)
+        self.change(SET_META, values![key, value])
     }
 
     /// Removes a key from `meta`.
     pub(crate) fn remove_meta(&mut self, key: &str) -> Result<(), StoreError> {
         match self.note(key)? {
-            Some(_) => self
-                .change("DELETE FROM meta WHERE key = ?", [key])
-                .map(drop),
+            Some(_) => self.change("DELETE FROM meta WHERE key = $1", values![key]),
             None => Ok(()),
         }
     }
@@ -275,7 +225,7 @@ impl Writer {
         &self,
         request: RequestId,
     ) -> Result<Option<RequestKey>, StoreError> {
-        let read = |row: &rusqlite::Row<'_>| {
+        let read = |row: &SqlRow<'_>| {
             Ok(RequestKey {
                 job: JobId(row.get(0)?),
                 body_hash: row.get(1)?,
@@ -283,11 +233,8 @@ impl Writer {
             })
         };
 
-        let sql = "SELECT id, body_hash, user FROM job WHERE request = ?";
-        Ok(self
-            .db
-            .query_row(sql, [request.0.as_bytes()], read)
-            .optional()?)
+        let sql = "SELECT id, body_hash, \"user\" FROM job WHERE request = $1";
+        self.db().first(sql, values![request.0.as_bytes()], read)
     }
 
     /// Adds a job, and the blobs that it needs to `blob_use`.
@@ -300,11 +247,13 @@ impl Writer {
         } else {
             Some(to_postcard(&new.estimates)?)
         };
+        let job = JobId(self.number(Numbered::Job)?);
         self.change(
-            "INSERT INTO job (request, body_hash, name, user, policy, priority, spec, total, state, submitted, estimates,
-                              needs)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            params![
+            "INSERT INTO job (id, request, body_hash, name, \"user\", policy, priority, spec, total, state, submitted,
+                              estimates, needs)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+            values![
+                job.0,
                 new.request.0.as_bytes(),
                 new.body_hash,
                 spec.name,
@@ -317,13 +266,8 @@ impl Writer {
                 micros(new.now),
                 estimates,
                 rules.needs.to_string()
-            ],
-        )?;
+            ])?;
 
-        let job = JobId(
-            u32::try_from(self.db.last_insert_rowid())
-                .map_err(|e| StoreError::Content(e.to_string()))?,
-        );
         if let Some(command) = spec.work.command() {
             self.use_blobs(job, command.blobs())?;
         }
@@ -334,9 +278,10 @@ impl Writer {
     /// Stores a gang's number of ranks once it is fixed, with its new `spec`.
     pub(crate) fn settle_width(&mut self, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
         let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
-        let row = params![to_postcard(spec)?, total, job.0];
-        self.change("UPDATE job SET spec = ?, total = ? WHERE id = ?", row)
-            .map(drop)
+        self.change(
+            "UPDATE job SET spec = $1, total = $2 WHERE id = $3",
+            values![to_postcard(spec)?, total, job.0],
+        )
     }
 
     fn use_blobs(
@@ -346,8 +291,8 @@ impl Writer {
     ) -> Result<(), StoreError> {
         for blob in blobs {
             self.change(
-                "INSERT OR IGNORE INTO blob_use (hash, job) VALUES (?, ?)",
-                params![blob.hash.0, job.0],
+                "INSERT INTO blob_use (hash, job) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                values![blob.hash.0, job.0],
             )?;
         }
         Ok(())
@@ -357,9 +302,9 @@ impl Writer {
     pub(crate) fn update_job(&mut self, job: &JobView) -> Result<(), StoreError> {
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         self.change(
-            "UPDATE job SET state = ?, reason = ?, started = ?, ended = ?, predicted_makespan = ?, attempts = ?,
-             duplicates = ?, finished = ?, failed = ?, cancelled = ? WHERE id = ?",
-            params![
+            "UPDATE job SET state = $1, reason = $2, started = $3, ended = $4, predicted_makespan = $5, attempts = $6,
+             duplicates = $7, finished = $8, failed = $9, cancelled = $10 WHERE id = $11",
+            values![
                 job.state.to_string(),
                 job.reason,
                 job.started.map(micros),
@@ -373,19 +318,19 @@ impl Writer {
                 job.job.0
             ],
         )
-        .map(drop)
     }
 
     /// Whether some job needs this content, as `blob_use`, `checkpoint_blob` and `kept_blob` say.
     pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM blob_use WHERE hash = ?1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = ?1
-                   UNION ALL SELECT 1 FROM kept_blob WHERE hash = ?1";
-        Ok(self.db.prepare_cached(sql)?.exists([hash.0])?)
+        let sql = "SELECT 1 FROM blob_use WHERE hash = $1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = $1
+                   UNION ALL SELECT 1 FROM kept_blob WHERE hash = $1";
+        self.db().exists(sql, values![hash.0])
     }
 
     /// Removes a job and all its rows, after `settle_account`. Its content is swept later.
     pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
         self.settle_account(job)?;
+        self.live.retain(|id, _| id.task.job != job);
         let tables = [
             "attempt",
             "settled",
@@ -397,29 +342,29 @@ impl Writer {
         ];
         let more = ["kept", "kept_blob", "job_label", "job_after", "addition"];
         for table in tables.into_iter().chain(more) {
-            self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
+            self.change(
+                &format!("DELETE FROM {table} WHERE job = $1"),
+                values![job.0],
+            )?;
         }
 
-        self.change("DELETE FROM job WHERE id = ?", [job.0])?;
+        self.change("DELETE FROM job WHERE id = $1", values![job.0])?;
         self.give_back()
     }
 
     /// Gives freed pages back to the file system.
     pub(crate) fn give_back(&mut self) -> Result<(), StoreError> {
-        // Each step frees one page.
-        let mut vacuum = self.db.prepare_cached("PRAGMA incremental_vacuum")?;
-        let mut steps = vacuum.query([])?;
-        while steps.next()?.is_some() {}
-        Ok(())
+        self.db.give_back()
     }
 
     /// Adds an attempt, before it is started.
     pub(crate) fn add_attempt(&mut self, new: &NewAttempt<'_>) -> Result<(), StoreError> {
         let id = new.attempt;
+        self.live.insert(id, (new.host, new.now));
         self.change(
             "INSERT INTO attempt (job, task, number, incarnation, host, state, duplicate, assigned, start_why)
-             VALUES (?, ?, ?, ?, ?, 'assigned', ?, ?, ?)",
-            params![
+             VALUES ($1, $2, $3, $4, $5, 'assigned', $6, $7, $8)",
+            values![
                 id.task.job.0,
                 id.task.index,
                 id.number,
@@ -430,25 +375,24 @@ impl Writer {
                 new.why
             ],
         )
-        .map(drop)
     }
 
     /// The time at which this attempt was assigned to this host, if it was.
     pub(crate) fn assigned(&self, id: AttemptId, host: HostId) -> Result<Option<Time>, StoreError> {
+        if let Some((given, at)) = self.live.get(&id) {
+            return Ok((*given == host).then_some(*at));
+        }
+
         let sql = "SELECT assigned FROM attempt
-                   WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?";
-        let key = (
+                   WHERE job = $1 AND task = $2 AND number = $3 AND incarnation = $4 AND host = $5";
+        let key = values![
             id.task.job.0,
             id.task.index,
             id.number,
             id.incarnation.0,
             host.0,
-        );
-        let at: Option<i64> = self
-            .db
-            .prepare_cached(sql)?
-            .query_row(key, |row| row.get(0))
-            .optional()?;
+        ];
+        let at: Option<i64> = self.db().first(sql, key, |row| row.get(0))?;
 
         Ok(at.map(super::time))
     }
@@ -456,11 +400,10 @@ impl Writer {
     /// Notes that an attempt's command was started.
     pub(crate) fn attempt_started(&mut self, id: AttemptId, now: Time) -> Result<(), StoreError> {
         self.change(
-            "UPDATE attempt SET state = 'running', started = ? WHERE job = ? AND task = ? AND number = ?
+            "UPDATE attempt SET state = 'running', started = $1 WHERE job = $2 AND task = $3 AND number = $4
              AND started IS NULL AND ended IS NULL",
-            params![micros(now), id.task.job.0, id.task.index, id.number],
+            values![micros(now), id.task.job.0, id.task.index, id.number],
         )
-        .map(drop)
     }
 
     /// Stores the end of an attempt, with its state and the reason.
@@ -471,20 +414,19 @@ impl Writer {
         now: Time,
         why: &str,
     ) -> Result<(), StoreError> {
+        self.live.remove(&id);
         self.change(
-            "UPDATE attempt SET state = ?, ended = ?, end_why = ? WHERE job = ? AND task = ? AND number = ?",
-            params![state.to_string(), micros(now), why, id.task.job.0, id.task.index, id.number],
+            "UPDATE attempt SET state = $1, ended = $2, end_why = $3 WHERE job = $4 AND task = $5 AND number = $6",
+            values![state.to_string(), micros(now), why, id.task.job.0, id.task.index, id.number],
         )
-        .map(drop)
     }
 
     /// Makes the end of an attempt not count against its task.
     pub(crate) fn attempt_not_charged(&mut self, id: AttemptId) -> Result<(), StoreError> {
         self.change(
-            "UPDATE attempt SET charged = 0 WHERE job = ? AND task = ? AND number = ?",
-            params![id.task.job.0, id.task.index, id.number],
+            "UPDATE attempt SET charged = FALSE WHERE job = $1 AND task = $2 AND number = $3",
+            values![id.task.job.0, id.task.index, id.number],
         )
-        .map(drop)
     }
 
     /// Stores the result of a completed attempt, and the content that its output needs.
@@ -525,9 +467,9 @@ impl Writer {
         };
 
         self.change(
-            "UPDATE attempt SET started = ?, ended = ?, ran = ?, cpu = ?, suspended = ?, exit_code = ?, result = ?
-             WHERE job = ? AND task = ? AND number = ?",
-            params![
+            "UPDATE attempt SET started = $1, ended = $2, ran = $3, cpu = $4, suspended = $5, exit_code = $6, result = $7
+             WHERE job = $8 AND task = $9 AND number = $10",
+            values![
                 micros(started),
                 micros(ended),
                 completion.ran.0 as i64,
@@ -540,25 +482,26 @@ impl Writer {
                 id.number
             ],
         )
-        .map(drop)
     }
 
     /// Notes that an attempt was frozen for task `by`. Only the newest such notes are kept.
     pub(crate) fn attempt_frozen(&mut self, id: AttemptId, by: TaskId) -> Result<(), StoreError> {
-        let key = (id.task.job.0, id.task.index, id.number);
-        let sql = "SELECT start_why FROM attempt WHERE job = ? AND task = ? AND number = ?";
-        let before = self
-            .db
-            .prepare_cached(sql)?
-            .query_row(key, |row| row.get::<_, String>(0))
-            .optional()?;
+        let TaskId { job, index } = id.task;
+        let sql = "SELECT start_why FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
+        let before: Option<String> =
+            self.db()
+                .first(sql, values![job.0, index, id.number], |row| row.get(0))?;
         let Some(before) = before else { return Ok(()) };
 
         self.change(
-            "UPDATE attempt SET start_why = ? WHERE job = ? AND task = ? AND number = ?",
-            params![super::notes::with_frozen(&before, by), key.0, key.1, key.2],
+            "UPDATE attempt SET start_why = $1 WHERE job = $2 AND task = $3 AND number = $4",
+            values![
+                super::notes::with_frozen(&before, by),
+                job.0,
+                index,
+                id.number
+            ],
         )
-        .map(drop)
     }
 
     /// Stores the CPU time, run time and suspended time of an attempt that the master ended, or
@@ -578,10 +521,10 @@ impl Writer {
         let started = (spent.ran > Span::ZERO).then(|| ended - (spent.ran + spent.suspended));
 
         self.change(
-            "UPDATE attempt SET cpu = ?, ran = ?, suspended = ?, started = COALESCE(started, ?)
-             WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?
+            "UPDATE attempt SET cpu = $1, ran = $2, suspended = $3, started = COALESCE(started, $4)
+             WHERE job = $5 AND task = $6 AND number = $7 AND incarnation = $8 AND host = $9
              AND state IN ('killed', 'lost') AND cpu = 0",
-            params![
+            values![
                 spent.cpu.0 as i64,
                 spent.ran.0 as i64,
                 spent.suspended.0 as i64,
@@ -593,7 +536,6 @@ impl Writer {
                 host.0
             ],
         )
-        .map(drop)
     }
 
     /// Stores tasks that failed or were cancelled.
@@ -606,8 +548,9 @@ impl Writer {
     ) -> Result<(), StoreError> {
         for (first, last) in tasks.ranges() {
             self.change(
-                "INSERT OR REPLACE INTO settled (job, first, last, state, why) VALUES (?, ?, ?, ?, ?)",
-                params![job.0, first, last, state.to_string(), why],
+                "INSERT INTO settled (job, first, last, state, why) VALUES ($1, $2, $3, $4, $5)
+                 ON CONFLICT (job, first) DO UPDATE SET last = excluded.last, state = excluded.state, why = excluded.why",
+                values![job.0, first, last, state.to_string(), why],
             )?;
         }
 
@@ -618,7 +561,7 @@ impl Writer {
     /// count.
     pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
         let rows = super::reader::settled_rows(&self.db, job)?;
-        self.change("DELETE FROM settled WHERE job = ?", [job.0])?;
+        self.change("DELETE FROM settled WHERE job = $1", values![job.0])?;
         for row in rows {
             let mut left = IdSet::from_range(row.first, row.last);
             left.subtract(tasks);
@@ -627,8 +570,8 @@ impl Writer {
 
         for (first, last) in tasks.ranges() {
             self.change(
-                "UPDATE attempt SET charged = 0 WHERE job = ? AND task BETWEEN ? AND ?",
-                params![job.0, first, last],
+                "UPDATE attempt SET charged = FALSE WHERE job = $1 AND task BETWEEN $2 AND $3",
+                values![job.0, first, last],
             )?;
         }
 
@@ -641,11 +584,11 @@ impl Writer {
         let Some(view) = super::reader::job_view(&self.db, job)? else {
             return Ok(None);
         };
-        let spec: Vec<u8> =
-            self.db
-                .query_row("SELECT spec FROM job WHERE id = ?", [job.0], |row| {
-                    row.get(0)
-                })?;
+        let spec: Vec<u8> = self.db().one(
+            "SELECT spec FROM job WHERE id = $1",
+            values![job.0],
+            |row| row.get(0),
+        )?;
         let mut grown = from_postcard(&spec)?;
         let added = super::order::grown(&self.db, job, &mut grown)?;
         Ok(Some((view, grown, spec.len() as u64 + added)))
@@ -654,19 +597,17 @@ impl Writer {
     /// Stores the facts that a host's worker reports.
     pub(crate) fn host_facts(&mut self, host: HostId, facts: &HostFacts) -> Result<(), StoreError> {
         self.change(
-            "UPDATE host SET facts = ? WHERE id = ?",
-            params![to_postcard(facts)?, host.0],
+            "UPDATE host SET facts = $1 WHERE id = $2",
+            values![to_postcard(facts)?, host.0],
         )
-        .map(drop)
     }
 
     /// Stores whether a host gets no new work.
     pub(crate) fn host_draining(&mut self, host: HostId, draining: bool) -> Result<(), StoreError> {
         self.change(
-            "UPDATE host SET draining = ? WHERE id = ?",
-            params![draining, host.0],
+            "UPDATE host SET draining = $1 WHERE id = $2",
+            values![draining, host.0],
         )
-        .map(drop)
     }
 
     /// Stores whether a host is expected back.
@@ -676,10 +617,9 @@ impl Writer {
         attendance: Attendance,
     ) -> Result<(), StoreError> {
         self.change(
-            "UPDATE host SET attendance = ? WHERE id = ?",
-            params![attendance.word(), host.0],
+            "UPDATE host SET attendance = $1 WHERE id = $2",
+            values![attendance.word(), host.0],
         )
-        .map(drop)
     }
 
     /// Stores the numbers of finished and lost attempts of a host, and the time at which it was
@@ -692,9 +632,8 @@ impl Writer {
         heard: Time,
     ) -> Result<(), StoreError> {
         self.change(
-            "UPDATE host SET finished = ?, lost = ?, heard = ? WHERE id = ?",
-            params![finished as i64, lost as i64, micros(heard), host.0],
+            "UPDATE host SET finished = $1, lost = $2, heard = $3 WHERE id = $4",
+            values![finished as i64, lost as i64, micros(heard), host.0],
         )
-        .map(drop)
     }
 }

@@ -65,6 +65,9 @@ async fn a_short_task_costs_its_followers_and_the_store_at_most_150_bytes() {
     let each = sent / TASKS as usize;
     assert!(each <= 150, "{each} bytes on the wire for each task");
 
+    if database::is_used() {
+        return; // There is no file to look into.
+    }
     let db = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
     // Beside its body, a row has two numbers and its header.
     let sql = "SELECT sum(length(body) + 24) FROM event";
@@ -98,13 +101,16 @@ async fn a_follower_that_never_reads_is_put_out_and_holds_up_nobody() {
 
     let client = Client::connect(&ann).await.unwrap();
     let mut replies = client.stream(&Request::Follow(following)).await.unwrap();
-    run(&mut worker, &client, 1, TASKS).await;
-    let mut finished = 0;
-    while finished < TASKS {
-        let reply = within(replies.next()).await.unwrap().unwrap();
-        let with_result = |view: &&EventView| view.result.is_some();
-        finished += views(&[reply]).iter().filter(with_result).count() as u32;
-    }
+    // Whoever reads is not put out, however long the tasks take.
+    let read = async {
+        let mut finished = 0;
+        while finished < TASKS {
+            let reply = within(replies.next()).await.unwrap().unwrap();
+            let with_result = |view: &&EventView| view.result.is_some();
+            finished += views(&[reply]).iter().filter(with_result).count() as u32;
+        }
+    };
+    tokio::join!(run(&mut worker, &client, 1, TASKS), read);
 
     let why = within(deaf.connection().closed()).await;
     assert!(why.to_string().contains("was not read"), "{why}");

@@ -765,6 +765,9 @@ async fn a_run_of_a_worker_that_comes_back_after_another_took_its_place_is_sent_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ca_gives_way_to_another_while_both_are_trusted_and_then_the_old_one_is_nothing() {
+    if database::is_used() {
+        return; // This works on files alone.
+    }
     let mut master = Master::start().await;
     let old = master.enrol(Role::Worker, "pc").await;
     let old_token = master.token(Role::Worker, 1).await;

@@ -9,6 +9,7 @@ mod openapi;
 mod pages;
 mod policies;
 mod source;
+mod statements;
 mod style;
 mod supply;
 

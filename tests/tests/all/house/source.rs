@@ -24,6 +24,22 @@ pub(super) fn code(source: &str) -> String {
     out
 }
 
+/// The string literals of `source`, as they are written between their quotes.
+pub(super) fn literals(source: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = source;
+    let mut inside_name = false;
+    while let Some(first) = rest.chars().next() {
+        let length = blank_length(rest, inside_name);
+        if first == '"' && length > 1 {
+            found.push(&rest[1..length - 1]);
+        }
+        rest = &rest[length.max(first.len_utf8())..];
+        inside_name = length == 0 && (first.is_alphanumeric() || first == '_');
+    }
+    found
+}
+
 /// How many bytes at the start of `rest` are a comment or a literal.
 fn blank_length(rest: &str, inside_name: bool) -> usize {
     if rest.starts_with("//") {
@@ -109,6 +125,12 @@ fn only_code_is_left() {
     let left: String = code(given).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(left, "a f( , , , , &'l m)");
     assert_eq!(code(given).lines().count(), 2);
+}
+
+#[test]
+fn literals_are_found_outside_comments() {
+    let given = "a(\"b\"); // \"c\"\nd('\"', \"e \\\"f\\\"\", \"\")";
+    assert_eq!(literals(given), ["b", "e \\\"f\\\"", ""]);
 }
 
 #[test]

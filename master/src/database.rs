@@ -1,0 +1,140 @@
+//! A grid whose store is in PostgreSQL: which database it is, and whether that is the store that the
+//! master left. What a database must be like at all is known to [`crate::store`].
+
+use std::fs;
+use std::path::Path;
+
+use link::LinkError;
+
+use crate::clock::Clock;
+use crate::store::{Database, Mark, PgError, Reader, StoreError, StoreFacts, Writer};
+use crate::{Accept, Config, MasterError, authority, whole};
+
+/// The file in the master's directory that names the database of its store, for people and for
+/// commands that work on files alone.
+const FILE: &str = "database";
+
+/// The database that the store is in, if it is in one.
+pub(crate) fn place(config: &Config) -> Result<Option<Database>, MasterError> {
+    let place = config.store.as_deref().map(Database::parse);
+    Ok(place.transpose().map_err(StoreError::from)?)
+}
+
+/// The database that the master in `home` was started with, in words, if there is one.
+pub(crate) fn named(home: &Path) -> Option<String> {
+    let name = fs::read_to_string(home.join(FILE)).ok()?;
+    Some(name.trim().to_owned())
+}
+
+/// Refuses what works on the files of a store, where the store of `home` is in a database.
+pub(crate) fn not_in_one(home: &Path, hint: &str) -> Result<(), String> {
+    match named(home) {
+        Some(name) => Err(format!(
+            "the store of this grid is in PostgreSQL, at {name}: {hint}"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Opens the store in a database, if it is the one that the master in `home` left or an admin
+/// accepts it.
+pub(crate) fn open(
+    home: &Path,
+    place: &Database,
+    clock: Clock,
+    accept: Accept,
+) -> Result<Writer, MasterError> {
+    if home.join(whole::STORE).exists() {
+        return Err(MasterError::Config(format!(
+            "the store of this grid is {}: it cannot be moved into PostgreSQL. Start without --store; or begin a new grid in \
+             another directory",
+            home.join(whole::STORE).display()
+        )));
+    }
+
+    let found = StoreFacts::in_database(&Reader::of(place.clone()))?;
+    let up = found.as_ref().and_then(|found| found.up.clone());
+    let missing = difference(home, place, found.as_ref(), accept)?;
+    whole::compare_clock(up, clock, accept)?;
+
+    let mut store = Writer::take(place)?;
+    let written = link::files::write_whole(
+        &home.join(FILE),
+        format!("{}\n", place.name()).as_bytes(),
+        0o644,
+    );
+    written.map_err(LinkError::file("cannot write", home.join(FILE)))?;
+    if let Some(missing) = missing {
+        tracing::warn!(
+            missing,
+            "groups of changes are missing in the database; it is taken as a copy"
+        );
+        store.is_a_copy(clock.now())?;
+        store.commit()?;
+    }
+    Ok(store)
+}
+
+/// Compares the database with the mark and the keys in `home`. Returns the number of groups that are
+/// missing in it, if an admin accepts that.
+fn difference(
+    home: &Path,
+    place: &Database,
+    found: Option<&StoreFacts>,
+    accept: Accept,
+) -> Result<Option<u64>, MasterError> {
+    let unfit = |why: String| {
+        let place = place.name();
+        Err(StoreError::from(PgError::Unfit { place, why }).into())
+    };
+    let keys = home.display();
+    let ca = authority::exists(home)?;
+    let grid = found.and_then(|found| found.grid);
+
+    let (Some(found), Some(grid)) = (found, grid) else {
+        return if ca {
+            unfit(format!(
+                "it has no store, though the keys of a grid are in {keys}. Name the database of this grid; or restore it there by \
+                 PostgreSQL's own tools"
+            ))
+        } else {
+            Ok(None)
+        };
+    };
+    if !ca {
+        return if found.peers {
+            unfit(format!(
+                "it has the store of a grid, and the keys of that are not in {keys}. Start with the directory of that grid (--dir), \
+                 or name another database for a new one"
+            ))
+        } else {
+            Ok(None)
+        };
+    }
+    if authority::grid_of(home)?.is_some_and(|of_ca| of_ca != grid) {
+        return unfit(format!(
+            "its store is that of another grid than the keys in {keys}. Name the database of this grid"
+        ));
+    }
+
+    let mark = Mark::read(home).ok().flatten();
+    let reached = mark
+        .filter(|mark| mark.grid == grid)
+        .map(|mark| mark.commits);
+    let missing = reached.map_or(u64::from(!found.copied), |reached| {
+        reached.saturating_sub(found.commits)
+    });
+    match (missing, accept.store, reached) {
+        (0, _, _) => Ok(None),
+        (missing, true, _) => Ok(Some(missing)),
+        (_, false, None) => unfit(format!(
+            "the file `mark` in {keys}, in which the master notes how far its store got, is missing: this store may be an older one. \
+             To go on with it as with a backup: deskgrid master start --accept-store"
+        )),
+        (missing, false, Some(_)) => unfit(format!(
+            "it lacks the last {missing} groups of changes that the master made durable: it was restored from an older state, or a \
+             replica that was behind took over. Restore the newer state; or, to go on without what is missing: deskgrid \
+             master start --accept-store"
+        )),
+    }
+}

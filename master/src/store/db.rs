@@ -1,0 +1,204 @@
+//! The seam between the store and its engine: one connection, to which the rest of the store gives
+//! statements of one text that SQLite and PostgreSQL both understand. Parameters are `$1`, `$2` and
+//! so on, and first appear in this order, since SQLite numbers them so.
+
+use rusqlite::Connection;
+
+use super::pg::Pg;
+use super::value::{SqlRow, SqlValue, values};
+use super::{StoreError, lite};
+
+/// The key in `meta` for the number of transactions that were committed.
+const COMMITS: &str = "commits";
+/// Sets the value of a key in `meta`.
+pub(super) const SET_META: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+
+/// A connection to the store's engine.
+pub(crate) enum Db {
+    /// SQLite.
+    Lite(Connection),
+    /// PostgreSQL.
+    Pg(Pg),
+}
+
+impl Db {
+    /// Makes a change, of which nobody waits for the number of rows.
+    pub(super) fn change(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(_) => self.count(sql, values).map(drop),
+            Db::Pg(db) => db.change(sql, values),
+        }
+    }
+
+    /// Makes a change, and returns the number of rows that it changed.
+    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, StoreError> {
+        match self {
+            Db::Lite(db) => Ok(db.prepare_cached(sql)?.execute(parameters(values))?),
+            Db::Pg(db) => db.count(sql, values),
+        }
+    }
+
+    /// Calls `each` for each row of the answer, in its order.
+    pub(super) fn each(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        mut each: impl FnMut(&SqlRow<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(db) => {
+                let mut query = db.prepare_cached(sql)?;
+                let mut rows = query.query(parameters(values))?;
+
+                while let Some(row) = rows.next()? {
+                    each(&SqlRow::Lite(row))?;
+                }
+                Ok(())
+            }
+            Db::Pg(db) => {
+                let rows = db.rows(sql, values)?;
+                rows.iter().try_for_each(|row| each(&SqlRow::Pg(row)))
+            }
+        }
+    }
+
+    /// Reads each row of the answer into a collection.
+    pub(super) fn all<T, C: FromIterator<T>>(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        mut read: impl FnMut(&SqlRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<C, StoreError> {
+        let mut all = Vec::new();
+        self.each(sql, values, |row| {
+            all.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(all.into_iter().collect())
+    }
+
+    /// Reads the first row of the answer, if it has one.
+    pub(super) fn first<T>(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        read: impl FnOnce(&SqlRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match self {
+            Db::Lite(db) => {
+                let mut query = db.prepare_cached(sql)?;
+                let mut rows = query.query(parameters(values))?;
+                rows.next()?.map(|row| read(&SqlRow::Lite(row))).transpose()
+            }
+            Db::Pg(db) => {
+                let rows = db.rows(sql, values)?;
+                rows.first().map(|row| read(&SqlRow::Pg(row))).transpose()
+            }
+        }
+    }
+
+    /// Reads the one row that this question always has for an answer.
+    pub(super) fn one<T>(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        read: impl FnOnce(&SqlRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.first(sql, values, read)?
+            .ok_or_else(|| StoreError::Content(format!("no answer to: {sql}")))
+    }
+
+    /// Whether the answer has any row.
+    pub(super) fn exists(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<bool, StoreError> {
+        self.first(sql, values, |_| Ok(())).map(|row| row.is_some())
+    }
+
+    /// Gives room that rows no longer need back to the file system, where the engine does not do so
+    /// by itself.
+    pub(super) fn give_back(&self) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(db) => lite::give_back(db),
+            Db::Pg(_) => Ok(()),
+        }
+    }
+
+    /// Writes all that the engine's log holds into the store's file, where there is one.
+    pub(super) fn empty_log(&self) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(db) => lite::empty_log(db),
+            Db::Pg(_) => Ok(()),
+        }
+    }
+
+    /// Writes all that is committed, as of one moment, to a new file of SQLite's.
+    pub(super) fn copy_to(&self, path: &str) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(db) => lite::copy_to(db, path),
+            Db::Pg(_) => Err(StoreError::Content(
+                "a copy of PostgreSQL is made by its own tools".to_owned(),
+            )),
+        }
+    }
+
+    /// Whether there is a table of this name.
+    pub(super) fn has_table(&self, name: &str) -> Result<bool, StoreError> {
+        match self {
+            Db::Lite(db) => lite::has_table(db, name),
+            Db::Pg(db) => db.has_table(name),
+        }
+    }
+
+    /// Lets all further questions see one state. The transaction lasts as long as the connection.
+    pub(super) fn begin_to_read(&self) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(db) => Ok(db.execute_batch("BEGIN")?),
+            Db::Pg(_) => Ok(()),
+        }
+    }
+
+    /// Begins a transaction that writes.
+    pub(super) fn begin(&self) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(db) => Ok(db
+                .prepare_cached("BEGIN IMMEDIATE")?
+                .execute([])
+                .map(drop)?),
+            // It begins with the flight that it needs first.
+            Db::Pg(_) => Ok(()),
+        }
+    }
+
+    /// Makes the transaction durable.
+    pub(super) fn commit(&self) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(db) => Ok(db.execute_batch("COMMIT")?),
+            Db::Pg(db) => db.commit(),
+        }
+    }
+
+    /// Counts this commit in the transaction that it ends.
+    pub(super) fn count_commit(&self, commits: u64) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(_) => self.change(SET_META, values![COMMITS, commits.to_le_bytes()]),
+            // Its turns are the count.
+            Db::Pg(_) => Ok(()),
+        }
+    }
+
+    /// The number of commits so far; 0 if there is none.
+    pub(super) fn commits(&self) -> Result<u64, StoreError> {
+        if let Db::Pg(db) = self {
+            return db.commits();
+        }
+        let sql = "SELECT value FROM meta WHERE key = $1";
+        let found: Option<Vec<u8>> = self.first(sql, values![COMMITS], |row| row.get(0))?;
+        Ok(found
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, u64::from_le_bytes))
+    }
+}
+
+fn parameters<'a>(values: &'a [SqlValue<'a>]) -> impl rusqlite::Params + 'a {
+    rusqlite::params_from_iter(values)
+}

@@ -1,0 +1,108 @@
+//! Values on their way to PostgreSQL, and cells of its rows.
+
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{IsNull, ToSql, Type};
+
+use super::super::StoreError;
+use super::super::value::{SqlCell, SqlValue};
+
+/// A value that is kept until its change is known to be durable.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum KeptValue {
+    Null,
+    Flag(bool),
+    Int(i64),
+    Real(f64),
+    Text(Box<str>),
+    Bytes(Box<[u8]>),
+}
+
+impl From<&SqlValue<'_>> for KeptValue {
+    fn from(value: &SqlValue<'_>) -> Self {
+        match *value {
+            SqlValue::Null => KeptValue::Null,
+            SqlValue::Flag(flag) => KeptValue::Flag(flag),
+            SqlValue::Int(n) => KeptValue::Int(n),
+            SqlValue::Real(n) => KeptValue::Real(n),
+            // PostgreSQL has no room for this character in a text.
+            SqlValue::Text(text) if text.contains('\0') => {
+                KeptValue::Text(text.replace('\0', "\u{fffd}").into())
+            }
+            SqlValue::Text(text) => KeptValue::Text(text.into()),
+            SqlValue::Bytes(bytes) => KeptValue::Bytes(bytes.into()),
+        }
+    }
+}
+
+impl ToSql for KeptValue {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            KeptValue::Null => Ok(IsNull::Yes),
+            KeptValue::Flag(flag) => flag.to_sql(kind, out),
+            KeptValue::Int(n) if *kind == Type::INT4 => i32::try_from(*n)?.to_sql(kind, out),
+            KeptValue::Int(n) => n.to_sql(kind, out),
+            KeptValue::Real(n) => n.to_sql(kind, out),
+            KeptValue::Text(text) => text.as_ref().to_sql(kind, out),
+            KeptValue::Bytes(bytes) => bytes.as_ref().to_sql(kind, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn to_sql_checked(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        let fits = match self {
+            KeptValue::Null => true,
+            KeptValue::Flag(_) => *kind == Type::BOOL,
+            KeptValue::Int(_) => *kind == Type::INT8 || *kind == Type::INT4,
+            KeptValue::Real(_) => *kind == Type::FLOAT8,
+            KeptValue::Text(_) => <&str>::accepts(kind),
+            KeptValue::Bytes(_) => *kind == Type::BYTEA,
+        };
+
+        if fits {
+            self.to_sql(kind, out)
+        } else {
+            Err(format!("{self:?} is no {kind}").into())
+        }
+    }
+}
+
+/// What the column of this index holds.
+pub(in crate::store) fn cell(
+    row: &tokio_postgres::Row,
+    index: usize,
+) -> Result<SqlCell<'_>, StoreError> {
+    let column = row
+        .columns()
+        .get(index)
+        .ok_or_else(|| StoreError::Content(format!("there is no column {index}")))?;
+    let kind = column.type_();
+
+    let cell = match *kind {
+        Type::BOOL => row.try_get(index).map(|held| wrapped(held, SqlCell::Flag)),
+        Type::INT8 => row.try_get(index).map(|held| wrapped(held, SqlCell::Int)),
+        Type::INT4 => row
+            .try_get(index)
+            .map(|held: Option<i32>| wrapped(held, |n| SqlCell::Int(n.into()))),
+        Type::FLOAT8 => row.try_get(index).map(|held| wrapped(held, SqlCell::Real)),
+        Type::BYTEA => row.try_get(index).map(|held| wrapped(held, SqlCell::Bytes)),
+        _ => row
+            .try_get(index)
+            .map(|held: Option<&str>| wrapped(held, |text| SqlCell::Text(text.as_bytes()))),
+    };
+    cell.map_err(|error| StoreError::Content(format!("column {index}: {error}")))
+}
+
+fn wrapped<'r, T>(held: Option<T>, wrap: impl FnOnce(T) -> SqlCell<'r>) -> SqlCell<'r> {
+    held.map_or(SqlCell::Null, wrap)
+}

@@ -1,0 +1,237 @@
+//! PostgreSQL as the engine. The core's changes are collected and sent in one flight with their
+//! fence, their turn and the commit (`group`); how a session begins and what a database must be like
+//! is in `session`. The statements are those of the whole store.
+
+mod cells;
+mod group;
+mod session;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::sync::LazyLock;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+
+use super::StoreError;
+use super::value::{SqlRow, SqlValue};
+pub(super) use cells::cell;
+use group::Group;
+pub(crate) use session::Database;
+use session::DbSession;
+
+/// The time after which it is said that the database does not answer.
+const WORD_AFTER: Duration = Duration::from_secs(10);
+
+/// An error of the server's, or of the way to it.
+#[derive(Debug, thiserror::Error)]
+pub enum PgError {
+    /// The address of the database makes no sense.
+    #[error("the address of the store makes no sense: {0}")]
+    Address(String),
+    /// The database does not answer, and has not for so long that it was given up.
+    #[error("PostgreSQL at {place} cannot be reached: {why}")]
+    Away {
+        /// The database.
+        place: String,
+        /// What was said last.
+        why: String,
+    },
+    /// The database is not one that a store can be in.
+    #[error("PostgreSQL at {place} cannot have the store: {why}")]
+    Unfit {
+        /// The database.
+        place: String,
+        /// The reason, with what to do.
+        why: String,
+    },
+    /// Another master has the store.
+    #[error(
+        "another master ({0}) has this store: two at a time would give out the same work twice. End it first; if its machine is \
+         gone, the database notices that within minutes, or at once after pg_terminate_backend for its connection"
+    )]
+    Held(String),
+    /// Another master has taken the store over.
+    #[error(
+        "another master ({0}) has taken the store over; this one ends, and nothing that it had not answered counts"
+    )]
+    TakenOver(String),
+    /// The database lacks groups that were durable in it.
+    #[error(
+        "PostgreSQL lacks the last {0} groups of changes, which it had confirmed: it was restored, or a replica that was behind took \
+         over. The master ends, so that nothing is built upon that. Start it with --accept-store to go on without them, as on a backup"
+    )]
+    WentBack(u64),
+    /// The server refuses a statement.
+    #[error("PostgreSQL refuses a statement: {0}")]
+    Refused(String),
+}
+
+/// The runtime on which connections to databases live: the core's thread and those of readers wait
+/// for them, and must not be those that serve them.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("store")
+            .enable_all()
+            .build();
+        threads.expect("a thread for the store's connections")
+    });
+    &RUNTIME
+}
+
+/// Waits for something on that runtime, from a thread that may wait.
+fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let (done, answer) = sync_channel(1);
+    runtime().spawn(async move {
+        let _ = done.send(work.await);
+    });
+
+    let since = Instant::now();
+    loop {
+        match answer.recv_timeout(WORD_AFTER) {
+            Ok(done) => return done,
+            Err(RecvTimeoutError::Timeout) => {
+                tracing::warn!(
+                    seconds = since.elapsed().as_secs(),
+                    "PostgreSQL has not answered yet"
+                );
+            }
+            // Its thread panicked, which is in the log.
+            Err(RecvTimeoutError::Disconnected) => panic!("a connection to PostgreSQL failed"),
+        }
+    }
+}
+
+/// A connection to a store in PostgreSQL: of the one writer, or of a reader.
+pub(crate) struct Pg {
+    place: Database,
+    inside: RefCell<Inside>,
+}
+
+enum Inside {
+    Reads(Option<DbSession>),
+    Writes(Box<Group>),
+}
+
+impl Pg {
+    /// A connection for reading. It is made with the first question.
+    pub(super) fn reader(place: Database) -> Self {
+        Self {
+            place,
+            inside: RefCell::new(Inside::Reads(None)),
+        }
+    }
+
+    /// Takes the store, makes or upgrades its tables, and opens it for writing. `address` tells
+    /// others who has it.
+    pub(super) fn writer(place: Database) -> Result<Self, StoreError> {
+        let group = Group::take(&place)?;
+        Ok(Self {
+            place,
+            inside: RefCell::new(Inside::Writes(Box::new(group))),
+        })
+    }
+
+    /// The commits that were ever made durable.
+    pub(super) fn commits(&self) -> Result<u64, StoreError> {
+        let rows = self.rows(tables::COMMITS, &[])?;
+        let commits = rows.first().map(|row| SqlRow::Pg(row).get::<i64>(0));
+        Ok(commits.transpose()?.unwrap_or(0).max(0) as u64)
+    }
+
+    /// Whether there is a table of this name.
+    pub(super) fn has_table(&self, name: &str) -> Result<bool, StoreError> {
+        let rows = self.rows(tables::HAS_TABLE, &[SqlValue::Text(name)])?;
+        let there = rows.first().map(|row| SqlRow::Pg(row).get(0));
+        Ok(there.transpose()?.unwrap_or(false))
+    }
+
+    /// The rows of the answer.
+    pub(super) fn rows(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+        match &mut *self.inside.borrow_mut() {
+            Inside::Writes(group) => group.rows(&self.place, sql, values),
+            Inside::Reads(session) => read(&self.place, session, sql, values),
+        }
+    }
+
+    /// Notes a change for the next commit.
+    pub(super) fn change(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+        self.group(|group, _| {
+            group.note(sql, values);
+            Ok(())
+        })
+    }
+
+    /// Makes a change, and waits for the number of rows that it changed.
+    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, StoreError> {
+        self.group(|group, place| group.count(place, sql, values))
+    }
+
+    /// Makes all changes since the last commit durable.
+    pub(super) fn commit(&self) -> Result<(), StoreError> {
+        self.group(Group::commit)
+    }
+
+    fn group<T>(
+        &self,
+        act: impl FnOnce(&mut Group, &Database) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match &mut *self.inside.borrow_mut() {
+            Inside::Writes(group) => act(group, &self.place),
+            Inside::Reads(_) => Err(StoreError::Content("a reader does not write".to_owned())),
+        }
+    }
+}
+
+/// The place of a test's store that is named by a directory: a schema of its own in the database that
+/// DESKGRID_TEST_PG names, if it names one.
+#[cfg(test)]
+pub(super) fn of_tests(dir: &std::path::Path) -> Option<Database> {
+    let url = std::env::var("DESKGRID_TEST_PG").ok()?;
+    let hash = blake3::hash(dir.as_os_str().as_encoded_bytes());
+    let schema = format!("test_{}", &hash.to_hex()[..24]);
+    Some(Database::with_schema(&url, &schema).expect("DESKGRID_TEST_PG is an address"))
+}
+
+/// Whether the tests run on a database.
+#[cfg(test)]
+pub(super) fn in_tests() -> bool {
+    std::env::var_os("DESKGRID_TEST_PG").is_some()
+}
+
+/// Asks as a reader; where the connection was lost, once more on a new one.
+fn read(
+    place: &Database,
+    session: &mut Option<DbSession>,
+    sql: &str,
+    values: &[SqlValue<'_>],
+) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+    for last in [false, true] {
+        let connected = match session.take().filter(DbSession::is_open) {
+            Some(connected) => connected,
+            None => DbSession::to_read(place)?,
+        };
+
+        let asked = connected.rows(sql, values);
+        match asked {
+            Err(error) if session::passes(&error) && !last => {}
+            Err(error) => return Err(session::refused(&error).into()),
+            Ok(rows) => {
+                *session = Some(connected);
+                return Ok(rows);
+            }
+        }
+    }
+    Err(StoreError::Content("the store does not answer".to_owned()))
+}

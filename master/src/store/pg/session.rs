@@ -1,0 +1,446 @@
+//! Sessions with a database: how they begin, and what a database must be like to have the store.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Error, NoTls, Statement};
+
+use super::cells::KeptValue;
+use super::{PgError, wait};
+use crate::store::value::SqlValue;
+
+/// The oldest server that is known to understand the store, as `server_version_num`.
+const OLDEST: i32 = 130_000;
+/// The schema of the store's tables.
+const SCHEMA: &str = "deskgrid";
+
+/// Where a store is: a database, and the schema in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Database(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: Config,
+    schema: String,
+    tls: Option<super::tls::Connector>,
+}
+
+impl Database {
+    /// Reads the address of a database, such as `postgres://deskgrid@db.example.org/grid`.
+    pub(crate) fn parse(url: &str) -> Result<Self, PgError> {
+        Self::with_schema(url, SCHEMA)
+    }
+
+    pub(super) fn with_schema(url: &str, schema: &str) -> Result<Self, PgError> {
+        let bad = |why: String| PgError::Address(why);
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Err(bad(
+                "it has to begin with postgres://, as in postgres://deskgrid@db.example.org/grid"
+                    .to_owned(),
+            ));
+        }
+
+        let (url, roots) = without_roots(url);
+        let mut config: Config = url.parse().map_err(|error: Error| bad(words(&error)))?;
+        let tls = roots
+            .as_deref()
+            .map(super::tls::Connector::new)
+            .transpose()
+            .map_err(bad)?;
+        match (config.get_ssl_mode(), &tls) {
+            (SslMode::Disable, None) => {}
+            (SslMode::Disable, Some(_)) => {
+                return Err(bad(
+                    "it says sslmode=disable and names an sslrootcert".to_owned()
+                ));
+            }
+            (_, Some(_)) => drop(config.ssl_mode(SslMode::Require)),
+            (SslMode::Prefer, None) if config.get_hosts().iter().all(is_here) => {
+                config.ssl_mode(SslMode::Disable);
+            }
+            (_, None) => {
+                return Err(bad(
+                    "the database is on another machine: name the certificate of the authority that its certificate comes \
+                     from, as in ?sslrootcert=/etc/deskgrid/db-ca.pem, or write sslmode=disable where the network is safe"
+                        .to_owned(),
+                ));
+            }
+        }
+
+        // Of several servers the one that takes changes is wanted; a single one is told apart in words.
+        let wanted = match config.get_hosts() {
+            [_, _, ..] => TargetSessionAttrs::ReadWrite,
+            _ => TargetSessionAttrs::Any,
+        };
+        config
+            .application_name("deskgrid")
+            .connect_timeout(Duration::from_secs(5))
+            .keepalives_idle(Duration::from_secs(2))
+            .tcp_user_timeout(Duration::from_secs(8))
+            .target_session_attrs(wanted);
+        let schema = schema.to_owned();
+        Ok(Self(Arc::new(Inner {
+            config,
+            schema,
+            tls,
+        })))
+    }
+
+    /// The schema of the store's tables.
+    pub(super) fn schema(&self) -> &str {
+        &self.0.schema
+    }
+
+    /// The database in words, without the password.
+    pub(crate) fn name(&self) -> String {
+        let config = &self.0.config;
+        let host = |(at, host): (usize, &Host)| {
+            let ports = config.get_ports();
+            let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+            match host {
+                Host::Tcp(name) => format!("{name}:{port}"),
+                #[cfg(unix)]
+                Host::Unix(path) => format!("{}:{port}", path.display()),
+            }
+        };
+
+        let hosts: Vec<String> = config.get_hosts().iter().enumerate().map(host).collect();
+        let database = config.get_dbname().or(config.get_user()).unwrap_or("?");
+        format!("{}/{database}", hosts.join(","))
+    }
+
+    fn unfit(&self, why: impl Into<String>) -> PgError {
+        PgError::Unfit {
+            place: self.name(),
+            why: why.into(),
+        }
+    }
+
+    fn away(&self, error: &Error) -> PgError {
+        PgError::Away {
+            place: self.name(),
+            why: words(error),
+        }
+    }
+}
+
+/// Takes `sslrootcert=FILE` out of an address.
+fn without_roots(url: &str) -> (String, Option<String>) {
+    let Some((front, query)) = url.split_once('?') else {
+        return (url.to_owned(), None);
+    };
+    let (roots, rest): (Vec<&str>, Vec<&str>) = query
+        .split('&')
+        .partition(|option| option.starts_with("sslrootcert="));
+
+    let roots = roots.last().and_then(|root| root.split_once('='));
+    let front = if rest.is_empty() {
+        front.to_owned()
+    } else {
+        format!("{front}?{}", rest.join("&"))
+    };
+    (front, roots.map(|(_, file)| file.to_owned()))
+}
+
+fn is_here(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    }
+}
+
+/// An error with what the server said of it, and without the statement's values.
+pub(super) fn words(error: &Error) -> String {
+    match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(said), _) => match said.detail() {
+            Some(detail) => format!("{} ({detail})", said.message()),
+            None => said.message().to_owned(),
+        },
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    }
+}
+
+/// Whether an error passes with a new connection or with time.
+pub(super) fn passes(error: &Error) -> bool {
+    let Some(code) = error.code() else {
+        return error.is_closed()
+            || std::error::Error::source(error)
+                .is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+    };
+    let code = code.code();
+    ["08", "53", "57P"].iter().any(|class| code.starts_with(class))
+        // A standby that is not promoted yet; a conflict of transactions; a lock that is held for long.
+        || ["25006", "40001", "40P01", "55P03", "25P03"].contains(&code)
+}
+
+pub(super) fn refused(error: &Error) -> PgError {
+    PgError::Refused(words(error))
+}
+
+/// A connection that is set up, with the statements that are prepared on it.
+pub(super) struct DbSession {
+    client: Arc<Client>,
+    prepared: RefCell<HashMap<Arc<str>, Statement>>,
+}
+
+/// A statement that is prepared, with its values.
+pub(super) type Ready = (Statement, Vec<KeptValue>);
+
+impl DbSession {
+    fn connect(place: &Database) -> Result<Self, PgError> {
+        let inner = place.0.clone();
+        let connected = wait(async move {
+            let setup = format!(
+                "SET search_path = \"{}\"; SET synchronous_commit = on; SET jit = off; SET lock_timeout = '5s';
+                 SET plan_cache_mode = force_generic_plan; SET client_min_messages = warning;
+                 SET idle_in_transaction_session_timeout = '60s'",
+                inner.schema
+            );
+            let client = open(&inner).await?;
+            client.batch_execute(&setup).await?;
+            Ok::<_, Error>(client)
+        });
+
+        let client = connected.map_err(|error| place.away(&error))?;
+        Ok(Self {
+            client: Arc::new(client),
+            prepared: RefCell::default(),
+        })
+    }
+
+    /// A session of a reader.
+    pub(super) fn to_read(place: &Database) -> Result<Self, PgError> {
+        Self::connect(place)
+    }
+
+    /// A session of the writer, with a database that takes changes.
+    pub(super) fn to_write(place: &Database) -> Result<Self, PgError> {
+        let session = Self::connect(place)?;
+        let asked = session.ask(
+            "SELECT current_setting('server_version_num')::int, pg_is_in_recovery(),
+             current_setting('transaction_read_only') = 'on', current_setting('server_encoding'),
+             current_setting('fsync') = 'on'",
+        );
+        let row = asked.map_err(|error| place.away(&error))?;
+        let (version, standby): (i32, bool) = (row.get(0), row.get(1));
+        let (read_only, encoding, syncs): (bool, String, bool) =
+            (row.get(2), row.get(3), row.get(4));
+
+        if version < OLDEST {
+            let had = version / 10_000;
+            return Err(place.unfit(format!("it is version {had}, and 13 or newer is needed")));
+        }
+        if standby || read_only {
+            return Err(place.unfit(
+                "it can only be read: it is a standby, or its user or database is read-only. Name the primary",
+            ));
+        }
+        if encoding != "UTF8" {
+            return Err(place.unfit(format!(
+                "its texts are {encoding}: make a database with ENCODING 'UTF8'"
+            )));
+        }
+        if !syncs {
+            tracing::warn!(
+                "PostgreSQL runs with fsync off: a power failure there loses or damages the store"
+            );
+        }
+        Ok(session)
+    }
+
+    /// Whether the connection stands, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        !self.client.is_closed()
+    }
+
+    /// The one row of an answer to a question without values.
+    fn ask(&self, sql: &str) -> Result<tokio_postgres::Row, Error> {
+        let client = self.client.clone();
+        let sql = sql.to_owned();
+        wait(async move { client.query_one(&sql, &[]).await })
+    }
+
+    /// Executes statements without values, in one message.
+    pub(super) fn execute(&self, sql: String) -> Result<(), Error> {
+        let client = self.client.clone();
+        wait(async move { client.batch_execute(&sql).await })
+    }
+
+    /// Whether there is a table of this name.
+    pub(super) fn has_table(&self, name: &str) -> Result<bool, Error> {
+        let rows = self.rows(super::tables::HAS_TABLE, &[SqlValue::Text(name)])?;
+        Ok(rows[0].get(0))
+    }
+
+    /// Executes a statement, and returns the number of rows that it changed.
+    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, Error> {
+        let (statement, values) = self.ready(
+            &Arc::from(sql),
+            values.iter().map(KeptValue::from).collect(),
+        )?;
+        let client = self.client.clone();
+        let count = wait(async move { client.execute(&statement, &parameters(&values)).await })?;
+        Ok(count as usize)
+    }
+
+    /// The rows of the answer to a question.
+    pub(super) fn rows(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>, Error> {
+        let (statement, values) = self.ready(
+            &Arc::from(sql),
+            values.iter().map(KeptValue::from).collect(),
+        )?;
+        let client = self.client.clone();
+        wait(async move { client.query(&statement, &parameters(&values)).await })
+    }
+
+    /// Prepares a statement, if that was not done yet.
+    pub(super) fn ready(&self, sql: &Arc<str>, values: Vec<KeptValue>) -> Result<Ready, Error> {
+        let known = self.prepared.borrow().get(sql).cloned();
+        if let Some(statement) = known {
+            return Ok((statement, values));
+        }
+        let client = self.client.clone();
+        let text = sql.clone();
+        let statement = wait(async move { client.prepare(&text).await })?;
+        self.prepared
+            .borrow_mut()
+            .insert(sql.clone(), statement.clone());
+        Ok((statement, values))
+    }
+
+    /// Sends everything at once and waits then: `before`, statements, and `after`. Returns the numbers
+    /// of rows that the statements changed, or the first error.
+    pub(super) fn fly(
+        &self,
+        before: Option<&'static str>,
+        statements: Vec<Ready>,
+        after: Option<&'static str>,
+    ) -> Result<Vec<u64>, Error> {
+        let client = self.client.clone();
+        wait(async move { flight(&client, before, &statements, after).await })
+    }
+
+    /// Fails if what is done in one transaction is not seen by the same server process as what is
+    /// done in the next: a pooler stands between that gives each transaction another one.
+    pub(super) fn look_for_pooler(&self, place: &Database) -> Result<(), PgError> {
+        let other = Self::connect(place)?;
+        let pid = |session: &DbSession| {
+            session
+                .ask("SELECT pg_backend_pid()")
+                .map(|row| row.get::<_, i32>(0))
+        };
+        let look = || -> Result<bool, Error> {
+            let mut seen = Vec::new();
+            // Whichever of two idle ones a pooler hands out next, in one of the rounds it is the other's.
+            for (first, second) in [(self, &other), (&other, self)] {
+                first.execute("BEGIN".to_owned())?;
+                second.execute("BEGIN".to_owned())?;
+                seen.push((pid(first)?, pid(second)?));
+                first.execute("COMMIT".to_owned())?;
+                second.execute("COMMIT".to_owned())?;
+                let alone = pid(first)?;
+                if seen.last().is_some_and(|(at, _)| *at != alone) {
+                    return Ok(true);
+                }
+            }
+            Ok(seen[0] != (seen[1].1, seen[1].0))
+        };
+
+        if look().map_err(|error| place.away(&error))? {
+            return Err(place.unfit(
+                "a pooler stands between that gives each transaction another session (pgbouncer's pool_mode = transaction). \
+                 Name the database itself, or a pool with pool_mode = session",
+            ));
+        }
+        Ok(())
+    }
+}
+
+async fn open(inner: &Inner) -> Result<Client, Error> {
+    match &inner.tls {
+        None => {
+            let (client, connection) = inner.config.connect(NoTls).await?;
+            tokio::spawn(connection);
+            Ok(client)
+        }
+        Some(tls) => {
+            let (client, connection) = inner.config.connect(tls.clone()).await?;
+            tokio::spawn(connection);
+            Ok(client)
+        }
+    }
+}
+
+fn parameters(values: &[KeptValue]) -> Vec<&(dyn ToSql + Sync)> {
+    values
+        .iter()
+        .map(|value| value as &(dyn ToSql + Sync))
+        .collect()
+}
+
+async fn flight(
+    client: &Client,
+    before: Option<&str>,
+    statements: &[Ready],
+    after: Option<&str>,
+) -> Result<Vec<u64>, Error> {
+    use std::pin::Pin;
+    use std::task::Poll;
+    type Sending<'a> = Pin<Box<dyn Future<Output = Result<Option<u64>, Error>> + Send + 'a>>;
+
+    let mut steps: Vec<Sending<'_>> = Vec::with_capacity(statements.len() + 2);
+    let simple = |sql: &str| {
+        let sql = sql.to_owned();
+        async move { client.batch_execute(&sql).await.map(|()| None) }
+    };
+    if let Some(sql) = before {
+        steps.push(Box::pin(simple(sql)));
+    }
+    for (statement, values) in statements {
+        steps.push(Box::pin(async move {
+            client
+                .execute(statement, &parameters(values))
+                .await
+                .map(Some)
+        }));
+    }
+    if let Some(sql) = after {
+        steps.push(Box::pin(simple(sql)));
+    }
+
+    // The first look at each sends it, in this order; nothing is waited for in between.
+    let mut early = Vec::with_capacity(steps.len());
+    std::future::poll_fn(|context| {
+        for step in &mut steps {
+            early.push(match step.as_mut().poll(context) {
+                Poll::Ready(done) => Some(done),
+                Poll::Pending => None,
+            });
+        }
+        Poll::Ready(())
+    })
+    .await;
+
+    let mut counts = Vec::new();
+    for (step, early) in steps.into_iter().zip(early) {
+        let done = match early {
+            Some(done) => done,
+            None => step.await,
+        };
+        counts.extend(done?);
+    }
+    Ok(counts)
+}

@@ -1,0 +1,79 @@
+//! The tables of a store in PostgreSQL: those of the whole store with the types that it has here,
+//! and those by which one master at a time writes.
+
+use super::super::schema;
+
+/// What stands beside the store's tables. `lease` has one row, which changes only when a master
+/// takes the store: `token` fences off whoever had it before, `commits` counts what was committed
+/// before that, `backend` and `begun` name the holder's connection, `layout` is the version of the
+/// tables. `turn` has a row for each group that the holder of a token committed.
+const OWN: &str = "
+CREATE TABLE lease (
+    grid integer PRIMARY KEY CHECK (grid = 1), token bigint NOT NULL, holder text NOT NULL, backend bigint NOT NULL,
+    begun bigint NOT NULL, commits bigint NOT NULL, layout bigint NOT NULL);
+CREATE TABLE turn (token bigint NOT NULL, seq bigint NOT NULL, PRIMARY KEY (token, seq));
+ALTER TABLE attempt SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+INSERT INTO lease VALUES (1, 0, '', 0, 0, 0, 0);
+";
+
+/// The number of groups that were ever committed.
+pub(super) const COMMITS: &str =
+    "SELECT l.commits + COALESCE((SELECT max(seq) FROM turn t WHERE t.token = l.token), 0)
+    FROM lease l WHERE grid = 1";
+
+/// The lease, with whether its holder's connection lives, and the last turn of that token.
+pub(super) const LEASE: &str = "SELECT token, holder,
+    EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.pid = l.backend
+            AND CAST(extract(epoch FROM a.backend_start) * 1000000 AS bigint) = l.begun),
+    (SELECT max(seq) FROM turn t WHERE t.token = l.token), layout FROM lease l WHERE grid = 1";
+
+/// Takes the lease: the token changes, so that groups of the one before fail.
+pub(super) const TAKE: &str = "UPDATE lease l SET token = token + 1, holder = $1, backend = pg_backend_pid(),
+    begun = (SELECT CAST(extract(epoch FROM backend_start) * 1000000 AS bigint) FROM pg_stat_activity
+             WHERE pid = pg_backend_pid()),
+    commits = commits + COALESCE((SELECT max(seq) FROM turn t WHERE t.token = l.token), 0)
+    WHERE grid = 1 AND token = $2";
+
+/// Notes the holder's new connection.
+pub(super) const MOVE: &str = "UPDATE lease SET backend = pg_backend_pid(),
+    begun = (SELECT CAST(extract(epoch FROM backend_start) * 1000000 AS bigint) FROM pg_stat_activity
+             WHERE pid = pg_backend_pid())
+    WHERE grid = 1 AND token = $1";
+
+/// Fails (22012, division by zero) where the lease is another's; else holds it to the end of the
+/// transaction.
+pub(super) const FENCE: &str = "SELECT 1 / count(*) FROM (SELECT 1 FROM lease WHERE grid = 1 AND token = $1 FOR SHARE) AS mine";
+
+/// Notes a turn: a group that is sent twice fails here.
+pub(super) const TURN: &str = "INSERT INTO turn (token, seq) VALUES ($1, $2)";
+
+/// Whether there is a table of this name.
+pub(super) const HAS_TABLE: &str = "SELECT EXISTS (SELECT 1 FROM pg_tables
+    WHERE schemaname = current_schema() AND tablename = $1)";
+
+/// Removes turns that tell nothing any more.
+pub(super) const TRIM: &str = "DELETE FROM turn WHERE token < $1 OR (token = $1 AND seq < $2)";
+
+/// The text that makes the schema, and the tables of the first version in it.
+pub(super) fn made(name: &str) -> String {
+    let first = here(schema::MIGRATIONS[0]);
+    format!("CREATE SCHEMA IF NOT EXISTS \"{name}\"; {first}{OWN}")
+}
+
+/// The text that brings tables of version `found` to this version.
+pub(super) fn upgrade(found: usize) -> String {
+    let steps = schema::MIGRATIONS.get(found.max(1)..).unwrap_or_default();
+    let steps: String = steps.iter().map(|step| here(step)).collect();
+    format!("{steps}; UPDATE lease SET layout = {}", schema::VERSION)
+}
+
+/// The text of a migration with the types of this engine.
+fn here(migration: &str) -> String {
+    migration
+        .replace(" INTEGER", " bigint")
+        .replace(" BLOB", " bytea")
+        .replace(" REAL", " double precision")
+        .replace(" WITHOUT ROWID", "")
+        // SQLite compares texts byte by byte, and so must this: lists are told in that order.
+        .replace(" TEXT", " text COLLATE \"C\"")
+}

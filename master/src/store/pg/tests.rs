@@ -1,0 +1,339 @@
+//! What a store in PostgreSQL does when the connection breaks, when another master comes, and when
+//! the database is not one for it. They need a server (`tests/postgres`), and pass without one.
+
+use common::Time;
+use common::token::Role;
+
+use super::super::{Reader, StoreError, Writer};
+use super::{Database, Inside, Pg, PgError, of_tests};
+use crate::store::db::Db;
+use crate::store::value::values;
+
+/// A store of this test's own, named by a directory; `None` where there is no server.
+fn place() -> Option<(tempfile::TempDir, Database)> {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(place) = of_tests(dir.path()) else {
+        eprintln!("note: DESKGRID_TEST_PG names no server, so nothing was tried");
+        return None;
+    };
+    Some((dir, place))
+}
+
+/// Does something by hand, as an admin would.
+fn by_hand(place: &Database, sql: &str) {
+    let session = super::session::DbSession::to_read(place).unwrap();
+    session.execute(sql.to_owned()).unwrap();
+}
+
+/// Ends the connection of the master that has the store.
+fn cut(place: &Database) {
+    by_hand(
+        place,
+        "DO $$ DECLARE at bigint := (SELECT backend FROM lease); BEGIN
+             PERFORM pg_terminate_backend(CAST(at AS integer));
+             FOR n IN 1..200 LOOP
+                 EXIT WHEN NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = at);
+                 PERFORM pg_sleep(0.02), pg_stat_clear_snapshot();
+             END LOOP;
+         END $$",
+    );
+}
+
+fn pg(store: &Writer) -> &Pg {
+    match store.db() {
+        Db::Pg(pg) => pg,
+        Db::Lite(_) => panic!("it is in a file"),
+    }
+}
+
+fn hosts(place: &Database) -> Vec<String> {
+    let reader = Reader::of(place.clone());
+    let sql = "SELECT name FROM host ORDER BY id";
+    reader
+        .with(|db| db.all(sql, &[], |row| row.get(0)))
+        .unwrap()
+}
+
+fn add_host(store: &mut Writer, name: &str) {
+    let key = *blake3::hash(name.as_bytes()).as_bytes();
+    store.add_peer(Role::Worker, name, key, Time(1)).unwrap();
+}
+
+#[test]
+fn a_connection_that_breaks_in_a_group_costs_nothing_and_doubles_nothing() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = Writer::take(&place).unwrap();
+    add_host(&mut store, "one");
+    store.commit().unwrap();
+    assert_eq!(store.db().commits().unwrap(), 1);
+
+    // Between two groups, with changes that were sent, and with changes that were not.
+    cut(&place);
+    add_host(&mut store, "two");
+    store.commit().unwrap();
+    add_host(&mut store, "three");
+    assert!(store.peer_named("three").unwrap().is_some(), "it is sent");
+    cut(&place);
+    add_host(&mut store, "four");
+    assert!(store.peer_named("three").unwrap().is_some());
+    cut(&place);
+    assert_eq!(
+        store.count("UPDATE host SET draining = TRUE", &[]).unwrap(),
+        4
+    );
+    store.commit().unwrap();
+    cut(&place);
+    assert!(
+        store.peer_named("four").unwrap().is_some(),
+        "reads go on too"
+    );
+
+    assert_eq!(hosts(&place), ["one", "two", "three", "four"]);
+    assert_eq!(store.db().commits().unwrap(), 3);
+}
+
+#[test]
+fn a_commit_in_doubt_is_decided_by_its_turn() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = Writer::take(&place).unwrap();
+    for (name, breaks) in [("answer lost", true), ("sent twice", false)] {
+        add_host(&mut store, name);
+        // The commit arrives, and nobody hears of it.
+        let flown = match &*pg(&store).inside.borrow() {
+            Inside::Writes(group) => group.fly(true),
+            Inside::Reads(_) => panic!("it writes"),
+        };
+        flown.unwrap();
+        if breaks {
+            cut(&place);
+        }
+        store.commit().unwrap();
+    }
+    add_host(&mut store, "later");
+    store.commit().unwrap();
+    assert_eq!(hosts(&place), ["answer lost", "sent twice", "later"]);
+    // Each doubt has one more turn, which says that the one before it is on the replica as well.
+    assert_eq!(store.db().commits().unwrap(), 5);
+}
+
+#[test]
+fn a_second_master_is_refused_and_one_that_was_taken_over_commits_nothing() {
+    let Some((_dir, place)) = place() else { return };
+    let mut first = Writer::take(&place).unwrap();
+    add_host(&mut first, "first");
+    first.commit().unwrap();
+    let held = Writer::take(&place).err().unwrap();
+    assert!(
+        matches!(&held, StoreError::Postgres(PgError::Held(who)) if who.contains("process")),
+        "{held}"
+    );
+
+    add_host(&mut first, "too late");
+    cut(&place);
+    let mut second = Writer::take(&place).unwrap();
+    assert_eq!(second.db().commits().unwrap(), 1);
+    let over = first.commit().unwrap_err();
+    assert!(
+        matches!(&over, StoreError::Postgres(PgError::TakenOver(_))),
+        "{over}"
+    );
+    add_host(&mut second, "second");
+    second.commit().unwrap();
+    assert_eq!(hosts(&place), ["first", "second"]);
+}
+
+#[test]
+fn a_master_that_was_stopped_in_a_group_is_fenced_off_when_it_goes_on() {
+    let Some((_dir, place)) = place() else { return };
+    let mut first = Writer::take(&place).unwrap();
+    // The lease changes while the connection of the first lives on.
+    by_hand(
+        &place,
+        "UPDATE lease SET token = token + 1, holder = 'another'",
+    );
+    add_host(&mut first, "fenced");
+    let over = first.commit().unwrap_err();
+    assert!(
+        matches!(&over, StoreError::Postgres(PgError::TakenOver(by)) if by == "another"),
+        "{over}"
+    );
+    assert!(hosts(&place).is_empty());
+}
+
+#[test]
+fn a_database_that_went_back_is_not_built_upon() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = Writer::take(&place).unwrap();
+    for name in ["one", "two", "three"] {
+        add_host(&mut store, name);
+        store.commit().unwrap();
+    }
+    by_hand(
+        &place,
+        "DELETE FROM turn WHERE seq > 1; DELETE FROM host WHERE name <> 'one'",
+    );
+    cut(&place);
+    store.set_meta("x", &[1]).unwrap();
+    let back = store.commit().unwrap_err();
+    assert!(
+        matches!(back, StoreError::Postgres(PgError::WentBack(2))),
+        "{back}"
+    );
+    assert_eq!(hosts(&place), ["one"]);
+}
+
+#[test]
+fn turns_are_trimmed_and_go_on_counting() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = Writer::take(&place).unwrap();
+    for n in 0..1_100_u32 {
+        store.set_meta("n", &n.to_le_bytes()).unwrap();
+        store.commit().unwrap();
+    }
+    drop(store);
+    let store = Writer::take(&place).unwrap();
+    assert_eq!(store.db().commits().unwrap(), 1_100);
+    let turns: i64 = store
+        .db()
+        .one("SELECT count(*) FROM turn", &[], |row| row.get(0))
+        .unwrap();
+    assert!(turns < 200, "{turns}");
+}
+
+#[test]
+fn a_newer_layout_and_a_database_that_only_reads_are_refused_in_words() {
+    let Some((_dir, place)) = place() else { return };
+    drop(Writer::take(&place).unwrap());
+    by_hand(&place, "UPDATE lease SET layout = 99");
+    let newer = Writer::take(&place).err().unwrap();
+    assert!(
+        matches!(newer, StoreError::Newer { found: 99, .. }),
+        "{newer}"
+    );
+    by_hand(&place, "UPDATE lease SET layout = 1");
+
+    let url = std::env::var("DESKGRID_TEST_PG").unwrap();
+    let url = format!("{url}?options=-c%20default_transaction_read_only%3Don");
+    let reads = Database::with_schema(&url, place.schema()).unwrap();
+    let refused = Writer::take(&reads).err().unwrap().to_string();
+    assert!(
+        refused.contains("can only be read") && refused.contains("primary"),
+        "{refused}"
+    );
+    let several = url.replace("@127.0.0.1:", "@127.0.0.1:1,127.0.0.1:");
+    let several = several.split_once('?').unwrap().0;
+    let several = Database::with_schema(several, place.schema()).unwrap();
+    drop(Writer::take(&several).unwrap());
+    let nobody = Database::with_schema("postgres://deskgrid@127.0.0.1:1/grid", "x").unwrap();
+    let away = Writer::take(&nobody).err().unwrap().to_string();
+    assert!(
+        away.contains("127.0.0.1:1/grid cannot be reached"),
+        "{away}"
+    );
+}
+
+#[test]
+fn a_pooler_that_gives_each_transaction_another_session_is_refused_in_words() {
+    let Some((_dir, place)) = place() else { return };
+    let Ok(pooler) = std::env::var("DESKGRID_TEST_PG_POOLER") else {
+        return;
+    };
+    let pooled = Database::with_schema(&pooler, place.schema()).unwrap();
+    let refused = Writer::take(&pooled).err().unwrap().to_string();
+    assert!(refused.contains("pool_mode = session"), "{refused}");
+}
+
+#[test]
+fn the_server_must_show_a_certificate_of_the_authority_that_the_address_names() {
+    let Some((dir, place)) = place() else { return };
+    let Ok(authority) = std::env::var("DESKGRID_TEST_PG_CA") else {
+        eprintln!("note: there is no openssl, so nothing was tried");
+        return;
+    };
+    let url = std::env::var("DESKGRID_TEST_PG").unwrap();
+    let to = |host: &str, authority: &str| {
+        let url = url.replace("127.0.0.1", host);
+        Database::with_schema(&format!("{url}?sslrootcert={authority}"), place.schema()).unwrap()
+    };
+    let store = Writer::take(&to("localhost", &authority)).unwrap();
+    let sql = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    assert!(store.db().one(sql, &[], |row| row.get::<bool>(0)).unwrap());
+    drop(store);
+
+    let named = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap();
+    let other = dir.path().join("other.pem");
+    std::fs::write(&other, named.cert.pem()).unwrap();
+    for bad in [
+        to("localhost", other.to_str().unwrap()),
+        to("127.0.0.1", &authority),
+    ] {
+        let refused = Writer::take(&bad).err().unwrap().to_string();
+        assert!(
+            refused.contains("cannot be reached") && refused.contains("certificate"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn text_that_the_server_cannot_hold_does_not_stop_the_master() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = Writer::take(&place).unwrap();
+    let name = "a\0b";
+    store
+        .change("INSERT INTO host (id, name) VALUES (1, $1)", values![name])
+        .unwrap();
+    store.commit().unwrap();
+    assert_eq!(hosts(&place), ["a\u{fffd}b"]);
+}
+
+#[test]
+fn many_readers_share_a_few_connections_and_each_gets_its_answer() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = Writer::take(&place).unwrap();
+    add_host(&mut store, "one");
+    store.commit().unwrap();
+    let reader = Reader::of(place);
+    let seen = std::thread::scope(|scope| {
+        let read = || {
+            let count = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%mine to find%'";
+            let ask = |db: &Db| db.one(count, &[], |row| row.get::<i64>(0));
+            reader.with(ask).unwrap()
+        };
+        let readers: Vec<_> = (0..60).map(|_| scope.spawn(read)).collect();
+        let seen: Vec<i64> = readers.into_iter().map(|r| r.join().unwrap()).collect();
+        seen
+    });
+    let most = seen.iter().copied().max().unwrap();
+    assert!(seen.len() == 60 && (1..=8).contains(&most), "{seen:?}");
+}
+
+#[test]
+fn an_address_that_makes_no_sense_or_is_not_safe_is_refused_before_anything_is_sent() {
+    let refused = |url: &str| Database::parse(url).unwrap_err().to_string();
+    assert!(
+        refused("mysql://x").contains("postgres://"),
+        "{}",
+        refused("mysql://x")
+    );
+    assert!(refused("postgres://h:port/x").contains("makes no sense"));
+    let open = refused("postgres://deskgrid:secret@db.example.org/grid");
+    assert!(
+        open.contains("sslrootcert") && open.contains("sslmode=disable"),
+        "{open}"
+    );
+    assert!(!open.contains("secret"));
+    let unread = refused("postgres://db.example.org/grid?sslrootcert=/nowhere/ca.pem");
+    assert!(unread.contains("/nowhere/ca.pem"), "{unread}");
+    for fine in [
+        "postgres://deskgrid:secret@127.0.0.1:5433/grid",
+        "postgresql://deskgrid@localhost/grid?connect_timeout=3",
+        "postgres://deskgrid@db.example.org/grid?sslmode=disable",
+    ] {
+        let name = Database::parse(fine).unwrap().name();
+        assert!(
+            name.ends_with("/grid") && !name.contains("secret"),
+            "{name}"
+        );
+    }
+}
