@@ -233,7 +233,7 @@ impl ListedLink {
     }
 }
 
-/// Returns the reason why no link may have the target, wherever it lies.
+/// Returns the reason why no [`ListedLink`] may have the target, wherever it lies.
 fn why_not(target: &str) -> Option<&'static str> {
     if target.is_empty() || target.len() > MAX_TARGET {
         return Some("which is no path of 1 to 1024 bytes");
@@ -257,7 +257,7 @@ impl<'a> LinkTargets<'a> {
         Self(links.iter().map(entry).collect())
     }
 
-    /// Walks the way that a link leads, through other links as a system does. What is not in the
+    /// Walks to the `target` of a link, through other links as a system does. What is not in the
     /// tree counts as a directory that somebody may make.
     fn follow(&self, link: &ListedLink) -> Result<(), &'static str> {
         let mut place: Vec<String> = link

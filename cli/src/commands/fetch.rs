@@ -80,7 +80,7 @@ struct WantedFile {
     path: PathBuf,
     content: Content,
     executable: bool,
-    /// Whether it is the archive of outputs that could not be files by themselves.
+    /// Whether it is the [`APART_ARCHIVE`] of a task.
     apart: bool,
 }
 
@@ -192,7 +192,7 @@ pub(super) async fn run(
         .show(&document, text, || vec![job.job.to_string()])
 }
 
-/// Unpacks an archive of what could not be files by themselves, where this system has such names.
+/// Unpacks an [`APART_ARCHIVE`], where this system has such names.
 async fn unpack(file: &mut FetchedFile, force: bool) -> Result<(), Failure> {
     let path = file.path.clone();
     let work = tokio::task::spawn_blocking(move || apart::unpack(&path, force));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// What became of an archive.
+/// The outcome of [`unpack`].
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
     /// The number of files, links and directories made, or there already.
@@ -35,7 +35,7 @@ pub(super) fn unpack(_archive: &Path, _force: bool) -> io::Result<Unpacked> {
 #[cfg(unix)]
 pub(super) fn unpack(archive: &Path, force: bool) -> io::Result<Unpacked> {
     let parent = archive.parent().unwrap_or(Path::new("."));
-    let place = unix::Place {
+    let place = unix::UnpackDir {
         base: parent.canonicalize()?,
         force,
     };
@@ -96,15 +96,15 @@ mod unix {
     const LEADS_OUT: &str = "it is a link that leads out of its directory, or in a circle";
 
     /// The directory into which is unpacked.
-    pub(super) struct Place {
+    pub(super) struct UnpackDir {
         /// Its path without links.
         pub(super) base: PathBuf,
         /// Whether what differs is overwritten.
         pub(super) force: bool,
     }
 
-    impl Place {
-        /// Returns the path of an entry, below directories that are made, and are no links.
+    impl UnpackDir {
+        /// Returns the path of an entry below `base`. Its directories are made, and are no links.
         pub(super) fn path_of(&self, name: &Path) -> io::Result<Result<PathBuf, &'static str>> {
             let mut path = self.base.clone();
             let mut names = name.components().peekable();
@@ -125,7 +125,7 @@ mod unix {
             Ok(Ok(path))
         }
 
-        /// Writes a file; one that is the same already is left alone.
+        /// Writes a file; one that differs is overwritten only with `force`.
         pub(super) fn write(
             &self,
             path: &Path,
@@ -149,7 +149,7 @@ mod unix {
             Ok(Ok(()))
         }
 
-        /// Makes a link, unless it leads out of the directory.
+        /// Makes a link, unless it leads out of `base`.
         pub(super) fn link(
             &self,
             path: &Path,
