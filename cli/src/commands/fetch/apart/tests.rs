@@ -1,5 +1,7 @@
 //! Archives from other machines, good and hostile.
 
+#![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
