@@ -1,6 +1,6 @@
 //! Executes `deskgrid package`: has the master make a token, and puts it into an installer.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -152,15 +152,10 @@ fn beside(out: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes a file that only this account can read.
+/// Makes a file that only this account can read, in place of one that a broken run left.
 fn private(path: &Path) -> Result<File, Failure> {
     let _ = std::fs::remove_file(path);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-        .open(path)
+    link::files::create_private(path)
         .map_err(|e| Failure::io(format!("cannot write {}", path.display()), &e))
 }
 

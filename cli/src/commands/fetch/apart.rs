@@ -84,12 +84,14 @@ impl Unpacked {
 
 #[cfg(unix)]
 mod unix {
-    use std::fs::{self, Permissions};
+    use std::fs;
     use std::io::{self, Read};
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
     use std::path::{Component, Path, PathBuf};
 
     use common::content::BlobRef;
+
+    use crate::files;
 
     const DIFFERS: &str = "there is something else already; use --force, or another directory";
     const OUTSIDE: &str = "it would lie outside its directory";
@@ -142,10 +144,8 @@ mod unix {
                     return Ok(Err(DIFFERS));
                 }
             }
-            let permissions = if mode & 0o100 == 0 { 0o644 } else { 0o755 };
-            new.as_file()
-                .set_permissions(Permissions::from_mode(permissions))?;
             new.persist(path).map_err(|error| error.error)?;
+            files::permit(path, mode & 0o100 != 0)?;
             Ok(Ok(()))
         }
 
