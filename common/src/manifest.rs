@@ -272,14 +272,12 @@ impl<'a> LinkTargets<'a> {
 
         while let Some(name) = ahead.pop() {
             match name {
-                "" | "." => {}
+                "" | "." => continue,
                 ".." => {
                     place.pop().ok_or("which is outside the tree")?;
+                    continue;
                 }
                 name => place.push(name.to_lowercase()),
-            }
-            if matches!(name, "" | "." | "..") {
-                continue;
             }
 
             if let Some(target) = self.0.get(&place.join("/")) {

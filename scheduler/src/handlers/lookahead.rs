@@ -392,7 +392,10 @@ impl<'a> Starter<'a> {
         job: &mut Job,
         fx: &mut Vec<Effect>,
     ) -> bool {
-        let (Some(work_s), Some(kind)) = (self.work_s(job), job.plan.kind) else {
+        let Some(kind) = job.plan.kind else {
+            return false;
+        };
+        let Some(work_s) = self.work_s(job) else {
             return false;
         };
         let Some(task_s) = self.mean_task_s(job, work_s) else {
