@@ -1,7 +1,7 @@
 //! The numbers of jobs, hosts, join tokens and entries of the audit log. They are given out here and
 //! not by the engine, so that a change can be sent without waiting for its answer, and sent again.
-//! What was given out is noted with each commit: a number is never used twice, not even where its
-//! row was removed.
+//! The last ones are noted with each commit: a number is never used twice, not even where its row was
+//! removed.
 
 use super::StoreError;
 use super::db::Db;

@@ -1,4 +1,4 @@
-//! What a column can hold, on either engine: values that go into a statement, cells that come out,
+//! The content of columns, on either engine: values that go into a statement, cells that come out,
 //! and rows of cells. Which engine it is, is known here and in `db` alone.
 
 use super::StoreError;
@@ -111,7 +111,7 @@ pub(super) enum SqlRow<'r> {
     Pg(&'r tokio_postgres::Row),
 }
 
-/// What a column of a row holds.
+/// The content of a column of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum SqlCell<'r> {
     /// NULL.
@@ -139,7 +139,7 @@ impl SqlRow<'_> {
         })
     }
 
-    /// What the column of this index holds, counted from 0.
+    /// Returns the [`SqlCell`] of the column of this index, counted from 0.
     pub(super) fn cell(&self, index: usize) -> Result<SqlCell<'_>, StoreError> {
         use rusqlite::types::ValueRef;
         match self {

@@ -140,7 +140,7 @@ fn share(pid: u32, period: Duration) -> f64 {
 /// People who look at pages, until the value is dropped.
 struct Viewers {
     over: Arc<AtomicBool>,
-    /// How many of them have their page.
+    /// The number of them that have their page.
     looking: Arc<AtomicU32>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }

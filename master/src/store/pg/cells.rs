@@ -77,7 +77,7 @@ impl ToSql for KeptValue {
     }
 }
 
-/// What the column of this index holds.
+/// Returns the [`SqlCell`] of this column.
 pub(in crate::store) fn cell(
     row: &tokio_postgres::Row,
     index: usize,

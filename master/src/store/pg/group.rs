@@ -26,7 +26,7 @@ const TRIM_EVERY: i64 = 1_000;
 /// The changes since the last commit, and the connection that they go to.
 pub(super) struct Group {
     session: DbSession,
-    /// What the lease has while it is this master's.
+    /// The `token` of the lease while it is this master's.
     token: i64,
     /// The last turn that was committed.
     turn: i64,
@@ -53,7 +53,7 @@ struct Lease {
     layout: i64,
 }
 
-/// What became of a group whose connection was lost.
+/// The outcome of a group whose connection was lost.
 enum Decided {
     Committed,
     Lost,
@@ -81,11 +81,7 @@ impl Group {
         let begun = Instant::now();
 
         loop {
-            let taken = try_take(&session, place).map_err(|error| match error {
-                Ok(error) => error,
-                Err(error) => PgError::Refused(words(&error)).into(),
-            })?;
-            match taken {
+            match try_take(&session, place)? {
                 Ok(token) => {
                     return Ok(Self {
                         session,
@@ -237,10 +233,7 @@ impl Group {
                     session.rows(tables::MOVE, &[SqlValue::Int(self.token)])?;
                     Ok::<_, Error>(lease)
                 };
-                let lease = look().map_err(|error| PgError::Away {
-                    place: place.name(),
-                    why: words(&error),
-                })?;
+                let lease = look().map_err(|error| place.away(&error))?;
                 Ok((session, lease))
             });
 
@@ -270,19 +263,15 @@ impl Group {
 }
 
 /// Tries to take the lease. Returns the token, or the name of the master that holds it.
-#[allow(clippy::type_complexity)]
-fn try_take(
-    session: &DbSession,
-    place: &Database,
-) -> Result<Result<i64, String>, Result<StoreError, Error>> {
-    make_tables(session, place).map_err(Err)?;
-    let lease = Lease::read(session).map_err(Err)?;
+fn try_take(session: &DbSession, place: &Database) -> Result<Result<i64, String>, StoreError> {
+    make_tables(session, place).map_err(|error| refused(&error))?;
+    let lease = Lease::read(session).map_err(|error| refused(&error))?;
     let layout = usize::try_from(lease.layout).unwrap_or(usize::MAX);
     if layout > schema::VERSION {
-        return Err(Ok(StoreError::Newer {
+        return Err(StoreError::Newer {
             found: layout,
             known: schema::VERSION,
-        }));
+        });
     }
     if lease.alive {
         return Ok(Err(lease.holder));
@@ -309,7 +298,7 @@ fn try_take(
             if passes(&error) {
                 Ok(Err(lease.holder))
             } else {
-                Err(Err(error))
+                Err(refused(&error).into())
             }
         }
     }

@@ -39,7 +39,7 @@ pub enum PgError {
     Away {
         /// The database.
         place: String,
-        /// What was said last.
+        /// The last answer.
         why: String,
     },
     /// The database is not one that a store can be in.
@@ -129,8 +129,7 @@ impl Pg {
         }
     }
 
-    /// Takes the store, makes or upgrades its tables, and opens it for writing. `address` tells
-    /// others who has it.
+    /// Takes the store, makes or upgrades its tables, and opens it for writing.
     pub(super) fn writer(place: Database) -> Result<Self, StoreError> {
         let group = Group::take(&place)?;
         Ok(Self {

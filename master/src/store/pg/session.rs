@@ -121,7 +121,7 @@ impl Database {
         }
     }
 
-    fn away(&self, error: &Error) -> PgError {
+    pub(super) fn away(&self, error: &Error) -> PgError {
         PgError::Away {
             place: self.name(),
             why: words(error),

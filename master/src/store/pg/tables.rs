@@ -3,7 +3,7 @@
 
 use super::super::schema;
 
-/// What stands beside the store's tables. `lease` has one row, which changes only when a master
+/// The tables beside those of the store. `lease` has one row, which changes only when a master
 /// takes the store: `token` fences off whoever had it before, `commits` counts what was committed
 /// before that, `backend` and `begun` name the holder's connection, `layout` is the version of the
 /// tables. `turn` has a row for each group that the holder of a token committed.

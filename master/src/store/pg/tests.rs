@@ -1,4 +1,4 @@
-//! What a store in PostgreSQL does when the connection breaks, when another master comes, and when
+//! Behaviours of a store in PostgreSQL when the connection breaks, when another master comes, and when
 //! the database is not one for it. They need a server (`tests/postgres`), and pass without one.
 
 use common::Time;

@@ -82,7 +82,7 @@ fn bare(statement: &str) -> String {
     plain.chars().map(outside).collect()
 }
 
-/// What is wrong with a statement.
+/// The fault of a statement.
 fn faults(statement: &str) -> Vec<String> {
     let bare = bare(statement);
     let words = || bare.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
