@@ -406,6 +406,19 @@ impl Grid {
         eventually(what, Duration::from_secs(60), || look(&self.json(args)))
     }
 
+    /// Waits until a task's newest attempt runs, as far as the master knows. Until then its job
+    /// counts the task as running, too.
+    ///
+    /// # Panics
+    /// If it does not in time.
+    #[track_caller]
+    pub fn until_it_runs(&self, task: &str) {
+        let running = |info: &Value| {
+            (info["attempts"].as_array()?.last()?["state"] == "running").then_some(())
+        };
+        self.until("it runs", &["task", "info", task], running);
+    }
+
     /// What the master and the workers have said.
     pub fn logs(&self) -> String {
         let files = fs::read_dir(self.dir.path())

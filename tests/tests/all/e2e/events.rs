@@ -223,9 +223,7 @@ fn a_suspended_task_is_told_of_with_the_reason_and_so_is_its_going_on() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     let bag = grid.submit(["--", "sleep", "3"]);
-    grid.until("the task runs", &["job", "info", &bag], |j| {
-        (j["tasks"]["running"] == 1).then_some(())
-    });
+    grid.until_it_runs(&format!("{bag}.1"));
     let pause = ["worker", "pause", "--for", "1s"];
     grid.as_user("h1", pause).expect_code(0);
     grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])

@@ -279,10 +279,12 @@ fn four_small_tasks_stand_still_for_a_large_one_and_go_on_after_it() {
 
     let small = waits_for("gate");
     let small = grid.submit(["--disclose", "--array", "1-4", "--", "sh", "-c", &small]);
-    grid.until("all run", &["job", "info", &small], counted("running", 4));
+    for task in 1..=4 {
+        grid.until_it_runs(&format!("{small}.{task}"));
+    }
     let large = waits_for("hold");
     let large = grid.submit(["--needs", "cpus=4", "--", "sh", "-c", &large]);
-    grid.until("it runs", &["job", "info", &large], counted("running", 1));
+    grid.until_it_runs(&format!("{large}.1"));
     let still = counted("suspended", 4);
     grid.until("they stand still", &["job", "info", &small], still);
     let told = grid.deskgrid(["job", "explain", &small]).expect_code(0);

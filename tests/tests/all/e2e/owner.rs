@@ -39,7 +39,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
 
     let sleep = format!("3.{:09}", rand::random::<u32>() % 1_000_000_000);
     grid.submit(["--policy", "FCFS", "--", "sleep", &sleep]);
-    counts(&grid, "running", 1);
+    grid.until_it_runs("1.1");
     fs::write(switch(&grid, "h1"), "").expect("a file can be written");
     counts(&grid, "suspended", 1);
     eventually("the process is stopped", Duration::from_secs(5), || {
@@ -218,8 +218,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
         go.display()
     );
     let job = grid.submit(["--policy", "deskgrid", "--", "sh", "-c", &script]);
-    running(&format!("sleep {sleep}"));
-    counts(&grid, "running", 1);
+    grid.until_it_runs(&format!("{job}.1"));
     grid.worker("other")
         .config("confinement = \"process\"")
         .start();
@@ -357,7 +356,9 @@ fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
 
     let sleep = long_sleep();
     grid.submit(["--array", "1-2", "--", "sleep", &sleep]);
-    counts(&grid, "running", 2);
+    for task in ["1.1", "1.2"] {
+        grid.until_it_runs(task);
+    }
 
     // The person types on until that is seen: tasks go on two seconds after the last key.
     grid.until(

@@ -209,13 +209,6 @@ fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
     super::attempts(grid, task)
 }
 
-/// Waits until a task's newest attempt runs, as far as the master knows.
-fn runs(grid: &Grid, task: &str) {
-    let running =
-        |info: &Value| (info["attempts"].as_array()?.last()?["state"] == "running").then_some(());
-    grid.until("it runs", &["task", "info", task], running);
-}
-
 #[test]
 fn a_user_who_thinks_during_execution_waits_less_and_drops_the_rest() {
     let mut grid = Grid::start();
@@ -235,7 +228,7 @@ fn a_user_who_thinks_during_execution_waits_less_and_drops_the_rest() {
         .expect_code(0);
 
     let third = format!("{job}.3");
-    runs(&grid, &third);
+    grid.until_it_runs(&third);
 
     let told = grid
         .deskgrid(["request", &third, "--wait"])
@@ -279,7 +272,7 @@ fn an_evicted_task_is_frozen_on_its_host_without_loss() {
     );
     let idle = grid.submit(["--disclose", "--", "sh", "-c", &script]);
     let task = format!("{idle}.1");
-    runs(&grid, &task);
+    grid.until_it_runs(&task);
 
     let hold = grid.dir().join("hold");
     let script = format!(
@@ -299,7 +292,7 @@ fn an_evicted_task_is_frozen_on_its_host_without_loss() {
         state("suspended"),
     );
 
-    runs(&grid, &format!("{wanted}.1"));
+    grid.until_it_runs(&format!("{wanted}.1"));
     let explained = grid
         .deskgrid(["job", "explain", &idle])
         .expect_code(0)
@@ -364,7 +357,7 @@ fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
         &script,
     ]);
     let task = format!("{idle}.1");
-    runs(&grid, &task);
+    grid.until_it_runs(&task);
 
     let written = || {
         let mut files = walkdir::WalkDir::new(grid.state("h1"))
@@ -390,7 +383,7 @@ fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
     );
     grid.file("hold", "");
     grid.deskgrid(["job", "wait", &wanted]).expect_code(0);
-    runs(&grid, &task);
+    grid.until_it_runs(&task);
 
     let all = attempts(&grid, &task);
     assert_eq!(
@@ -432,7 +425,7 @@ fn stopped_attempts_are_in_the_account() {
     let burn = "i=0; while :; do i=$((i+1)); done";
     let job = grid.submit(["--disclose", "--array", "1-2", "--", "sh", "-c", burn]);
     for task in 1..=2 {
-        runs(&grid, &format!("{job}.{task}"));
+        grid.until_it_runs(&format!("{job}.{task}"));
     }
 
     grid.deskgrid(["request", &format!("{job}.1")])
@@ -483,7 +476,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
     let script = format!("{wait}; head -c 999 /dev/zero | tr '\\0' x; echo %{{TASK_ID}}");
     let job = grid.submit(["--disclose", "--array", "1-5", "--", "sh", "-c", &script]);
     for task in 1..=2 {
-        runs(&grid, &format!("{job}.{task}"));
+        grid.until_it_runs(&format!("{job}.{task}"));
     }
 
     grid.file("gate", "");
