@@ -52,7 +52,7 @@ impl JsonSchema for PageLimit {
     }
 }
 
-/// Values with commas between them.
+/// Values with commas between them; none if the text is empty.
 #[derive(Debug, Clone)]
 pub(super) struct Commas<T>(pub(super) Vec<T>);
 
@@ -68,8 +68,16 @@ where
 {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let values = text.split(',').filter(|value| !value.is_empty());
-        let values: Result<Vec<T>, T::Err> = values.map(str::parse).collect();
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        if text.split(',').any(str::is_empty) {
+            let empty =
+                format!("`{text}` has nothing before or after a comma: leave the comma out");
+            return Err(D::Error::custom(empty));
+        }
+
+        let values: Result<Vec<T>, T::Err> = text.split(',').map(str::parse).collect();
         values.map(Self).map_err(D::Error::custom)
     }
 }

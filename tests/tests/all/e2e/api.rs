@@ -317,6 +317,27 @@ fn lists_come_in_pages_and_cursors_made_up_are_refused() {
     }
 }
 
+#[test]
+fn filters_with_an_empty_part_between_their_commas_are_refused() {
+    let grid = Grid::start();
+    let own = master(&grid, "user", "client");
+    let bag = grid.submit(["--noop"]);
+    let tasks = format!("/api/v1/jobs/{bag}/tasks");
+    for (path, filter, one) in [
+        ("/api/v1/jobs", "label", "lab3"),
+        ("/api/v1/jobs", "state", "finished"),
+        (&tasks, "state", "waiting"),
+    ] {
+        for right in ["", one, &format!("{one},{one}")] {
+            own.get(&format!("{path}?{filter}={right}")).expect(200);
+        }
+        for wrong in ["%2C", &format!("{one},"), &format!(",{one}")] {
+            let refused = own.get(&format!("{path}?{filter}={wrong}")).expect(400);
+            assert!(refused.text().contains("comma"), "{}", refused.text());
+        }
+    }
+}
+
 /// Collects the numbers of the events on a stream until the job is settled, or the stream ends.
 fn numbers(coming: &mut Coming, job: &str, seen: &mut Vec<u64>) -> bool {
     let mut id = 0;
