@@ -31,7 +31,7 @@ pub use laws::SafetyRules;
 pub use limits::Limits;
 pub use numbers::{METRICS, Metric, MetricKind};
 pub use run::{rotate_ca, run};
-pub use store::{PgError, StoreError};
+pub use store::{DatabaseFinding, DatabaseHealth, PgError, StoreError};
 pub use whole::Lost;
 
 use std::path::PathBuf;

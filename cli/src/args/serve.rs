@@ -339,6 +339,11 @@ pub(crate) struct DoctorArgs {
     #[cfg(unix)]
     #[arg(long, value_name = "F")]
     pub master_config: Option<PathBuf>,
+    /// The address of the database that has the master's store, or is to have it, as in `master start
+    /// --store`; the settings file may name it, too
+    #[cfg(unix)]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
 }
 
 /// `deskgrid worker start`.

@@ -1,6 +1,8 @@
 //! Executes `deskgrid doctor`: checks the parts of deskgrid on this machine, and says what is wrong
 //! and what to do. It changes nothing; it asks the master who it is, and no more.
 
+#[cfg(unix)]
+mod database;
 mod machine;
 mod master;
 
@@ -108,7 +110,11 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
 
     findings.extend(machine::store(&context.state));
     #[cfg(unix)]
-    findings.extend(machine::surroundings(&context.state, &master_config));
+    {
+        findings.extend(machine::surroundings(&context.state, &master_config));
+        let address = args.store.clone().or(master_config.store);
+        findings.extend(database::findings(&context.state, address).await);
+    }
 
     let worker_here = here.is_empty() || here.iter().any(|(who, _)| *who == master::WORKER);
     if worker_here {

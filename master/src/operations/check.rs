@@ -13,7 +13,7 @@ use super::{CONTENT, HOME, OperationError, STORE, SweepHold, source};
 use crate::authority;
 use crate::clock::Clock;
 use crate::room;
-use crate::store::{self, Looked};
+use crate::store::{self, DatabaseFinding, Looked};
 use crate::whole;
 use crate::{Accept, Config};
 
@@ -65,6 +65,20 @@ pub fn surroundings(dir: &Path, config: &Config) -> Vec<Fault> {
     });
 
     room.into_iter().chain(clock).collect()
+}
+
+/// Looks at the database that has, or is to have, a store: whether it can, what is promised where its
+/// server is lost, and what needs mending there. Changes nothing.
+///
+/// `address` is that of `master start --store`.
+pub fn database(address: &str) -> Vec<DatabaseFinding> {
+    store::look_at_database(address)
+}
+
+/// Returns the database that the master in the state directory `dir` was started with, in words; `None`
+/// if its store is a file.
+pub fn database_of(dir: &Path) -> Option<String> {
+    crate::database::named(&dir.join(HOME))
 }
 
 /// Checks the master in the state directory `dir` (which may be a backup). Hashes its content only

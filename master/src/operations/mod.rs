@@ -18,7 +18,7 @@ use link::LinkError;
 use crate::StoreError;
 
 pub use backup::{BackedUp, backup};
-pub use check::{Checked, Fault, check, surroundings};
+pub use check::{Checked, Fault, check, database, database_of, surroundings};
 pub(crate) use hold::SweepHold;
 pub use restore::{Restored, restore};
 

@@ -1,9 +1,11 @@
 //! PostgreSQL as the engine. The core's changes are collected and sent in one flight with their
 //! fence, their turn and the commit (`group`); how a session begins and what a database must be like
-//! is in `session`. The statements are those of the whole store.
+//! is in `session`, and what `deskgrid doctor` says of one in `health`. The statements are those of the whole
+//! store.
 
 mod cells;
 mod group;
+mod health;
 mod session;
 mod tables;
 #[cfg(test)]
@@ -22,6 +24,8 @@ use super::StoreError;
 use super::value::{SqlRow, SqlValue};
 pub(super) use cells::cell;
 use group::Group;
+pub(crate) use health::look;
+pub use health::{DatabaseFinding, DatabaseHealth};
 pub(crate) use session::Database;
 use session::DbSession;
 

@@ -263,7 +263,7 @@ impl DbSession {
     }
 
     /// The one row of an answer to a question without values.
-    fn ask(&self, sql: &str) -> Result<tokio_postgres::Row, Error> {
+    pub(super) fn ask(&self, sql: &str) -> Result<tokio_postgres::Row, Error> {
         let client = self.client.clone();
         let sql = sql.to_owned();
         wait(async move { client.query_one(&sql, &[]).await })
