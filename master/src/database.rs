@@ -26,6 +26,18 @@ pub(crate) fn named(home: &Path) -> Option<String> {
     Some(name.trim().to_owned())
 }
 
+/// Writes down which database the store is in.
+pub(crate) fn name_it(home: &Path, place: &Database) -> Result<(), LinkError> {
+    let name = format!("{}\n", place.name());
+    let written = link::files::write_whole(&home.join(FILE), name.as_bytes(), 0o644);
+    written.map_err(LinkError::file("cannot write", home.join(FILE)))
+}
+
+/// Removes what [`name_it`] wrote: the store is a file again.
+pub(crate) fn forget(home: &Path) -> Result<(), LinkError> {
+    fs::remove_file(home.join(FILE)).map_err(LinkError::file("cannot remove", home.join(FILE)))
+}
+
 /// Refuses what works on the files of a store, where the store of `home` is in a database.
 pub(crate) fn not_in_one(home: &Path, hint: &str) -> Result<(), String> {
     match named(home) {
@@ -46,8 +58,8 @@ pub(crate) fn open(
 ) -> Result<Writer, MasterError> {
     if home.join(whole::STORE).exists() {
         return Err(MasterError::Config(format!(
-            "the store of this grid is {}: it cannot be moved into PostgreSQL. Start without --store; or begin a new grid in \
-             another directory",
+            "the store of this grid is {}: start without --store; or move it into the database first: \
+             deskgrid master move --to postgres://...",
             home.join(whole::STORE).display()
         )));
     }
@@ -58,12 +70,7 @@ pub(crate) fn open(
     whole::compare_clock(up, clock, accept)?;
 
     let mut store = Writer::take(place)?;
-    let written = link::files::write_whole(
-        &home.join(FILE),
-        format!("{}\n", place.name()).as_bytes(),
-        0o644,
-    );
-    written.map_err(LinkError::file("cannot write", home.join(FILE)))?;
+    name_it(home, place)?;
     if let Some(missing) = missing {
         tracing::warn!(
             missing,

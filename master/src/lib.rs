@@ -23,6 +23,7 @@ mod sources;
 mod store;
 mod sweep;
 mod tails;
+mod transfer;
 mod uploads;
 mod whole;
 
@@ -32,6 +33,7 @@ pub use limits::Limits;
 pub use numbers::{METRICS, Metric, MetricKind};
 pub use run::{rotate_ca, run};
 pub use store::{DatabaseFinding, DatabaseHealth, PgError, StoreError};
+pub use transfer::{Moved, StoreMove, transfer};
 pub use whole::Lost;
 
 use std::path::PathBuf;

@@ -392,7 +392,7 @@ fn core_result(
 }
 
 /// Locks the file `lock` in the directory; the lock ends with the process.
-fn lock(home: &Path) -> Result<File, MasterError> {
+pub(crate) fn lock(home: &Path) -> Result<File, MasterError> {
     let path = home.join("lock");
     let file = File::create(&path).map_err(LinkError::file("cannot make", &path))?;
     match file.try_lock() {

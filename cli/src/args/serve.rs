@@ -120,6 +120,22 @@ no longer work.")]
         #[arg(value_name = "DIR|FILE.tar")]
         from: PathBuf,
     },
+    /// Move the store from its file into a PostgreSQL database, or back. Stop the master first
+    #[command(after_help = "\
+Examples:
+  deskgrid master move --to postgres://deskgrid@127.0.0.1/grid
+  deskgrid master move --from postgres://deskgrid@127.0.0.1/grid
+Every row is copied and compared; content and keys stay in the master's directory. The old store is put aside under \
+another name, which is printed: remove it once the grid runs on the new one.")]
+    #[command(group = clap::ArgGroup::new("direction").required(true))]
+    Move {
+        /// The database to move the store into: one without a store
+        #[arg(long, value_name = "URL", group = "direction")]
+        to: Option<String>,
+        /// The database to move the store out of, into a file in the master's directory
+        #[arg(long, value_name = "URL", group = "direction")]
+        from: Option<String>,
+    },
 }
 
 /// `deskgrid master start`.

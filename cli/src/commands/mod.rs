@@ -205,6 +205,9 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
             operations::check(context, !no_content)
         }
         Commands::Master(MasterCommand::Restore { from }) => operations::restore(context, &from),
+        Commands::Master(MasterCommand::Move { to, from }) => {
+            operations::transfer(context, to.as_deref(), from.as_deref())
+        }
         Commands::Master(MasterCommand::Config) => config::master(context),
         Commands::Worker(command) => work(context, command).await,
         Commands::Doctor(args) => doctor::run(context, &args).await,

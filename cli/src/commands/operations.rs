@@ -1,9 +1,10 @@
-//! `deskgrid master backup`, `check` and `restore`: the files of a master, beside it. What is not
+//! `deskgrid master backup`, `check`, `restore` and `move`: the files of a master, beside it. What is not
 //! here: what is done to them (that is `master::operations`).
 
 use common::units::Bytes;
 use std::path::Path;
 
+use master::StoreMove;
 use master::operations::{self, Fault, OperationError};
 use serde::Serialize;
 
@@ -45,6 +46,13 @@ struct RestoreAnswer<'a> {
     content_files: u64,
     bytes: u64,
     faults: &'a [String],
+}
+
+#[derive(Serialize)]
+struct MoveAnswer<'a> {
+    rows: u64,
+    to: &'a str,
+    left: &'a str,
 }
 
 impl From<OperationError> for Failure {
@@ -204,4 +212,39 @@ pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
         .show(&answer, text, || vec![answer.dir.clone()])?;
 
     Ok(well(done.faults.len()))
+}
+
+/// Moves the store of a master into a database, or out of one.
+pub(super) fn transfer(
+    context: &Context,
+    to: Option<&str>,
+    from: Option<&str>,
+) -> Result<Exit, Failure> {
+    let direction = match (to, from) {
+        (Some(to), _) => StoreMove::IntoDatabase(to),
+        (None, Some(from)) => StoreMove::IntoFile(from),
+        (None, None) => {
+            let hint = "name the database: --to postgres://…, or --from postgres://…";
+            return Err(Failure::usage("it is not said where to move it", hint));
+        }
+    };
+    let moved = master::transfer(context.state.root(), direction)?;
+    let master::Moved { rows, to, left } = &moved;
+    let answer = MoveAnswer {
+        rows: *rows,
+        to,
+        left,
+    };
+
+    let next = match direction {
+        StoreMove::IntoDatabase(_) => "deskgrid master start --store with the same address",
+        StoreMove::IntoFile(_) => "deskgrid master start, without --store",
+    };
+    let text = || {
+        format!(
+            "the store is in {to} now: {rows} rows were copied and compared\nnext: {next}\nnothing needs {left} any more\n"
+        )
+    };
+    context.out.show(&answer, text, Vec::new)?;
+    Ok(Exit::Well)
 }

@@ -186,6 +186,15 @@ impl Db {
         }
     }
 
+    /// Counts further commits on from so many.
+    pub(super) fn counts_on_from(&self, commits: u64) -> Result<(), StoreError> {
+        match self {
+            // The next commit notes its own number.
+            Db::Lite(_) => Ok(()),
+            Db::Pg(db) => db.counts_on_from(commits),
+        }
+    }
+
     /// The number of commits so far; 0 if there is none.
     pub(super) fn commits(&self) -> Result<u64, StoreError> {
         if let Db::Pg(db) = self {

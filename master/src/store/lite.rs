@@ -125,3 +125,39 @@ pub(super) fn has_table(db: &Connection, name: &str) -> Result<bool, StoreError>
     let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
     Ok(db.prepare(there)?.exists([name])?)
 }
+
+/// A column of a table.
+pub(super) struct LiteColumn {
+    pub(super) name: String,
+    pub(super) kind: String,
+    /// Its place in the primary key, if it is part of that.
+    pub(super) key: Option<i64>,
+}
+
+/// The tables that a store of this version has, in the order of their names, with their columns.
+pub(super) fn tables() -> Result<Vec<(String, Vec<LiteColumn>)>, StoreError> {
+    let mut empty = Connection::open_in_memory()?;
+    schema::migrate(&mut empty)?;
+    let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    let names: Vec<String> = empty
+        .prepare(names)?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+
+    let mut columns =
+        empty.prepare("SELECT name, type, pk FROM pragma_table_info(?) ORDER BY cid")?;
+    let mut tables = Vec::new();
+    for name in names {
+        let found = columns.query_map([&name], |row| {
+            let place: i64 = row.get(2)?;
+            Ok(LiteColumn {
+                name: row.get(0)?,
+                kind: row.get(1)?,
+                key: (place > 0).then_some(place),
+            })
+        })?;
+        let found = found.collect::<Result<_, _>>()?;
+        tables.push((name, found));
+    }
+    Ok(tables)
+}

@@ -32,6 +32,7 @@ mod schema;
 mod speculation;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod uploads;
 mod value;
 mod writer;
@@ -59,13 +60,14 @@ pub(crate) use peers::NewToken;
 pub use peers::PeerStatus;
 pub use peers::Redeemed;
 pub(crate) use pg::Database;
-pub(crate) use pg::look as look_at_database;
 pub use pg::{DatabaseFinding, DatabaseHealth, PgError};
+pub(crate) use pg::{look as look_at_database, put_aside};
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Attendance, RestoredHost, RestoredJob};
 pub(crate) use schema::VERSION;
 pub(crate) use speculation::Disclosure;
+pub(crate) use transfer::copy as copy_store;
 pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};
 
 /// An error of the store.

@@ -125,6 +125,14 @@ impl Writer {
         self.commits
     }
 
+    /// Counts further commits on from those of the store that this one is a copy of.
+    pub(super) fn counts_on_from(&mut self, commits: u64) -> Result<(), StoreError> {
+        self.transact()?;
+        self.db.counts_on_from(commits)?;
+        self.commits = self.commits.max(commits);
+        Ok(())
+    }
+
     /// Writes all that the log holds into the store's file and empties the log. A reader of an
     /// older state prevents that; then a warning is logged.
     pub(crate) fn empty_log(&mut self) -> Result<(), StoreError> {

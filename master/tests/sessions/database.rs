@@ -38,3 +38,78 @@ async fn a_master_that_has_ended_has_closed_its_store() {
     master.stop().await;
     assert!(!log.exists(), "somebody still has the store open");
 }
+
+/// The jobs that there are, with their states.
+async fn jobs(master: &Master) -> Vec<(JobId, JobState)> {
+    let all = Request::Jobs {
+        jobs: Selector::All,
+        states: Vec::new(),
+    };
+    let listed = master.admin().await.ask(&all).await.unwrap();
+    let [Reply::Jobs(views)] = &listed[..] else {
+        panic!("no jobs: {listed:?}");
+    };
+    views.iter().map(|view| (view.job, view.state)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_moved_out_of_a_database_and_back_and_the_old_one_is_taken_up_by_nobody() {
+    use master::StoreMove::{IntoDatabase, IntoFile};
+    let mut master = Master::start().await;
+    let Some(address) = master.store.clone() else {
+        return master.stop().await; // There is no server.
+    };
+    let moved = |dir: PathBuf, into_file: bool, address: String| async move {
+        let work = move || {
+            let direction = match into_file {
+                true => IntoFile(&address),
+                false => IntoDatabase(&address),
+            };
+            master::transfer(&dir, direction)
+        };
+        tokio::task::spawn_blocking(work).await.unwrap()
+    };
+    let dir = master.dir.path().to_owned();
+    let file = dir.join("master/store.sqlite");
+    submit(&master.admin().await, 1, &noops(3)).await.unwrap();
+    let running = moved(dir.clone(), true, address.clone()).await.unwrap_err();
+    assert!(
+        running.to_string().contains("another master runs"),
+        "{running}"
+    );
+    master.stop().await;
+
+    let told = moved(dir.clone(), true, address.clone()).await.unwrap();
+    assert!(
+        told.rows > 3 && told.left.contains("deskgrid_moved_"),
+        "{told:?}"
+    );
+    assert!(file.exists());
+    master.store = None;
+    master.again().await;
+    assert_eq!(jobs(&master).await.len(), 1);
+    submit(&master.admin().await, 2, &noops(1)).await.unwrap();
+    master.stop().await;
+
+    let told = moved(dir.clone(), false, address.clone()).await.unwrap();
+    assert!(
+        told.left.ends_with("store.sqlite.moved") && !file.exists(),
+        "{told:?}"
+    );
+    let again = moved(dir.clone(), false, address.clone())
+        .await
+        .unwrap_err();
+    assert!(again.to_string().contains("there is no store"), "{again}");
+    master.store = Some(address);
+    master.again().await;
+    let (old, new) = (JobId(1), JobId(2));
+    let here: Vec<JobId> = jobs(&master)
+        .await
+        .into_iter()
+        .map(|(job, _)| job)
+        .collect();
+    assert_eq!(here, [old, new]);
+    let worker = master.enrol(Role::Worker, "pc").await;
+    master.worker(&worker, Vec::new()).await;
+    master.stop().await;
+}

@@ -1,4 +1,4 @@
-//! Refuses `deskgrid master backup`, `check` and `restore` in a program without a master.
+//! Refuses `deskgrid master backup`, `check`, `restore` and `move` in a program without a master.
 
 use std::path::Path;
 
@@ -25,5 +25,10 @@ pub(super) fn check(_: &Context, _: bool) -> Result<Exit, Failure> {
 
 /// Refuses: this program has no master.
 pub(super) fn restore(_: &Context, _: &Path) -> Result<Exit, Failure> {
+    Err(no_master())
+}
+
+/// Refuses: this program has no master.
+pub(super) fn transfer(_: &Context, _: Option<&str>, _: Option<&str>) -> Result<Exit, Failure> {
     Err(no_master())
 }

@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use common::Time;
 use tokio::runtime::Runtime;
 
 use super::StoreError;
@@ -149,6 +150,12 @@ impl Pg {
         Ok(commits.transpose()?.unwrap_or(0).max(0) as u64)
     }
 
+    /// Counts further commits on from so many.
+    pub(super) fn counts_on_from(&self, commits: u64) -> Result<(), StoreError> {
+        let commits = i64::try_from(commits).unwrap_or(i64::MAX);
+        self.change(tables::COUNTS_ON, &[SqlValue::Int(commits)])
+    }
+
     /// Whether there is a table of this name.
     pub(super) fn has_table(&self, name: &str) -> Result<bool, StoreError> {
         let rows = self.rows(tables::HAS_TABLE, &[SqlValue::Text(name)])?;
@@ -211,6 +218,17 @@ pub(super) fn of_tests(dir: &std::path::Path) -> Option<Database> {
 #[cfg(test)]
 pub(super) fn in_tests() -> bool {
     std::env::var_os("DESKGRID_TEST_PG").is_some()
+}
+
+/// Gives the tables of a place another name, by which no master takes them up, and returns it.
+pub(crate) fn put_aside(place: &Database, now: Time) -> Result<String, StoreError> {
+    let name = format!("{}_moved_{}", place.schema(), now.0 / 1_000_000);
+    let session = DbSession::to_write(place)?;
+    let rename = format!("ALTER SCHEMA \"{}\" RENAME TO \"{name}\"", place.schema());
+    session
+        .execute(rename)
+        .map_err(|error| session::refused(&error))?;
+    Ok(name)
 }
 
 /// Asks as a reader; where the connection was lost, once more on a new one.

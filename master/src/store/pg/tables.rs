@@ -21,6 +21,9 @@ pub(super) const COMMITS: &str =
     "SELECT l.commits + COALESCE((SELECT max(seq) FROM turn t WHERE t.token = l.token), 0)
     FROM lease l WHERE grid = 1";
 
+/// Sets the number of commits that the holder of the lease counts on from.
+pub(super) const COUNTS_ON: &str = "UPDATE lease SET commits = $1 WHERE grid = 1 AND commits < $1";
+
 /// The lease, with whether its holder's connection lives, and the last turn of that token.
 pub(super) const LEASE: &str = "SELECT token, holder,
     EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.pid = l.backend
