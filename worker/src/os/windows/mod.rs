@@ -13,6 +13,7 @@ mod job;
 mod load;
 mod pipe;
 pub mod sense;
+pub(crate) mod sessions;
 mod survey;
 mod sys;
 mod tree;
@@ -34,7 +35,9 @@ pub use pipe::Output;
 pub(crate) use pipe::pair;
 pub use survey::{Grounds, Survey};
 use sys::ProcessHandle;
-pub(crate) use sys::{awake, clock_and_memory, since_boot};
+#[cfg(test)]
+pub(crate) use sys::nudge_mouse;
+pub(crate) use sys::{awake, clock_and_memory, since_boot, starts_at_logon};
 use tree::Stilled;
 pub(crate) use watch::DirWatch;
 
