@@ -3,6 +3,7 @@
 //! its privileges; it writes to the service's pipe and does nothing else. It ends with the session,
 //! and soon after the worker was uninstalled.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::windows::fs::OpenOptionsExt;
@@ -14,13 +15,15 @@ use common::{Span, Time};
 
 use crate::os::since_boot;
 use crate::os::windows::{sense, sessions, starts_at_logon};
-use crate::owner::sensors::sessions::{OF_SERVICES, Pace, WatcherWord};
+use crate::owner::sensors::sessions::{OF_SERVICES, Pace, SessionState, WatcherWord};
 
 /// The interval between looks at the input, and that between looks at the screen, which cost more.
 const LOOK: Duration = Duration::from_millis(250);
 const SCREEN: Span = Span::from_secs(1);
 /// The pause before the pipe is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The argument with which the installer, as the system's own account, calls this program.
+const START_ALL: &str = "--start-in-sessions";
 /// The right to write to a pipe, and nothing else: not to make another instance of it.
 const WRITE: u32 = 2;
 /// The pipe's other end learns nothing of this user beyond what is written.
@@ -66,11 +69,15 @@ impl Eyes {
     }
 }
 
-/// Watches this session until it ends, or the worker is uninstalled. Returns the exit code.
+/// Watches this session until it ends, or the worker is uninstalled. With [`START_ALL`] as first
+/// argument, starts a watcher in each session of a user's instead. Returns the exit code.
 pub fn watcher_main() -> i32 {
     let Ok(program) = std::env::current_exe() else {
         return 1;
     };
+    if std::env::args_os().nth(1).as_deref() == Some(OsStr::new(START_ALL)) {
+        return start_all(&program);
+    }
     let Ok(pipe) = pipe_of(&program) else {
         return 1;
     };
@@ -90,6 +97,22 @@ pub fn watcher_main() -> i32 {
         }
         thread::sleep(AGAIN);
     }
+}
+
+/// Starts a watcher in each session of somebody who is logged on already: after an installation
+/// they would have none until they log on the next time.
+fn start_all(program: &Path) -> i32 {
+    let Ok(listed) = sessions::list() else {
+        return 1;
+    };
+    let of_users = |(session, state): &(u32, SessionState)| {
+        *session != OF_SERVICES && *state != SessionState::Nobody
+    };
+    let started = listed
+        .into_iter()
+        .filter(of_users)
+        .map(|(session, _)| sessions::start_in(session, program));
+    i32::from(started.filter(Result::is_err).count() > 0)
 }
 
 fn connect(name: &str) -> io::Result<File> {

@@ -4,12 +4,12 @@
 #![allow(unsafe_code)] // Thin wrappers over windows-sys; every block says why it is sound.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::windows::ffi::OsStringExt;
+use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr;
 
 use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
@@ -25,12 +25,13 @@ use windows_sys::Win32::System::Pipes::{GetNamedPipeClientProcessId, GetNamedPip
 use windows_sys::Win32::System::RemoteDesktop::{
     WTS_CURRENT_SESSION, WTS_SESSION_INFOW, WTS_SESSIONSTATE_UNLOCK, WTSConnectQuery, WTSConnected,
     WTSDisconnected, WTSDown, WTSEnumerateSessionsW, WTSFreeMemory, WTSGetActiveConsoleSessionId,
-    WTSINFOEXW, WTSIdle, WTSInit, WTSListen, WTSQuerySessionInformationW, WTSReset,
-    WTSSessionInfoEx,
+    WTSINFOEXW, WTSIdle, WTSInit, WTSListen, WTSQuerySessionInformationW, WTSQueryUserToken,
+    WTSReset, WTSSessionInfoEx,
 };
 use windows_sys::Win32::System::Threading::{
-    GetCurrentProcess, OpenProcess, OpenProcessToken, PROCESS_NAME_WIN32,
-    PROCESS_QUERY_LIMITED_INFORMATION, QueryFullProcessImageNameW,
+    CreateProcessAsUserW, GetCurrentProcess, OpenProcess, OpenProcessToken, PROCESS_INFORMATION,
+    PROCESS_NAME_WIN32, PROCESS_QUERY_LIMITED_INFORMATION, QueryFullProcessImageNameW,
+    STARTUPINFOW,
 };
 use windows_sys::Win32::UI::Shell::{
     QUNS_BUSY, QUNS_PRESENTATION_MODE, QUNS_RUNNING_D3D_FULL_SCREEN, SHQueryUserNotificationState,
@@ -240,6 +241,52 @@ pub(crate) fn program_of(process: u32) -> io::Result<PathBuf> {
     }
     path.truncate(length as usize);
     Ok(OsString::from_wide(&path).into())
+}
+
+/// Starts a program in a session, as the user of it and with no more rights than the user's own
+/// programs have. Only the system's own account may do that.
+///
+/// # Errors
+/// If this account may not, or nobody is logged on there.
+pub(crate) fn start_in(session: u32, program: &Path) -> io::Result<()> {
+    let wide = |text: &OsStr| -> Vec<u16> { text.encode_wide().chain([0]).collect() };
+    let path = wide(program.as_os_str());
+    let mut line = wide(OsStr::new(&format!("\"{}\"", program.display())));
+    let mut desktop = wide(OsStr::new(r"winsta0\default"));
+    let mut token = MaybeUninit::<HANDLE>::uninit();
+
+    // SAFETY: structs of numbers and pointers, of which zeroes are a valid value; strings with
+    // their final zeroes, which live until after the call; handles are checked, and ours alone.
+    unsafe {
+        if WTSQueryUserToken(session, token.as_mut_ptr()) == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let token = OwnedHandle::from_raw_handle(token.assume_init());
+        let mut start: STARTUPINFOW = MaybeUninit::zeroed().assume_init();
+        start.cb = size_of::<STARTUPINFOW>() as u32;
+        start.lpDesktop = desktop.as_mut_ptr();
+        let mut started: PROCESS_INFORMATION = MaybeUninit::zeroed().assume_init();
+        let done = CreateProcessAsUserW(
+            token.as_raw_handle(),
+            path.as_ptr(),
+            line.as_mut_ptr(),
+            ptr::null(),
+            ptr::null(),
+            0,
+            0,
+            ptr::null(),
+            ptr::null(),
+            &raw const start,
+            &raw mut started,
+        );
+        if done == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        for handle in [started.hThread, started.hProcess] {
+            drop(OwnedHandle::from_raw_handle(handle));
+        }
+    }
+    Ok(())
 }
 
 /// Gives up the privileges of this process, and lets services look which program it is.
