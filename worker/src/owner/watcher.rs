@@ -24,6 +24,8 @@ const SCREEN: Span = Span::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(1);
 /// The argument with which the installer, as the system's own account, calls this program.
 const START_ALL: &str = "--start-in-sessions";
+/// The argument with which a person asks this program what it would tell the service.
+const SAY: &str = "--say";
 /// The right to write to a pipe, and nothing else: not to make another instance of it.
 const WRITE: u32 = 2;
 /// The pipe's other end learns nothing of this user beyond what is written.
@@ -70,13 +72,16 @@ impl Eyes {
 }
 
 /// Watches this session until it ends, or the worker is uninstalled. With [`START_ALL`] as first
-/// argument, starts a watcher in each session of a user's instead. Returns the exit code.
+/// argument, starts a watcher in each session of a user's instead; with [`SAY`], says once on its
+/// standard output what it sees. Returns the exit code.
 pub fn watcher_main() -> i32 {
     let Ok(program) = std::env::current_exe() else {
         return 1;
     };
-    if std::env::args_os().nth(1).as_deref() == Some(OsStr::new(START_ALL)) {
-        return start_all(&program);
+    match std::env::args_os().nth(1).as_deref() {
+        Some(asked) if asked == OsStr::new(START_ALL) => return start_all(&program),
+        Some(asked) if asked == OsStr::new(SAY) => return say(),
+        _ => {}
     }
     let Ok(pipe) = pipe_of(&program) else {
         return 1;
@@ -97,6 +102,13 @@ pub fn watcher_main() -> i32 {
         }
         thread::sleep(AGAIN);
     }
+}
+
+fn say() -> i32 {
+    let Some(word) = Eyes::default().word(since_boot()) else {
+        return 1;
+    };
+    i32::from(io::stdout().write_all(&word.line()).is_err())
 }
 
 /// Starts a watcher in each session of somebody who is logged on already: after an installation

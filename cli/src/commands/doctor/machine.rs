@@ -60,9 +60,13 @@ fn sensor(view: &SensorSight) -> Finding {
     match view.sight {
         Sight::Seen(_) | Sight::Absent(_) => Finding::ok(check, what),
         Sight::Unknown(_) => {
+            // On Windows one switch is for both sensors of the users' sessions.
+            let switch = match view.name {
+                "input" | "full-screen" => "evdev",
+                name => name,
+            };
             let todo = format!(
-                "tasks wait as long as this is so: let the worker look, or, if something else sees the same, set {} = \"off\" in [sensors]",
-                view.name
+                "tasks wait as long as this is so: let the worker look, or, if something else sees the same, set {switch} = \"off\" in [sensors]"
             );
             Finding::wrong(check, what, todo)
         }
