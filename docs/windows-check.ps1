@@ -225,6 +225,12 @@ if ($Client) {
         & $Client submit --wait --needs $Needs '--' cmd /c "exit 0" | Out-Null
         if ($LASTEXITCODE) { "deskgrid ended with ${LASTEXITCODE}: is this PC free?" }
     }
+    Check 'a task has no privileges and no rank above that of a user' {
+        & $Client submit --wait --needs $Needs '--' whoami /all | Out-Null
+        $said = (& $Client job cat last stdout | Out-String)
+        if ($said -match 'SeImpersonatePrivilege|SeAssignPrimaryTokenPrivilege') { return 'it may act as others' }
+        if ($said -notmatch 'S-1-16-8192|S-1-16-4096') { 'its rank is not medium' }
+    }
     Check 'a task that takes more memory than it may fails' {
         $greedy = '$keep = @(); foreach ($i in 1..64) { $keep += ,(New-Object byte[] 16MB) }; exit 0'
         & $Client submit --wait --needs "$Needs,mem=128M" '--' powershell '-NoProfile' '-Command' $greedy | Out-Null

@@ -16,6 +16,7 @@ pub mod sense;
 pub(crate) mod sessions;
 mod survey;
 mod sys;
+mod token;
 mod tree;
 mod watch;
 
@@ -145,6 +146,11 @@ fn begin(
     // A process that has ended already has no handle: one that is suspended has.
     let id = child.id().ok_or(io::ErrorKind::NotFound)?;
     let process = sys::open(id)?;
+    if let Err(error) = token::restrict(&process) {
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        let told = || tracing::warn!(%error, "tasks keep the privileges of the worker's account");
+        TOLD.call_once(told);
+    }
     if let Err(error) = job.take(&process).and_then(|()| sys::resume(&process)) {
         sys::end(&process, KILLED);
         return Err(error);
