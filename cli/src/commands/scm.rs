@@ -128,6 +128,33 @@ impl ScmPaths {
         words
     }
 
+    /// Returns what `install` does beside writing files.
+    fn steps(&self, words: &[OsString], watched: bool) -> Vec<String> {
+        let line: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        vec![
+            format!(
+                "icacls {} /inheritance:r /grant:r {}",
+                self.state.display(),
+                MAY.join(" ")
+            ),
+            format!(
+                "create and start the service {} as {ACCOUNT}:",
+                self.service
+            ),
+            format!("  {} {}", self.program().display(), line.join(" ")),
+            if watched {
+                format!(
+                    "start {WATCHER} at each logon, as {} of {AT_LOGON}",
+                    self.entry()
+                )
+            } else {
+                format!(
+                    "no watcher: there is no {WATCHER} beside this program, so a user who is logged on counts as using the PC"
+                )
+            },
+        ]
+    }
+
     /// Restricts the state directory, which holds the key, to the accounts in `MAY`. Permissions
     /// that Windows would inherit from above are removed.
     fn close(&self) -> Result<(), Failure> {
@@ -200,10 +227,6 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         create(&manager, &places, words.clone())?;
     }
 
-    let line: Vec<String> = words
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
     let plan = ScmPlan {
         done: args.service.yes,
         writes: [places.program(), places.state.clone()]
@@ -212,27 +235,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             .chain(watcher.as_ref().map(|_| places.watcher()))
             .collect(),
         removes: Vec::new(),
-        commands: vec![
-            format!(
-                "icacls {} /inheritance:r /grant:r {}",
-                places.state.display(),
-                MAY.join(" ")
-            ),
-            format!(
-                "create and start the service {} as {ACCOUNT}:",
-                places.service
-            ),
-            format!("  {} {}", places.program().display(), line.join(" ")),
-            match watcher {
-                Some(_) => format!(
-                    "start {WATCHER} at each logon, as {} of {AT_LOGON}",
-                    places.entry()
-                ),
-                None => format!(
-                    "no watcher: there is no {WATCHER} beside this program, so a user who is logged on counts as using the PC"
-                ),
-            },
-        ],
+        commands: places.steps(&words, watcher.is_some()),
         service: places.service,
     };
     show(context, &plan)
@@ -251,6 +254,7 @@ fn enter(places: &ScmPaths) -> Result<(), Failure> {
     let words = [
         "add", AT_LOGON, "/v", &entry, "/t", "REG_SZ", "/d", &line, "/f",
     ];
+
     let (done, status) = reg(&words)?;
     if done {
         return Ok(());
@@ -267,6 +271,7 @@ fn leave(places: &ScmPaths) -> Result<(), Failure> {
     if !there {
         return Ok(());
     }
+
     let (done, status) = reg(&["delete", AT_LOGON, "/v", &entry, "/f"])?;
     if done {
         return Ok(());

@@ -15,13 +15,15 @@ use common::{Span, Time};
 
 use crate::os::since_boot;
 use crate::os::windows::{sense, sessions, starts_at_logon};
-use crate::owner::sensors::sessions::{OF_SERVICES, Pace, SessionState, WatcherWord};
+use crate::owner::sensors::sessions::{OF_SERVICES, SessionState, WatcherPace, WatcherWord};
 
 /// The interval between looks at the input, and that between looks at the screen, which cost more.
 const LOOK: Duration = Duration::from_millis(250);
 const SCREEN: Span = Span::from_secs(1);
 /// The pause before the pipe is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The name of this program, beside that of the worker.
+pub(crate) const PROGRAM: &str = "deskgrid-watch.exe";
 /// The argument with which the installer, as the system's own account, calls this program.
 const START_ALL: &str = "--start-in-sessions";
 /// The argument with which a person asks this program what it would tell the service.
@@ -42,6 +44,14 @@ pub(crate) fn pipe_of(program: &Path) -> io::Result<String> {
     Ok(format!(r"\\.\pipe\deskgrid-sessions-{}", &number[..32]))
 }
 
+/// Whether the watcher that lies beside this program starts at each logon; `None` if none lies
+/// there.
+pub fn starts_beside_this_program() -> Option<bool> {
+    let watcher = std::env::current_exe().ok()?.with_file_name(PROGRAM);
+    let entry = entry_of(&watcher).filter(|_| watcher.exists())?;
+    Some(starts_at_logon(&entry))
+}
+
 /// Returns the name of the entry that starts this program at each logon: after its directory, which
 /// has the service's name.
 fn entry_of(program: &Path) -> Option<String> {
@@ -49,7 +59,7 @@ fn entry_of(program: &Path) -> Option<String> {
     Some(format!("{} watcher", service.to_string_lossy()))
 }
 
-/// What looks at this session.
+/// What looks at this session: at the input each time, at the screen every `SCREEN`.
 #[derive(Debug, Default)]
 pub(crate) struct Eyes {
     /// The last look at the screen: whether it was locked, and filled by a program.
@@ -83,6 +93,7 @@ pub fn watcher_main() -> i32 {
         Some(asked) if asked == OsStr::new(SAY) => return say(),
         _ => {}
     }
+
     let Ok(pipe) = pipe_of(&program) else {
         return 1;
     };
@@ -104,6 +115,7 @@ pub fn watcher_main() -> i32 {
     }
 }
 
+/// Says once, on standard output, what would be told the service: `WatcherWord::line`.
 fn say() -> i32 {
     let Some(word) = Eyes::default().word(since_boot()) else {
         return 1;
@@ -135,7 +147,9 @@ fn connect(name: &str) -> io::Result<File> {
 
 /// Tells what happens in this session until nobody listens.
 fn report(mut pipe: File) {
-    let (mut eyes, mut pace) = (Eyes::default(), Pace::default());
+    let mut eyes = Eyes::default();
+    let mut pace = WatcherPace::default();
+
     loop {
         let now = since_boot();
         if let Some(word) = eyes.word(now)

@@ -73,6 +73,22 @@ fn sensor(view: &SensorSight) -> Finding {
     }
 }
 
+/// Checks whether a service here would learn of input in the users' sessions.
+#[cfg(windows)]
+pub(super) fn watcher() -> Option<Finding> {
+    let starts = worker::owner::watcher::starts_beside_this_program()?;
+    Some(if starts {
+        Finding::ok(
+            "watcher",
+            "starts at each logon, and tells a service here of input",
+        )
+    } else {
+        let what = "does not start at logon: a service here would take each user who is logged on for present";
+        let todo = "if there is to be a service: deskgrid worker install enters it; docs/windows.md says more";
+        Finding::note("watcher", what, todo)
+    })
+}
+
 /// Checks how well tasks can be confined and frozen here, and why not better. The trial runs below
 /// a directory that is removed again.
 pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {

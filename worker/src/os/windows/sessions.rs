@@ -56,13 +56,14 @@ const NO_SESSION: u32 = u32::MAX;
 /// The longest path of a program, in characters.
 const PATH: usize = 32_768;
 
-/// Lists the sessions.
+/// Lists the sessions, `0` included.
 ///
 /// # Errors
 /// If the system does not list them.
 pub(crate) fn list() -> io::Result<BTreeMap<u32, SessionState>> {
     let mut first: *mut WTS_SESSION_INFOW = ptr::null_mut();
     let mut count = 0;
+
     // SAFETY: pointers to locals; 0 is this machine. What comes back is read while it is there, as
     // many entries as the system says, and given back.
     unsafe {
@@ -102,6 +103,7 @@ pub(crate) fn console() -> Option<u32> {
 pub(crate) fn locked() -> bool {
     let mut info = ptr::null_mut();
     let mut bytes = 0;
+
     // SAFETY: pointers to locals; what comes back is read only if it is as long as the struct that
     // was asked for, and given back.
     unsafe {
@@ -149,6 +151,7 @@ struct Rights(PSECURITY_DESCRIPTOR);
 impl Rights {
     fn of(text: PCWSTR) -> io::Result<Self> {
         let mut rights = ptr::null_mut();
+
         // SAFETY: a constant string with its final zero, and a pointer to a local.
         let read = unsafe {
             ConvertStringSecurityDescriptorToSecurityDescriptorW(
@@ -183,6 +186,7 @@ pub(crate) fn listen(name: &str, first: bool) -> io::Result<NamedPipeServer> {
         lpSecurityDescriptor: rights.0,
         bInheritHandle: 0,
     };
+
     // SAFETY: the attributes and the rights in them live until after the call.
     unsafe {
         ServerOptions::new()
@@ -208,7 +212,9 @@ pub(crate) struct PipeClient {
 /// If the system does not say.
 pub(crate) fn client(pipe: &NamedPipeServer) -> io::Result<PipeClient> {
     let handle: HANDLE = pipe.as_raw_handle();
-    let (mut session, mut process) = (0, 0);
+    let mut session = 0;
+    let mut process = 0;
+
     // SAFETY: an open pipe, and pointers to locals.
     unsafe {
         if GetNamedPipeClientSessionId(handle, &raw mut session) == 0
@@ -227,6 +233,7 @@ pub(crate) fn client(pipe: &NamedPipeServer) -> io::Result<PipeClient> {
 pub(crate) fn program_of(process: u32) -> io::Result<PathBuf> {
     let mut path = vec![0_u16; PATH];
     let mut length = PATH as u32;
+
     // SAFETY: the handle is checked, and ours alone; a buffer of the length that is said.
     unsafe {
         let handle = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, process);
@@ -239,6 +246,7 @@ pub(crate) fn program_of(process: u32) -> io::Result<PathBuf> {
             return Err(io::Error::last_os_error());
         }
     }
+
     path.truncate(length as usize);
     Ok(OsString::from_wide(&path).into())
 }
@@ -296,6 +304,7 @@ pub(crate) fn start_in(session: u32, program: &Path) -> io::Result<()> {
 pub(crate) fn become_a_watcher() -> io::Result<()> {
     let rights = Rights::of(WATCHER_RIGHTS)?;
     let mut token = MaybeUninit::<HANDLE>::uninit();
+
     // SAFETY: this process's own handle needs no closing; the token's is checked, and ours alone;
     // the rights live until after the call.
     unsafe {

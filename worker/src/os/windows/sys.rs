@@ -221,7 +221,7 @@ pub(crate) fn clock_and_memory() -> (u64, u64) {
     (clock.into(), memory().map_or(0, |(total, _)| total >> 20))
 }
 
-/// Whether the system starts a program of this name at each logon.
+/// Whether the system starts a program at each logon: the entry `entry` of `Run`.
 pub(crate) fn starts_at_logon(entry: &str) -> bool {
     let entry: Vec<u16> = entry.encode_utf16().chain([0]).collect();
     let key = w!(r"SOFTWARE\Microsoft\Windows\CurrentVersion\Run");

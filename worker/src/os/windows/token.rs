@@ -59,13 +59,14 @@ impl Token {
         }
     }
 
-    /// Asks for one kind of information, as the words that the system writes.
+    /// Asks for one kind of information; as `u64`s, so that it is aligned for any of them.
     fn ask(&self, what: TOKEN_INFORMATION_CLASS) -> io::Result<Vec<u64>> {
         let mut answer = vec![0_u64; ROOM];
         let bytes = size_of_val(&*answer) as u32;
         let mut length = 0;
         let to = answer.as_mut_ptr().cast();
         let token = self.0.as_raw_handle();
+
         // SAFETY: a buffer of the length that is said, aligned for any of these structs.
         let told = unsafe { GetTokenInformation(token, what, to, bytes, &raw mut length) };
         if told == 0 {
@@ -80,6 +81,7 @@ impl Token {
         let mut answer = self.ask(TokenPrivileges)?;
         let head = answer.as_mut_ptr().cast::<TOKEN_PRIVILEGES>();
         let mut found = Vec::new();
+
         // SAFETY: the system wrote this struct, with as many entries as it says; the buffer has room
         // for all of them.
         unsafe {
@@ -99,6 +101,7 @@ impl Token {
     fn drop_privileges(&self) -> io::Result<()> {
         let (marked, _) = self.privileges()?;
         let token = self.0.as_raw_handle();
+
         // SAFETY: the struct that the system wrote, with other marks.
         unsafe {
             let marks = marked.as_ptr().cast();
@@ -140,6 +143,7 @@ impl Token {
         };
         let bytes = size_of_val(&label) as u32;
         let token = self.0.as_raw_handle();
+
         // SAFETY: a struct of the length that is said, which points to another one; both are locals.
         let set = unsafe {
             SetTokenInformation(token, TokenIntegrityLevel, (&raw const label).cast(), bytes)

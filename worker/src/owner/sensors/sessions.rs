@@ -16,12 +16,14 @@ use serde::{Deserialize, Serialize};
 use super::Unseen;
 use crate::owner::sight::{Reading, Sight};
 
-/// The session of the services, in which nobody sits.
+/// The session of the services, in which nobody sits: `0`.
 pub(crate) const OF_SERVICES: u32 = 0;
 /// The longest line of a watcher's, in bytes.
 pub(crate) const MAX_LINE: usize = 256;
-/// The time after which a watcher without a word is silent. A watcher speaks five times as often.
+/// The time after which a watcher without a word is silent. A watcher speaks every `BEAT`.
 pub(crate) const SILENT: Span = Span::from_secs(10);
+/// The most watchers at a time.
+const MOST: usize = 256;
 /// The longest pause between two words of a watcher's.
 const BEAT: Span = Span::from_secs(2);
 /// The shortest pause between two words that tell of nothing but input.
@@ -54,10 +56,10 @@ pub(crate) struct WatcherWord {
 }
 
 impl WatcherWord {
-    /// Reads a line, without its end.
+    /// Reads a line of at most `MAX_LINE` bytes, without its end.
     ///
     /// # Errors
-    /// If it is too long or no such word.
+    /// If it is longer, or no such word.
     pub(crate) fn read(line: &[u8]) -> Result<Self, String> {
         if line.len() > MAX_LINE {
             return Err(format!("a line of more than {MAX_LINE} bytes"));
@@ -80,12 +82,12 @@ impl WatcherWord {
 
 /// When a watcher has to speak: at once when something changed, otherwise now and then.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct WatcherPace {
     said: Option<(Time, WatcherWord)>,
 }
 
-impl Pace {
-    /// Whether this word is to be said now; it counts as said then.
+impl WatcherPace {
+    /// Whether this word is to be said at `now`; it counts as said then.
     pub(crate) fn due(&mut self, now: Time, word: WatcherWord) -> bool {
         let due = self.said.is_none_or(|(at, said)| {
             let silence = now.since(at);
@@ -94,6 +96,7 @@ impl Pace {
             let turned = (word.locked, word.full_screen) != (said.locked, said.full_screen);
             turned || silence >= BEAT || (touched && silence >= TOUCH)
         });
+
         if due {
             self.said = Some((now, word));
         }
@@ -103,7 +106,7 @@ impl Pace {
 
 /// A watcher that is connected.
 #[derive(Debug, Clone, Copy)]
-struct Watcher {
+struct ConnectedWatcher {
     session: u32,
     /// Its last word, and when it came.
     word: Option<(Time, WatcherWord)>,
@@ -127,7 +130,7 @@ pub(crate) struct Sessions {
     /// The sessions with a person at the last look.
     before: BTreeMap<u32, SessionState>,
     /// The watchers by the number of their connection.
-    watchers: BTreeMap<u64, Watcher>,
+    watchers: BTreeMap<u64, ConnectedWatcher>,
     /// The last program that was turned away, by its session, with the reason.
     refused: Option<(u32, String)>,
 }
@@ -147,13 +150,17 @@ impl Sessions {
     /// Takes a watcher in, which has not spoken yet.
     ///
     /// # Errors
-    /// If it is not in a session where anybody could sit.
+    /// If it is not in a session where anybody could sit, or there are too many.
     pub(crate) fn came(&mut self, connection: u64, session: u32) -> Result<(), String> {
         if session == OF_SERVICES {
             return Err("it runs in the session of the services, where nobody sits".to_owned());
         }
+        if self.watchers.len() >= MOST {
+            return Err(format!("there are {MOST} watchers already"));
+        }
         let word = None;
-        self.watchers.insert(connection, Watcher { session, word });
+        self.watchers
+            .insert(connection, ConnectedWatcher { session, word });
         Ok(())
     }
 
@@ -161,6 +168,7 @@ impl Sessions {
     pub(crate) fn said(&mut self, connection: u64, now: Time, word: WatcherWord) {
         if let Some(watcher) = self.watchers.get_mut(&connection) {
             watcher.word = Some((now, word));
+            self.last = self.last.max(word.last_input(now));
         }
     }
 
@@ -188,10 +196,6 @@ impl Sessions {
             self.last = now;
         }
 
-        let words = self.watchers.values().filter_map(|watcher| watcher.word);
-        let last = words.map(|(at, word)| word.last_input(at)).max();
-        self.last = self.last.max(last.unwrap_or(self.last));
-
         let mut unseen = Vec::new();
         let mut full_screen = None;
         if let Some(console) = console.filter(|console| !listed.contains_key(console)) {
@@ -199,6 +203,7 @@ impl Sessions {
                 "the system lists its sessions without number {console}, which is at the screen"
             ));
         }
+
         // Nobody can touch what no screen shows: the moment at which it was left counts.
         for (&session, _) in people
             .iter()

@@ -88,6 +88,7 @@ fn in_sessions(config: &SensorsConfig) -> [Box<dyn Sensor>; 2] {
             of,
         }) as _
     };
+
     [
         sensor("input", Topic::Input, |sights: SessionSights| sights.input),
         sensor("full-screen", Topic::Programs, |sights| sights.full_screen),

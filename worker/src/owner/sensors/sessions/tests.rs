@@ -206,6 +206,24 @@ fn a_watcher_among_the_services_is_refused_and_a_refused_program_is_told_of() {
 }
 
 #[test]
+fn a_touch_counts_although_its_watcher_is_gone_at_the_next_look() {
+    let mut pc = Pc::new(&[(1, Active)]);
+    pc.says(7, 1, at(1_000), word(990));
+    assert_eq!(pc.input(at(1_000)), idle(0), "somebody is new there");
+    pc.says(8, 1, at(1_500), word(3));
+    pc.sessions.gone(8);
+    pc.sessions.said(7, at(1_501), word(1_491));
+    assert_eq!(pc.input(at(1_501)), idle(4));
+}
+
+#[test]
+fn there_are_no_more_watchers_than_a_pc_can_have_sessions() {
+    let mut pc = Pc::new(&[(1, Active)]);
+    let taken = (0..1_000).filter(|n| pc.sessions.came(*n, 1).is_ok());
+    assert_eq!(taken.count(), MOST);
+}
+
+#[test]
 fn a_list_that_leaves_out_the_session_at_the_screen_is_not_believed() {
     let mut pc = Pc::new(&[]);
     assert!(pc.unknown(at(600)).contains("without number 1"));
@@ -235,7 +253,7 @@ fn an_owner_may_ignore_sessions_that_nobody_watches() {
 
 #[test]
 fn a_watcher_speaks_at_a_touch_and_at_each_change_and_else_every_two_seconds() {
-    let mut pace = Pace::default();
+    let mut pace = WatcherPace::default();
     let mut due = |ms: u64, idle_ms: u64, locked: bool| {
         let now = Time(MINUTE + ms * 1_000);
         let word = WatcherWord {

@@ -24,10 +24,10 @@ use crate::os::{self, windows::sessions as system};
 use crate::owner::sight::Sight;
 use crate::owner::watcher::{self, Eyes};
 
-/// The name of the watcher's program.
-const PROGRAM: &str = "deskgrid-watch.exe";
 /// The time for which a list of sessions is good.
 const LISTED: Span = Span::from_millis(900);
+/// The shortest time between two lines of the log about programs that were turned away.
+const WARN_EVERY: Span = Span::from_secs(60);
 /// The pause after a pipe that could not be made, or broke.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The stack of the thread that listens, in bytes.
@@ -43,7 +43,7 @@ pub(super) struct Watchers {
     /// The session of this worker, if it is a user's.
     own: Option<u32>,
     /// Lists the sessions, and names the one at the screen.
-    list: List,
+    list: ListSessions,
 }
 
 struct State {
@@ -51,19 +51,21 @@ struct State {
     /// What looks at this worker's own session.
     eyes: Eyes,
     /// The last list of sessions, and when it was made.
-    listed: Option<(Time, Listed)>,
+    listed: Option<(Time, SessionList)>,
     /// The reason why no watcher can be heard.
     deaf: Option<String>,
     /// Whether there was news since the last look.
     news: bool,
+    /// When the log last told of a program that was turned away.
+    warned: Option<Time>,
 }
 
 /// The sessions of this PC, or why they are not known; and the one that is at its screen.
-type Listed = (Result<BTreeMap<u32, SessionState>, String>, Option<u32>);
-type List = Box<dyn Fn() -> Listed + Send + Sync>;
+type SessionList = (Result<BTreeMap<u32, SessionState>, String>, Option<u32>);
+type ListSessions = Box<dyn Fn() -> SessionList + Send + Sync>;
 
-/// Has the system list the sessions.
-fn by_the_system() -> Listed {
+/// Has the system list the sessions, as `WTSEnumerateSessions` does.
+fn by_the_system() -> SessionList {
     let failed = |error: io::Error| format!("the system does not list its sessions: {error}");
     (system::list().map_err(failed), system::console())
 }
@@ -73,6 +75,7 @@ impl Watchers {
     pub(super) fn new(unseen: Unseen) -> Arc<Self> {
         let own = system::own().filter(|session| *session != OF_SERVICES);
         let watchers = Self::among(unseen, own, Box::new(by_the_system));
+
         if own.is_none() {
             let started = beside_this_program().and_then(|program| {
                 let name = watcher::pipe_of(&program)?;
@@ -86,16 +89,18 @@ impl Watchers {
         watchers
     }
 
-    fn among(unseen: Unseen, own: Option<u32>, list: List) -> Arc<Self> {
+    fn among(unseen: Unseen, own: Option<u32>, list: ListSessions) -> Arc<Self> {
         let mut sessions = Sessions::new(unseen, os::since_boot());
         // Its own session is one of a user's.
         let _ = own.map(|session| sessions.came(OWN, session));
+
         let state = State {
             sessions,
             eyes: Eyes::default(),
             listed: None,
             deaf: None,
             news: false,
+            warned: None,
         };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -114,6 +119,7 @@ impl Watchers {
         let now = os::since_boot();
         let mut state = self.lock();
         state.news = false;
+
         if self.own.is_some()
             && let Some(word) = state.eyes.word(now)
         {
@@ -131,6 +137,7 @@ impl Watchers {
         // Where the system lists not even this worker's own session, it lists none.
         let believed = self.own.is_none_or(|own| listed.contains_key(&own));
         let console = console.filter(|_| believed);
+
         state.sessions.look(now, &listed, console)
     }
 
@@ -158,11 +165,12 @@ impl Watchers {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let door = Arc::new(Door {
+        let door = Arc::new(WatcherPipe {
             watchers: Arc::downgrade(self),
             name,
             program,
         });
+
         thread::Builder::new()
             .name("watchers".to_owned())
             .stack_size(STACK)
@@ -172,7 +180,16 @@ impl Watchers {
 }
 
 impl State {
-    fn listed(&mut self, now: Time, list: &List) -> Listed {
+    /// Notes in the log that a program was turned away, once in `WARN_EVERY`: it could fill the disk.
+    fn warn(&mut self, session: u32, why: &str) {
+        let now = os::since_boot();
+        if self.warned.is_none_or(|at| now.since(at) >= WARN_EVERY) {
+            tracing::warn!(session, why, "a program that is no watcher was turned away");
+            self.warned = Some(now);
+        }
+    }
+
+    fn listed(&mut self, now: Time, list: &ListSessions) -> SessionList {
         let known = self.listed.take();
         let known = known.filter(|(at, _)| now.since(*at) < LISTED);
         let (_, listed) = self.listed.insert(known.unwrap_or_else(|| (now, list())));
@@ -187,19 +204,19 @@ fn unknown(why: &str) -> SessionSights {
     }
 }
 
-/// Returns the watcher's program that belongs to this one.
+/// Returns the path of the `watcher::PROGRAM` that belongs to this program.
 fn beside_this_program() -> io::Result<PathBuf> {
-    std::env::current_exe().map(|path| path.with_file_name(PROGRAM))
+    std::env::current_exe().map(|path| path.with_file_name(watcher::PROGRAM))
 }
 
 /// The pipe, and who may speak at it.
-struct Door {
+struct WatcherPipe {
     watchers: Weak<Watchers>,
     name: String,
     program: PathBuf,
 }
 
-impl Door {
+impl WatcherPipe {
     /// Listens until nobody looks any more.
     async fn serve(self: Arc<Self>) {
         while let Some(watchers) = self.watchers.upgrade() {
@@ -223,6 +240,7 @@ impl Door {
     async fn attend(self: &Arc<Self>) -> io::Result<()> {
         let mut next = system::listen(&self.name, true)?;
         self.tell(|state| state.deaf = None);
+
         let mut connection = OWN;
         while self.watchers.strong_count() > 0 {
             match tokio::time::timeout(AGAIN, next.connect()).await {
@@ -238,11 +256,13 @@ impl Door {
         Ok(())
     }
 
-    /// Hears one watcher until it ends, falls silent, or says what is no word.
+    /// Hears one watcher until it ends, is silent for `SILENT`, or says what is no word.
     async fn hear(&self, connection: u64, pipe: NamedPipeServer) {
         if let Err((session, why)) = self.admit(connection, &pipe) {
-            tracing::warn!(session, why, "a program that is no watcher was turned away");
-            self.tell(|state| state.sessions.refused(session, why));
+            self.tell(|state| {
+                state.warn(session, &why);
+                state.sessions.refused(session, why);
+            });
             return;
         }
 
@@ -262,6 +282,7 @@ impl Door {
         let cannot = |error: io::Error| format!("it cannot be told which program it is: {error}");
         let client = system::client(pipe).map_err(|error| (OF_SERVICES, cannot(error)))?;
         let session = client.session;
+
         let found = system::program_of(client.process).map_err(|e| (session, cannot(e)))?;
         if whole(&found) != whole(&self.program) {
             let why = format!("{} is not {}", found.display(), self.program.display());
