@@ -22,7 +22,7 @@ START_WATCHERS = '"[PROGRAMS]deskgrid-watch.exe" --start-in-sessions'
 #: Each action: its name, type, directory, command, condition, and place in the order. Files in use are looked for
 #: at 1400, folders made at 3700, files at 4000, services at 5800, and started at 5900.
 ACTIONS = [
-    ("StopWatchers", 34 | IGNORED, "DATA", STOP_WATCHERS, 'Installed', 1390),
+    ("StopWatchers", 34 | IGNORED, "DATA", STOP_WATCHERS, 'Installed OR WIX_UPGRADE_DETECTED', 1390),
     ("StartWatchers", COMMAND | IGNORED, "DATA", START_WATCHERS, 'NOT REMOVE', 5950),
     # Windows lets everybody read below ProgramData: the directory is closed before anything secret is in it.
     ("CloseData", COMMAND, "DATA", CLOSE, 'NOT REMOVE', 3710),
