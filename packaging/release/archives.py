@@ -10,14 +10,18 @@ from datetime import UTC, datetime
 
 from .build import Workshop
 
+WATCHER = "deskgrid-watch"
 LICENCES = ("LICENSE", "LICENSE-APACHE", "LICENSE-MIT")
 
 
 def write(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> None:
-    """Writes one archive for each program of a system."""
+    """Writes one archive for each program of a system; the watcher of Windows lies beside each."""
+    watcher = [programs[WATCHER]] if WATCHER in programs else []
     for program, built in programs.items():
+        if program == WATCHER:
+            continue
         stem = f"{program}-{work.version}-{name}"
-        files = {f"{stem}/{built.name}": (built.read_bytes(), 0o755)}
+        files = {f"{stem}/{file.name}": (file.read_bytes(), 0o755) for file in [built, *watcher]}
         for licence in LICENCES:
             files[f"{stem}/{licence}"] = ((work.top / licence).read_bytes(), 0o644)
         files[f"{stem}/README.md"] = ((work.top / "README.md").read_bytes(), 0o644)

@@ -51,10 +51,13 @@ class Workshop:
         if not worker_only:
             self._cargo(tool, "--release", "--target", target, "-p", "cli", "--bin", "deskgrid")
             made["deskgrid"] = self._output(target, "release", "deskgrid")
-        small = ["--profile", SMALL, "--target", target, "-p", "cli", "--bin", "deskgrid-worker"]
-        small += ["--no-default-features", "--features", "worker-only"]
-        self._cargo(tool, *small)
-        made["deskgrid-worker"] = self._output(target, SMALL, "deskgrid-worker")
+        small = {"deskgrid-worker": "worker-only"}
+        if name.startswith("windows"):
+            small["deskgrid-watch"] = "watcher"
+        bins = [word for program in small for word in ("--bin", program)]
+        features = ["--no-default-features", "--features", ",".join(small.values())]
+        self._cargo(tool, "--profile", SMALL, "--target", target, "-p", "cli", *bins, *features)
+        made |= {program: self._output(target, SMALL, program) for program in small}
         return made
 
     def documents(self) -> pathlib.Path:

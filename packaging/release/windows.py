@@ -15,8 +15,15 @@ IGNORED, HIDDEN, ROLLBACK = 0x40, 0x2000, 0x100
 CLOSE = 'icacls.exe "[DATA]." /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F *S-1-5-19:(OI)(CI)F'
 JOIN = 'cmd.exe /c echo master = "[MASTER]">join.toml& echo token = "[JOIN]">>join.toml'
 REMOVE = "cmd.exe /c rmdir /s /q deskgrid"
-#: Each action: its name, type, directory, command, condition, and place in the order. Folders are made at 3700, files at 4000, services at 5800.
+#: The watchers end before the installer looks which files are in use: for the sake of one it would ask for a restart of the PC.
+STOP_WATCHERS = "taskkill.exe /f /im deskgrid-watch.exe"
+#: And users who are logged on get one at once, not only when they log on the next time.
+START_WATCHERS = '"[PROGRAMS]deskgrid-watch.exe" --start-in-sessions'
+#: Each action: its name, type, directory, command, condition, and place in the order. Files in use are looked for
+#: at 1400, folders made at 3700, files at 4000, services at 5800, and started at 5900.
 ACTIONS = [
+    ("StopWatchers", 34 | IGNORED, "DATA", STOP_WATCHERS, 'Installed OR WIX_UPGRADE_DETECTED', 1390),
+    ("StartWatchers", COMMAND | IGNORED, "DATA", START_WATCHERS, 'NOT REMOVE', 5950),
     # Windows lets everybody read below ProgramData: the directory is closed before anything secret is in it.
     ("CloseData", COMMAND, "DATA", CLOSE, 'NOT REMOVE', 3710),
     ("ForgetJoin", COMMAND | ROLLBACK | IGNORED, "DATA", "cmd.exe /c del /q join.toml", 'MASTER AND JOIN AND NOT REMOVE', 4009),
@@ -36,6 +43,7 @@ def packages(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> li
     place = work.scratch / name / "msi"
     place.mkdir(parents=True)
     shutil.copy(programs["deskgrid-worker"], place / "deskgrid-worker.exe")
+    shutil.copy(programs["deskgrid-watch"], place / "deskgrid-watch.exe")
     shutil.copy(work.top / "packaging" / "debian" / "worker.toml", place / "worker.toml")
     shutil.copy(work.top / "packaging" / "windows" / "worker.wxs", place / "worker.wxs")
     for file in place.iterdir():
@@ -43,7 +51,8 @@ def packages(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> li
     made = place / "made.msi"
     # wixl would take numbers by chance, which would differ each time.
     number = lambda what: "{" + str(uuid.uuid5(uuid.NAMESPACE_URL, f"deskgrid {what} {work.version} {work.epoch}")).upper() + "}"  # noqa: E731
-    given = {"VERSION": work.version, "PRODUCT": number("product"), "PROGRAM": "deskgrid-worker.exe", "SETTINGS": "worker.toml"}
+    files = {"PROGRAM": "deskgrid-worker.exe", "WATCHER": "deskgrid-watch.exe", "SETTINGS": "worker.toml"}
+    given = {"VERSION": work.version, "PRODUCT": number("product"), **files}
     words = [word for key, value in given.items() for word in ("-D", f"{key}={value}")]
     work.run("wixl", "-a", "x64", *words, "-o", made, "worker.wxs", cwd=place)
 

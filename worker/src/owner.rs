@@ -9,6 +9,8 @@ pub mod policy;
 pub mod rules;
 pub mod sensors;
 pub mod sight;
+#[cfg(windows)]
+pub mod watcher;
 
 use std::path::Path;
 

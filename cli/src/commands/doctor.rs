@@ -119,6 +119,8 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     let worker_here = here.is_empty() || here.iter().any(|(who, _)| *who == master::WORKER);
     if worker_here {
         findings.extend(machine::sensors(&config).await);
+        #[cfg(windows)]
+        findings.extend(machine::watcher());
         findings.extend(machine::abilities(&config).await);
     }
 

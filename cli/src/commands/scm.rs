@@ -39,6 +39,10 @@ const MAY: [&str; 3] = [
 /// The longest time that the service may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The program that watches a user's session, beside this one; and the entries of programs that the
+/// system starts at each logon.
+const WATCHER: &str = "deskgrid-watch.exe";
+const AT_LOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Run";
 /// The pause before a failed worker is started again. After a day without failure (`A_DAY`) the
 /// count of failures starts again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -96,6 +100,16 @@ impl ScmPaths {
         self.programs.join("deskgrid.exe")
     }
 
+    fn watcher(&self) -> PathBuf {
+        self.programs.join(WATCHER)
+    }
+
+    /// Returns the name of the watcher's entry among the programs that start at logon. The watcher
+    /// makes the same name of its directory.
+    fn entry(&self) -> String {
+        format!("{} watcher", self.service)
+    }
+
     fn settings(&self) -> PathBuf {
         self.state.join("worker.toml")
     }
@@ -112,6 +126,33 @@ impl ScmPaths {
         }
         words.extend(args.dedicated.then(|| "--dedicated".into()));
         words
+    }
+
+    /// Returns what `install` does beside writing files.
+    fn steps(&self, words: &[OsString], watched: bool) -> Vec<String> {
+        let line: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        vec![
+            format!(
+                "icacls {} /inheritance:r /grant:r {}",
+                self.state.display(),
+                MAY.join(" ")
+            ),
+            format!(
+                "create and start the service {} as {ACCOUNT}:",
+                self.service
+            ),
+            format!("  {} {}", self.program().display(), line.join(" ")),
+            if watched {
+                format!(
+                    "start {WATCHER} at each logon, as {} of {AT_LOGON}",
+                    self.entry()
+                )
+            } else {
+                format!(
+                    "no watcher: there is no {WATCHER} beside this program, so a user who is logged on counts as using the PC"
+                )
+            },
+        ]
     }
 
     /// Restricts the state directory, which holds the key, to the accounts in `MAY`. Permissions
@@ -153,6 +194,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     }
 
     let words = places.arguments(&args);
+    let watcher = watcher_here();
     if args.service.yes {
         let manager =
             manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
@@ -177,36 +219,79 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         if let Some(config) = &args.config {
             copy(config, &places.settings())?;
         }
+        if let Some(watcher) = &watcher {
+            copy(watcher, &places.watcher())?;
+            enter(&places)?;
+        }
 
         create(&manager, &places, words.clone())?;
     }
 
-    let line: Vec<String> = words
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
     let plan = ScmPlan {
         done: args.service.yes,
         writes: [places.program(), places.state.clone()]
             .into_iter()
             .chain(args.config.map(|_| places.settings()))
+            .chain(watcher.as_ref().map(|_| places.watcher()))
             .collect(),
         removes: Vec::new(),
-        commands: vec![
-            format!(
-                "icacls {} /inheritance:r /grant:r {}",
-                places.state.display(),
-                MAY.join(" ")
-            ),
-            format!(
-                "create and start the service {} as {ACCOUNT}:",
-                places.service
-            ),
-            format!("  {} {}", places.program().display(), line.join(" ")),
-        ],
+        commands: places.steps(&words, watcher.is_some()),
         service: places.service,
     };
     show(context, &plan)
+}
+
+/// Returns the watcher's program beside this one, if there is one.
+fn watcher_here() -> Option<PathBuf> {
+    let this = std::env::current_exe().ok()?;
+    Some(this.with_file_name(WATCHER)).filter(|path| path.exists())
+}
+
+/// Has the system start the watcher in each session when its user logs on.
+fn enter(places: &ScmPaths) -> Result<(), Failure> {
+    let line = format!("\"{}\"", places.watcher().display());
+    let entry = places.entry();
+    let words = [
+        "add", AT_LOGON, "/v", &entry, "/t", "REG_SZ", "/d", &line, "/f",
+    ];
+
+    let (done, status) = reg(&words)?;
+    if done {
+        return Ok(());
+    }
+    let what = format!("reg could not make the watcher's entry ({status})");
+    let hint = "run this from a prompt that was started as administrator";
+    Err(Failure::new(Exit::Error, "service", what, hint))
+}
+
+/// Takes that back; succeeds if there is no such entry.
+fn leave(places: &ScmPaths) -> Result<(), Failure> {
+    let entry = places.entry();
+    let (there, _) = reg(&["query", AT_LOGON, "/v", &entry])?;
+    if !there {
+        return Ok(());
+    }
+
+    let (done, status) = reg(&["delete", AT_LOGON, "/v", &entry, "/f"])?;
+    if done {
+        return Ok(());
+    }
+    let what = format!("reg could not remove the watcher's entry ({status})");
+    let hint = "run this from a prompt that was started as administrator";
+    Err(Failure::new(Exit::Error, "service", what, hint))
+}
+
+/// Runs `reg`, which changes the registry; returns whether it succeeded, and its status.
+fn reg(words: &[&str]) -> Result<(bool, std::process::ExitStatus), Failure> {
+    let mut command = Command::new("reg");
+    command
+        .args(words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let status = command
+        .status()
+        .map_err(|e| Failure::io("reg cannot be run", &e))?;
+    Ok((status.success(), status))
 }
 
 /// Removes the service, with the identity, the cache and everything else of the worker.
@@ -219,10 +304,18 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
         done: args.yes,
         writes: Vec::new(),
         removes: there.collect(),
-        commands: vec![format!("stop and delete the service {}", places.service)],
+        commands: vec![
+            format!(
+                "remove {} of {AT_LOGON}, which ends the watchers",
+                places.entry()
+            ),
+            format!("stop and delete the service {}", places.service),
+        ],
         service: places.service.clone(),
     };
     if args.yes {
+        // Before the service: a watcher that loses it looks whether it is still to start at logon.
+        leave(&places)?;
         delete(&places.service)?;
         plan.removes.iter().try_for_each(|dir| remove(dir))?;
     }

@@ -60,13 +60,33 @@ fn sensor(view: &SensorSight) -> Finding {
     match view.sight {
         Sight::Seen(_) | Sight::Absent(_) => Finding::ok(check, what),
         Sight::Unknown(_) => {
+            // On Windows one switch is for both sensors of the users' sessions.
+            let switch = match view.name {
+                "input" | "full-screen" => "evdev",
+                name => name,
+            };
             let todo = format!(
-                "tasks wait as long as this is so: let the worker look, or, if something else sees the same, set {} = \"off\" in [sensors]",
-                view.name
+                "tasks wait as long as this is so: let the worker look, or, if something else sees the same, set {switch} = \"off\" in [sensors]"
             );
             Finding::wrong(check, what, todo)
         }
     }
+}
+
+/// Checks whether a service here would learn of input in the users' sessions.
+#[cfg(windows)]
+pub(super) fn watcher() -> Option<Finding> {
+    let starts = worker::owner::watcher::starts_beside_this_program()?;
+    Some(if starts {
+        Finding::ok(
+            "watcher",
+            "starts at each logon, and tells a service here of input",
+        )
+    } else {
+        let what = "does not start at logon: a service here would take each user who is logged on for present";
+        let todo = "if there is to be a service: deskgrid worker install enters it; docs/windows.md says more";
+        Finding::note("watcher", what, todo)
+    })
 }
 
 /// Checks how well tasks can be confined and frozen here, and why not better. The trial runs below

@@ -25,7 +25,7 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
 /// The files that may hold `unsafe`, each with why.
-const UNSAFE: [(&str, &str); 9] = [
+const UNSAFE: [(&str, &str); 11] = [
     (
         "link/src/files/windows.rs",
         "the free space of a disk: std does not ask for it",
@@ -47,8 +47,16 @@ const UNSAFE: [(&str, &str); 9] = [
         "Job Objects: windows-sys has only the bare calls",
     ),
     (
+        "worker/src/os/windows/sessions.rs",
+        "sessions, rights to a pipe and to a process, and who is at the other end of a pipe: windows-sys has only the bare calls",
+    ),
+    (
         "worker/src/os/windows/sys.rs",
         "suspension of processes, clocks, input, power, memory and directory changes: windows-sys has only the bare calls",
+    ),
+    (
+        "worker/src/os/windows/token.rs",
+        "privileges and rank of a command: windows-sys has only the bare calls",
     ),
     (
         "tests/tests/faults/disk.rs",

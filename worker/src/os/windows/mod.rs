@@ -13,8 +13,10 @@ mod job;
 mod load;
 mod pipe;
 pub mod sense;
+pub(crate) mod sessions;
 mod survey;
 mod sys;
+mod token;
 mod tree;
 mod watch;
 
@@ -34,7 +36,9 @@ pub use pipe::Output;
 pub(crate) use pipe::pair;
 pub use survey::{Grounds, Survey};
 use sys::ProcessHandle;
-pub(crate) use sys::{awake, clock_and_memory, since_boot};
+#[cfg(test)]
+pub(crate) use sys::nudge_mouse;
+pub(crate) use sys::{awake, clock_and_memory, since_boot, starts_at_logon};
 use tree::Stilled;
 pub(crate) use watch::DirWatch;
 
@@ -142,6 +146,11 @@ fn begin(
     // A process that has ended already has no handle: one that is suspended has.
     let id = child.id().ok_or(io::ErrorKind::NotFound)?;
     let process = sys::open(id)?;
+    if let Err(error) = token::restrict(&process) {
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        let told = || tracing::warn!(%error, "tasks keep the privileges of the worker's account");
+        TOLD.call_once(told);
+    }
     if let Err(error) = job.take(&process).and_then(|()| sys::resume(&process)) {
         sys::end(&process, KILLED);
         return Err(error);

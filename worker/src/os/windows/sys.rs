@@ -20,7 +20,9 @@ use windows_sys::Win32::Storage::FileSystem::{
     FindFirstChangeNotificationW, FindNextChangeNotification,
 };
 use windows_sys::Win32::System::Power::{GetSystemPowerStatus, SYSTEM_POWER_STATUS};
-use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_DWORD, RegGetValueW};
+use windows_sys::Win32::System::Registry::{
+    HKEY_LOCAL_MACHINE, RRF_RT_REG_DWORD, RRF_RT_REG_SZ, RegGetValueW,
+};
 use windows_sys::Win32::System::RemoteDesktop::ProcessIdToSessionId;
 use windows_sys::Win32::System::SystemInformation::{
     GetTickCount, GetTickCount64, GlobalMemoryStatusEx, MEMORYSTATUSEX,
@@ -219,6 +221,26 @@ pub(crate) fn clock_and_memory() -> (u64, u64) {
     (clock.into(), memory().map_or(0, |(total, _)| total >> 20))
 }
 
+/// Whether the system starts a program at each logon: the entry `entry` of `Run`.
+pub(crate) fn starts_at_logon(entry: &str) -> bool {
+    let entry: Vec<u16> = entry.encode_utf16().chain([0]).collect();
+    let key = w!(r"SOFTWARE\Microsoft\Windows\CurrentVersion\Run");
+    let nothing = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    // SAFETY: two strings with their final zeroes; nothing is to be written.
+    let failed = unsafe {
+        RegGetValueW(
+            HKEY_LOCAL_MACHINE,
+            key,
+            entry.as_ptr(),
+            RRF_RT_REG_SZ,
+            nothing.0,
+            nothing.1,
+            nothing.2,
+        )
+    };
+    failed == 0
+}
+
 /// Returns the three bytes of the system's power status: mains, the battery's flags, and its charge
 /// in percent.
 pub(super) fn power() -> Option<(u8, u8, u8)> {
@@ -238,7 +260,7 @@ pub(super) fn power() -> Option<(u8, u8, u8)> {
 }
 
 /// Returns the session of this process; 0 is that of the services.
-pub(super) fn session() -> Option<u32> {
+pub(crate) fn session() -> Option<u32> {
     let mut session = 0;
     // SAFETY: a pointer to a local.
     let known = unsafe { ProcessIdToSessionId(std::process::id(), &raw mut session) };
@@ -258,7 +280,7 @@ pub(super) fn last_input() -> Option<(u32, u32)> {
 
 /// Moves the mouse by nothing much, as its owner would.
 #[cfg(test)]
-pub(super) fn nudge_mouse() {
+pub(crate) fn nudge_mouse() {
     use windows_sys::Win32::UI::Input::KeyboardAndMouse::{
         INPUT, INPUT_0, INPUT_MOUSE, MOUSEEVENTF_MOVE, MOUSEINPUT, SendInput,
     };

@@ -13,6 +13,8 @@ mod memory;
 mod power;
 #[cfg(target_os = "linux")]
 mod programs;
+#[cfg(any(windows, test))]
+pub(crate) mod sessions;
 mod watch;
 #[cfg(windows)]
 mod windows;

@@ -1,22 +1,28 @@
-//! Sensors of the owner's use of a Windows host: the last input of this session, processors,
-//! memory, power. A process cannot see input in other sessions. The load by other programs is in
-//! `load`.
+//! Sensors of the owner's use of a Windows host: input and full screens in the sessions of its
+//! users, processors, memory, power. How a service learns of sessions is in `watchers`, the load by
+//! other programs in `load`.
 
+mod watchers;
+
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::Span;
-
+use self::watchers::Watchers;
 use super::load::OthersLoad;
+use super::sessions::SessionSights;
 use super::{Sensor, SensorUse, SensorsConfig};
 use crate::os::windows::sense;
 use crate::owner::sight::{Reading, Sight, Topic};
+
+/// The interval of looks at what watchers say: at news of one the look is at once.
+const HEAR: Duration = Duration::from_secs(1);
 
 /// A sensor that is polled.
 struct Glance {
     name: &'static str,
     topic: Topic,
-    /// The shortest interval between looks; zero: the common one.
+    /// The shortest interval between looks.
     every: Duration,
     look: fn() -> Sight,
 }
@@ -39,11 +45,60 @@ impl Sensor for Glance {
     }
 }
 
-/// Returns every sensor that the owner did not switch off. `evdev` is the switch for the last
-/// input.
+/// A sensor of one thing in the users' sessions.
+struct InSessions {
+    name: &'static str,
+    topic: Topic,
+    watchers: Arc<Watchers>,
+    of: fn(SessionSights) -> Sight,
+}
+
+impl Sensor for InSessions {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn topic(&self) -> Topic {
+        self.topic
+    }
+
+    fn sense(&mut self) -> Sight {
+        (self.of)(self.watchers.look())
+    }
+
+    fn wait(&mut self, pause: Duration) {
+        match self.topic {
+            // Nobody else tells of input in this worker's own session.
+            Topic::Input if !self.watchers.hears() => thread::sleep(pause),
+            Topic::Input => self.watchers.wait(HEAR.max(pause)),
+            _ => thread::sleep(HEAR.max(pause)),
+        }
+    }
+}
+
+/// Returns the sensors of the users' sessions.
+fn in_sessions(config: &SensorsConfig) -> [Box<dyn Sensor>; 2] {
+    let watchers = Watchers::new(config.unseen_sessions);
+    let sensor = |name, topic, of| {
+        let watchers = Arc::clone(&watchers);
+        Box::new(InSessions {
+            name,
+            topic,
+            watchers,
+            of,
+        }) as _
+    };
+
+    [
+        sensor("input", Topic::Input, |sights: SessionSights| sights.input),
+        sensor("full-screen", Topic::Programs, |sights| sights.full_screen),
+    ]
+}
+
+/// Returns every sensor that the owner did not switch off. `evdev` is the switch for the users'
+/// sessions.
 pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
-    let glances: [(SensorUse, &'static str, Topic, Duration, fn() -> Sight); 3] = [
-        (config.evdev, "input", Topic::Input, Duration::ZERO, input),
+    let glances: [(SensorUse, &'static str, Topic, Duration, fn() -> Sight); 2] = [
         (
             config.memory,
             "memory",
@@ -71,19 +126,11 @@ pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
         }) as _
     });
 
+    let sessions = (config.evdev == SensorUse::Auto).then(|| in_sessions(config));
     let load = (config.load == SensorUse::Auto)
         .then(|| Box::new(OthersLoad::new(config)) as Box<dyn Sensor>);
-    glances.chain(load).collect()
-}
-
-fn input() -> Sight {
-    match sense::idle() {
-        Some(idle) => Sight::Seen(Reading::Idle(Span::from(idle))),
-        None => Sight::Unknown(
-            "a service sees no keyboard and no mouse; run the worker in the user's session"
-                .to_owned(),
-        ),
-    }
+    let sessions = sessions.into_iter().flatten();
+    sessions.chain(glances).chain(load).collect()
 }
 
 fn memory() -> Sight {
@@ -130,6 +177,7 @@ mod tests {
 
         let names = [
             ("input", Topic::Input),
+            ("full-screen", Topic::Programs),
             ("memory", Topic::Memory),
             ("power", Topic::Power),
             ("load", Topic::Load),
@@ -141,7 +189,7 @@ mod tests {
                 ..SensorsConfig::default()
             })
             .iter()
-            .all(|s| s.name() != "input")
+            .all(|s| s.topic() != Topic::Input && s.topic() != Topic::Programs)
         );
     }
 }
