@@ -18,13 +18,13 @@ from typing import IO, Any
 from . import _outcome
 from ._api import Api, Json
 from ._events import Events
-from ._outcome import Place, Result
+from ._outcome import Place, Result, failure_of
 from ._pack import Store
-from ._run import failure_of, output_of
+from ._run import output_of
 from ._stream import Call, Task
 from ._work import LiveJob
 from .env import OWN
-from .errors import Cancelled, EnvError, GridUnreachable, Refused, ResultGone
+from .errors import Cancelled, EnvError, GridUnreachable, HostsLost, Refused, ResultGone
 
 #: How often a call is tried again whose host has no Python.
 MOST_TRIES = 3
@@ -311,41 +311,65 @@ class Results:
             f"{live.id}.{task.index}", result.get("host") or "", _last(result.get("stderr"))
         )
         outcomes = _outcome.read(text)
+        handed_back = len(outcomes) > 1 and outcomes[-1].kind == "H"
+        if handed_back:
+            outcomes.pop()
 
-        settled = []
+        settled: list[tuple[Call, Result]] = []
+        again: list[Call] = []
         for call, outcome in zip(task.calls, outcomes):
-            if outcome.data is None and long is None:
+            if outcome.kind in "EX" and self._is_tried_again(live, call):
+                again.append(call)
+            elif outcome.data is None and long is None:
                 # It was too large, or could not be kept.
                 failure = failure_of(reason or "its long result was not kept", place)
                 settled.append((call, Result(None, failure)))
             else:
                 settled.append((call, _outcome.value_of(outcome, long, place)))
+        rest = task.calls[len(outcomes) :]
         if len(outcomes) == 1 and outcomes[0].kind == "N":
-            settled = [(call, settled[0][1]) for call in task.calls]
-        rest = task.calls[len(settled) :]
-        seconds = [outcome.seconds for outcome in outcomes if outcome.kind in "RE"]
-        self._done(live, task, seconds)
+            settled += [(call, settled[0][1]) for call in rest]
+            rest = []
+
+        failure = failure_of(reason or "its host did not write down what came of it", place)
+        if rest and not handed_back:
+            # It ended its task.
+            if isinstance(failure, HostsLost) or not self._is_tried_again(live, rest[0]):
+                settled.append((rest.pop(0), Result(None, failure)))
         for call, outcome in zip(task.calls, outcomes):
             call.future.seconds = outcome.seconds
+        seconds = [outcome.seconds for outcome in outcomes if outcome.kind in "RE"]
+        with self._wake:
+            # At once: nobody may find that nothing is left to do.
+            self._done(live, task, seconds)
+            lost = self._again(live, again + rest, all_known=handed_back)
+        settled += [(call, Result(None, failure)) for call in lost]
         while settled:
             # Whoever gets a result may be the only one who has it.
             self.finish(*_flat(*settled.pop(0)))
-        if rest:
-            failure = failure_of(reason or "its host did not write down what came of it", place)
-            self.finish(rest[0], None, failure)
-            self._again(live, rest[1:], failure)
 
-    def _again(self, live: LiveJob, calls: list[Call], failure: BaseException) -> None:
-        """Calls that came behind one that ended its task are made again."""
+    def _is_tried_again(self, live: LiveJob, call: Call) -> bool:
+        """Whether a call that failed is made again: one with a process of its own fails alone, and
+        not its task, which the grid would try again as a whole."""
+        stream = live.stream
+        if stream is None or not stream.work.options.get("own_process"):
+            return False
+        call.failures += 1
+        return call.failures <= stream.work.options.get("retries", 0) and call.can_repeat()
+
+    def _again(self, live: LiveJob, calls: list[Call], all_known: bool) -> list[Call]:
+        """Makes calls again: those that failed, and those behind the end of their task. Returns those
+        that cannot be. `all_known`: their tasks need not be as small as at first."""
         with self._wake:
-            if calls and live.stream is not None and not self._closed and calls[0].can_repeat():
-                for call in calls:
+            can = live.stream is not None and not self._closed
+            repeated = [call for call in calls if can and call.can_repeat()]
+            if repeated and live.stream is not None:
+                for call in repeated:
                     call.task = None
-                live.stream.add(calls, again=True)
+                live.stream.add(repeated, again=not all_known)
                 self._wake.notify_all()
-                return
-        for call in calls:
-            self.finish(call, None, failure)
+        there = set(repeated)
+        return [call for call in calls if call not in there]
 
     def _done(self, live: LiveJob, task: Task, seconds: Sequence[float] = ()) -> None:
         with self._wake:
