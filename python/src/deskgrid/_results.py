@@ -330,57 +330,61 @@ class Results:
         if len(outcomes) == 1 and outcomes[0].kind == "N":
             settled += [(call, settled[0][1]) for call in rest]
             rest = []
-
         failure = failure_of(reason or "its host did not write down what came of it", place)
-        if rest and not handed_back:
+        if rest and not handed_back and not self._is_tried_again(live, rest[0], failure):
             # It ended its task.
-            if isinstance(failure, HostsLost) or not self._is_tried_again(live, rest[0]):
-                settled.append((rest.pop(0), Result(None, failure)))
+            settled.append((rest.pop(0), Result(None, failure)))
+
         for call, outcome in zip(task.calls, outcomes):
             call.future.seconds = outcome.seconds
         seconds = [outcome.seconds for outcome in outcomes if outcome.kind in "RE"]
         with self._wake:
             # At once: nobody may find that nothing is left to do.
-            self._done(live, task, seconds)
-            lost = self._again(live, again + rest, all_known=handed_back)
-        settled += [(call, Result(None, failure)) for call in lost]
+            if not self._done(live, task, seconds):
+                return
+            left = self._again(live, again + rest, as_small=not handed_back)
+        settled += [(call, Result(None, failure)) for call in left]
         while settled:
             # Whoever gets a result may be the only one who has it.
             self.finish(*_flat(*settled.pop(0)))
 
-    def _is_tried_again(self, live: LiveJob, call: Call) -> bool:
+    def _is_tried_again(
+        self, live: LiveJob, call: Call, failure: BaseException | None = None
+    ) -> bool:
         """Whether a call that failed is made again: one with a process of its own fails alone, and
         not its task, which the grid would try again as a whole."""
-        stream = live.stream
-        if stream is None or not stream.work.options.get("own_process"):
+        if live.stream is None or not live.stream.work.options.get("own_process"):
             return False
         call.failures += 1
-        return call.failures <= stream.work.options.get("retries", 0) and call.can_repeat()
+        most = live.stream.work.options.get("retries", 0)
+        return call.failures <= most and call.can_repeat() and not isinstance(failure, HostsLost)
 
-    def _again(self, live: LiveJob, calls: list[Call], all_known: bool) -> list[Call]:
-        """Makes calls again: those that failed, and those behind the end of their task. Returns those
-        that cannot be. `all_known`: their tasks need not be as small as at first."""
+    def _again(self, live: LiveJob, calls: list[Call], as_small: bool) -> list[Call]:
+        """Makes calls again: those that failed, and those behind the end of their task, in tasks that
+        are as small as the first ones if `as_small`. Returns those that cannot be made again."""
         with self._wake:
-            can = live.stream is not None and not self._closed
-            repeated = [call for call in calls if can and call.can_repeat()]
-            if repeated and live.stream is not None:
-                for call in repeated:
-                    call.task = None
-                live.stream.add(repeated, again=not all_known)
-                self._wake.notify_all()
-        there = set(repeated)
-        return [call for call in calls if call not in there]
+            if live.stream is None or self._closed:
+                return calls
+            left = [call for call in calls if not call.can_repeat()]
+            repeated = [call for call in calls if call.can_repeat()]
+            for call in repeated:
+                call.task = None
+            live.stream.add(repeated, again=bool(repeated) and as_small)
+            self._wake.notify_all()
+        return left
 
-    def _done(self, live: LiveJob, task: Task, seconds: Sequence[float] = ()) -> None:
+    def _done(self, live: LiveJob, task: Task, seconds: Sequence[float] = ()) -> bool:
+        """A task has ended; returns whether that is news."""
         with self._wake:
             if live.tasks.pop(task.index, None) is None:
-                return
+                return False
             if live.stream is not None:
                 live.stream.done(task, seconds)
             if not live.tasks and live.stream is not None:
                 # Of a job that nobody has a handle of, nothing more is wanted.
                 self.jobs.pop(live.id, None)
             self._wake.notify_all()
+            return True
 
     def _settle_all(self, live: LiveJob, task: Task, error: BaseException) -> None:
         self._done(live, task)
