@@ -92,6 +92,11 @@ def deskgrid(calls: int) -> None:
             report("deskgrid: first call", 1, lambda: g.submit(nothing, 1).result())
             report("deskgrid: map", calls, lambda: sum(g.map(nothing, range(calls))))
             report("deskgrid: submit, one by one", calls, lambda: all_of(g.submit, calls))
+            report(
+                "deskgrid: a process for each call",
+                calls,
+                lambda: sum(g.map(nothing, range(calls), own_process=True)),
+            )
             few = calls // 10
             report(
                 "deskgrid: a task for each call",

@@ -18,8 +18,7 @@ from world import World, eventually
 
 import deskgrid
 from deskgrid import Grid, RemoteError
-from deskgrid._outcome import Place
-from deskgrid._run import failure_of
+from deskgrid._outcome import Place, failure_of
 
 LOCK = threading.Lock()
 

@@ -20,7 +20,7 @@ def outcomes(path: Path, function: Any, calls: list[tuple[Any, ...]]) -> list[_o
     store = Store()
     packed = pack_function(function, store)
     chunk = [(pack_call(args, {}, store).payload, []) for args in calls]
-    job = {"function": packed.payload, "buffers": [], "calls": [chunk], "timed": True}
+    job = {"function": packed.payload, "buffers": [], "calls": [chunk], "timed": True, "apart": None}
     (path / ".deskgrid").mkdir()
     (path / ".deskgrid" / "run.pyc").write_bytes(_runtime.runner())
     (path / ".deskgrid" / "job").write_bytes(pickle.dumps(job))

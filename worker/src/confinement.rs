@@ -288,16 +288,9 @@ fn choose_level(
                 });
             }
         },
-        Choice::Auto => {
-            BY_DEFAULT
-                .into_iter()
-                .find(there)
-                .ok_or_else(|| WorkerError::Unavailable {
-                    key: "confinement",
-                    wish: "auto".to_owned(),
-                    why: missing(Confinement::Process).unwrap_or_default(),
-                })?
-        }
+        Choice::Auto => BY_DEFAULT.into_iter().find(there).ok_or_else(|| {
+            WorkerError::NoTask(missing(Confinement::Process).unwrap_or_default())
+        })?,
     };
 
     Ok((level, most))
@@ -346,6 +339,8 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(nothing.contains("it is not there"), "{nothing}");
+        // Nobody is told to say what is said already.
+        assert!(!nothing.contains("auto"), "{nothing}");
 
         let in_force = |missing: &[_]| {
             let (level, most) = auto(missing);

@@ -32,6 +32,9 @@ pub enum WorkerError {
     /// The spawner, the process that starts the tasks, cannot be started.
     #[error("the worker's helper process cannot be started")]
     Spawner(#[source] io::Error),
+    /// Not even a command that does nothing runs as a task on this host, for this reason.
+    #[error("no task can run on this host, not even one that does nothing: {0}")]
+    NoTask(String),
     /// The configuration demands something that this host cannot do.
     #[error(
         "the configuration says {key} = \"{wish}\", but {why}: change that, or say {key} = \"auto\" to take what this \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -27,6 +28,9 @@ class Options(TypedDict, total=False):
     """The name of the job; by default that of the function."""
     labels: Sequence[str]
     """Labels by which the job is found again."""
+    own_process: bool
+    """Whether each call has a process of its own, in which it finds nothing of others and fails
+    alone (no: short calls share one)."""
     retries: int
     """How often a call that failed is tried again (0)."""
     max_losses: int
@@ -73,6 +77,34 @@ ALL_AT_ONCE = frozenset({"deadline", "max_fails"})
 _KNOWN = frozenset(Options.__annotations__)
 
 
+def one_by_one(options: Mapping[str, Any]) -> bool:
+    """Whether calls with these options are not put together."""
+    asked = set(ONE_BY_ONE & options.keys())
+    if options.get("own_process") and seconds_of(options.get("time_limit")) is not None:
+        # The limit of a call is kept where it runs.
+        asked.discard("time_limit")
+    return bool(asked)
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_PARTS = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d)(?![a-z])")
+
+
+def seconds_of(value: Duration | None) -> float | None:
+    """Returns a length of time in seconds; ``None`` for a text with words that only the master
+    knows."""
+    if value is None or not isinstance(value, str):
+        return None if value is None else _number(value)
+    parts = _PARTS.findall(value)
+    if not parts or _PARTS.sub("", value).strip():
+        return None
+    return float(sum(int(count) * _UNITS[unit] for count, unit in parts))
+
+
+def _number(value: float | datetime.timedelta) -> float:
+    return value.total_seconds() if isinstance(value, datetime.timedelta) else float(value)
+
+
 def duration(value: Duration) -> str:
     """Returns a length of time as the API reads it.
 
@@ -81,7 +113,7 @@ def duration(value: Duration) -> str:
     """
     if isinstance(value, str):
         return value
-    seconds = value.total_seconds() if isinstance(value, datetime.timedelta) else float(value)
+    seconds = _number(value)
     if not 0 <= seconds < 1e10:
         raise ValueError(f"{value!r} is no length of time")
     return f"{round(seconds * 1000)}ms"

@@ -12,7 +12,7 @@ import re
 import threading
 from typing import IO, Any, NamedTuple
 
-from .errors import BadResult, EnvError, ForeignError, RemoteError, TaskFailed
+from .errors import BadResult, EnvError, ForeignError, HostsLost, RemoteError, TaskFailed, TaskTimeout
 
 FIRST_LINE = "deskgrid 1"
 
@@ -28,8 +28,9 @@ class Place(NamedTuple):
 class Outcome(NamedTuple):
     """One line of ``out.txt``.
 
-    ``kind`` is ``R`` for a result, ``E`` for an exception, ``U`` for a result that does not pickle
-    and ``N`` for a function that cannot be read on its host.
+    ``kind`` is ``R`` for a result, ``E`` for an exception, ``U`` for a result that does not pickle,
+    ``N`` for a function that cannot be read on its host, ``X`` for a call whose own process has
+    ended without an outcome, and ``H`` for all calls that are left: they are handed back.
     """
 
     kind: str
@@ -53,7 +54,7 @@ class MissingModule(EnvError, ModuleNotFoundError):
 #: No call took as long, in seconds.
 LONGEST = 1e9
 
-_LINE = re.compile(r"([REUNreun]) (\d+\.?\d*) (?:([A-Za-z0-9+/]*={0,2})|(\d{1,18}) (\d{1,18}))", re.ASCII)
+_LINE = re.compile(r"([REUNXHreun]) (\d+\.?\d*) (?:([A-Za-z0-9+/]*={0,2})|(\d{1,18}) (\d{1,18}))", re.ASCII)
 
 
 def read(text: str) -> list[Outcome]:
@@ -96,6 +97,8 @@ def value_of(outcome: Outcome, long: IO[bytes] | None, place: Place) -> Result:
             value = pickle.load(long)
         if outcome.kind == "R":
             return Result(value, None)
+        if outcome.kind == "X":
+            return Result(None, failure_of(str(value), place))
         return Result(None, _error(outcome.kind, value, place))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
@@ -107,6 +110,27 @@ def value_of(outcome: Outcome, long: IO[bytes] | None, place: Place) -> Result:
         )
         bad.__cause__ = error
         return Result(None, bad)
+
+
+def failure_of(reason: str, place: Place) -> TaskFailed:
+    """Returns the exception for a task that did not end well."""
+    kind: type[TaskFailed] = TaskFailed
+    hint = ""
+    if "time limit" in reason or "timed out" in reason or "ran longer" in reason:
+        kind, hint = TaskTimeout, "give it more time with time_limit=…"
+    elif "lost" in reason:
+        kind = HostsLost
+    elif "wanted more memory" in reason:
+        hint = "ask for hosts with more of it, with memory=…"
+    elif "this worker takes at most" in reason:
+        hint = "return less, or let the owner of the host raise `output_limit_bytes` of its worker"
+    code = re.search(r"exit code (\d+)", reason)
+    return kind(
+        reason or "it ended before its function did",
+        *place,
+        exit_code=int(code[1]) if code else None,
+        hint=hint,
+    )
 
 
 def _words_of(error: BaseException) -> str:

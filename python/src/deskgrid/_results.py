@@ -18,13 +18,13 @@ from typing import IO, Any
 from . import _outcome
 from ._api import Api, Json
 from ._events import Events
-from ._outcome import Place, Result
+from ._outcome import Place, Result, failure_of
 from ._pack import Store
-from ._run import failure_of, output_of
+from ._run import output_of
 from ._stream import Call, Task
 from ._work import LiveJob
 from .env import OWN
-from .errors import Cancelled, EnvError, GridUnreachable, Refused, ResultGone
+from .errors import Cancelled, EnvError, GridUnreachable, HostsLost, Refused, ResultGone
 
 #: How often a call is tried again whose host has no Python.
 MOST_TRIES = 3
@@ -311,52 +311,80 @@ class Results:
             f"{live.id}.{task.index}", result.get("host") or "", _last(result.get("stderr"))
         )
         outcomes = _outcome.read(text)
+        handed_back = len(outcomes) > 1 and outcomes[-1].kind == "H"
+        if handed_back:
+            outcomes.pop()
 
-        settled = []
+        settled: list[tuple[Call, Result]] = []
+        again: list[Call] = []
         for call, outcome in zip(task.calls, outcomes):
-            if outcome.data is None and long is None:
+            if outcome.kind in "EX" and self._is_tried_again(live, call):
+                again.append(call)
+            elif outcome.data is None and long is None:
                 # It was too large, or could not be kept.
                 failure = failure_of(reason or "its long result was not kept", place)
                 settled.append((call, Result(None, failure)))
             else:
                 settled.append((call, _outcome.value_of(outcome, long, place)))
+        rest = task.calls[len(outcomes) :]
         if len(outcomes) == 1 and outcomes[0].kind == "N":
-            settled = [(call, settled[0][1]) for call in task.calls]
-        rest = task.calls[len(settled) :]
-        seconds = [outcome.seconds for outcome in outcomes if outcome.kind in "RE"]
-        self._done(live, task, seconds)
+            settled += [(call, settled[0][1]) for call in rest]
+            rest = []
+        failure = failure_of(reason or "its host did not write down what came of it", place)
+        if rest and not handed_back and not self._is_tried_again(live, rest[0], failure):
+            # It ended its task.
+            settled.append((rest.pop(0), Result(None, failure)))
+
         for call, outcome in zip(task.calls, outcomes):
             call.future.seconds = outcome.seconds
+        seconds = [outcome.seconds for outcome in outcomes if outcome.kind in "RE"]
+        with self._wake:
+            # At once: nobody may find that nothing is left to do.
+            if not self._done(live, task, seconds):
+                return
+            left = self._again(live, again + rest, as_small=not handed_back)
+        settled += [(call, Result(None, failure)) for call in left]
         while settled:
             # Whoever gets a result may be the only one who has it.
             self.finish(*_flat(*settled.pop(0)))
-        if rest:
-            failure = failure_of(reason or "its host did not write down what came of it", place)
-            self.finish(rest[0], None, failure)
-            self._again(live, rest[1:], failure)
 
-    def _again(self, live: LiveJob, calls: list[Call], failure: BaseException) -> None:
-        """Calls that came behind one that ended its task are made again."""
+    def _is_tried_again(
+        self, live: LiveJob, call: Call, failure: BaseException | None = None
+    ) -> bool:
+        """Whether a call that failed is made again: one with a process of its own fails alone, and
+        not its task, which the grid would try again as a whole."""
+        if live.stream is None or not live.stream.work.options.get("own_process"):
+            return False
+        call.failures += 1
+        most = live.stream.work.options.get("retries", 0)
+        return call.failures <= most and call.can_repeat() and not isinstance(failure, HostsLost)
+
+    def _again(self, live: LiveJob, calls: list[Call], as_small: bool) -> list[Call]:
+        """Makes calls again: those that failed, and those behind the end of their task, in tasks that
+        are as small as the first ones if `as_small`. Returns those that cannot be made again."""
         with self._wake:
-            if calls and live.stream is not None and not self._closed and calls[0].can_repeat():
-                for call in calls:
-                    call.task = None
-                live.stream.add(calls, again=True)
-                self._wake.notify_all()
-                return
-        for call in calls:
-            self.finish(call, None, failure)
+            if live.stream is None or self._closed:
+                return calls
+            left = [call for call in calls if not call.can_repeat()]
+            repeated = [call for call in calls if call.can_repeat()]
+            for call in repeated:
+                call.task = None
+            live.stream.add(repeated, again=bool(repeated) and as_small)
+            self._wake.notify_all()
+        return left
 
-    def _done(self, live: LiveJob, task: Task, seconds: Sequence[float] = ()) -> None:
+    def _done(self, live: LiveJob, task: Task, seconds: Sequence[float] = ()) -> bool:
+        """A task has ended; returns whether that is news."""
         with self._wake:
             if live.tasks.pop(task.index, None) is None:
-                return
+                return False
             if live.stream is not None:
                 live.stream.done(task, seconds)
             if not live.tasks and live.stream is not None:
                 # Of a job that nobody has a handle of, nothing more is wanted.
                 self.jobs.pop(live.id, None)
             self._wake.notify_all()
+            return True
 
     def _settle_all(self, live: LiveJob, task: Task, error: BaseException) -> None:
         self._done(live, task)

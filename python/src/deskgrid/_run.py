@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container
 from pathlib import Path
 
 from ._api import Api, Json
-from ._outcome import Place, Result
-from .errors import HostsLost, TaskFailed, TaskTimeout
+from ._outcome import Place, Result, failure_of
 
 
 class TaskOutput:
@@ -86,24 +84,3 @@ def output_of(
     failure = failure_of(reason, Place(output.task, output.host, stderr))
     failure.output = output
     return Result(None, failure)
-
-
-def failure_of(reason: str, place: Place) -> TaskFailed:
-    """Returns the exception for a task that did not end well."""
-    kind: type[TaskFailed] = TaskFailed
-    hint = ""
-    if "time limit" in reason or "timed out" in reason or "ran longer" in reason:
-        kind, hint = TaskTimeout, "give it more time with time_limit=…"
-    elif "lost" in reason:
-        kind = HostsLost
-    elif "wanted more memory" in reason:
-        hint = "ask for hosts with more of it, with memory=…"
-    elif "this worker takes at most" in reason:
-        hint = "return less, or let the owner of the host raise `output_limit_bytes` of its worker"
-    code = re.search(r"exit code (\d+)", reason)
-    return kind(
-        reason or "it ended before its function did",
-        *place,
-        exit_code=int(code[1]) if code else None,
-        hint=hint,
-    )

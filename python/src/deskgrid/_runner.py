@@ -23,7 +23,7 @@ from time import perf_counter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import IO, Any
 
 #: Outcomes up to this length in bytes stand in ``out.txt``.
@@ -228,21 +228,25 @@ def mapped(name: str) -> memoryview:
         return memoryview(mmap(file.fileno(), 0, access=ACCESS_COPY))
 
 
-def calls_of(job: dict[str, Any], task: int) -> Iterable[tuple[bytes, list[Any]]]:
-    """Yields the calls of a task: what is pickled, and its large values."""
+def calls_of(job: dict[str, Any], task: int) -> list[tuple[bytes, list[Any]]]:
+    """Returns the calls of a task: what is pickled, and where its large values are."""
     if job["calls"] is not None:
-        for payload, names in job["calls"][task - 1]:
-            yield payload, [mapped(name) for name in names]
-        return
+        calls: list[tuple[bytes, list[Any]]] = job["calls"][task - 1]
+        return calls
     part = mapped("part")
     length = int.from_bytes(part[:8], "little")
-    for payload, places in loads(part[8 : 8 + length]):
-        # Each call may change what it gets: so each has a mapping of its own.
-        own = mapped("part") if any(not isinstance(place, str) for place in places) else part
-        yield payload, [
-            mapped(place) if isinstance(place, str) else own[place[0] : place[0] + place[1]]
-            for place in places
-        ]
+    calls = loads(part[8 : 8 + length])
+    return calls
+
+
+def values_at(places: list[Any]) -> list[memoryview]:
+    """Returns large values: of files of their own, or of places in ``part``."""
+    # Each call may change what it gets: so each has a mapping of its own.
+    part = memoryview(b"") if all(isinstance(place, str) for place in places) else mapped("part")
+    return [
+        mapped(place) if isinstance(place, str) else part[place[0] : place[0] + place[1]]
+        for place in places
+    ]
 
 
 def main() -> int:
@@ -257,29 +261,46 @@ def main() -> int:
         job = loads(file.read())
     sys.meta_path.insert(0, Library(LIBRARY, {}))
     sys.meta_path.append(Library({}, None))
-    code = 0
-    with open(place("out.txt"), "wb", buffering=0) as out:
-        out.write(b"deskgrid 1\n")
+    # Which call this process makes, where each has one of its own that could not be forked.
+    only = os.environ.pop("DESKGRID_CALL", "")
+    with open(place("out.txt"), "a+b" if only else "w+b", buffering=0) as out:
+        if not only:
+            out.write(b"deskgrid 1\n")
         started = perf_counter()
         try:
             function = loads(job["function"], buffers=[mapped(name) for name in job["buffers"]])
         except BaseException as error:
             write_down(out, "N", perf_counter() - started, describe(error))
             return NOT_STARTED
-        for payload, buffers in calls_of(job, int(os.environ["DESKGRID_TASK_ID"])):
-            if not one_call(out, function, payload, buffers, job["timed"]):
-                code = RAISED
-    return code
+        return make(out, function, job, only)
+
+
+def make(out: IO[bytes], function: Callable[..., Any], job: dict[str, Any], only: str) -> int:
+    """Makes the calls of this task, or a single one of them. Returns the exit code."""
+    calls = calls_of(job, int(os.environ["DESKGRID_TASK_ID"]))
+
+    def one(at: int) -> bool:
+        return one_call(out, function, *calls[at], job["timed"])
+
+    if only:
+        well = one(int(only))
+    elif job["apart"] is None:
+        well = all([one(at) for at in range(len(calls))])
+    else:
+        from deskgrid._apart import Apart
+
+        well = Apart(out, write_down, TASK, **job["apart"]).make(one, len(calls))
+    return 0 if well else RAISED
 
 
 def one_call(
-    out: IO[bytes], function: Callable[..., Any], payload: bytes, buffers: list[Any], timed: bool
+    out: IO[bytes], function: Callable[..., Any], payload: bytes, places: list[Any], timed: bool
 ) -> bool:
     """Makes a call and writes its outcome down, with its run time if that is wanted. Returns whether
     it raised nothing."""
     started = perf_counter()
     try:
-        *own, args, kwargs = loads(payload, buffers=buffers)
+        *own, args, kwargs = loads(payload, buffers=values_at(places))
         value = (own[0] if own else function)(*args, **kwargs)
     except BaseException as error:
         write_down(out, "E", (perf_counter() - started) * timed, describe(error))

@@ -23,6 +23,7 @@ def _modules() -> dict[str, Path]:
     """Returns the files of all modules that travel."""
     ours = {
         "deskgrid": _HERE / "_inside_init.py",
+        "deskgrid._apart": _HERE / "_apart.py",
         "deskgrid._inside": _HERE / "_inside.py",
         "deskgrid.checkpoint": _HERE / "checkpoint.py",
         "deskgrid.errors": _HERE / "errors.py",

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from . import _runtime
 from ._api import MOST_POSTED, Api, Json, Ref
-from ._options import body_of, several
+from ._options import body_of, duration, seconds_of, several
 from ._pack import FRESH, Large
 from ._stream import Task
 from ._work import CALLS, Work
@@ -31,6 +31,12 @@ TOGETHER = 1 << 20
 
 #: The number of files that are sent by one command.
 MOST_PARTS = 500
+
+
+#: After how many seconds a task whose calls have processes of their own hands back those that it has
+#: not begun; and for how much longer it may run than the limits of its calls say.
+HAND_BACK = 2.0
+SPARE = 30.0
 
 
 class Sender:
@@ -100,6 +106,7 @@ class Sender:
             "calls": calls,
             # Results that are compared must not differ by the time that they took.
             "timed": "quorum" not in work.options,
+            "apart": _apart(work, tasks),
         }
         program = self._send_once(_runtime.runner())
         head = self.api.send(pickle.dumps(job, protocol=5))
@@ -109,6 +116,8 @@ class Sender:
         body["label"] = [*body["label"], CALLS]
         body["command"] = [*prepared.python, f"{OWN}/run.pyc"]
         body["env"] = [*body["env"], f"DESKGRID_PATHS={':'.join(prepared.paths)}"]
+        if job["apart"] is not None:
+            _let_calls_fail_alone(body, job["apart"]["limit"], tasks)
         if "quorum" in work.options:
             # Nor by the order of what is in a set, which Python draws anew in each process.
             body["command"] = [*prepared.same_each_time(), f"{OWN}/run.pyc"]
@@ -188,6 +197,28 @@ class Sender:
                         _write_part(file, task, shared)
                 refs += self.api.send_files(paths)
         return refs
+
+
+def _apart(work: Work, tasks: list[Task]) -> Json | None:
+    """Returns how calls are made that have processes of their own; ``None`` if they have not."""
+    if not work.options.get("own_process"):
+        return None
+    # What is submitted as a job of its own is made by it.
+    hand_back = HAND_BACK if _awaited_here(tasks) else None
+    return {"limit": seconds_of(work.options.get("time_limit")), "hand_back": hand_back}
+
+
+def _awaited_here(tasks: list[Task]) -> bool:
+    return tasks[0].calls[0].stream is not None
+
+
+def _let_calls_fail_alone(body: Json, limit: float | None, tasks: list[Task]) -> None:
+    """Leaves to the processes of calls, and to this one, what else the grid does with whole tasks."""
+    if limit is not None:
+        most = max(len(task.calls) for task in tasks)
+        body["timeout"] = duration(limit * most + SPARE)
+    if _awaited_here(tasks):
+        body.pop("retries", None)
 
 
 def _write_part(file: IO[bytes], task: Task, shared: set[Large]) -> None:

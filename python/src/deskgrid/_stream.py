@@ -37,7 +37,9 @@ REMEMBERED = 201
 class Call:
     """One call of a function, and the future that awaits it."""
 
-    __slots__ = ("args", "kwargs", "packed", "future", "stream", "task", "index", "seconds")
+    __slots__ = (
+        "args", "kwargs", "packed", "future", "stream", "task", "index", "seconds", "failures"
+    )
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Call:
         self.stream: Stream | None = None
         self.task: Task | None = None
         self.seconds: float | None = None
+        self.failures = 0
 
     def pack(self, store: Store) -> None:
         """Packs the arguments."""
@@ -119,6 +122,7 @@ class Stream:
         target: The run time in seconds of a task that is worth its cost.
         at_once: Whether all that waits is submitted at once.
         once: Whether no calls are added later.
+        least: The least that a call takes, in seconds.
     """
 
     def __init__(
@@ -128,12 +132,14 @@ class Stream:
         target: float,
         at_once: bool = False,
         once: bool = False,
+        least: float = 1e-6,
     ) -> None:
         self.work = work
         self.chunksize = chunksize
         self.target = target
         self.at_once = at_once
         self.once = once
+        self.least = least
         self._waiting: deque[Call] = deque()
         self._dropped = 0
         self._since: float | None = None
@@ -257,7 +263,7 @@ class Stream:
             return self.chunksize, MOST_TASKS
         count = max(self._wanted(now, slots), 1)
         if self._seconds:
-            typical = max(statistics.median(self._seconds), 1e-6)
+            typical = max(statistics.median(self._seconds), self.least)
             fair = math.ceil(waiting / (2 * slots))
             self._size = max(1, min(int(self.target / typical), GROWTH * self._size, fair))
         return self._size, count

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _pack
 from ._bar import Bar, Progress
-from ._options import ALL_AT_ONCE, ONE_BY_ONE, Options, body_of, merged, several
+from ._options import ALL_AT_ONCE, Options, body_of, merged, one_by_one, several
 from ._pack import Shared, dump, pack_call, pack_function, pack_own, sources_of
 from ._run import TaskOutput
 from ._session import Session
@@ -40,6 +40,9 @@ T = TypeVar("T")
 #: submitted one by one, where somebody may wait for each.
 MAP_TARGET = 30.0
 SUBMIT_TARGET = 1.0
+
+#: The run time in seconds of a call that does nothing in a process of its own.
+OWN_PROCESS = 0.002
 
 #: For how long in seconds the grid is waited for when calls are cancelled: without a word, and then
 #: with one.
@@ -383,8 +386,10 @@ class Grid(concurrent.futures.Executor):
     ) -> Stream:
         work = self._work(fn, function, options)
         at_once = not ALL_AT_ONCE.isdisjoint(work.options)
-        if size is None and (at_once or not ONE_BY_ONE.isdisjoint(work.options)):
+        if size is None and (at_once or one_by_one(work.options)):
             size = 1
+        if work.options.get("own_process"):
+            return Stream(work, size, SUBMIT_TARGET, at_once or once, once, OWN_PROCESS)
         return Stream(work, size, target, at_once or once, once)
 
     # -- the end -------------------------------------------------------------------------------

@@ -24,25 +24,35 @@ pub(super) struct DiskLimits {
 }
 
 impl DiskLimits {
-    /// Returns the limit that is exceeded below `dir`, in words, or `None`. Stops counting once it
-    /// knows.
+    /// Returns the limit that is exceeded below `dir` after the attempt, in words, or `None`. Stops
+    /// counting once it knows.
     pub(super) fn exceeded(self, dir: &Path) -> Option<String> {
-        if self.bytes.is_none() && self.files.is_none() {
-            return None;
+        self.count(dir).exceeded
+    }
+
+    /// As [`Self::exceeded`], while processes of the attempt run: they may hold removed files, which are
+    /// looked for among all processes of the system.
+    fn exceeded_by_running(self, dir: &Path) -> Option<String> {
+        let mut count = self.count(dir);
+        if count.exceeded.is_none() && self.bytes.is_some() {
+            count.take(files::removed_below(dir));
         }
 
+        count.exceeded
+    }
+
+    fn count(self, dir: &Path) -> DiskCount {
         let mut count = DiskCount {
             limits: self,
             bytes: 0,
             files: 0,
             exceeded: None,
         };
-        files::look_below(dir, &mut |seen| count.add(seen));
-        if count.exceeded.is_none() && self.bytes.is_some() {
-            count.take(files::removed_below(dir));
+        if self.bytes.is_some() || self.files.is_some() {
+            files::look_below(dir, &mut |seen| count.add(seen));
         }
 
-        count.exceeded
+        count
     }
 
     /// Waits until a limit is exceeded, and returns it in words.
@@ -53,7 +63,7 @@ impl DiskLimits {
             let dir = dir.clone();
             let look = move || {
                 let start = Instant::now();
-                (self.exceeded(&dir), start.elapsed())
+                (self.exceeded_by_running(&dir), start.elapsed())
             };
             match tokio::task::spawn_blocking(look).await {
                 Ok((Some(why), _)) => return why,
@@ -141,12 +151,16 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
 
         let dir = tempfile::tempdir().unwrap();
-        let exceeded = |bytes, files| DiskLimits { bytes, files }.exceeded(dir.path());
+        let limits = |bytes, files| DiskLimits { bytes, files };
+        let exceeded = |bytes, files| limits(bytes, files).exceeded_by_running(dir.path());
         let mut file = File::create(dir.path().join("gone")).unwrap();
         file.write_all(&[1; 100_000]).unwrap();
         fs::remove_file(dir.path().join("gone")).unwrap();
         assert_eq!(exceeded(Some(110_000), None), None);
         assert!(exceeded(Some(90_000), None).unwrap().contains("87.9 KiB"));
+
+        // After the attempt nobody holds one: nobody is asked.
+        assert_eq!(limits(Some(90_000), None).exceeded(dir.path()), None);
 
         drop(file);
         assert_eq!(exceeded(Some(90_000), None), None);

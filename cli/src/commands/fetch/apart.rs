@@ -2,6 +2,7 @@
 //! directories, odd names, and what was too much for a list. The archive comes from another machine:
 //! nothing is made outside its directory, and no link leads out of it.
 
+#[cfg(unix)]
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
