@@ -111,6 +111,11 @@ def deskgrid(calls: int) -> None:
                 lambda: list(g.map(length, [data] * USERS, range(USERS), chunksize=1)),
             )
             print(f"  … {(sent(world) - before) / 1e6:.0f} MB went to the host")
+            report(
+                f"deskgrid: {ARRAY // 10**6} MB, a process for each call",
+                USERS,
+                lambda: list(g.map(length, [data] * USERS, range(USERS), own_process=True)),
+            )
     finally:
         world.close()
         hosts.cleanup()

@@ -124,6 +124,20 @@ def test_what_a_call_does_at_its_end_is_done(tmp_path: Path, no_fork: dict[str, 
     assert (tmp_path / "a.exit").exists() and (tmp_path / "a.thread").exists()
 
 
+def test_modules_that_arguments_need_are_loaded_once(tmp_path: Path, monkeypatch: Any) -> None:
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "heavy.py").write_text("import os\nLOADED_BY = os.getpid()\nclass Data: pass\n")
+    monkeypatch.syspath_prepend(str(installed))
+    import heavy  # type: ignore[import-not-found]
+
+    def has_loaded_it(data: Any) -> bool:
+        return bool(sys.modules["heavy"].LOADED_BY == os.getpid())  # type: ignore[attr-defined]
+
+    found = outcomes(tmp_path, has_loaded_it, [heavy.Data()] * 3, {"PYTHONPATH": str(installed)})
+    assert [value(outcome) for outcome in found] == [False] * 3
+
+
 def test_what_a_call_leaves_running_ends_with_it(tmp_path: Path) -> None:
     def leave(x: int) -> int:
         return subprocess.Popen(["sleep", "600"]).pid

@@ -54,9 +54,11 @@ class Apart:
         forks = hasattr(os, "fork") and sys.platform != "darwin"
         self.process: type[Forked] | type[Started] = Forked if forks else Started
 
-    def make(self, one: Callable[[int], bool], count: int) -> bool:
-        """Makes calls; `one` makes the one with a number in this process. Returns whether none of
-        them failed."""
+    def make(self, one: Callable[[int], bool], count: int, prepare: Callable[[], None]) -> bool:
+        """Makes calls; `one` makes the one with a number in this process, and `prepare` loads what
+        all of them need. Returns whether none of them failed."""
+        if count > 1 and self.process is Forked:
+            prepare()
         share_nothing_yet()
         began = monotonic()
         well = True

@@ -289,8 +289,19 @@ def make(out: IO[bytes], function: Callable[..., Any], job: dict[str, Any], only
     else:
         from deskgrid._apart import Apart
 
-        well = Apart(out, write_down, TASK, **job["apart"]).make(one, len(calls))
+        apart = Apart(out, write_down, TASK, **job["apart"])
+        well = apart.make(one, len(calls), lambda: load_modules_of(*calls[0]))
     return 0 if well else RAISED
+
+
+def load_modules_of(payload: bytes, places: list[Any]) -> None:
+    """Reads the arguments of a call, and with them the modules that they need: so that not every
+    copy of this process has to load them."""
+    try:
+        loads(payload, buffers=values_at(places))
+    except BaseException:
+        # Its call will say so.
+        pass
 
 
 def one_call(
