@@ -49,7 +49,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(60);
 const A_DAY: Duration = Duration::from_secs(24 * 3_600);
 /// The stack of the worker's thread, in bytes.
 const STACK: usize = 8 << 20;
-/// The error codes of Windows: there is no such service; it does not run.
+/// The error codes of Windows: the service manager is busy; there is no such service; it does not
+/// run.
+const LOCKED: i32 = 1_055;
 const NO_SUCH_SERVICE: i32 = 1_060;
 const NOT_ACTIVE: i32 = 1_062;
 
@@ -452,11 +454,34 @@ fn create(
     {
         tracing::info!(%error, "a property of the service could not be set");
     }
-    service
-        .start::<OsString>(&[])
-        .map_err(|e| refused("the service is made, but cannot be started", &e))?;
 
+    start(&service)?;
     until(&service, ServiceState::Running)
+}
+
+/// Starts the service; waits for a service manager that is busy with others, as after a start of
+/// the PC.
+fn start(service: &Service) -> Result<(), Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match service.start::<OsString>(&[]) {
+            Err(error) if code(&error) == Some(LOCKED) && Instant::now() < deadline => {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            started => {
+                return started
+                    .map_err(|e| refused("the service is made, but cannot be started", &e));
+            }
+        }
+    }
+}
+
+/// Returns the system's code of an error.
+fn code(error: &windows_service::Error) -> Option<i32> {
+    match error {
+        windows_service::Error::Winapi(error) => error.raw_os_error(),
+        _ => None,
+    }
 }
 
 /// Waits until the service is in this state; fails after `PATIENCE`, or if it stops while it should
@@ -489,10 +514,6 @@ fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
 
 /// Stops and deletes the service; succeeds if there is none.
 fn delete(name: &str) -> Result<(), Failure> {
-    let code = |error: &windows_service::Error| match error {
-        windows_service::Error::Winapi(error) => error.raw_os_error(),
-        _ => None,
-    };
     let access = ServiceAccess::STOP | ServiceAccess::QUERY_STATUS | ServiceAccess::DELETE;
     let service = match manager(ServiceManagerAccess::CONNECT)?.open_service(name, access) {
         Err(error) if code(&error) == Some(NO_SUCH_SERVICE) => return Ok(()),

@@ -146,7 +146,7 @@ fn words(reading: &Reading, ago: Span) -> String {
         Reading::Battery(Some(charge)) => format!("on battery, {} charged", per_cent(*charge)),
         Reading::Battery(None) => "on mains".to_owned(),
         Reading::Program(Some(program)) => format!("{program} runs"),
-        Reading::Program(None) => "none of the listed programs runs".to_owned(),
+        Reading::Program(None) => "no program that is to have the host for itself runs".to_owned(),
         Reading::Paused(Some(switch)) => format!("paused by {switch}"),
         Reading::Paused(None) => "not paused".to_owned(),
     }

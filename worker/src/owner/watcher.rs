@@ -103,12 +103,13 @@ pub fn watcher_main() -> i32 {
     // Where this fails the service does not believe this watcher, and says so.
     let _ = sessions::become_a_watcher();
 
-    let entry = entry_of(&program).filter(|entry| starts_at_logon(entry));
+    let entry = entry_of(&program);
     loop {
         if let Ok(pipe) = connect(&pipe) {
             report(pipe);
         }
-        if entry.as_ref().is_some_and(|entry| !starts_at_logon(entry)) {
+        // Where nobody listens, and it is not to start at logon (any more), nobody will.
+        if !entry.as_ref().is_some_and(|entry| starts_at_logon(entry)) {
             return 0;
         }
         thread::sleep(AGAIN);

@@ -125,10 +125,10 @@ pub(crate) struct SessionSights {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     unseen: Unseen,
-    /// The last sign of a person so far. None is known from before the start, which counts as one.
+    /// The last sign of a person so far.
     last: Time,
-    /// The sessions with a person at the last look.
-    before: BTreeMap<u32, SessionState>,
+    /// The sessions with a person at the last look; `None` before the first.
+    before: Option<BTreeMap<u32, SessionState>>,
     /// The watchers by the number of their connection.
     watchers: BTreeMap<u64, ConnectedWatcher>,
     /// The last program that was turned away, by its session, with the reason.
@@ -136,12 +136,12 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Makes the state before any look.
-    pub(crate) fn new(unseen: Unseen, now: Time) -> Self {
+    /// Makes the state before any look. No sign from before `since` is known, so that counts as one.
+    pub(crate) fn new(unseen: Unseen, since: Time) -> Self {
         Self {
             unseen,
-            last: now,
-            before: BTreeMap::new(),
+            last: since,
+            before: None,
             watchers: BTreeMap::new(),
             refused: None,
         }
@@ -191,7 +191,7 @@ impl Sessions {
         console: Option<u32>,
     ) -> SessionSights {
         let people = self.people(listed);
-        if people != self.before {
+        if self.before.as_ref().is_some_and(|before| *before != people) {
             // Somebody has come, gone, or changed places.
             self.last = now;
         }
@@ -216,7 +216,7 @@ impl Sessions {
             }
         }
 
-        self.before = people;
+        self.before = Some(people);
         let unseen = match self.unseen {
             Unseen::Present => unseen.into_iter().next(),
             Unseen::Ignore => None,

@@ -27,7 +27,7 @@ fn seen(reading: &Reading) -> String {
         }
         Reading::Battery(None) => "on mains".to_owned(),
         Reading::Battery(Some(charge)) => format!("on battery, {:.0} % left", charge * 100.0),
-        Reading::Program(None) => "no program of the list runs".to_owned(),
+        Reading::Program(None) => "no program that is to have the host for itself runs".to_owned(),
         Reading::Program(Some(name)) => format!("{name} runs"),
         Reading::Paused(None) => "not paused".to_owned(),
         Reading::Paused(Some(switch)) => format!("paused by {switch}"),

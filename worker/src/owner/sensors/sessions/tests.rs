@@ -81,11 +81,7 @@ fn a_session_of_somebody_without_a_watcher_is_an_owner_who_is_present() {
     pc.sessions.came(7, 1).unwrap();
     assert!(pc.unknown(at(9_002)).contains("has not spoken yet"));
     pc.sessions.said(7, at(9_003), word(500));
-    assert_eq!(
-        pc.input(at(9_004)),
-        idle(4),
-        "its coming was noticed 4 s ago"
-    );
+    assert_eq!(pc.input(at(9_004)), idle(501));
     pc.sessions.said(7, at(9_900), word(890));
     assert_eq!(pc.input(at(9_901)), idle(891));
 }
@@ -209,11 +205,21 @@ fn a_watcher_among_the_services_is_refused_and_a_refused_program_is_told_of() {
 fn a_touch_counts_although_its_watcher_is_gone_at_the_next_look() {
     let mut pc = Pc::new(&[(1, Active)]);
     pc.says(7, 1, at(1_000), word(990));
-    assert_eq!(pc.input(at(1_000)), idle(0), "somebody is new there");
+    assert_eq!(pc.input(at(1_000)), idle(990));
     pc.says(8, 1, at(1_500), word(3));
     pc.sessions.gone(8);
     pc.sessions.said(7, at(1_501), word(1_491));
     assert_eq!(pc.input(at(1_501)), idle(4));
+}
+
+#[test]
+fn a_touch_from_before_the_first_look_is_as_old_as_it_is_and_a_newcomer_is_a_sign() {
+    let mut pc = Pc::new(&[(1, Active)]);
+    pc.says(7, 1, at(5_000), word(4_000));
+    assert_eq!(pc.input(at(5_000)), idle(4_000));
+    pc.listed.insert(2, Active);
+    pc.says(8, 2, at(5_001), word(4_500));
+    assert_eq!(pc.input(at(5_001)), idle(0));
 }
 
 #[test]

@@ -90,7 +90,9 @@ impl Watchers {
     }
 
     fn among(unseen: Unseen, own: Option<u32>, list: ListSessions) -> Arc<Self> {
-        let mut sessions = Sessions::new(unseen, os::since_boot());
+        // A service may have been started again while somebody was about to leave.
+        let since = own.map_or_else(os::since_boot, |_| Time(0));
+        let mut sessions = Sessions::new(unseen, since);
         // Its own session is one of a user's.
         let _ = own.map(|session| sessions.came(OWN, session));
 

@@ -87,7 +87,8 @@ fn the_watcher_tells_of_input_in_its_session_and_its_end_is_a_present_owner() {
     let service = service();
     let program = std::env::current_exe().unwrap();
     let name = watcher::pipe_of(&program).unwrap();
-    service.listen(name, program.clone()).unwrap();
+    service.listen(name.clone(), program.clone()).unwrap();
+    drop(connect(&name));
     until(
         &service,
         "no watcher yet",
