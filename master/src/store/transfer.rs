@@ -26,9 +26,9 @@ struct StoreColumn {
     flag: bool,
 }
 
-/// The value of a column, the same for both engines.
+/// The value of a column as a `StoreColumn` has it, the same for both engines.
 #[derive(Debug, Clone, PartialEq)]
-enum Held {
+enum KeptField {
     Null,
     Flag(bool),
     Int(i64),
@@ -37,32 +37,32 @@ enum Held {
     Bytes(Vec<u8>),
 }
 
-impl ToValue for Held {
+impl ToValue for KeptField {
     fn to_value(&self) -> SqlValue<'_> {
         match self {
-            Held::Null => SqlValue::Null,
-            Held::Flag(flag) => SqlValue::Flag(*flag),
-            Held::Int(n) => SqlValue::Int(*n),
-            Held::Real(n) => SqlValue::Real(*n),
-            Held::Text(text) => SqlValue::Text(text),
-            Held::Bytes(bytes) => SqlValue::Bytes(bytes),
+            KeptField::Null => SqlValue::Null,
+            KeptField::Flag(flag) => SqlValue::Flag(*flag),
+            KeptField::Int(n) => SqlValue::Int(*n),
+            KeptField::Real(n) => SqlValue::Real(*n),
+            KeptField::Text(text) => SqlValue::Text(text),
+            KeptField::Bytes(bytes) => SqlValue::Bytes(bytes),
         }
     }
 }
 
-impl Held {
+impl KeptField {
     fn of(cell: SqlCell<'_>, column: &StoreColumn) -> Self {
         match cell {
-            SqlCell::Null => Held::Null,
-            SqlCell::Flag(flag) => Held::Flag(flag),
-            SqlCell::Int(n) if column.flag => Held::Flag(n != 0),
-            SqlCell::Int(n) => Held::Int(n),
-            SqlCell::Real(n) => Held::Real(n),
+            SqlCell::Null => KeptField::Null,
+            SqlCell::Flag(flag) => KeptField::Flag(flag),
+            SqlCell::Int(n) if column.flag => KeptField::Flag(n != 0),
+            SqlCell::Int(n) => KeptField::Int(n),
+            SqlCell::Real(n) => KeptField::Real(n),
             // PostgreSQL has no place for a NUL in a text.
             SqlCell::Text(text) => {
-                Held::Text(String::from_utf8_lossy(text).replace('\0', "\u{fffd}"))
+                KeptField::Text(String::from_utf8_lossy(text).replace('\0', "\u{fffd}"))
             }
-            SqlCell::Bytes(bytes) => Held::Bytes(bytes.to_vec()),
+            SqlCell::Bytes(bytes) => KeptField::Bytes(bytes.to_vec()),
         }
     }
 }
@@ -102,7 +102,11 @@ impl StoreTable {
     }
 
     /// The next rows of it after this one, in the order of its key.
-    fn page(&self, db: &Db, after: Option<&[Held]>) -> Result<Vec<Vec<Held>>, StoreError> {
+    fn page(
+        &self,
+        db: &Db,
+        after: Option<&[KeptField]>,
+    ) -> Result<Vec<Vec<KeptField>>, StoreError> {
         let key: Vec<String> = self
             .key
             .iter()
@@ -121,28 +125,28 @@ impl StoreTable {
 
         let after = after.map(|row| self.key.iter().filter_map(|at| row.get(*at)));
         let values: Vec<SqlValue<'_>> =
-            after.map_or_else(Vec::new, |row| row.map(Held::to_value).collect());
+            after.map_or_else(Vec::new, |row| row.map(KeptField::to_value).collect());
         let row = |row: &super::value::SqlRow<'_>| {
             let columns = self.columns.iter().enumerate();
             columns
-                .map(|(at, column)| Ok(Held::of(row.cell(at)?, column)))
+                .map(|(at, column)| Ok(KeptField::of(row.cell(at)?, column)))
                 .collect::<Result<Vec<_>, StoreError>>()
         };
         db.all(&sql, &values, row)
     }
 
     /// Whether the engine keeps this row for itself.
-    fn is_engines(&self, row: &[Held]) -> bool {
-        self.name == META && row.first() == Some(&Held::Text(COMMITS.to_owned()))
+    fn is_engines(&self, row: &[KeptField]) -> bool {
+        self.name == META && row.first() == Some(&KeptField::Text(COMMITS.to_owned()))
     }
 
     /// Calls `each` for the rows, a page at a time.
     fn pages(
         &self,
         db: &Db,
-        mut each: impl FnMut(Vec<Vec<Held>>) -> Result<(), StoreError>,
+        mut each: impl FnMut(Vec<Vec<KeptField>>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut after: Option<Vec<Held>> = None;
+        let mut after: Option<Vec<KeptField>> = None;
         loop {
             let mut rows = self.page(db, after.as_deref())?;
             let whole = rows.len() == PAGE;
@@ -189,7 +193,7 @@ pub(crate) fn copy(from: &Writer, to: &mut Writer) -> Result<u64, StoreError> {
         table.pages(from.db(), |rows| {
             count += rows.len() as u64;
             for row in rows {
-                let values: Vec<SqlValue<'_>> = row.iter().map(Held::to_value).collect();
+                let values: Vec<SqlValue<'_>> = row.iter().map(KeptField::to_value).collect();
                 to.change(&insert, &values)?;
             }
             to.commit().map(drop)
@@ -204,10 +208,10 @@ pub(crate) fn copy(from: &Writer, to: &mut Writer) -> Result<u64, StoreError> {
 
 /// Fails if the table is not the same in both.
 fn compare(table: &StoreTable, from: &Db, to: &Db) -> Result<(), StoreError> {
-    let mut at: Option<Vec<Held>> = None;
-    let mut rest: Vec<Vec<Held>> = Vec::new();
+    let mut at: Option<Vec<KeptField>> = None;
+    let mut rest: Vec<Vec<KeptField>> = Vec::new();
     let mut ended = false;
-    let mut next = || -> Result<Option<Vec<Held>>, StoreError> {
+    let mut next = || -> Result<Option<Vec<KeptField>>, StoreError> {
         while rest.is_empty() && !ended {
             rest = table.page(to, at.as_deref())?;
             ended = rest.len() < PAGE;

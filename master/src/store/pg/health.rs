@@ -60,7 +60,7 @@ pub(crate) fn look(address: &str) -> Vec<DatabaseFinding> {
         Err(error) => unasked(&error).of("server"),
     }];
     findings.push(match session.look_for_pooler(&place) {
-        Ok(()) => Judgement::well("none stands between that splits sessions").of("pooler"),
+        Ok(()) => DatabaseSight::well("none stands between that splits sessions").of("pooler"),
         Err(error) => unusable(&error).of("pooler"),
     });
     let questions: [(&'static str, &str, Judge); 6] = [
@@ -92,28 +92,32 @@ pub(crate) fn look(address: &str) -> Vec<DatabaseFinding> {
     findings
 }
 
-/// Judges the answer to a question.
-type Judge = fn(&Row) -> Judgement;
+/// Makes a `DatabaseSight` of the answer to a question.
+type Judge = fn(&Row) -> DatabaseSight;
 
-/// A finding without the name of its check.
+/// A `DatabaseFinding` without the name of its check.
 #[derive(Debug, PartialEq, Eq)]
-struct Judgement {
+struct DatabaseSight {
     health: DatabaseHealth,
     what: String,
     todo: String,
 }
 
-impl Judgement {
+impl DatabaseSight {
     fn well(what: impl Into<String>) -> Self {
-        let (what, todo) = (what.into(), String::new());
-        let health = DatabaseHealth::Well;
-        Self { health, what, todo }
+        Self {
+            health: DatabaseHealth::Well,
+            what: what.into(),
+            todo: String::new(),
+        }
     }
 
     fn note(what: impl Into<String>, todo: impl Into<String>) -> Self {
-        let (what, todo) = (what.into(), todo.into());
-        let health = DatabaseHealth::Note;
-        Self { health, what, todo }
+        Self {
+            health: DatabaseHealth::Note,
+            what: what.into(),
+            todo: todo.into(),
+        }
     }
 
     fn wrong(what: impl Into<String>, todo: impl Into<String>) -> Self {
@@ -134,8 +138,8 @@ impl Judgement {
     }
 }
 
-/// Judges a database that cannot have a store, or cannot be reached.
-fn unusable(error: &PgError) -> Judgement {
+/// The `DatabaseSight` of one that cannot have a store, or cannot be reached.
+fn unusable(error: &PgError) -> DatabaseSight {
     let todo = match error {
         PgError::Address(_) => "give the address as postgres://USER@HOST/DATABASE",
         PgError::Away { .. } => {
@@ -143,34 +147,34 @@ fn unusable(error: &PgError) -> Judgement {
         }
         _ => "docs/operations.md says what a database must be like",
     };
-    Judgement::wrong(error.to_string(), todo)
+    DatabaseSight::wrong(error.to_string(), todo)
 }
 
-fn unasked(error: &Error) -> Judgement {
+fn unasked(error: &Error) -> DatabaseSight {
     let what = format!("cannot be asked: {}", words(error));
-    Judgement::note(what, "ask the admin of the database")
+    DatabaseSight::note(what, "ask the admin of the database")
 }
 
 const SERVER: &str =
     "SELECT current_setting('server_version'), pg_database_size(current_database())";
 
-fn server(name: &str, version: &str, bytes: i64) -> Judgement {
+fn server(name: &str, version: &str, bytes: i64) -> DatabaseSight {
     let size = Bytes(bytes.unsigned_abs());
-    Judgement::well(format!("PostgreSQL {version} at {name}, {size}"))
+    DatabaseSight::well(format!("PostgreSQL {version} at {name}, {size}"))
 }
 
 const SYNC: &str =
     "SELECT current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on'";
 
-fn syncs(fsync: bool, full_pages: bool) -> Judgement {
+fn syncs(fsync: bool, full_pages: bool) -> DatabaseSight {
     let off = match (fsync, full_pages) {
         (true, true) => {
-            return Judgement::well("are on the server's disk before they are acknowledged");
+            return DatabaseSight::well("are on the server's disk before they are acknowledged");
         }
         (false, _) => "fsync",
         (true, false) => "full_page_writes",
     };
-    Judgement::wrong(
+    DatabaseSight::wrong(
         format!("the server runs with {off} = off: a power failure damages the store"),
         format!("set {off} = on in postgresql.conf, and reload it"),
     )
@@ -195,7 +199,7 @@ struct Replicas {
     account: String,
 }
 
-fn replication(replicas: &Replicas) -> Judgement {
+fn replication(replicas: &Replicas) -> DatabaseSight {
     let Replicas {
         wanted,
         all,
@@ -204,27 +208,27 @@ fn replication(replicas: &Replicas) -> Judgement {
         account,
     } = replicas;
     if *unseen > 0 {
-        return Judgement::note(
+        return DatabaseSight::note(
             format!("the account {account} may not see whether the replicas confirm commits"),
             format!("as an admin of the database: GRANT pg_monitor TO \"{account}\""),
         );
     }
 
     match (wanted.is_empty(), all, confirming) {
-        (false, _, 0) => Judgement::wrong(
+        (false, _, 0) => DatabaseSight::wrong(
             format!(
                 "commits wait for a replica ({wanted}), and none of these is connected: the master stands still"
             ),
             "start the replica, or take it out of synchronous_standby_names",
         ),
-        (false, ..) => Judgement::well(format!(
+        (false, ..) => DatabaseSight::well(format!(
             "{confirming} of {all} confirm commits: what is acknowledged outlives the loss of the primary"
         )),
-        (true, 0, _) => Judgement::note(
+        (true, 0, _) => DatabaseSight::note(
             "there is no replica: if the server's disk fails, what is in no backup is lost",
             "set up a replica, and name it in synchronous_standby_names",
         ),
-        (true, ..) => Judgement::note(
+        (true, ..) => DatabaseSight::note(
             format!(
                 "none of {all} replicas confirms commits: one that takes over may lack the last moment"
             ),
@@ -239,9 +243,9 @@ const SLOTS: &str = "SELECT count(*), COALESCE(max(held), 0), COALESCE((array_ag
     FROM (SELECT CAST(slot_name AS text) AS name, CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) AS bigint) AS held
           FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL) AS gone";
 
-fn slots(count: i64, bytes: i64, worst: &str) -> Judgement {
+fn slots(count: i64, bytes: i64, worst: &str) -> DatabaseSight {
     if count == 0 {
-        return Judgement::well("none holds back the server's log");
+        return DatabaseSight::well("none holds back the server's log");
     }
 
     let held = Bytes(bytes.unsigned_abs());
@@ -252,9 +256,9 @@ fn slots(count: i64, bytes: i64, worst: &str) -> Judgement {
         "start that replica, or give it up with SELECT pg_drop_replication_slot('{worst}'), before the log fills the disk"
     );
     if bytes > HELD_BACK {
-        Judgement::wrong(what, todo)
+        DatabaseSight::wrong(what, todo)
     } else {
-        Judgement::note(what, todo)
+        DatabaseSight::note(what, todo)
     }
 }
 
@@ -267,12 +271,12 @@ const TRANSACTIONS: &str = "SELECT COALESCE(CAST(extract(epoch FROM clock_timest
         UNION ALL SELECT prepared, 'the prepared transaction ' || gid FROM pg_prepared_xacts
         ORDER BY since LIMIT 1) AS oldest ON true";
 
-fn transactions(age: f64, who: &str) -> Judgement {
+fn transactions(age: f64, who: &str) -> DatabaseSight {
     if age <= LONG_OPEN {
-        return Judgement::well("none is older than an hour");
+        return DatabaseSight::well("none is older than an hour");
     }
     let hours = age / 3_600.0;
-    Judgement::wrong(
+    DatabaseSight::wrong(
         format!(
             "{who} has one open for {hours:.1} h: rows that were changed since stay, and the store grows"
         ),
@@ -282,16 +286,16 @@ fn transactions(age: f64, who: &str) -> Judgement {
 
 const AGE: &str = "SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()";
 
-fn age(used: i32) -> Judgement {
+fn age(used: i32) -> DatabaseSight {
     if used > UNFROZEN {
-        return Judgement::wrong(
+        return DatabaseSight::wrong(
             format!(
                 "{used} were used since rows were last frozen: at 2 billion the server refuses changes"
             ),
             "VACUUM (FREEZE) the database, and see why autovacuum does not",
         );
     }
-    Judgement::well(format!(
+    DatabaseSight::well(format!(
         "{used} of 2 billion were used since rows were last frozen"
     ))
 }
@@ -300,22 +304,22 @@ const CONNECTIONS: &str = "SELECT CAST(current_setting('max_connections') AS big
     - CAST(current_setting('superuser_reserved_connections') AS bigint) - count(*)
     FROM pg_stat_activity WHERE backend_type = 'client backend'";
 
-fn connections(free: i64) -> Judgement {
+fn connections(free: i64) -> DatabaseSight {
     let what = format!("{} are free", free.max(0));
     if free < FREE {
-        return Judgement::note(
+        return DatabaseSight::note(
             what,
             "raise max_connections, or let other programs use fewer",
         );
     }
-    Judgement::well(what)
+    DatabaseSight::well(what)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn replicas(wanted: &str, all: i64, confirming: i64, unseen: i64) -> Judgement {
+    fn replicas(wanted: &str, all: i64, confirming: i64, unseen: i64) -> DatabaseSight {
         let (wanted, account) = (wanted.to_owned(), "deskgrid".to_owned());
         replication(&Replicas {
             wanted,

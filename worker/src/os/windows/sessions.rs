@@ -241,8 +241,14 @@ pub(crate) fn program_of(process: u32) -> io::Result<PathBuf> {
             return Err(io::Error::last_os_error());
         }
         let handle = OwnedHandle::from_raw_handle(handle);
-        let (to, length) = (path.as_mut_ptr(), &raw mut length);
-        if QueryFullProcessImageNameW(handle.as_raw_handle(), PROCESS_NAME_WIN32, to, length) == 0 {
+        let to = path.as_mut_ptr();
+        let asked = QueryFullProcessImageNameW(
+            handle.as_raw_handle(),
+            PROCESS_NAME_WIN32,
+            to,
+            &raw mut length,
+        );
+        if asked == 0 {
             return Err(io::Error::last_os_error());
         }
     }
