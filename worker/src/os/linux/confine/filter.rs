@@ -179,9 +179,11 @@ impl Filters {
 /// refused.
 type CallRules = BTreeMap<i64, Vec<SeccompRule>>;
 
+/// The kernel translates a filter anew for every command, and goes through the way of every call there
+/// is: the instructions are few, and halve the calls instead of asking for one after the other.
 fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::BackendError> {
-    let dispatched = dispatch(rules(network, apart)?)?;
-    Ok(prelude().into_iter().chain(dispatched).collect())
+    let dispatched = dispatch(&stretches(rules(network, apart)?)?);
+    Ok(prelude()?.into_iter().chain(dispatched).collect())
 }
 
 /// Returns the instructions that refuse these calls (`EPERM`) and allow all others, one after the other.
@@ -191,28 +193,73 @@ fn refuse(rules: CallRules) -> Result<BpfProgram, seccompiler::BackendError> {
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
 }
 
-/// Returns instructions to the same effect that halve the calls until few are left, the number of
-/// the call being loaded. The kernel goes through the way of every call there is when a filter is
-/// installed: through a list of them all that costs half as much as a short command.
-fn dispatch(mut rules: CallRules) -> Result<BpfProgram, seccompiler::BackendError> {
-    const FEW: usize = 3;
-    const ALWAYS: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
-    const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
-    let middle = rules.keys().nth(rules.len() / 2).copied();
-    let Some(middle) = middle.filter(|_| rules.len() > FEW) else {
-        return refuse(rules);
+/// Consecutive calls of the same verdict, from this number on.
+struct Stretch {
+    from: u32,
+    verdict: BpfProgram,
+}
+
+/// Returns the stretches of all calls, from number 0 on.
+fn stretches(rules: CallRules) -> Result<Vec<Stretch>, seccompiler::BackendError> {
+    let mut all: Vec<Stretch> = Vec::new();
+    let mut add = |from: u32, verdict: BpfProgram| match all.last_mut() {
+        Some(last) if last.from == from => last.verdict = verdict,
+        Some(last) if last.verdict == verdict => {}
+        _ => all.push(Stretch { from, verdict }),
     };
 
-    let upper = dispatch(rules.split_off(&middle))?;
-    let lower = dispatch(rules)?;
-    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
-    let middle = u32::try_from(middle).unwrap_or(u32::MAX);
+    add(0, vec![answer(libc::SECCOMP_RET_ALLOW)]);
+    for (call, conditions) in rules {
+        let number = u32::try_from(call).unwrap_or(u32::MAX);
+        let verdict = match conditions.is_empty() {
+            true => vec![answer(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32)],
+            false => refuse(CallRules::from([(call, conditions)]))?,
+        };
+        add(number, verdict);
+        add(number + 1, vec![answer(libc::SECCOMP_RET_ALLOW)]);
+    }
+
+    // What follows a refused call may be refused, too.
+    all.dedup_by(|next, last| next.verdict == last.verdict);
+    Ok(all)
+}
+
+/// Returns instructions that halve the stretches until one is left, the number of the call being
+/// loaded.
+fn dispatch(stretches: &[Stretch]) -> BpfProgram {
+    let (lower, upper) = stretches.split_at(stretches.len() / 2);
+    let (Some(middle), false) = (upper.first(), lower.is_empty()) else {
+        return upper
+            .first()
+            .map_or_else(Vec::new, |only| only.verdict.clone());
+    };
+
+    let (below, from) = (dispatch(lower), dispatch(upper));
+    let length = below.len();
     // A condition reaches no further than 255 instructions.
-    let head = [
-        step(IF_AT_LEAST, 0, 1, middle),
-        step(ALWAYS, 0, 0, lower.len() as u32),
-    ];
-    Ok(head.into_iter().chain(lower).chain(upper).collect())
+    let head = match u8::try_from(length) {
+        Ok(length) => vec![step(IF_AT_LEAST, length, 0, middle.from)],
+        Err(_) => vec![
+            step(IF_AT_LEAST, 0, 1, middle.from),
+            step(JUMP, 0, 0, length as u32),
+        ],
+    };
+    head.into_iter().chain(below).chain(from).collect()
+}
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// Ends with this verdict.
+fn answer(verdict: u32) -> sock_filter {
+    step(RETURN, 0, 0, verdict)
 }
 
 #[allow(clippy::unnecessary_cast)] // Their type differs between C libraries.
@@ -308,29 +355,23 @@ fn rule(
     SeccompRule::new(conditions.into_iter().collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Returns the instructions before the list, for calls that are reported as missing. The arguments
-/// of clone3 are in memory, where no filter can look; a program that is told that clone3 is missing
-/// takes clone.
-fn prelude() -> Vec<sock_filter> {
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-
+/// Returns the instructions before the others: those of an empty list, which end a program of another
+/// processor's calls, and those for calls that are reported as missing. The arguments of clone3 are in
+/// memory, where no filter can look; a program that is told that clone3 is missing takes clone.
+fn prelude() -> Result<BpfProgram, seccompiler::BackendError> {
     let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
-    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
-    vec![
+    let mut steps = refuse(CallRules::new())?;
+    // Its last one allows what none of the list's refused.
+    steps.pop();
+    steps.extend([
         // The number of the call is the first word.
         step(LOAD, 0, 0, 0),
         #[cfg(target_arch = "x86_64")]
-        step(
-            (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16,
-            1,
-            0,
-            OTHER_FLAVOUR,
-        ),
+        step(IF_AT_LEAST, 1, 0, OTHER_FLAVOUR),
         step(IF_EQUAL, 0, 1, libc::SYS_clone3 as u32),
-        step(RETURN, 0, 0, missing),
-    ]
+        answer(missing),
+    ]);
+    Ok(steps)
 }
 
 #[cfg(test)]
@@ -388,6 +429,7 @@ mod tests {
         ];
         for (network, apart) in [(false, false), (true, false), (false, true), (true, true)] {
             let list: BpfProgram = prelude()
+                .unwrap()
                 .into_iter()
                 .chain(refuse(rules(network, apart).unwrap()).unwrap())
                 .collect();
@@ -413,12 +455,13 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_compiles_and_is_within_the_kernels_bounds() {
+    fn every_filter_compiles_and_is_short() {
         let filters = Filters::compile().unwrap();
         assert_eq!(filters.programs.len(), 4);
         for program in filters.programs.values() {
+            // The kernel translates them anew for every command.
             assert!(
-                program.len() > REFUSED.len() && program.len() < 4_096,
+                program.len() > REFUSED.len() && program.len() < 400,
                 "{}",
                 program.len()
             );
