@@ -48,6 +48,7 @@ use uuid::Uuid;
 
 pub(crate) use audit::AuditEntry;
 pub(crate) use copies::TakenUp;
+use copies::seconds_of_era;
 pub(crate) use events::EventRow;
 pub(crate) use foretold::{Awaited, WaitPrediction};
 pub(crate) use kept::{Removed, bytes_left};
@@ -58,8 +59,8 @@ pub(crate) use order::{NewAddition, StoredAfter};
 pub(crate) use peers::NewToken;
 pub use peers::PeerStatus;
 pub use peers::Redeemed;
-pub(crate) use pg::Database;
 pub use pg::PgError;
+pub(crate) use pg::{Database, LeaseContender, LeaseSeen, MasterMember};
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Attendance, RestoredHost, RestoredJob};
