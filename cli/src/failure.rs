@@ -213,6 +213,17 @@ impl From<LinkError> for Failure {
                 )
                 .because(why)
             }
+            LinkError::StandsBy { master, active } => {
+                let hint = match active {
+                    Some(active) => format!(
+                        "the active master was last seen at {active}; name both, from now on: deskgrid login --master {active},{master}"
+                    ),
+                    None => "try again in some seconds; deskgrid master status asks all masters"
+                        .to_owned(),
+                };
+                let what = format!("the master at {master} stands by");
+                Failure::new(Exit::Unreachable, "unavailable", what, hint)
+            }
             LinkError::WrongMaster { master, why } => {
                 let what = format!(
                     "what answers at {master} is not the master that this identity or token belongs to"

@@ -37,7 +37,12 @@ pub(crate) struct WayBack<'a> {
 impl<'a> WayBack<'a> {
     /// Tries until `deadline`, or for ever if there is none.
     pub(crate) fn new(state: &'a StateDir, deadline: Option<Instant>) -> Self {
-        let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        let identity = link::Identity::load(&state.client());
+        if identity.is_ok_and(|known| link::masters::are_several(&known.link.master)) {
+            // Another master takes over within seconds.
+            backoff.at_most(Duration::from_secs(1));
+        }
         Self {
             state,
             deadline,

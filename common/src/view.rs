@@ -44,12 +44,14 @@ macro_rules! states {
 
 mod account;
 mod after;
+mod masters;
 mod promise;
 mod starts;
 mod width;
 
 pub use account::{AccountView, ShareView, SpeculationView, SpreadView};
 pub use after::AfterView;
+pub use masters::{MastersView, StandbyView};
 pub use promise::{EstimatesView, LimitsView, PromiseState, PromiseStatus};
 pub use starts::{StartView, WaitView};
 pub use width::{AccuracyView, ForetoldView, ScalingView, WayView, WidthView};

@@ -1,6 +1,7 @@
 //! A client's session with the master.
 
 use std::path::Path;
+use std::time::Duration;
 
 use common::BlobRef;
 use common::content::BlobHash;
@@ -14,6 +15,10 @@ use crate::content;
 use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
 use crate::identity::Identity;
+use crate::masters;
+
+/// The time in which one of several masters has to answer the greeting.
+const GREETED: Duration = Duration::from_secs(5);
 
 /// A connection that the master has accepted.
 #[derive(Debug, Clone)]
@@ -70,12 +75,43 @@ impl ContentReader {
 }
 
 impl Client {
-    /// Connects and sends `Request::Hello`.
+    /// Connects and sends `Request::Hello`. Of several masters, one that does not answer that is left for
+    /// the others once.
     ///
     /// # Errors
     /// If the master is out of reach, does not let this identity in, or is of another version.
     pub async fn connect(identity: &Identity) -> Result<Self, LinkError> {
+        let known = &identity.link.master;
+        if !masters::are_several(known) {
+            let connection = connect(identity, Purpose::Client).await?;
+            return Self::greeted(identity, connection).await;
+        }
+
         let connection = connect(identity, Purpose::Client).await?;
+        let master = connection.master().to_owned();
+        let greeted = Self::greeted(identity, connection);
+        let error = match tokio::time::timeout(GREETED, greeted).await {
+            Ok(Err(error)) if error.passing() => error,
+            Ok(answered) => return answered,
+            Err(_) => LinkError::Unreachable {
+                master: master.clone(),
+                why: format!("it did not answer a greeting within {GREETED:?}"),
+            },
+        };
+
+        let mut others = identity.again();
+        others.link.master = masters::beginning_after(known, &master);
+        let connection = connect(&others, Purpose::Client).await?;
+        if connection.master() == master {
+            connection.close("it does not answer").await;
+            return Err(error);
+        }
+        let greeted = tokio::time::timeout(GREETED, Self::greeted(identity, connection));
+        greeted.await.unwrap_or(Err(error))
+    }
+
+    /// Sends the greeting over a new connection.
+    async fn greeted(identity: &Identity, connection: Connection) -> Result<Self, LinkError> {
         let role = identity.link.role;
         let user = identity.link.name.clone();
         let mut client = Self {

@@ -12,12 +12,12 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{Endpoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 use crate::channel::Channel;
-use crate::error::LinkError;
+use crate::error::{LinkError, OFFERS_NOTHING};
 use crate::farewell::{Farewell, ResetTokens};
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
 use crate::tunnel::{TunnelDoor, TunnelLimits};
-use crate::{tls, tunnel};
+use crate::{enrol, masters, tls, tunnel};
 
 /// The longest time that a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,6 +47,9 @@ const IDLE: VarInt = VarInt::from_u32(45_000);
 /// The same of a client, which says something every other second: one that was killed is to be
 /// forgotten soon.
 const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
+/// The same of a client that knows several masters: another one takes over within that time.
+const ONE_OF_SEVERAL_KEEP_ALIVE: Duration = Duration::from_secs(1);
+const ONE_OF_SEVERAL_IDLE: VarInt = VarInt::from_u32(5_000);
 /// The idle timeout between two workers, in milliseconds: the parts of a tree come over one
 /// connection.
 const PEER_IDLE: VarInt = VarInt::from_u32(20_000);
@@ -137,6 +140,20 @@ pub fn listen(
     let (config, server) = serving(tls, seed)?;
     let bind = || Endpoint::new(config, Some(server), bound(address)?, runtime()?);
     bind().map_err(LinkError::file("cannot listen on", address.to_string()))
+}
+
+/// From now on a master's endpoint that listens already answers with these settings.
+///
+/// # Errors
+/// If the TLS settings are unfit for QUIC.
+pub fn answer_with(
+    endpoint: &Endpoint,
+    tls: rustls::ServerConfig,
+    seed: [u8; 32],
+) -> Result<(), LinkError> {
+    let (_, server) = serving(tls, seed)?;
+    endpoint.set_server_config(Some(server));
+    Ok(())
 }
 
 /// Binds a socket with room for what comes while this process is busy.
@@ -241,17 +258,72 @@ pub struct Connection {
     endpoint: Endpoint,
     way: Carrier,
     resets: ResetTokens,
+    /// The master's address as configured.
+    master: String,
 }
 
 /// Connects to the identity's master, both ends authenticated: over UDP, or over TCP where UDP gets
 /// no answer for some seconds, nearly at once where that was so the last time. The master may still
-/// refuse: a worker has joined, and a client is let in, only with the master's `Welcome`.
+/// refuse: a worker has joined, and a client is let in, only with the master's `Welcome`. Of several
+/// masters the first that does not stand by.
 ///
 /// # Errors
-/// If nothing answers within some seconds, or what answers is not the identity's master.
+/// If nothing answers within some seconds, or what answers is not the identity's master, or stands by.
 pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection, LinkError> {
+    let known = &*identity.link.master;
+    let several = masters::are_several(known);
+    let mut to: Vec<String> = masters::addresses(known).map(str::to_owned).collect();
+    let errors = match connect_to_one(identity, purpose, &to, several).await {
+        Ok(connection) => return Ok(connection),
+        Err(errors) => errors,
+    };
+
+    // Whoever stands by knows who is active, perhaps at an address that is not known here.
+    let mut told = Vec::new();
+    for error in errors {
+        told.push(match error {
+            LinkError::StandsBy { master, .. } => enrol::standing(identity, &master).await,
+            other => other,
+        });
+    }
+    let elsewhere = told.iter().find_map(|error| match error {
+        LinkError::StandsBy { active, .. } => active.clone().filter(|at| !to.contains(at)),
+        _ => None,
+    });
+    if let Some(active) = elsewhere {
+        to = vec![active];
+        if let Ok(connection) = connect_to_one(identity, purpose, &to, several).await {
+            return Ok(connection);
+        }
+    }
+    Err(masters::merged(known, told))
+}
+
+/// Connects to one of these masters.
+async fn connect_to_one(
+    identity: &Identity,
+    purpose: Purpose,
+    to: &[String],
+    several: bool,
+) -> Result<Connection, Vec<LinkError>> {
+    let mut tries: Vec<masters::Trying<'_, Connection>> = Vec::new();
+    for master in to {
+        tries.push(Box::pin(connect_to_master(
+            identity, purpose, master, several,
+        )));
+    }
+    masters::first(tries).await
+}
+
+async fn connect_to_master(
+    identity: &Identity,
+    purpose: Purpose,
+    master: &str,
+    several: bool,
+) -> Result<Connection, LinkError> {
     let client = purpose == Purpose::Client;
     let (keep_alive, idle) = match purpose {
+        Purpose::Client if several => (Some(ONE_OF_SEVERAL_KEEP_ALIVE), ONE_OF_SEVERAL_IDLE),
         Purpose::Client => (Some(CLIENT_KEEP_ALIVE), CLIENT_IDLE),
         Purpose::Worker => (None, WORKER_IDLE),
         Purpose::Enrol => (Some(KEEP_ALIVE), IDLE),
@@ -265,17 +337,24 @@ pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection
 
     let tls = tls::client_config(identity, purpose.alpn())?;
     let caller = Caller::new(
-        &identity.link.master,
+        master,
         &key_hash(&identity.ca)?,
         tls,
         transport(keep_alive, idle),
     )?;
-    Caller {
+    let connected = Caller {
         home: identity.home.as_deref(),
         ..caller
     }
     .connect(head_start)
-    .await
+    .await;
+    connected.map_err(|error| match error {
+        LinkError::NotAccepted(why) if why == OFFERS_NOTHING => LinkError::StandsBy {
+            master: master.to_owned(),
+            active: None,
+        },
+        other => other,
+    })
 }
 
 /// Somebody who connects.
@@ -381,6 +460,7 @@ impl<'a> Caller<'a> {
                 endpoint,
                 way,
                 resets,
+                master: self.master.to_owned(),
             })
         };
 
@@ -510,6 +590,11 @@ impl Connection {
     /// Returns the number of datagrams that were sent to the other end.
     pub fn sent(&self) -> u64 {
         self.quic.stats().udp_tx.datagrams
+    }
+
+    /// Returns the address of the master at the other end, as it was configured.
+    pub fn master(&self) -> &str {
+        &self.master
     }
 
     /// Returns the carrier of this connection, [`Carrier`].

@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use common::Time;
 use common::token::JoinToken;
 use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
+use common::{Incarnation, Time};
 use rcgen::{CertificateParams, KeyPair};
 
 use crate::endpoint::{Caller, Carrier, Connection, Purpose, patient};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
-use crate::tls;
+use crate::{masters, tls};
 
 /// The pause before the same request is repeated after the connection broke off.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
     enrol_as(master, token, name, WantedRole::Any).await
 }
 
-/// Redeems `token` at `master` (`HOST:PORT`) for an identity called `name`, of the kind that is
+/// Redeems `token` at `master` (`HOST:PORT`, or several) for an identity called `name`, of the kind that is
 /// `wanted`. The key is made here. The token's secret leaves this machine only after the master has
 /// shown a chain to the CA key that the token names.
 ///
@@ -60,7 +60,7 @@ pub async fn enrol_as(
     };
     match reply {
         EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Here { .. } => Err(LinkError::Protocol(
+        EnrolReply::Here { .. } | EnrolReply::StandsBy { .. } => Err(LinkError::Protocol(
             "an answer to another question".to_owned(),
         )),
         EnrolReply::Enrolled {
@@ -92,7 +92,27 @@ pub async fn enrol_as(
     }
 }
 
-async fn redeem(master: &str, token: &JoinToken, request: &Enrol) -> Result<EnrolReply, LinkError> {
+/// Asks one master after the other, until one takes the token or refuses it.
+async fn redeem(known: &str, token: &JoinToken, request: &Enrol) -> Result<EnrolReply, LinkError> {
+    let mut errors = Vec::new();
+    for master in masters::addresses(known) {
+        match redeem_at(master, token, request).await {
+            Ok(EnrolReply::StandsBy { active, .. }) => errors.push(LinkError::StandsBy {
+                master: master.to_owned(),
+                active,
+            }),
+            Err(error @ LinkError::Unreachable { .. }) => errors.push(error),
+            answered => return answered,
+        }
+    }
+    Err(masters::merged(known, errors))
+}
+
+async fn redeem_at(
+    master: &str,
+    token: &JoinToken,
+    request: &Enrol,
+) -> Result<EnrolReply, LinkError> {
     let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
     let connection = Caller::new(master, &token.ca_key_hash, tls, patient())?
         .connect_patiently()
@@ -114,6 +134,19 @@ pub struct Probe {
     pub now: Time,
     /// The time that the question and its answer took.
     pub took: Duration,
+    /// Its incarnation; of one that stands by the highest that it knows of.
+    pub incarnation: Incarnation,
+    /// What it says of the others, if it stands by.
+    pub standby: Option<Standby>,
+}
+
+/// What a master that stands by says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standby {
+    /// The address of the active one, if it knows that.
+    pub active: Option<String>,
+    /// The reason why it could not take over at present, if there is one.
+    pub trouble: Option<String>,
 }
 
 /// A clock that is off by more is worth a word, in seconds.
@@ -152,6 +185,27 @@ pub fn coarse(seconds: f64) -> String {
     format!("{:.0} {unit}", seconds / of)
 }
 
+/// Describes a master that would not talk to this identity because it stands by, as it seems.
+pub(crate) async fn standing(identity: &Identity, master: &str) -> LinkError {
+    let probed = async {
+        let asker = IdentityRequest::of(identity)?;
+        asker.probe_at(master, Carrier::Udp).await
+    };
+    let master = master.to_owned();
+    match probed.await {
+        Ok(Probe {
+            standby: Some(Standby { active, .. }),
+            ..
+        }) => LinkError::StandsBy { master, active },
+        // It has become active in this moment, or is gone.
+        Ok(_) | Err(LinkError::Unreachable { .. } | LinkError::Closed(_)) => LinkError::StandsBy {
+            master,
+            active: None,
+        },
+        Err(error) => error,
+    }
+}
+
 /// Asks the master of `identity` by one way who it is, without using the identity: changes nothing
 /// there, and is answered also where the identity would not be.
 ///
@@ -180,13 +234,28 @@ impl IdentityRequest {
         })
     }
 
-    /// Asks by one way.
+    /// Asks by one way; of several masters the first that answers.
     ///
     /// # Errors
     /// As for [`probe`].
     pub async fn probe(&self, way: Carrier) -> Result<Probe, LinkError> {
+        let mut errors = Vec::new();
+        for master in masters::addresses(&self.master) {
+            match self.probe_at(master, way).await {
+                Ok(probe) => return Ok(probe),
+                Err(error) => errors.push(error),
+            }
+        }
+        Err(masters::merged(&self.master, errors))
+    }
+
+    /// Asks the master at this address by one way.
+    ///
+    /// # Errors
+    /// As for [`probe`].
+    pub async fn probe_at(&self, master: &str, way: Carrier) -> Result<Probe, LinkError> {
         let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn())?;
-        let connection = Caller::new(&self.master, &self.ca_key_hash, tls, patient())?
+        let connection = Caller::new(master, &self.ca_key_hash, tls, patient())?
             .connect_by(way)
             .await?;
         ask(connection).await
@@ -212,10 +281,29 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
     connection.close("that was all").await;
 
     match reply {
-        EnrolReply::Here { versions, now } => Ok(Probe {
+        EnrolReply::Here {
+            versions,
+            now,
+            incarnation,
+        } => Ok(Probe {
             versions,
             now,
             took,
+            incarnation,
+            standby: None,
+        }),
+        EnrolReply::StandsBy {
+            versions,
+            now,
+            active,
+            incarnation,
+            trouble,
+        } => Ok(Probe {
+            versions,
+            now,
+            took,
+            incarnation,
+            standby: Some(Standby { active, trouble }),
         }),
         EnrolReply::Refused(refusal) => Err(refusal.into()),
         EnrolReply::Enrolled { .. } => Err(LinkError::Protocol(
@@ -236,6 +324,8 @@ mod tests {
             versions: Versions::ours(),
             now: at(master),
             took: Duration::from_secs(2),
+            incarnation: Incarnation(7),
+            standby: None,
         };
         let told = |off_s: f64| probe.clocks(at(master + 1.0 + off_s));
         assert_eq!(told(59.0), None);

@@ -13,6 +13,11 @@ pub const NOT_LET_IN: quinn::VarInt = quinn::VarInt::from_u32(1);
 /// The master's answer to a client whose certificate has expired by its clock, and may be renewed.
 pub const ONLY_A_RENEWAL: &str = "its certificate has expired: only a renewal is answered";
 
+/// The answer of somebody who offers no connection of the kind that was asked for. A master that stands
+/// by is one.
+pub(crate) const OFFERS_NOTHING: &str =
+    "it offers nothing that we ask for (is it an old version, or not deskgrid?)";
+
 /// The failure of a connection, a stream or a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
@@ -23,6 +28,17 @@ pub enum LinkError {
         master: String,
         /// The attempts that failed.
         why: String,
+    },
+    /// A master answers, and leaves the work to another one at present.
+    #[error(
+        "the master at {master} stands by{}",
+        active.as_ref().map_or_else(String::new, |active| format!(": the active one was last seen at {active}"))
+    )]
+    StandsBy {
+        /// Its address as configured.
+        master: String,
+        /// The address of the active one, if it knows that.
+        active: Option<String>,
     },
     /// Something answers there, but it is not the master whose CA we know.
     #[error(
@@ -104,9 +120,10 @@ impl LinkError {
     /// Whether a later try, with nothing else changed, may succeed.
     pub fn passing(&self) -> bool {
         match self {
-            LinkError::Unreachable { .. } | LinkError::Closed(_) | LinkError::Damaged { .. } => {
-                true
-            }
+            LinkError::Unreachable { .. }
+            | LinkError::StandsBy { .. }
+            | LinkError::Closed(_)
+            | LinkError::Damaged { .. } => true,
             LinkError::Refused(refusal) => refusal.code == RefusalCode::Unavailable,
             _ => false,
         }
@@ -156,9 +173,7 @@ fn tls_alert(code: quinn::TransportErrorCode) -> String {
         45 => "its certificate has expired".to_owned(),
         48 => "its certificate is of another grid".to_owned(),
         116 => "no certificate was shown".to_owned(),
-        120 => {
-            "it offers nothing that we ask for (is it an old version, or not deskgrid?)".to_owned()
-        }
+        120 => OFFERS_NOTHING.to_owned(),
         alert => format!("TLS alert {alert}"),
     }
 }

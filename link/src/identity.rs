@@ -33,7 +33,7 @@ pub struct Identity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkInfo {
-    /// `HOST:PORT` of the master.
+    /// `HOST:PORT` of the master; of several `HOST:PORT,HOST:PORT` (`masters`).
     pub master: String,
     /// The name of this end.
     pub name: String,

@@ -69,7 +69,7 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
             })
         }
         EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Here { .. } => Err(LinkError::Protocol(
+        EnrolReply::Here { .. } | EnrolReply::StandsBy { .. } => Err(LinkError::Protocol(
             "an answer to another question".to_owned(),
         )),
     }

@@ -23,6 +23,12 @@ impl Backoff {
         }
     }
 
+    /// Keeps the pauses below another bound, too.
+    pub fn at_most(&mut self, cap: Duration) {
+        self.cap = self.cap.min(cap);
+        self.bound = self.bound.min(cap);
+    }
+
     /// Returns the pause before the next try, and doubles the bound.
     pub fn delay(&mut self) -> Duration {
         let delay = self.bound.mul_f64(rand::rng().random_range(0.0..1.0));

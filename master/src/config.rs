@@ -35,6 +35,11 @@ pub struct Config {
     /// The address of the PostgreSQL database that has the store; `None`: a file of SQLite's in the
     /// master's directory.
     pub store: Option<String>,
+    /// The directory that has the content of files, where masters on several machines share it;
+    /// `None`: `content` in the master's own. Only with `store`.
+    pub content: Option<PathBuf>,
+    /// The time without a commit of the active master after which one that stands by takes over.
+    pub takeover_after: ConfigDuration,
     /// The interval of workers' heartbeats.
     pub heartbeat: ConfigDuration,
     /// The time without a message after which a host gets no new work.
@@ -169,6 +174,9 @@ pub struct Accept {
 /// fail.
 const LEAST_LIFE: ConfigDuration = ConfigDuration::from_secs(600);
 
+/// The least time without a commit before a takeover.
+const LEAST_TAKEOVER: ConfigDuration = ConfigDuration::from_secs(3);
+
 /// The least reserve but none, in bytes: a quarter of it is held, and the store takes some of that.
 const LEAST_RESERVE: u64 = 8 * crate::room::STORE_NEEDS;
 
@@ -230,6 +238,8 @@ impl Default for Config {
             reserve_bytes: 64 << 20,
             record: None,
             store: None,
+            content: None,
+            takeover_after: seconds(5),
             accept: Accept::default(),
         }
     }
@@ -261,6 +271,14 @@ impl Config {
             return Err(MasterError::Config(why));
         }
 
+        if config.takeover_after < LEAST_TAKEOVER {
+            let why = format!(
+                "takeover_after is {}, and the least is {LEAST_TAKEOVER}: the active master says only every second that it is there",
+                config.takeover_after
+            );
+            return Err(MasterError::Config(why));
+        }
+
         if config.event_days == 0 {
             let why = "event_days is 0, and the least is 1: a follower that was away for a moment would miss events";
             return Err(MasterError::Config(why.to_owned()));
@@ -280,6 +298,21 @@ impl Config {
         }
 
         Ok(config)
+    }
+
+    /// The directory of the content, for a master in `home`.
+    ///
+    /// # Errors
+    /// If it is given for a store that no other master can have.
+    pub(crate) fn content_in(&self, home: &Path) -> Result<PathBuf, MasterError> {
+        match &self.content {
+            Some(_) if self.store.is_none() => {
+                let why = "content is given without store: it is for masters that share a database";
+                Err(MasterError::Config(why.to_owned()))
+            }
+            Some(dir) => Ok(dir.clone()),
+            None => Ok(home.join("content")),
+        }
     }
 
     /// Refuses an address for HTTP at which tokens and results would cross a network as they are.

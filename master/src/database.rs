@@ -3,13 +3,20 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use link::LinkError;
+use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::store::{Database, Mark, PgError, Reader, StoreError, StoreFacts, Writer};
+use crate::store::{
+    Database, LeaseContender, LeaseSeen, Mark, MasterMember, PgError, Reader, StoreError,
+    StoreFacts, Writer,
+};
 use crate::{Accept, Config, MasterError, authority, whole};
 
+/// The time for which the end of another master's connection is waited for.
+const ENDS: Duration = Duration::from_secs(10);
 /// The file in the master's directory that names the database of its store, for people and for
 /// commands that work on files alone.
 const FILE: &str = "database";
@@ -48,14 +55,8 @@ pub(crate) fn not_in_one(home: &Path, hint: &str) -> Result<(), String> {
     }
 }
 
-/// Opens the store in a database, if it is the one that the master in `home` left or an admin
-/// accepts it.
-pub(crate) fn open(
-    home: &Path,
-    place: &Database,
-    clock: Clock,
-    accept: Accept,
-) -> Result<Writer, MasterError> {
+/// Refuses to put the store into a database where the grid has it in a file.
+pub(crate) fn not_in_a_file(home: &Path) -> Result<(), MasterError> {
     if home.join(whole::STORE).exists() {
         return Err(MasterError::Config(format!(
             "the store of this grid is {}: start without --store; or move it into the database first: \
@@ -63,13 +64,65 @@ pub(crate) fn open(
             home.join(whole::STORE).display()
         )));
     }
+    Ok(())
+}
 
+/// The number of the master's directory, by which other masters on the same database know it; made
+/// at the first start.
+pub(crate) fn member(home: &Path) -> Result<String, MasterError> {
+    let path = home.join("member");
+    if let Ok(text) = fs::read_to_string(&path)
+        && let Ok(id) = text.trim().parse::<Uuid>()
+    {
+        return Ok(id.to_string());
+    }
+    let id = Uuid::from_bytes(rand::random()).to_string();
+    let written = link::files::write_whole(&path, format!("{id}\n").as_bytes(), 0o644);
+    written.map_err(LinkError::file("cannot write", path))?;
+    Ok(id)
+}
+
+/// What a master that stands by needs to answer, from the store that another one has: its grid, and
+/// the seed of its connections. `None` while that master has not begun the grid.
+///
+/// # Errors
+/// If this master could never take the store over.
+pub(crate) fn grid_beside(
+    home: &Path,
+    place: &Database,
+    clock: Clock,
+    accept: Accept,
+) -> Result<Option<(Uuid, [u8; 32])>, MasterError> {
+    let reader = Reader::of(place.clone());
+    let Some(found) = StoreFacts::in_database(&reader)? else {
+        return Ok(None);
+    };
+    let (Some(grid), Some(seed)) = (found.grid, found.seed) else {
+        return Ok(None);
+    };
+
+    difference(home, place, Some(&found), accept, true)?;
+    whole::compare_clock(found.up, clock, accept)?;
+    Ok(Some((grid, seed)))
+}
+
+/// Takes the store in a database from the master that `seen` shows, if it is the one that this grid
+/// had or an admin accepts it. `None` if that master lives, or another one was quicker.
+pub(crate) fn take(
+    home: &Path,
+    place: &Database,
+    (contender, seen): (&mut LeaseContender, &LeaseSeen),
+    clock: Clock,
+    accept: Accept,
+) -> Result<Option<Writer>, MasterError> {
     let found = StoreFacts::in_database(&Reader::of(place.clone()))?;
     let up = found.as_ref().and_then(|found| found.up.clone());
-    let missing = difference(home, place, found.as_ref(), accept)?;
+    let missing = difference(home, place, found.as_ref(), accept, false)?;
     whole::compare_clock(up, clock, accept)?;
 
-    let mut store = Writer::take(place)?;
+    let Some(mut store) = contender.take(seen, clock.now())? else {
+        return Ok(None);
+    };
     name_it(home, place)?;
     if let Some(missing) = missing {
         tracing::warn!(
@@ -79,16 +132,57 @@ pub(crate) fn open(
         store.is_a_copy(clock.now())?;
         store.commit()?;
     }
-    Ok(store)
+    Ok(Some(store))
+}
+
+/// Takes the store in a database, where nobody has it: another master that lives is an error. Unless it
+/// `is_to_be` the grid's only, it is looked at as [`take`] does.
+pub(crate) fn take_now(
+    home: &Path,
+    place: &Database,
+    clock: Clock,
+    is_to_be: bool,
+) -> Result<Writer, MasterError> {
+    let id = member(home)?;
+    let mut contender = LeaseContender::new(place, MasterMember::here(id.clone(), String::new()));
+    let since = Instant::now();
+    loop {
+        let seen = contender.look()?;
+        let taken = match is_to_be {
+            _ if !seen.is_left_to(&id) => None,
+            true => contender.take(&seen, clock.now())?,
+            false => take(
+                home,
+                place,
+                (&mut contender, &seen),
+                clock,
+                Accept::default(),
+            )?,
+        };
+        if let Some(store) = taken {
+            return Ok(store);
+        }
+        // The connection of a master that has just ended may still be there.
+        if since.elapsed() > ENDS {
+            return Err(MasterError::Config(format!(
+                "another master ({}) has the store in {}: end it first",
+                seen.holder,
+                place.name()
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Compares the database with the mark and the keys in `home`. Returns the number of groups that are
-/// missing in it, if an admin accepts that.
+/// missing in it, if an admin accepts that. What another master has at this moment (`lives`) is the
+/// grid's store even where nothing here has a mark of it.
 fn difference(
     home: &Path,
     place: &Database,
     found: Option<&StoreFacts>,
     accept: Accept,
+    lives: bool,
 ) -> Result<Option<u64>, MasterError> {
     let unfit = |why: String| {
         let place = place.name();
@@ -109,10 +203,11 @@ fn difference(
         };
     };
     if !ca {
-        return if found.peers {
+        return if found.peers || lives {
             unfit(format!(
-                "it has the store of a grid, and the keys of that are not in {keys}. Start with the directory of that grid (--dir), \
-                 or name another database for a new one"
+                "it has the store of a grid, and the keys of that are not in {keys}. For another master of this grid copy ca.der and \
+                 ca.key.der there from the first one's (after a rotation ca.toml and what it names, too); or start with the directory \
+                 of that grid (--dir), or name another database for a new one"
             ))
         } else {
             Ok(None)
@@ -128,7 +223,7 @@ fn difference(
     let reached = mark
         .filter(|mark| mark.grid == grid)
         .map(|mark| mark.commits);
-    let missing = reached.map_or(u64::from(!found.copied), |reached| {
+    let missing = reached.map_or(u64::from(!found.copied && !lives), |reached| {
         reached.saturating_sub(found.commits)
     });
     match (missing, accept.store, reached) {

@@ -79,12 +79,25 @@ pub(crate) async fn serve(place: HttpPlace, state: Arc<SessionContext>, files: F
     let mut pages = dashboard::pages(door.clone());
     pages.files = pages.files.merge(numbers);
     let routes = api::router(door, Arc::new(Bearers(state.clone())), pages);
+    serve_routes(place, routes, files, &state.config).await;
+}
 
+/// Serves these routes until the listener fails.
+pub(crate) fn serve_routes(
+    place: HttpPlace,
+    routes: Router,
+    files: FileTransfers,
+    config: &Config,
+) -> impl Future<Output = ()> + Send + use<> {
     let bounds = HttpBounds {
         connections: files.http,
         head: HEAD,
-        patience: state.config.limits.answer_patience.0,
+        patience: config.limits.answer_patience.0,
     };
+    serve_within(place, routes, files, bounds)
+}
+
+async fn serve_within(place: HttpPlace, routes: Router, files: FileTransfers, bounds: HttpBounds) {
     let listener = door::HttpListener::new(place.listener, files.http, files.http_of_one);
     match place.tls {
         None => api::serve(listener, routes, bounds).await,

@@ -3,9 +3,11 @@
 use std::fs::{self, File, TryLockError};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::Time;
 use common::token::Role;
 use link::identity::{LinkInfo, read_certificate};
 use link::{BlobStore, Identity, LinkError, Purpose, TunnelLimits, Validity, endpoint, tls};
@@ -24,7 +26,8 @@ use crate::sessions::QuicEntrance;
 use crate::sessions::alive::WorkerCount;
 use crate::sessions::live::LiveSessions;
 use crate::sessions::share::SharedContent;
-use crate::store::{PeerStatus, Reader, Writer};
+use crate::standby::{Candidate, TakenStore};
+use crate::store::{PeerStatus, PgError, Reader, StoreError, Writer};
 use crate::tails::Tails;
 use crate::uploads::Uploads;
 use crate::{Config, MasterError, compare, database, http, sessions, sweep, whole};
@@ -50,6 +53,10 @@ pub(crate) struct SessionContext {
     pub(crate) ca_key_hash: [u8; 32],
     /// The address of this master for people on other machines.
     pub(crate) known_as: String,
+    /// The time from which this master has had the store.
+    pub(crate) since: Time,
+    /// The place of the store, in words.
+    pub(crate) store_name: String,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) clock: Clock,
     pub(crate) counters: Counters,
@@ -87,7 +94,8 @@ impl SessionContext {
 
 /// Runs a master in `dir/master` until `shutdown` resolves. At the first start it makes the grid's
 /// CA; whenever there is no identity in `dir/client` it puts an admin's there. The address that it
-/// is reached by lies in `dir/master/address`.
+/// is reached by lies in `dir/master/address`. With its store in a database it stands by while another
+/// master has that, and again after another one has taken it.
 ///
 /// # Errors
 /// If another master runs there, the store or a port cannot be opened, or the store fails later.
@@ -100,21 +108,62 @@ pub async fn run(
     link::files::private_dir(&home).map_err(LinkError::file("cannot make", &home))?;
 
     let _lock = lock(&home)?;
+    tokio::pin!(shutdown);
+    let mut before = None;
+    loop {
+        before = match be_master(&dir, config.clone(), before, shutdown.as_mut()).await? {
+            None => return Ok(()),
+            before => before,
+        };
+    }
+}
+
+/// What is left of the time in which this process had the store.
+pub(crate) struct StoreLoss {
+    /// Whether it was asked to give it to another master; else one took it.
+    pub(crate) handed_over: bool,
+    /// The sockets at which it goes on answering.
+    pub(crate) listening: Listening,
+}
+
+/// Has the store, and serves it, once no other master has it. `before` is what is left of the last time.
+/// `None` if it ends since it was asked to.
+async fn be_master(
+    dir: &Path,
+    config: Config,
+    before: Option<StoreLoss>,
+    mut shutdown: Pin<&mut impl Future<Output = ()>>,
+) -> Result<Option<StoreLoss>, MasterError> {
+    let home = dir.join("master");
     let clock = Clock::start();
     let files = FileTransfers::raise();
     let room = Arc::new(DiskRoom::open(&home, config.reserve_bytes)?);
+    config.check_http()?;
+    config.content_in(&home)?;
     let place = database::place(&config)?;
-    let store = match &place {
-        Some(place) => database::open(&home, place, clock, config.accept)?,
-        None => whole::open(&home, clock, config.accept)?,
+    let (store, listening) = match &place {
+        Some(place) => {
+            let candidate = Candidate {
+                home: &home,
+                place,
+                config: &config,
+                clock,
+                files,
+                before,
+            };
+            match candidate.take(shutdown.as_mut()).await? {
+                Some(TakenStore { store, listening }) => (store, listening),
+                None => return Ok(None),
+            }
+        }
+        None => (whole::open(&home, clock, config.accept)?, None),
     };
-    let begun = begin(&dir, store, clock, config, files, room).await;
+    let begun = begin(dir, store, clock, config, files, room, listening).await;
     let StartingMaster {
         grid,
         state,
-        entrances,
+        listening: Listening { bound, entrances },
         listener,
-        bound,
         address,
         files,
         to_compare,
@@ -159,26 +208,57 @@ pub async fn run(
             end(&state, &entrances, tasks).await;
             core_result(core_end.await)?;
         }
-        ended = &mut core_end => return core_result(ended),
+        ended = &mut core_end => {
+            let ended = core_result(ended);
+            if place.is_none() {
+                return ended.map(|()| None);
+            }
+            let handed_over = was_handed_over(ended)?;
+            tasks.shutdown().await;
+            // Whoever is connected finds the master that has the store now.
+            state.live.close_all("another master has the store");
+            let listening = Listening { bound, entrances };
+            return Ok(Some(StoreLoss { handed_over, listening }));
+        }
     }
 
     drop(state);
     whole::note_end(&home, grid);
-    written
+    written.map(|()| None)
+}
+
+/// Whether the core, which has ended, gave the store to another master; else one took it.
+fn was_handed_over(ended: Result<(), MasterError>) -> Result<bool, MasterError> {
+    match ended {
+        Ok(()) => {
+            tracing::info!("the store is handed over; this master stands by");
+            Ok(true)
+        }
+        Err(MasterError::Store(StoreError::Postgres(error @ PgError::TakenOver(_)))) => {
+            tracing::error!("{error}. It ends its sessions and stands by");
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// A master that is ready to accept connections.
 struct StartingMaster {
     grid: Uuid,
     state: Arc<SessionContext>,
-    entrances: Vec<QuicEntrance>,
+    listening: Listening,
     listener: Option<http::HttpPlace>,
-    bound: SocketAddr,
     address: String,
     files: FileTransfers,
     to_compare: tokio::sync::mpsc::UnboundedReceiver<compare::Comparison>,
     incarnation: common::Incarnation,
     thread: core::Thread,
+}
+
+/// The sockets at which a master answers, and their address.
+pub(crate) struct Listening {
+    pub(crate) bound: SocketAddr,
+    pub(crate) entrances: Vec<QuicEntrance>,
 }
 
 /// Does everything that may keep a master from starting, on an open store, and starts its core
@@ -190,15 +270,20 @@ async fn begin(
     config: Config,
     files: FileTransfers,
     room: Arc<DiskRoom>,
+    listening: Option<Listening>,
 ) -> Result<StartingMaster, MasterError> {
     let home = dir.join("master");
-    config.check_http()?;
     let (grid, seed) = name(&home, &mut store)?;
     let authority = Authority::open(&home, grid, config.certificate_life.0)?;
     let away = Away::read(&store, clock, config.renewal_grace.span())?;
 
     let tls = tls::server_config(authority.server()?, &Purpose::ALL.map(Purpose::alpn))?;
-    let (bound, entrances) = listen(config.listen, tls, seed, files.tunnels).await?;
+    let listening = match listening {
+        // Until now these said that this master stands by.
+        Some(listening) => answer_with(listening, &tls, seed)?,
+        None => listen(config.listen, &tls, seed, files.tunnels).await?,
+    };
+    let bound = listening.bound;
     let listener = match config.http {
         Some(address) => Some(http::bind(&config, address).await?),
         None => None,
@@ -211,14 +296,19 @@ async fn begin(
     let known_as = config.advertise.clone().unwrap_or_else(|| known_as(bound));
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
 
-    let blobs = BlobStore::open(&home.join("content"))?;
+    let blobs = BlobStore::open(&config.content_in(&home)?)?;
     let metrics = http::recorder();
     let ca_key_hash = authority.key_hash()?;
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
     let (core, incarnation, thread) =
         core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
 
-    let reader = database::place(&config)?.map_or_else(|| Reader::new(&home), Reader::of);
+    let place = database::place(&config)?;
+    let store_name = place.as_ref().map_or_else(
+        || format!("the file {}", home.join(whole::STORE).display()),
+        |place| format!("PostgreSQL at {}", place.name()),
+    );
+    let reader = place.map_or_else(|| Reader::new(&home), Reader::of);
     let counters = Counters::new(&config.limits, &files);
     let live = LiveSessions::default();
     let shared = SharedContent::new(config.peer_fan_out);
@@ -232,6 +322,8 @@ async fn begin(
         authority,
         ca_key_hash,
         known_as,
+        since: clock.now(),
+        store_name,
         metrics,
         clock,
         counters,
@@ -246,9 +338,8 @@ async fn begin(
     Ok(StartingMaster {
         grid,
         state: Arc::new(state),
-        entrances,
+        listening,
         listener,
-        bound,
         address,
         files,
         to_compare,
@@ -313,15 +404,27 @@ async fn farewell(entrances: &[QuicEntrance]) {
     }
 }
 
+/// Has sockets that listen already answer with these settings.
+pub(crate) fn answer_with(
+    listening: Listening,
+    tls: &rustls::ServerConfig,
+    seed: [u8; 32],
+) -> Result<Listening, MasterError> {
+    for entrance in &listening.entrances {
+        endpoint::answer_with(&entrance.endpoint, tls.clone(), seed)?;
+    }
+    Ok(listening)
+}
+
 /// Listens on UDP, and on the same port on TCP for peers that UDP does not reach. Without TCP the
 /// master goes on: most peers do without. Where the system chooses the port, it chooses again if
-/// that port is taken on TCP. Returns the address as well.
-async fn listen(
+/// that port is taken on TCP.
+pub(crate) async fn listen(
     address: SocketAddr,
-    tls: rustls::ServerConfig,
+    tls: &rustls::ServerConfig,
     seed: [u8; 32],
     limits: TunnelLimits,
-) -> Result<(SocketAddr, Vec<QuicEntrance>), MasterError> {
+) -> Result<Listening, MasterError> {
     let mut choices = if address.port() == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
@@ -340,12 +443,14 @@ async fn listen(
                     endpoint,
                     tunnels: Some(Arc::new(tunnels)),
                 };
-                return Ok((bound, vec![over_udp, over_tcp]));
+                let entrances = vec![over_udp, over_tcp];
+                return Ok(Listening { bound, entrances });
             }
             Err(_) if choices > 0 => {}
             Err(error) => {
                 tracing::warn!(%error, "whoever cannot use UDP cannot reach this master");
-                return Ok((bound, vec![over_udp]));
+                let entrances = vec![over_udp];
+                return Ok(Listening { bound, entrances });
             }
         }
     }
@@ -437,6 +542,12 @@ fn known_as(bound: SocketAddr) -> String {
     )
 }
 
+/// The address at which other machines will reach a master with these settings.
+pub(crate) fn known_before(config: &Config) -> String {
+    let advertised = config.advertise.clone();
+    advertised.unwrap_or_else(|| known_as(config.listen))
+}
+
 /// The name of this machine.
 pub(crate) fn node() -> String {
     rustix::system::uname()
@@ -498,9 +609,14 @@ fn admit_local_admin(
         return Ok(());
     }
 
-    let link = LinkInfo {
-        master: address.to_owned(),
-        ..known.link.clone()
+    // It may name the other masters of this grid, too.
+    let names_it = link::masters::addresses(&known.link.master).any(|master| master == address);
+    let link = match names_it {
+        true => known.link.clone(),
+        false => LinkInfo {
+            master: address.to_owned(),
+            ..known.link.clone()
+        },
     };
     let validity = Validity::of(&known.certificate)?;
     let now_s = link::renewal::now_s();
@@ -518,7 +634,7 @@ fn admit_local_admin(
         return Ok(authority.local_identity(link, enter)?.replace(dir)?);
     }
 
-    if known.link.master != address {
+    if !names_it {
         Identity { link, ..known }.replace(dir)?;
     }
 
@@ -576,6 +692,6 @@ fn rotate_with(
     })?;
 
     store.commit()?;
-    store.empty_log()?;
+    store.finish()?;
     Ok(grid)
 }

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::store::{self, Database, Mark, Marked, Reader, StoreError, StoreFacts, Writer};
 use crate::{Accept, MasterError, authority, database, run, whole};
 
-/// The extent of a move.
+/// The extent of a move by `transfer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// The rows that were copied, all of which were compared.
@@ -49,9 +49,9 @@ pub fn transfer(dir: &Path, direction: StoreMove<'_>) -> Result<Moved, MasterErr
 /// The direction of a move, with the address of the database.
 #[derive(Debug, Clone, Copy)]
 pub enum StoreMove<'a> {
-    /// From the file into this database.
+    /// From `store.sqlite` into this database.
     IntoDatabase(&'a str),
-    /// From this database into a file.
+    /// From this database into `store.sqlite`.
     IntoFile(&'a str),
 }
 
@@ -75,9 +75,10 @@ fn into_database(home: &Path, place: &Database, clock: Clock) -> Result<Moved, M
     }
 
     let from = whole::open(home, clock, Accept::default())?;
-    let mut to = Writer::take(place)?;
+    let mut to = database::take_now(home, place, clock, true)?;
     let rows = store::copy_store(&from, &mut to)?;
     let (grid, commits) = facts(&to)?;
+    to.finish()?;
     drop((from, to));
 
     // Whatever breaks off from here on, one of the two can be started, and no more than one.
@@ -106,11 +107,12 @@ fn into_file(home: &Path, place: &Database, clock: Clock) -> Result<Moved, Maste
         fs::remove_dir_all(&part).map_err(LinkError::file("cannot remove", &part))?;
     }
     link::files::private_dir(&part).map_err(LinkError::file("cannot make", &part))?;
-    let from = database::open(home, place, clock, Accept::default())?;
+    let mut from = database::take_now(home, place, clock, false)?;
     let mut to = Writer::open(&part)?;
     let rows = store::copy_store(&from, &mut to)?;
     let (grid, commits) = facts(&to)?;
-    to.empty_log()?;
+    to.finish()?;
+    from.finish()?;
     drop((from, to));
 
     database::forget(home)?;
@@ -144,7 +146,7 @@ fn facts(store: &Writer) -> Result<(uuid::Uuid, u64), MasterError> {
     Ok((grid.ok_or_else(none)?, store.commits()))
 }
 
-/// Writes the mark of the store that is the grid's from now on.
+/// Writes the `Mark` of the store that is the grid's from now on.
 fn note(home: &Path, grid: uuid::Uuid, commits: u64) -> Result<(), MasterError> {
     let marked = Marked {
         grid,
@@ -155,7 +157,7 @@ fn note(home: &Path, grid: uuid::Uuid, commits: u64) -> Result<(), MasterError> 
     Ok(written.map_err(LinkError::file("cannot write", home.join("mark")))?)
 }
 
-/// Gives a store's file a name by which no master takes it up.
+/// Gives a store's file the name `store.sqlite.moved`, by which no master takes it up.
 fn put_aside(file: &Path) -> Result<PathBuf, MasterError> {
     let aside = file.with_extension("sqlite.moved");
     for end in ["", "-wal", "-shm"] {

@@ -362,7 +362,7 @@ mod tests {
         store.commit()?;
 
         if orderly {
-            store.empty_log()?;
+            store.finish()?;
             drop(store);
             note_end(home, grid);
         } else {

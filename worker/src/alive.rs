@@ -13,6 +13,10 @@ use tokio::time::Instant;
 /// The number of messages in a row without an answer, not even QUIC's, after which the master is
 /// gone.
 const UNANSWERED: u32 = 3;
+/// The same where there are other masters, one of which may have taken over; and the longest interval
+/// there: workers are to be back within half a minute.
+const UNANSWERED_OF_SEVERAL: u32 = 2;
+const EVERY_OF_SEVERAL: Duration = Duration::from_secs(5);
 
 /// The state that decides the intervals. Cloning gives another handle.
 #[derive(Debug, Clone)]
@@ -24,6 +28,8 @@ pub(crate) struct AliveSender {
     /// The count of datagrams from the master when they were last counted, and the time at which
     /// that count was new.
     counted: watch::Sender<Option<(u64, Instant)>>,
+    /// Whether the grid has several masters.
+    several: bool,
 }
 
 impl Default for AliveSender {
@@ -32,11 +38,20 @@ impl Default for AliveSender {
             busy: watch::Sender::new(true),
             idle_every: watch::Sender::new(BUSY_EVERY),
             counted: watch::Sender::new(None),
+            several: false,
         }
     }
 }
 
 impl AliveSender {
+    /// For a grid with several masters, or one.
+    pub(crate) fn of_masters(several: bool) -> Self {
+        Self {
+            several,
+            ..Self::default()
+        }
+    }
+
     /// Notes whether the worker holds attempts.
     pub(crate) fn set_busy(&self, busy: bool) {
         self.busy
@@ -55,7 +70,12 @@ impl AliveSender {
         } else {
             *self.idle_every.borrow()
         };
-        every.into()
+        let every = Duration::from(every);
+        if self.several {
+            every.min(EVERY_OF_SEVERAL)
+        } else {
+            every
+        }
     }
 
     /// Returns for how long nothing at all has come from the master over this connection, counted
@@ -90,7 +110,12 @@ impl AliveSender {
         let mut promised = None;
         let mut unanswered = 0;
 
-        while unanswered < UNANSWERED {
+        let most = if self.several {
+            UNANSWERED_OF_SEVERAL
+        } else {
+            UNANSWERED
+        };
+        while unanswered < most {
             let every = self.every();
             // Of many idle workers, heartbeats and records are enough.
             let enough = promised == Some(every)

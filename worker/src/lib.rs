@@ -25,6 +25,7 @@ mod config;
 mod confinement;
 pub mod control;
 mod diary;
+mod elsewhere;
 pub mod engine;
 mod error;
 mod facts;

@@ -11,13 +11,14 @@ use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{BlobRef, Completion, Content, Outcome, Span, Time};
 use link::{
     Carrier, Channel, Connection, Farewell, FrameReceiver, FrameSender, Identity, IdentityRequest,
-    LinkError, Purpose, Validity,
+    LinkError, Purpose, Validity, masters,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::alive::AliveSender;
+use crate::elsewhere::{BeatWatch, Highest};
 use crate::peers::InputPeers;
 use crate::spool::blobs::Blobs;
 
@@ -28,6 +29,8 @@ const WELCOME: Duration = Duration::from_secs(10);
 const STEADY: Duration = Duration::from_secs(5);
 /// The factor by which the pauses are longer after a refusal than without an answer.
 const REFUSED_SLOWER: u32 = 20;
+/// The longest pause where there are several masters: one of them takes over within seconds.
+const TAKEN_OVER: Duration = Duration::from_secs(3);
 /// The longest time to wait for the master's clock.
 const CLOCK: Duration = Duration::from_secs(6);
 /// The number of uploads that run at a time.
@@ -106,9 +109,15 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
     tell: UnboundedSender<T>,
     (current, peers): (watch::Sender<Option<Connection>>, Arc<InputPeers>),
 ) {
+    if masters::are_several(&identity.link.master) {
+        again.backoff.at_most(TAKEN_OVER);
+    }
     let run = link::identity::draw_run();
+    let home = Identity::exists(&home).then_some(home);
+    let grid = link::identity::read_certificate(&identity.certificate).map(|(name, _)| name.grid);
     let mut papers = Papers {
-        home: Identity::exists(&home).then_some(home),
+        highest: Highest::read(grid.unwrap_or_default(), home.as_deref()),
+        home,
         run,
         refused: false,
     };
@@ -202,6 +211,8 @@ struct Papers {
     run: uuid::Uuid,
     /// Whether the master rejected the identity the last time.
     refused: bool,
+    /// The highest incarnation of a master so far.
+    highest: Highest,
 }
 
 impl Papers {
@@ -262,6 +273,10 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
 ) -> Result<Next, LinkError> {
     papers.freshen(identity).await?;
     let connection = link::connect(identity, Purpose::Worker).await?;
+    let several = masters::are_several(&identity.link.master);
+    let here = connection.master().to_owned();
+    // If this one fails, the next one is the first to be tried.
+    identity.link.master = masters::beginning_after(&identity.link.master, &here);
     let mut control = connection.open(&Open::Control).await?;
 
     // Outputs on their way must not hold up heartbeats.
@@ -280,16 +295,18 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     let welcome = welcome
         .await
         .map_err(|_| LinkError::Closed("the master did not answer the greeting".to_owned()))??;
-    let heartbeat = match &welcome {
+    let (heartbeat, incarnation) = match &welcome {
         ToWorker::Welcome {
             host,
             name,
             heartbeat,
+            incarnation,
             ..
         } => {
+            papers.highest.serve(*incarnation)?;
             tracing::info!(%host, %name, way = %connection.way(), "joined the master");
             control.tx.send(&ToMaster::Instance(papers.run)).await?;
-            *heartbeat
+            (*heartbeat, *incarnation)
         }
         ToWorker::Refused(refusal) => return Err(refusal.clone().into()),
         other => {
@@ -302,8 +319,10 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     let since = tokio::time::Instant::now();
 
     let asker = IdentityRequest::of(identity)?;
+    let known = identity.link.master.clone();
     let (outbox, letters) = mpsc::unbounded_channel();
-    let alive = AliveSender::default();
+    let alive = AliveSender::of_masters(several);
+    let beats = BeatWatch::default();
     let sender = outbox.downgrade();
     peers.connected(&connection, identity, sender.clone()).await;
     current.send_replace(Some(connection.clone()));
@@ -318,14 +337,18 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     let _ = tell.send(SessionEvent::Said(welcome).into());
     let Channel { tx, rx } = control;
     let end = tokio::select! {
-        end = hear(rx, tell, &alive) => end.map(|()| Next::End),
+        end = hear(rx, tell, (&alive, &beats)) => end.map(|()| Next::End),
         gone = alive.keep(&connection, &sender) => {
             connection.close("no answer").await;
             Err(gone)
         }
-        end = speak(tx, letters) => end.map(|()| Next::End),
+        end = speak(tx, letters, &beats) => end.map(|()| Next::End),
+        gone = beats.another_is_active(&asker, (&known, &here), incarnation), if several => {
+            connection.close("another master is active").await;
+            Err(gone)
+        }
         () = papers.keep_fresh(&connection, identity) => Ok(Next::End),
-        () = udp_is_back(&asker, connection.way(), again.udp_every) => {
+        () = udp_is_back(&asker, &here, connection.way(), again.udp_every) => {
             tracing::info!("UDP gets through: connecting anew");
             connection.close("UDP gets through").await;
             Ok(Next::Udp)
@@ -343,13 +366,13 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
 }
 
 /// Resolves once a master that is reached over TCP answers over UDP.
-async fn udp_is_back(asker: &IdentityRequest, way: Carrier, every: Duration) {
+async fn udp_is_back(asker: &IdentityRequest, here: &str, way: Carrier, every: Duration) {
     if way == Carrier::Udp {
         return std::future::pending().await;
     }
     loop {
         tokio::time::sleep(every).await;
-        match asker.probe(Carrier::Udp).await {
+        match asker.probe_at(here, Carrier::Udp).await {
             Ok(_) => return,
             Err(error) => tracing::debug!(%error, "still over TCP"),
         }
@@ -359,9 +382,10 @@ async fn udp_is_back(asker: &IdentityRequest, way: Carrier, every: Duration) {
 async fn hear<T: From<SessionEvent>>(
     mut rx: FrameReceiver,
     tell: &UnboundedSender<T>,
-    alive: &AliveSender,
+    (alive, beats): (&AliveSender, &BeatWatch),
 ) -> Result<(), LinkError> {
     while let Some(message) = rx.recv::<ToWorker>().await? {
+        beats.heard();
         match message {
             ToWorker::SendEvery(every) => alive.set_idle_every(every),
             ToWorker::Refused(refusal) => return Err(refusal.into()),
@@ -383,12 +407,16 @@ async fn hear<T: From<SessionEvent>>(
 async fn speak(
     mut tx: FrameSender,
     mut letters: UnboundedReceiver<ToMaster>,
+    beats: &BeatWatch,
 ) -> Result<(), LinkError> {
     let mut batch = Vec::new();
     while letters.recv_many(&mut batch, BATCH).await > 0 {
         let leaving = batch.contains(&ToMaster::Leaving);
         for letter in batch.drain(..) {
             tx.push(&letter)?;
+            if matches!(letter, ToMaster::Heartbeat { .. }) {
+                beats.asked();
+            }
         }
         tx.flush().await?;
         if leaving {

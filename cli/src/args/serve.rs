@@ -71,6 +71,20 @@ commands with the same --dir on this machine may do everything at once.")]
         #[arg(long, value_name = "DUR")]
         timeout: Option<Dur>,
     },
+    /// Show which masters the grid has, which one is active and since when, and which stand by
+    #[command(after_help = "\
+Examples:
+  deskgrid master status
+  deskgrid --output json master status
+Asks each master whose address this machine knows, and the active one for the others. Exit code 7: none is active.")]
+    Status,
+    /// Give the store to a master that stands by, in order, and return once that one answers
+    #[command(after_help = "\
+Example:
+  deskgrid master hand-over
+For an upgrade or a restart of the active master's machine. Running tasks go on; whoever waits is reconnected, if it \
+knows the address of the other master. The master that was active stands by from then on.")]
+    HandOver,
     /// Print every setting of a master, with its meaning, unit and default
     #[command(after_help = "Example:\n  deskgrid master config > master.toml")]
     Config,
@@ -154,6 +168,10 @@ pub(crate) struct MasterArgs {
     /// [example: postgres://deskgrid@127.0.0.1/grid]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// Keep the content of files in this directory, which all masters on the same database share (a
+    /// network file system) [example: /mnt/deskgrid-content]
+    #[arg(long, value_name = "DIR")]
+    pub content: Option<PathBuf>,
     /// Write every event and decision of the scheduler to a file, for replay; an existing
     /// file is appended to
     #[arg(long, value_name = "F")]
@@ -408,7 +426,7 @@ pub(crate) struct PageArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EnrolArgs {
     /// The master's address: needed to join, later only to replace the known one. The port may be
-    /// left out if it is 7411
+    /// left out if it is 7411. Of a grid with several masters all of them: HOST:PORT,HOST:PORT
     #[arg(long, value_name = "HOST:PORT", value_parser = master_address)]
     pub master: Option<String>,
     /// The join token, which an admin makes with `deskgrid token create`: `@FILE` reads it from a
@@ -429,8 +447,19 @@ pub(crate) struct EnrolArgs {
     pub rejoin: bool,
 }
 
-/// Parses `HOST:PORT`; the default port is 7411.
+/// Parses `HOST:PORT`, or several of them with commas between; the default port is 7411.
 pub(crate) fn master_address(given: &str) -> Result<String, String> {
+    let each: Result<Vec<String>, String> = given.split(',').map(one_address).collect();
+    let mut all: Vec<String> = Vec::new();
+    for address in each? {
+        if !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    Ok(all.join(","))
+}
+
+fn one_address(given: &str) -> Result<String, String> {
     const USUAL: u16 = 7411;
     let example = "write HOST:PORT, such as grid.example.org:7411";
     if given.contains("://") {

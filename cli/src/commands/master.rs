@@ -51,6 +51,7 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
 
     config.record = args.record.or(config.record);
     config.store = args.store.or(config.store);
+    config.content = args.content.or(config.content);
     config.accept = master::Accept {
         store: args.accept_store,
         clock: args.accept_clock,

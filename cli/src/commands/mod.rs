@@ -37,6 +37,8 @@ mod judge;
 mod login;
 #[cfg(feature = "whole")]
 mod master;
+#[cfg(feature = "whole")]
+mod masters;
 #[cfg_attr(windows, path = "operations/none.rs")]
 #[cfg(feature = "whole")]
 mod operations;
@@ -200,6 +202,8 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::DemoTile(args) => crate::demo::tile::run(&args),
         Commands::Master(MasterCommand::Start(args)) => master::start(context, args).await,
         Commands::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
+        Commands::Master(MasterCommand::Status) => masters::status(context).await,
+        Commands::Master(MasterCommand::HandOver) => masters::hand_over(context).await,
         Commands::Master(MasterCommand::Backup { to }) => operations::backup(context, &to),
         Commands::Master(MasterCommand::Check { no_content }) => {
             operations::check(context, !no_content)

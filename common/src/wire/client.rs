@@ -18,8 +18,8 @@ use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
     AccountView, AccuracyView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast,
-    HostView, JobState, JobView, LimitsView, OutputView, PromiseView, TaskState, TaskView,
-    TokenView, Undecided, WaitView, WidthView,
+    HostView, JobState, JobView, LimitsView, MastersView, OutputView, PromiseView, TaskState,
+    TaskView, TokenView, Undecided, WaitView, WidthView,
 };
 
 /// A request of a client.
@@ -286,6 +286,11 @@ pub enum Request {
         /// The jobs.
         jobs: Selector,
     },
+    /// Asks which masters there are. Answered by [`Reply::Masters`].
+    Masters,
+    /// Gives the store to a master that stands by. Answered by [`Reply::Masters`], as of before; the
+    /// connection may end before the answer.
+    HandOver,
 }
 
 /// The place at which a [`Request::Tail`] begins.
@@ -439,6 +444,8 @@ pub enum Reply {
         /// Whether this request id had been seen before.
         again: bool,
     },
+    /// Answers `Masters`.
+    Masters(Box<MastersView>),
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

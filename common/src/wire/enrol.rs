@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Refusal, Versions};
+use crate::ids::Incarnation;
 use crate::time::Time;
 use crate::token::Role;
 
@@ -69,5 +70,20 @@ pub enum EnrolReply {
         versions: Versions,
         /// The master's clock.
         now: Time,
+        /// The master's incarnation.
+        incarnation: Incarnation,
+    },
+    /// The answer to whatever is asked of a master that stands by: nothing was done.
+    StandsBy {
+        /// The versions that the master understands.
+        versions: Versions,
+        /// The master's clock.
+        now: Time,
+        /// The address of the active master, if it is known.
+        active: Option<String>,
+        /// The highest incarnation that it knows of.
+        incarnation: Incarnation,
+        /// The reason why it could not take over at present, if there is one.
+        trouble: Option<String>,
     },
 }

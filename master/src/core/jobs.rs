@@ -643,6 +643,8 @@ impl Core {
     /// Removes the blobs of these that no job needs and that were not used since the given time,
     /// and returns their bytes.
     pub(super) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
+        // A master that was taken over must not remove what the new one counts on.
+        self.store.hold()?;
         let mut bytes = 0;
         for (blob, at) in old {
             // A blob that was used meanwhile, or is needed, stays.

@@ -228,7 +228,7 @@ pub(crate) fn start(
         .name("core".to_owned())
         .spawn(move || {
             let ended = core.run(&asked, clock);
-            if ended.is_err() {
+            if ended.is_err() && !core.store.is_shared() {
                 // A store that failed is not closed: closing would copy pages into it that may not
                 // have reached the disk. The next start reads what is durable.
                 std::mem::forget(core);
@@ -269,6 +269,10 @@ impl Core {
         laws: SafetyRules,
     ) -> Result<Self, MasterError> {
         let (counted, taken_up) = store.begin(now)?;
+        if store.is_shared() {
+            // What is read next can take long, and others watch whether this master commits.
+            store.commit()?;
+        }
         let incarnation = if laws.fence_by_incarnation {
             counted
         } else {
@@ -376,8 +380,8 @@ impl Core {
             self.finish_group()?;
         }
 
-        // From now on a plain copy of the store's file is whole.
-        self.store.empty_log()
+        // From now on a plain copy of the store's file is whole, and a database another master's.
+        self.store.finish()
     }
 
     /// Handles an ask; its reply goes to `tell` once the group is durable.

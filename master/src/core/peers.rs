@@ -25,7 +25,7 @@ pub enum Judged {
 
 impl Core {
     /// Adds an entry to the audit log: an action, or the reason why it was refused.
-    pub(super) fn audit(
+    pub(in crate::core) fn audit(
         &mut self,
         who: &str,
         what: &'static str,

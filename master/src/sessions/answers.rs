@@ -3,6 +3,7 @@
 
 mod hosts;
 mod jobs;
+mod masters;
 mod peers;
 
 pub(super) use jobs::{JobListing, chosen, few_labels};

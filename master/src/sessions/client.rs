@@ -276,6 +276,8 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             send_accounts(tx, &asker.accounts(user, jobs).await?).await?;
         }
         Request::Follow(following) => follow(asker, following, tx).await?,
+        Request::Masters => push(tx, &Reply::Masters(Box::new(asker.masters().await?)))?,
+        Request::HandOver => push(tx, &Reply::Masters(Box::new(asker.hand_over().await?)))?,
         Request::Tail { task, stream, from } => tail(asker, task, stream, from, tx).await?,
     }
 

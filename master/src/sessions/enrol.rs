@@ -101,11 +101,12 @@ async fn answer(
     }
 
     if request.csr.is_empty() {
-        let (_, now): (Incarnation, Time) =
+        let (incarnation, now): (Incarnation, Time) =
             state.core.ask(UpkeepAsk::Present).await.map_err(stopped)?;
         return Ok(Ok(EnrolReply::Here {
             versions: Versions::ours(),
             now,
+            incarnation,
         }));
     }
 

@@ -93,6 +93,14 @@ impl LiveSessions {
             .count()
     }
 
+    /// Closes every connection, so that whoever it is tries another master.
+    pub(crate) fn close_all(&self, why: &str) {
+        let open = self.open();
+        for one in open.by.values().flat_map(BTreeMap::values) {
+            one.connection.close(VarInt::from_u32(0), why.as_bytes());
+        }
+    }
+
     /// The number of connections of an identity that were let in.
     pub(crate) fn count(&self, id: Uuid) -> u32 {
         let open = self.open();

@@ -52,7 +52,7 @@ const OF_A_WORKER: usize = 4;
 /// The longest time between two looks whether a peer's certificate has expired.
 const LOOK: Duration = Duration::from_secs(6 * 3_600);
 /// Closes a connection whose peer may try again.
-const NOT_NOW: VarInt = VarInt::from_u32(2);
+pub(crate) const NOT_NOW: VarInt = VarInt::from_u32(2);
 
 /// A socket on which the master accepts connections.
 #[derive(Debug, Clone)]

@@ -30,6 +30,7 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         | Request::Submit { .. }
         | Request::Accuracy
         | Request::HostsWait { .. }
+        | Request::Masters
         | Request::Hosts { .. } => Right::Anybody,
         Request::Jobs { .. }
         | Request::Watch { .. }
@@ -62,6 +63,7 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         Request::Identities { .. } => Right::Administer("listing identities"),
         Request::Approve { .. } => Right::Administer("approving an identity"),
         Request::Revoke { .. } => Right::Administer("revoking an identity"),
+        Request::HandOver => Right::Administer("handing the store over"),
         Request::Audit { .. } => Right::Administer("reading the audit log"),
     }
 }

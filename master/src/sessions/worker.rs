@@ -161,9 +161,9 @@ async fn speak(
         tx.flush().await?;
     }
 
-    // The core has dropped the outbox: a newer session of the host has taken over.
+    // The core has dropped the outbox.
     Err(LinkError::Closed(
-        "replaced by a newer session of the same host".to_owned(),
+        "replaced by a newer session of the same host, or by another master".to_owned(),
     ))
 }
 

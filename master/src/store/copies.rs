@@ -70,9 +70,11 @@ impl Writer {
         let last = u32::from_le_bytes(self.meta("incarnation", || [0; 4])?);
         let copied = self.note(COPIED)?;
         let next = match copied {
-            None => last
-                .saturating_add(1)
-                .max(u32::try_from(now.since(ERA).0 / 1_000_000).unwrap_or(0)),
+            None => {
+                // Whoever took the store from another master has drawn it with the lease.
+                let drawn = self.db().token().unwrap_or_else(|| seconds_of_era(now));
+                last.saturating_add(1).max(drawn)
+            }
             Some(_) => beyond(last, now),
         };
         self.set_meta("incarnation", &next.to_le_bytes())?;
@@ -93,6 +95,11 @@ impl Writer {
 
         Ok((Incarnation(next), Some(TakenUp { copied, tokens })))
     }
+}
+
+/// The seconds since `ERA`: the least incarnation of a master that starts at `now`.
+pub(super) fn seconds_of_era(now: Time) -> u32 {
+    u32::try_from(now.since(ERA).0 / 1_000_000).unwrap_or(0)
 }
 
 /// An incarnation beyond those of the original store's master and of masters that were started on

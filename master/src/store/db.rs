@@ -2,6 +2,7 @@
 //! statements of one text that SQLite and PostgreSQL both understand. Parameters are `$1`, `$2` and
 //! so on, and first appear in this order, since SQLite numbers them so.
 
+use common::view::StandbyView;
 use rusqlite::Connection;
 
 use super::pg::Pg;
@@ -123,11 +124,54 @@ impl Db {
         }
     }
 
-    /// Writes all that the engine's log holds into the store's file, where there is one.
-    pub(super) fn empty_log(&self) -> Result<(), StoreError> {
+    /// Ends writing in order: writes all that the engine's log holds into the store's file, or gives
+    /// the database to whoever waits for it.
+    pub(super) fn finish(&self) -> Result<(), StoreError> {
         match self {
             Db::Lite(db) => lite::empty_log(db),
-            Db::Pg(_) => Ok(()),
+            Db::Pg(db) => db.resign(),
+        }
+    }
+
+    /// From here to the commit the store is this master's, where another one could take it.
+    pub(super) fn hold(&self) -> Result<(), StoreError> {
+        match self {
+            Db::Lite(_) => Ok(()),
+            Db::Pg(db) => db.hold(),
+        }
+    }
+
+    /// Makes sure that the store is still this master's, where another one could have taken it.
+    /// Returns whether that took a commit.
+    pub(super) fn be_sure(&self) -> Result<bool, StoreError> {
+        match self {
+            Db::Lite(_) => Ok(false),
+            Db::Pg(db) => db.be_sure(),
+        }
+    }
+
+    /// The number of commits so far, where the engine counts them itself.
+    pub(super) fn reached(&self) -> Option<u64> {
+        match self {
+            Db::Lite(_) => None,
+            Db::Pg(db) => db.reached(),
+        }
+    }
+
+    /// The incarnation that this master drew when it took the store, where masters take it from each
+    /// other.
+    pub(super) fn token(&self) -> Option<u32> {
+        match self {
+            Db::Lite(_) => None,
+            Db::Pg(db) => db.token(),
+        }
+    }
+
+    /// The masters that stand by, where masters take the store from each other.
+    pub(super) fn standbys(&self) -> Result<Option<Vec<StandbyView>>, StoreError> {
+        match self {
+            Db::Lite(_) => Ok(None),
+            Db::Pg(db) => db.standbys().map(Some),
         }
     }
 

@@ -119,6 +119,8 @@ pub(crate) struct StoreFacts {
     pub(crate) peers: bool,
     /// The time at which its master was last up, as the bytes of the `up` entry in `meta`.
     pub(crate) up: Option<Vec<u8>>,
+    /// The seed of its connections, the `quic seed` entry in `meta`.
+    pub(crate) seed: Option<[u8; 32]>,
 }
 
 impl StoreFacts {
@@ -142,6 +144,7 @@ impl StoreFacts {
             copied: super::copies::copied(db)?.is_some(),
             peers: db.exists("SELECT 1 FROM peer LIMIT 1", &[])?,
             up: note("up")?,
+            seed: note("quic seed")?.and_then(|bytes| bytes.try_into().ok()),
         })
     }
 }

@@ -49,6 +49,7 @@ use uuid::Uuid;
 
 pub(crate) use audit::AuditEntry;
 pub(crate) use copies::TakenUp;
+use copies::seconds_of_era;
 pub(crate) use events::EventRow;
 pub(crate) use foretold::{Awaited, WaitPrediction};
 pub(crate) use kept::{Removed, bytes_left};
@@ -59,7 +60,7 @@ pub(crate) use order::{NewAddition, StoredAfter};
 pub(crate) use peers::NewToken;
 pub use peers::PeerStatus;
 pub use peers::Redeemed;
-pub(crate) use pg::Database;
+pub(crate) use pg::{Database, LeaseContender, LeaseSeen, MasterMember};
 pub use pg::{DatabaseFinding, DatabaseHealth, PgError};
 pub(crate) use pg::{look as look_at_database, put_aside};
 pub(crate) use promise::Promised;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use common::checkpoint::Saved;
-use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, TaskState};
+use common::view::{
+    AttemptState, AttemptView, JobState, JobView, StandbyView, TaskCounts, TaskState,
+};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 
 use rusqlite::OpenFlags;
@@ -88,6 +90,11 @@ impl Reader {
     /// Makes a reader of the store in a database. It connects at the first query.
     pub(crate) fn of(place: Database) -> Self {
         Self::at(StorePlace::Postgres(place), DATABASE_READERS)
+    }
+
+    /// The masters that stand by, where masters take the store from each other.
+    pub(crate) fn standbys(&self) -> Result<Option<Vec<StandbyView>>, StoreError> {
+        self.with(Db::standbys)
     }
 
     fn at(place: StorePlace, most: usize) -> Self {

@@ -8,7 +8,7 @@ use super::{StoreError, Writer};
 
 /// The rows that are read, and committed, at a time.
 const PAGE: usize = 2_000;
-/// The table with single values, and the key in it that only one of the engines has.
+/// The table with single values, and the key in it that only SQLite has (`Db::commits`).
 const META: &str = "meta";
 const COMMITS: &str = "commits";
 
@@ -22,7 +22,7 @@ struct StoreTable {
 
 struct StoreColumn {
     name: String,
-    /// Whether its values are true and false.
+    /// Whether its values are true and false: its type is `BOOLEAN`.
     flag: bool,
 }
 
@@ -68,7 +68,7 @@ impl KeptField {
 }
 
 impl StoreTable {
-    /// Returns all tables, that with the note of the grid last.
+    /// Returns all tables, `meta` with the note of the grid last.
     fn all() -> Result<Vec<Self>, StoreError> {
         let mut all: Vec<Self> = lite::tables()?
             .into_iter()
@@ -135,7 +135,7 @@ impl StoreTable {
         db.all(&sql, &values, row)
     }
 
-    /// Whether the engine keeps this row for itself.
+    /// Whether the engine keeps this row for itself: `COMMITS`.
     fn is_engines(&self, row: &[KeptField]) -> bool {
         self.name == META && row.first() == Some(&KeptField::Text(COMMITS.to_owned()))
     }
@@ -164,7 +164,7 @@ fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// The first parameters of a statement, with commas between.
+/// The first parameters of a statement, as in `$1, $2`.
 fn numbered(count: usize) -> String {
     let all: Vec<String> = (1..=count).map(|n| format!("${n}")).collect();
     all.join(", ")

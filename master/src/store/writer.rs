@@ -15,7 +15,8 @@ use super::db::{Db, SET_META};
 use super::lite;
 use super::log::{FileLogs, Logs};
 use super::numbers::{LastNumbers, Numbered};
-use super::pg::{Database, Pg};
+#[cfg(test)]
+use super::pg::Database;
 use super::value::{SqlRow, SqlValue, values};
 use super::{AttemptResult, Attendance, Mark, StoreError, from_postcard, micros, to_postcard};
 
@@ -89,9 +90,10 @@ impl Writer {
         Self::open_beside(dir, &FileLogs)
     }
 
-    /// Takes the store in a database, creates or migrates its tables, and checks it.
+    /// Takes the store in a database, which no other master may have.
+    #[cfg(test)]
     pub(crate) fn take(place: &Database) -> Result<Self, StoreError> {
-        Self::on(Db::Pg(Pg::writer(place.clone())?))
+        super::pg::take_in_tests(place).map(|store| store.expect("nobody else has it"))
     }
 
     /// The same as `open`, with the log in `logs` instead of the file system.
@@ -100,7 +102,7 @@ impl Writer {
     }
 
     /// A writer on an open store.
-    fn on(db: Db) -> Result<Self, StoreError> {
+    pub(super) fn on(db: Db) -> Result<Self, StoreError> {
         let commits = db.commits()?;
         let newest_event = super::events::newest(&db)?;
         let numbers = LastNumbers::read(&db)?;
@@ -133,15 +135,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes all that the log holds into the store's file and empties the log. A reader of an
-    /// older state prevents that; then a warning is logged.
-    pub(crate) fn empty_log(&mut self) -> Result<(), StoreError> {
-        self.db.empty_log()
+    /// Ends writing in order, after the last commit. Of a file the log is emptied, unless a reader of
+    /// an older state prevents that; then a warning is logged. A database is free for another master.
+    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
+        self.db.finish()
     }
 
-    /// Commits all changes since the last commit, durably. Returns false if there were none.
+    /// Commits all changes since the last commit, durably. Returns false if there were none; the store
+    /// is this master's all the same.
     pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
         if !self.open {
+            if self.db.be_sure()? {
+                self.committed(self.commits + 1);
+            }
             return Ok(false);
         }
 
@@ -150,14 +156,33 @@ impl Writer {
         self.note_numbers()?;
         self.open = false;
         self.db.commit()?;
-        self.commits = commits;
+        self.committed(commits);
+        Ok(true)
+    }
 
+    fn committed(&mut self, commits: u64) {
+        // A database has more turns than changes: those that only say that the master lives.
+        let commits = self.db.reached().unwrap_or(commits);
+        self.commits = commits;
         // Only now: the mark must not be ahead of the durable state.
         if let Some(mark) = &mut self.mark {
             mark.note(commits);
         }
+    }
 
-        Ok(true)
+    /// Fails if another master has taken the store; else none can take it before the next commit. For
+    /// what is done beside the store because of it.
+    pub(crate) fn hold(&mut self) -> Result<(), StoreError> {
+        if self.is_shared() {
+            self.transact()?;
+            self.db.hold()?;
+        }
+        Ok(())
+    }
+
+    /// Whether other masters can take the store.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.db, Db::Pg(_))
     }
 
     pub(super) fn db(&self) -> &Db {

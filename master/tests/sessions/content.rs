@@ -503,6 +503,8 @@ fn kind(request: &Request) -> Kind {
         | Request::Estimates { .. }
         | Request::Account { .. }
         | Request::Accuracy
+        | Request::Masters
+        | Request::HandOver
         | Request::HostsWait { .. }
         | Request::Hosts { .. }
         | Request::Drain { .. }

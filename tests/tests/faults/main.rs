@@ -15,6 +15,7 @@ mod pauses;
 mod proxied;
 mod proxy;
 mod space;
+mod takeover;
 
 use tests::{Grid, WorkerSetup};
 

@@ -265,6 +265,8 @@ mod tests {
             versions: Versions::ours(),
             now: at(1_000.0),
             took: Duration::from_secs(2),
+            incarnation: common::Incarnation(7),
+            standby: None,
         };
         for (now_s, severity, word) in [
             (1_001.0, Severity::Ok, "within 1.00 s"),

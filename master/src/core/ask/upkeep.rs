@@ -35,6 +35,8 @@ pub enum UpkeepAsk {
     WriteExperience,
     /// Stores the present time as the last at which the master was up. Gives `Done`.
     NoteUp,
+    /// Ends the core like `Stop`, since this admin wants another master to have the store. Gives `Done`.
+    HandOver(String),
     /// Ends the core once all earlier requests are durable. Gives `Done`.
     Stop,
 }
@@ -58,6 +60,13 @@ impl Core {
             UpkeepAsk::Retire => self.retire()?.into(),
             UpkeepAsk::WriteExperience => self.write_experience()?.into(),
             UpkeepAsk::NoteUp => self.note_up()?.into(),
+            UpkeepAsk::HandOver(who) => {
+                self.write_experience()?;
+                self.note_up()?;
+                self.audit(&who, "hand-over", "the store", Ok(""))?;
+                self.stopping = true;
+                ().into()
+            }
             UpkeepAsk::Stop => {
                 self.stopping = true;
                 ().into()

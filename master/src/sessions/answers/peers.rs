@@ -13,6 +13,7 @@ use crate::core::Judged;
 use crate::core::ask::{JobAsk, PeerAsk, TokenWish};
 
 use super::{Asker, NoAnswer, refuse};
+use crate::store::Reader;
 
 /// The longest name of a token, in bytes.
 const LONGEST_NAME: usize = 200;
@@ -54,7 +55,11 @@ impl Asker {
         }
 
         let (token, view) = self.core(PeerAsk::CreateToken(wish)).await?;
-        Ok(Reply::Token(token, view, self.state.known_as.clone()))
+        let standbys = self.read(Reader::standbys).await?.unwrap_or_default();
+        let mut masters = vec![self.state.known_as.clone()];
+        masters.extend(standbys.into_iter().map(|standby| standby.address));
+        masters.dedup();
+        Ok(Reply::Token(token, view, masters.join(",")))
     }
 
     /// The hash of the master's key, for new tokens.

@@ -1,6 +1,7 @@
 //! The writer's side: changes are kept until they are known to be durable, so that a group whose
 //! commit is in doubt can be decided, and sent again. `turn` decides: it has a row for each group
-//! that was committed, and the fence lets a group pass only while the lease is this master's.
+//! that was committed, and the fence lets a group pass only while the lease is this master's. How the
+//! lease is taken is in `lease`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,17 +10,20 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+use super::super::StoreError;
 use super::super::value::SqlValue;
-use super::super::{StoreError, schema};
 use super::cells::KeptValue;
+use super::lease::LeaseSeen;
 use super::session::{DbSession, Ready, passes, refused, words};
 use super::{Database, PgError, tables};
 
 /// The time for which a database that does not answer is asked again: longer than another server
 /// needs to take its place.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The time for which a start waits until the connection of the master before has ended.
-const TAKES: Duration = Duration::from_secs(10);
+/// The time after its last commit from which a master makes sure, with an empty turn, that the store
+/// is still its own: that is how others see that it lives, and before that it tells nobody anything.
+/// A little below the second in which the core looks at its clock anyway.
+const SURE_FOR: Duration = Duration::from_millis(900);
 /// The number of turns after which old ones are removed.
 const TRIM_EVERY: i64 = 1_000;
 
@@ -28,6 +32,8 @@ pub(super) struct Group {
     session: DbSession,
     /// The `token` of the lease while it is this master's.
     token: i64,
+    /// The number of groups that were committed before this token.
+    before: u64,
     /// The last turn that was committed.
     turn: i64,
     changes: Vec<KeptChange>,
@@ -35,6 +41,9 @@ pub(super) struct Group {
     sent: usize,
     /// Whether a transaction is open.
     begun: bool,
+    /// The time at which the last group that was committed was sent (`since_boot`), on a clock that counts the sleep
+    /// of the machine.
+    sure_at: Duration,
     /// The texts of statements, each once.
     texts: HashSet<Arc<str>>,
 }
@@ -44,59 +53,68 @@ struct KeptChange {
     values: Vec<KeptValue>,
 }
 
-/// The lease as a master finds it.
-struct Lease {
-    token: i64,
-    holder: String,
-    alive: bool,
-    turn: i64,
-    layout: i64,
-}
-
 /// The outcome of a group whose connection was lost.
 enum Decided {
     Committed,
     Lost,
 }
 
-impl Lease {
-    fn read(session: &DbSession) -> Result<Self, Error> {
-        let rows = session.rows(tables::LEASE, &[])?;
-        let row = &rows[0];
-        Ok(Self {
-            token: row.get(0),
-            holder: row.get(1),
-            alive: row.get(2),
-            turn: row.get::<_, Option<i64>>(3).unwrap_or(0),
-            layout: row.get(4),
-        })
-    }
-}
-
 impl Group {
-    /// Takes the store of a place, whose tables are made or upgraded, from a master that has ended.
-    pub(super) fn take(place: &Database) -> Result<Self, StoreError> {
-        let session = DbSession::to_write(place)?;
-        session.look_for_pooler(place)?;
-        let begun = Instant::now();
-
-        loop {
-            match try_take(&session, place)? {
-                Ok(token) => {
-                    return Ok(Self {
-                        session,
-                        token,
-                        turn: 0,
-                        changes: Vec::new(),
-                        sent: 0,
-                        begun: false,
-                        texts: HashSet::new(),
-                    });
-                }
-                Err(holder) if begun.elapsed() > TAKES => return Err(PgError::Held(holder).into()),
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
-            }
+    /// The group of a master that has just taken the lease, with its `token`, over this session, after
+    /// so many groups of others.
+    pub(super) fn of(session: DbSession, token: i64, before: u64) -> Self {
+        Self {
+            session,
+            token,
+            before,
+            turn: 0,
+            changes: Vec::new(),
+            sent: 0,
+            begun: false,
+            sure_at: since_boot(),
+            texts: HashSet::new(),
         }
+    }
+
+    /// The token of the lease.
+    pub(super) fn token(&self) -> i64 {
+        self.token
+    }
+
+    /// The number of groups that were ever committed.
+    pub(super) fn reached(&self) -> u64 {
+        self.before + self.turn.unsigned_abs()
+    }
+
+    /// Counts further groups on from so many.
+    pub(super) fn counts_on_from(&mut self, commits: u64) {
+        self.before = self.before.max(commits);
+        let before = i64::try_from(self.before).unwrap_or(i64::MAX);
+        self.note(tables::COUNTS_ON, &[SqlValue::Int(before)]);
+    }
+
+    /// Makes sure that the lease is still this master's, if that was long ago: with a turn that has no
+    /// changes. Returns whether there was one.
+    pub(super) fn be_sure(&mut self, place: &Database) -> Result<bool, StoreError> {
+        let due = since_boot().saturating_sub(self.sure_at) >= SURE_FOR;
+        let due = due && self.changes.is_empty() && !self.begun;
+        if due {
+            self.commit(place)?;
+        }
+        Ok(due)
+    }
+
+    /// Sends what was not sent yet, so that from here to the commit nobody else can take the lease.
+    pub(super) fn hold(&mut self, place: &Database) -> Result<(), StoreError> {
+        self.send(place, false).map(drop)
+    }
+
+    /// Gives the lease up, after the last commit.
+    pub(super) fn resign(&mut self) -> Result<(), StoreError> {
+        let token = [SqlValue::Int(self.token)];
+        let resigned = self.session.count(tables::RESIGN, &token);
+        resigned.map_err(|error| refused(&error))?;
+        Ok(())
     }
 
     /// Notes a change for the next commit.
@@ -132,6 +150,8 @@ impl Group {
         sql: &str,
         values: &[SqlValue<'_>],
     ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+        // A long restore is a sign of life, too.
+        self.be_sure(place)?;
         loop {
             if self.sent < self.changes.len() {
                 self.send(place, false)?;
@@ -162,12 +182,14 @@ impl Group {
     /// numbers of rows that the changes of the last flight changed.
     fn send(&mut self, place: &Database, commit: bool) -> Result<Vec<u64>, StoreError> {
         loop {
+            let sent_at = since_boot();
             let error = match self.fly(commit) {
                 Ok(counts) => {
                     self.begun = true;
                     self.sent = self.changes.len();
                     if commit {
                         self.end();
+                        self.sure_at = sent_at;
                     }
                     return Ok(counts);
                 }
@@ -175,7 +197,7 @@ impl Group {
             };
 
             if error.code() == Some(&SqlState::DIVISION_BY_ZERO) {
-                let holder = Lease::read(&self.session).map(|lease| lease.holder);
+                let holder = LeaseSeen::read(&self.session).map(|lease| lease.holder);
                 return Err(PgError::TakenOver(holder.unwrap_or_default()).into());
             }
             // The turn is there already: the commit that was in doubt has arrived meanwhile.
@@ -229,7 +251,7 @@ impl Group {
         loop {
             let again = DbSession::to_write(place).and_then(|session| {
                 let look = || {
-                    let lease = Lease::read(&session)?;
+                    let lease = LeaseSeen::read(&session)?;
                     session.rows(tables::MOVE, &[SqlValue::Int(self.token)])?;
                     Ok::<_, Error>(lease)
                 };
@@ -252,7 +274,7 @@ impl Group {
         }
     }
 
-    fn judge(&self, lease: &Lease) -> Result<Decided, StoreError> {
+    fn judge(&self, lease: &LeaseSeen) -> Result<Decided, StoreError> {
         match lease.turn - self.turn {
             _ if lease.token != self.token => Err(PgError::TakenOver(lease.holder.clone()).into()),
             0 => Ok(Decided::Lost),
@@ -262,60 +284,11 @@ impl Group {
     }
 }
 
-/// Tries to take the lease. Returns the token, or the name of the master that holds it.
-fn try_take(session: &DbSession, place: &Database) -> Result<Result<i64, String>, StoreError> {
-    make_tables(session, place).map_err(|error| refused(&error))?;
-    let lease = Lease::read(session).map_err(|error| refused(&error))?;
-    let layout = usize::try_from(lease.layout).unwrap_or(usize::MAX);
-    if layout > schema::VERSION {
-        return Err(StoreError::Newer {
-            found: layout,
-            known: schema::VERSION,
-        });
-    }
-    if lease.alive {
-        return Ok(Err(lease.holder));
-    }
-
-    let holder = format!("process {} on {}", std::process::id(), crate::run::node());
-    let taken = || -> Result<usize, Error> {
-        session.execute("BEGIN".to_owned())?;
-        let values = [SqlValue::Text(&holder), SqlValue::Int(lease.token)];
-        let count = session.count(tables::TAKE, &values)?;
-        session.execute(tables::upgrade(layout))?;
-        session.count(
-            tables::TRIM,
-            &[SqlValue::Int(lease.token), SqlValue::Int(0)],
-        )?;
-        session.execute("COMMIT".to_owned())?;
-        Ok(count)
-    };
-    match taken() {
-        Ok(1) => Ok(Ok(lease.token + 1)),
-        Ok(_) => Ok(Err(lease.holder)),
-        Err(error) => {
-            let _ = session.execute("ROLLBACK".to_owned());
-            if passes(&error) {
-                Ok(Err(lease.holder))
-            } else {
-                Err(refused(&error).into())
-            }
-        }
-    }
-}
-
-/// Makes the schema and the tables, if they are not there.
-fn make_tables(session: &DbSession, place: &Database) -> Result<(), Error> {
-    if session.has_table("lease")? {
-        return Ok(());
-    }
-    let made = session.execute(format!("BEGIN; {} COMMIT", tables::made(place.schema())));
-    if made.is_err() {
-        session.execute("ROLLBACK".to_owned())?;
-        // Another master that starts at the same time may have made them.
-        if session.has_table("lease")? {
-            return Ok(());
-        }
-    }
-    made
+/// The time since the machine was started, its sleep included.
+fn since_boot() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(
+        now.tv_sec.unsigned_abs(),
+        u32::try_from(now.tv_nsec).unwrap_or(0),
+    )
 }

@@ -6,6 +6,7 @@
 mod cells;
 mod group;
 mod health;
+mod lease;
 mod session;
 mod tables;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use common::Time;
+use common::view::StandbyView;
 use tokio::runtime::Runtime;
 
 use super::StoreError;
@@ -27,6 +29,7 @@ pub(super) use cells::cell;
 use group::Group;
 pub(crate) use health::look;
 pub use health::{DatabaseFinding, DatabaseHealth};
+pub(crate) use lease::{LeaseContender, LeaseSeen, MasterMember};
 pub(crate) use session::Database;
 use session::DbSession;
 
@@ -55,15 +58,9 @@ pub enum PgError {
         /// The reason, with what to do.
         why: String,
     },
-    /// Another master has the store.
-    #[error(
-        "another master ({0}) has this store: two at a time would give out the same work twice. End it first; if its machine is \
-         gone, the database notices that within minutes, or at once after pg_terminate_backend for its connection"
-    )]
-    Held(String),
     /// Another master has taken the store over.
     #[error(
-        "another master ({0}) has taken the store over; this one ends, and nothing that it had not answered counts"
+        "another master ({0}) has taken the store over: nothing that this one had not answered counts, and what it goes on saying is refused"
     )]
     TakenOver(String),
     /// The database lacks groups that were durable in it.
@@ -75,6 +72,13 @@ pub enum PgError {
     /// The server refuses a statement.
     #[error("PostgreSQL refuses a statement: {0}")]
     Refused(String),
+}
+
+impl PgError {
+    /// Whether a database may be fit again later, with nothing changed here.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, PgError::Away { .. } | PgError::Unfit { .. })
+    }
 }
 
 /// The runtime on which connections to databases live: the core's thread and those of readers wait
@@ -134,13 +138,49 @@ impl Pg {
         }
     }
 
-    /// Takes the store, makes or upgrades its tables, and opens it for writing.
-    pub(super) fn writer(place: Database) -> Result<Self, StoreError> {
-        let group = Group::take(&place)?;
-        Ok(Self {
+    /// The connection of the master that has the store.
+    fn of(place: Database, group: Group) -> Self {
+        Self {
             place,
             inside: RefCell::new(Inside::Writes(Box::new(group))),
-        })
+        }
+    }
+
+    /// The incarnation that was drawn with the lease; `None` of a reader.
+    pub(super) fn token(&self) -> Option<u32> {
+        match &*self.inside.borrow() {
+            Inside::Writes(group) => Some(u32::try_from(group.token()).unwrap_or(u32::MAX)),
+            Inside::Reads(_) => None,
+        }
+    }
+
+    /// The commits that this master knows to be durable, of all that ever were; `None` of a reader.
+    pub(super) fn reached(&self) -> Option<u64> {
+        match &*self.inside.borrow() {
+            Inside::Writes(group) => Some(group.reached()),
+            Inside::Reads(_) => None,
+        }
+    }
+
+    /// The masters that stand by, or did so lately.
+    pub(super) fn standbys(&self) -> Result<Vec<StandbyView>, StoreError> {
+        Ok(lease::standbys(&self.rows(tables::MEMBERS, &[])?))
+    }
+
+    /// Makes sure that the store is still this master's, if that was long ago. Returns whether that
+    /// took a turn.
+    pub(super) fn be_sure(&self) -> Result<bool, StoreError> {
+        self.group(Group::be_sure)
+    }
+
+    /// From here to the commit the store is this master's.
+    pub(super) fn hold(&self) -> Result<(), StoreError> {
+        self.group(Group::hold)
+    }
+
+    /// Gives the store up, after the last commit.
+    pub(super) fn resign(&self) -> Result<(), StoreError> {
+        self.group(|group, _| group.resign())
     }
 
     /// The commits that were ever made durable.
@@ -152,8 +192,10 @@ impl Pg {
 
     /// Counts further commits on from so many.
     pub(super) fn counts_on_from(&self, commits: u64) -> Result<(), StoreError> {
-        let commits = i64::try_from(commits).unwrap_or(i64::MAX);
-        self.change(tables::COUNTS_ON, &[SqlValue::Int(commits)])
+        self.group(|group, _| {
+            group.counts_on_from(commits);
+            Ok(())
+        })
     }
 
     /// Whether there is a table of this name.
@@ -214,6 +256,25 @@ pub(super) fn of_tests(dir: &std::path::Path) -> Option<Database> {
     Some(Database::with_schema(&url, &schema).expect("DESKGRID_TEST_PG is an address"))
 }
 
+/// Takes the store as a start on always the same directory does; `None` if another run there has it.
+#[cfg(test)]
+pub(super) fn take_in_tests(place: &Database) -> Result<Option<super::Writer>, StoreError> {
+    let member = MasterMember::here("test".to_owned(), "127.0.0.1:7411".to_owned());
+    let mut contender = LeaseContender::new(place, member);
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(10) {
+        let seen = contender.look()?;
+        if seen.is_left_to("test")
+            && let Some(store) = contender.take(&seen, common::Time(0))?
+        {
+            return Ok(Some(store));
+        }
+        // The connection of before may be ending.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(None)
+}
+
 /// Whether the tests run on a database.
 #[cfg(test)]
 pub(super) fn in_tests() -> bool {
@@ -247,6 +308,7 @@ fn read(
         let asked = connected.rows(sql, values);
         match asked {
             Err(error) if session::passes(&error) && !last => {}
+            Err(error) if session::passes(&error) => return Err(place.away(&error).into()),
             Err(error) => return Err(session::refused(&error).into()),
             Ok(rows) => {
                 *session = Some(connected);

@@ -4,16 +4,21 @@
 use super::super::schema;
 
 /// The tables beside those of the store. `lease` has one row, which changes only when a master
-/// takes the store: `token` fences off whoever had it before, `commits` counts what was committed
-/// before that, `backend` and `begun` name the holder's connection, `layout` is the version of the
-/// tables. `turn` has a row for each group that the holder of a token committed.
+/// takes the store or gives it up: `token` fences off whoever had it before, `member` names the
+/// master (empty: nobody), `holder` and `address` say the same to people, `commits` counts what was
+/// committed before this token, `backend` and `begun` name the holder's connection, `layout` is the
+/// version of the tables, `taken` the time by the holder's clock. `turn` has a row for each group that
+/// the holder of a token committed. `member` lists the masters that stand by, with when they last
+/// said so, by the server's clock: for people only.
 const OWN: &str = "
 CREATE TABLE lease (
-    grid integer PRIMARY KEY CHECK (grid = 1), token bigint NOT NULL, holder text NOT NULL, backend bigint NOT NULL,
-    begun bigint NOT NULL, commits bigint NOT NULL, layout bigint NOT NULL);
+    grid integer PRIMARY KEY CHECK (grid = 1), token bigint NOT NULL, member text NOT NULL, holder text NOT NULL,
+    address text NOT NULL, backend bigint NOT NULL, begun bigint NOT NULL, commits bigint NOT NULL, layout bigint NOT NULL,
+    taken bigint NOT NULL);
 CREATE TABLE turn (token bigint NOT NULL, seq bigint NOT NULL, PRIMARY KEY (token, seq));
+CREATE TABLE member (id text PRIMARY KEY, holder text NOT NULL, address text NOT NULL, seen timestamptz NOT NULL);
 ALTER TABLE attempt SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
-INSERT INTO lease VALUES (1, 0, '', 0, 0, 0, 0);
+INSERT INTO lease VALUES (1, 0, '', '', '', 0, 0, 0, 0, 0);
 ";
 
 /// The number of groups that were ever committed.
@@ -24,24 +29,54 @@ pub(super) const COMMITS: &str =
 /// Sets the number of commits that the holder of the lease counts on from.
 pub(super) const COUNTS_ON: &str = "UPDATE lease SET commits = $1 WHERE grid = 1 AND commits < $1";
 
-/// The lease, with whether its holder's connection lives, and the last turn of that token.
-pub(super) const LEASE: &str = "SELECT token, holder,
+/// The lease, with the last turn of its token and whether its holder's connection lives.
+pub(super) const LEASE: &str =
+    "SELECT token, COALESCE((SELECT max(seq) FROM turn t WHERE t.token = l.token), 0),
+    member, holder, address,
     EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.pid = l.backend
             AND CAST(extract(epoch FROM a.backend_start) * 1000000 AS bigint) = l.begun),
-    (SELECT max(seq) FROM turn t WHERE t.token = l.token), layout FROM lease l WHERE grid = 1";
+    layout, taken, commits FROM lease l WHERE grid = 1";
+
+/// Holds the lease of this token against all groups, and waits for one that is under way.
+pub(super) const HOLD: &str = "SELECT 1 FROM lease WHERE grid = 1 AND token = $1 FOR UPDATE";
+
+/// The last turn of a token. A question of its own after [`HOLD`]: it sees the group that was waited
+/// for.
+pub(super) const LAST_TURN: &str = "SELECT COALESCE(max(seq), 0) FROM turn WHERE token = $1";
 
 /// Takes the lease: the token changes, so that groups of the one before fail.
-pub(super) const TAKE: &str = "UPDATE lease l SET token = token + 1, holder = $1, backend = pg_backend_pid(),
+pub(super) const TAKE: &str = "UPDATE lease l SET token = $1, member = $2, holder = $3, address = $4, taken = $5,
+    backend = pg_backend_pid(),
     begun = (SELECT CAST(extract(epoch FROM backend_start) * 1000000 AS bigint) FROM pg_stat_activity
              WHERE pid = pg_backend_pid()),
-    commits = commits + COALESCE((SELECT max(seq) FROM turn t WHERE t.token = l.token), 0)
-    WHERE grid = 1 AND token = $2";
+    commits = commits + $6 WHERE grid = 1 AND token = $7";
+
+/// Gives the lease up.
+pub(super) const RESIGN: &str = "UPDATE lease SET member = '' WHERE grid = 1 AND token = $1";
+
+/// Ends the connection of the holder of this token.
+pub(super) const CUT_OFF: &str =
+    "SELECT pg_terminate_backend(a.pid) FROM lease l, pg_stat_activity a
+    WHERE l.grid = 1 AND l.token = $1 AND a.pid = l.backend
+    AND CAST(extract(epoch FROM a.backend_start) * 1000000 AS bigint) = l.begun";
 
 /// Notes the holder's new connection.
 pub(super) const MOVE: &str = "UPDATE lease SET backend = pg_backend_pid(),
     begun = (SELECT CAST(extract(epoch FROM backend_start) * 1000000 AS bigint) FROM pg_stat_activity
              WHERE pid = pg_backend_pid())
     WHERE grid = 1 AND token = $1";
+
+/// Says that a master stands by.
+pub(super) const STANDS_BY: &str = "INSERT INTO member (id, holder, address, seen) VALUES ($1, $2, $3, now())
+    ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, address = excluded.address, seen = excluded.seen";
+
+/// Removes a master from those that stand by, and all that have not said so for a day.
+pub(super) const STANDS_NOT: &str =
+    "DELETE FROM member WHERE id = $1 OR seen < now() - interval '1 day'";
+
+/// The masters that stand by, with the seconds since they said so.
+pub(super) const MEMBERS: &str = "SELECT holder, address,
+    CAST(extract(epoch FROM now() - seen) AS double precision) FROM member ORDER BY address, id";
 
 /// Fails (22012, division by zero) where the lease is another's; else holds it to the end of the
 /// transaction.

@@ -5,7 +5,7 @@ use common::Time;
 use common::token::Role;
 
 use super::super::{Reader, StoreError, Writer};
-use super::{Database, Inside, Pg, PgError, of_tests};
+use super::{Database, Inside, LeaseContender, MasterMember, Pg, PgError, of_tests};
 use crate::store::db::Db;
 use crate::store::value::values;
 
@@ -117,21 +117,23 @@ fn a_commit_in_doubt_is_decided_by_its_turn() {
 }
 
 #[test]
-fn a_second_master_is_refused_and_one_that_was_taken_over_commits_nothing() {
+fn a_second_master_waits_and_one_that_was_taken_over_commits_nothing() {
     let Some((_dir, place)) = place() else { return };
     let mut first = Writer::take(&place).unwrap();
     add_host(&mut first, "first");
     first.commit().unwrap();
-    let held = Writer::take(&place).err().unwrap();
     assert!(
-        matches!(&held, StoreError::Postgres(PgError::Held(who)) if who.contains("process")),
-        "{held}"
+        super::take_in_tests(&place).unwrap().is_none(),
+        "it is held"
     );
 
     add_host(&mut first, "too late");
     cut(&place);
     let mut second = Writer::take(&place).unwrap();
-    assert_eq!(second.db().commits().unwrap(), 1);
+    assert_eq!(
+        second.db().commits().unwrap(),
+        pg(&first).reached().unwrap()
+    );
     let over = first.commit().unwrap_err();
     assert!(
         matches!(&over, StoreError::Postgres(PgError::TakenOver(_))),
@@ -384,5 +386,146 @@ fn the_doctor_looks_at_a_database() {
                 .any(|finding| finding.check == "pooler" && finding.health == Wrong),
             "{found:?}"
         );
+    }
+}
+
+/// Another master on the same database.
+fn another(place: &Database) -> LeaseContender {
+    let member = MasterMember::here("another".to_owned(), "127.0.0.1:7421".to_owned());
+    LeaseContender::new(place, member)
+}
+
+#[test]
+fn a_takeover_that_meets_a_group_waits_for_it_and_leaves_a_master_that_lives() {
+    let Some((_dir, place)) = place() else { return };
+    let mut first = Writer::take(&place).unwrap();
+    add_host(&mut first, "one");
+    first.commit().unwrap();
+    let mut other = another(&place);
+    let seen = other.look().unwrap();
+
+    add_host(&mut first, "two");
+    assert!(first.peer_named("two").unwrap().is_some(), "it is sent");
+    let taken = std::thread::scope(|scope| {
+        let taking = scope.spawn(|| other.take(&seen, Time(0)).unwrap().is_some());
+        // The takeover waits for the group, in the database's own view.
+        let waits = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)";
+        let reader = Reader::of(place.clone());
+        for _ in 0..200 {
+            let waits = reader.with(|db| db.one(waits, &[], |row| row.get::<bool>(0)));
+            if waits.unwrap() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        first.commit().unwrap();
+        taking.join().unwrap()
+    });
+    assert!(!taken, "its turn has moved");
+    add_host(&mut first, "three");
+    first.commit().unwrap();
+    assert_eq!(hosts(&place), ["one", "two", "three"]);
+}
+
+#[test]
+fn a_stopped_master_with_an_open_group_is_taken_over_and_none_of_its_group_counts() {
+    let Some((_dir, place)) = place() else { return };
+    let mut first = Writer::take(&place).unwrap();
+    add_host(&mut first, "one");
+    first.commit().unwrap();
+    add_host(&mut first, "half");
+    assert!(first.peer_named("half").unwrap().is_some(), "it is sent");
+
+    let mut other = another(&place);
+    let seen = other.look().unwrap();
+    // The first try waits for the group's lock, and ends its connection; the second one takes over.
+    assert!(other.take(&seen, Time(0)).unwrap().is_none());
+    let again = other.look().unwrap();
+    assert_eq!(again.turn, seen.turn);
+    let mut second = other.take(&again, Time(0)).unwrap().unwrap();
+    assert_eq!(second.db().commits().unwrap(), 1);
+    add_host(&mut second, "two");
+    second.commit().unwrap();
+
+    let over = first.commit().unwrap_err();
+    assert!(
+        matches!(&over, StoreError::Postgres(PgError::TakenOver(_))),
+        "{over}"
+    );
+    assert_eq!(hosts(&place), ["one", "two"]);
+    assert_eq!(second.db().commits().unwrap(), 2);
+}
+
+#[test]
+fn an_idle_master_commits_turns_and_finds_out_by_them_that_it_was_taken_over() {
+    let Some((_dir, place)) = place() else { return };
+    let mut first = Writer::take(&place).unwrap();
+    let mut other = another(&place);
+    let before = other.look().unwrap();
+    assert!(
+        !first.commit().unwrap(),
+        "nothing to commit, and sure enough"
+    );
+    assert_eq!(other.look().unwrap().turn, before.turn);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(!first.commit().unwrap());
+    let after = other.look().unwrap();
+    assert_eq!(after.turn, before.turn + 1);
+    assert_eq!(first.commits(), after.reached());
+
+    let second = other.take(&after, Time(0)).unwrap().unwrap();
+    assert_eq!(second.commits(), after.reached());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(first.commit().is_err(), "it says nothing more");
+}
+
+#[test]
+fn a_master_that_ends_in_order_leaves_the_store_to_whoever_waits() {
+    let Some((_dir, place)) = place() else { return };
+    let mut first = Writer::take(&place).unwrap();
+    add_host(&mut first, "one");
+    first.commit().unwrap();
+    let mut other = another(&place);
+    assert!(!other.look().unwrap().is_left_to("another"));
+    other.note().unwrap();
+    let standbys = Reader::of(place.clone()).standbys().unwrap().unwrap();
+    assert_eq!(standbys[0].address, "127.0.0.1:7421");
+
+    first.finish().unwrap();
+    let left = other.look().unwrap();
+    assert!(left.is_left_to("another"));
+    let mut second = other.take(&left, Time(0)).unwrap().unwrap();
+    assert!(
+        Reader::of(place.clone())
+            .standbys()
+            .unwrap()
+            .unwrap()
+            .is_empty()
+    );
+    add_host(&mut second, "two");
+    second.commit().unwrap();
+    assert!(first.commit().is_ok(), "it has nothing to say");
+    add_host(&mut first, "late");
+    assert!(first.commit().is_err());
+    assert_eq!(hosts(&place), ["one", "two"]);
+}
+
+#[test]
+fn the_token_of_the_lease_is_the_incarnation_and_rises_with_each_master() {
+    let Some((_dir, place)) = place() else { return };
+    let mut last = 0;
+    // The clock of the third one is far behind.
+    for now in [1_600_000_000_000_000, 1_700_000_000_000_000, 0, 0] {
+        let mut contender = another(&place);
+        let seen = contender.look().unwrap();
+        let mut store = contender.take(&seen, Time(now)).unwrap().unwrap();
+        let (incarnation, _) = store.begin(Time(now)).unwrap();
+        store.commit().unwrap();
+        assert_eq!(
+            i64::from(incarnation.0),
+            another(&place).look().unwrap().token
+        );
+        assert!(incarnation.0 > last, "{incarnation} after {last}");
+        last = incarnation.0;
     }
 }

@@ -2,6 +2,7 @@
 //! change that is meant (and a raised `WIRE_VERSION`): `DESKGRID_BLESS=1 cargo test -p tests
 //! golden`.
 
+mod masters;
 mod peers;
 mod values;
 
@@ -38,7 +39,7 @@ fn all_lines() -> String {
     lines(
         &mut out,
         "enrol_reply",
-        values::enrol_replies(),
+        masters::enrol_replies(),
         values::enrol_reply_name,
     );
 

@@ -34,12 +34,12 @@ const STEP_MS: u64 = 100;
 /// What a session is at the moment, as the system lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionState {
-    /// Somebody is logged on, and a screen shows it: here, or over the network.
+    /// Somebody is logged on, and a screen shows it: here, or over the network (`WTSActive`).
     Active,
     /// Somebody is logged on, and no screen shows it: another user is at the PC, or the connection
     /// was closed.
     Disconnected,
-    /// Nobody is logged on, as at the logon screen.
+    /// Nobody is logged on, as at the logon screen (`WTSConnected`).
     Nobody,
 }
 

@@ -46,7 +46,7 @@ macro_rules! variants {
     };
 }
 
-variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here });
+variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here, StandsBy });
 variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused, Waits, At });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
@@ -61,11 +61,12 @@ variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
-    Follow, Tail, AddTasks, Close,
+    Follow, Tail, AddTasks, Close, Masters, HandOver,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
     Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail, Added,
+    Masters,
 });
 
 fn forecast() -> Forecast {
@@ -101,7 +102,7 @@ pub(super) fn refusal() -> Refusal {
     )
 }
 
-fn versions() -> Versions {
+pub(super) fn versions() -> Versions {
     Versions {
         min: 1,
         max: 2,
@@ -235,25 +236,6 @@ pub(super) fn enrol() -> Enrol {
         name: "office-12".into(),
         wanted: WantedRole::Worker,
     }
-}
-
-pub(super) fn enrol_replies() -> Vec<EnrolReply> {
-    let certificate = vec![1, 2];
-    let ca = vec![3];
-    let name = "office-12".into();
-    vec![
-        EnrolReply::Enrolled {
-            certificate,
-            ca,
-            role: Role::Worker,
-            name,
-        },
-        EnrolReply::Refused(refusal()),
-        EnrolReply::Here {
-            versions: versions(),
-            now: Time(1_700_000_000_000_000),
-        },
-    ]
 }
 
 pub(super) fn opens() -> Vec<Open> {
@@ -696,6 +678,8 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Close {
             jobs: Selector::Labelled(labels(&["paper", "sweep7"])),
         },
+        Request::Masters,
+        Request::HandOver,
         Request::Tail {
             task: attempt().task,
             stream: StreamKind::Stderr,
@@ -1148,6 +1132,7 @@ pub(super) fn replies() -> Vec<Reply> {
             total: 103,
             again: true,
         },
+        Reply::Masters(Box::new(super::masters::view())),
         Reply::Tail(TailNews::Begins {
             attempt: attempt(),
             host: "office-12".into(),

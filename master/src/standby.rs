@@ -1,0 +1,374 @@
+//! A master that waits for the store of a database, which another one has: it watches that one's turns,
+//! tells everybody who asks where the active master is, and takes over when that one is gone.
+//!
+//! When it takes over is decided in [`crate::duty`], how in [`crate::store`].
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use common::wire::Versions;
+use common::wire::enrol::{Enrol, EnrolReply};
+use common::{Incarnation, Time};
+use link::{Channel, LinkError, Purpose, tls};
+use quinn::Incoming;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::authority::Authority;
+use crate::clock::Clock;
+use crate::duty::{LeaseDecision, LeaseDuty};
+use crate::limits::FileTransfers;
+use crate::run::{Listening, StoreLoss};
+use crate::store::{
+    Database, LeaseContender, LeaseSeen, Mark, Marked, MasterMember, StoreError, Writer,
+};
+use crate::{Config, MasterError, database, http, run, sessions};
+
+/// The time between two `LeaseWatcher::look`s.
+const LOOK: Duration = Duration::from_millis(100);
+/// The looks after which it says again to the other masters that it stands by.
+const SAYS_EVERY: u32 = 10;
+/// The most connections that are answered at a time, and the time for each.
+const ANSWERED: usize = 256;
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// What a master that stands by knows.
+#[derive(Debug, Clone, Default)]
+struct StandbyKnowledge {
+    /// The grid, and the seed of its connections.
+    grid: Option<(Uuid, [u8; 32])>,
+    /// The active master, as it was last seen.
+    active: Option<LeaseSeen>,
+    /// The reason why the database does not answer, if it does not.
+    trouble: Option<String>,
+}
+
+/// The store that [`Candidate::take`] has taken, with the sockets of the time before, if it was not had at once.
+pub(crate) struct TakenStore {
+    pub(crate) store: Writer,
+    pub(crate) listening: Option<Listening>,
+}
+
+/// A master that wants the store in a database.
+pub(crate) struct Candidate<'a> {
+    /// The master's directory.
+    pub(crate) home: &'a Path,
+    pub(crate) place: &'a Database,
+    pub(crate) config: &'a Config,
+    pub(crate) clock: Clock,
+    pub(crate) files: FileTransfers,
+    /// What is left of the time in which this process had the store, if it had it.
+    pub(crate) before: Option<StoreLoss>,
+}
+
+impl Candidate<'_> {
+    /// Takes the store as soon as no other master has it; until then stands by. `None` if `shutdown`
+    /// comes first.
+    ///
+    /// # Errors
+    /// If the database does not answer at the start, or this master can never take the store over.
+    pub(crate) async fn take(
+        mut self,
+        shutdown: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Option<TakenStore>, MasterError> {
+        database::not_in_a_file(self.home)?;
+        let id = database::member(self.home)?;
+        let handed_over = self
+            .before
+            .as_ref()
+            .is_some_and(|before| before.handed_over);
+        let mut sockets = self.before.take().map(|before| before.listening);
+        let address = run::known_before(self.config);
+        let (tell, mut known) = watch::channel(StandbyKnowledge::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let watcher = LeaseWatcher {
+            home: self.home.to_owned(),
+            place: self.place.clone(),
+            contender: LeaseContender::new(
+                self.place,
+                MasterMember::here(id.clone(), address.clone()),
+            ),
+            duty: LeaseDuty::new(
+                id,
+                self.config.takeover_after.span(),
+                self.clock.now(),
+                handed_over,
+            ),
+            clock: self.clock,
+            accept: self.config.accept,
+            stop: stop.clone(),
+            tell,
+            mark: None,
+        };
+        let mut watched = watcher.begin()?;
+
+        let mut answers = JoinSet::new();
+        let mut listening = None;
+        let answer = async {
+            // The watcher ends first, and says why.
+            while known.changed().await.is_ok() {
+                let Some((grid, seed)) = known.borrow_and_update().grid else {
+                    continue;
+                };
+                let sockets = sockets.take();
+                let answering = self.answer((grid, seed), sockets, &known, &mut answers);
+                listening = Some(answering.await?);
+                break;
+            }
+            std::future::pending::<Result<(), MasterError>>().await
+        };
+        let taken = tokio::select! {
+            taken = &mut watched => taken,
+            failed = answer => { failed?; return Ok(None) }
+            () = shutdown => {
+                stop.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+        };
+
+        answers.shutdown().await;
+        let lost = || MasterError::Core("the thread that watches the lease panicked".to_owned());
+        let taken = taken.map_err(|_| lost())??;
+        let listening = listening.or(sockets);
+        Ok(taken.map(|store| TakenStore { store, listening }))
+    }
+
+    /// Begins to answer at this master's addresses, with [`reply`] and [`routes`].
+    async fn answer(
+        &self,
+        (grid, seed): (Uuid, [u8; 32]),
+        sockets: Option<Listening>,
+        known: &watch::Receiver<StandbyKnowledge>,
+        answers: &mut JoinSet<()>,
+    ) -> Result<Listening, MasterError> {
+        let authority = Authority::open(self.home, grid, self.config.certificate_life.0)?;
+        let tls = tls::server_config(authority.server()?, &[Purpose::Enrol.alpn()])?;
+        let listening = match sockets {
+            Some(listening) => run::answer_with(listening, &tls, seed)?,
+            None => run::listen(self.config.listen, &tls, seed, self.files.tunnels).await?,
+        };
+
+        for entrance in &listening.entrances {
+            let endpoint = entrance.endpoint.clone();
+            let known = known.clone();
+            let clock = self.clock;
+            answers.spawn(async move {
+                while let Some(incoming) = endpoint.accept().await {
+                    if endpoint.open_connections() > ANSWERED {
+                        incoming.refuse();
+                        continue;
+                    }
+                    let reply = reply(&known.borrow(), clock.now());
+                    tokio::spawn(tokio::time::timeout(ANSWER, say(incoming, reply)));
+                }
+            });
+        }
+
+        if let Some(at) = self.config.http {
+            let place = http::bind(self.config, at).await?;
+            answers.spawn(http::serve_routes(
+                place,
+                routes(known.clone()),
+                self.files,
+                self.config,
+            ));
+        }
+        Ok(listening)
+    }
+}
+
+/// Answers one connection: with that this master stands by, whatever it wants.
+async fn say(incoming: Incoming, reply: EnrolReply) -> Result<(), LinkError> {
+    let connection = incoming.await?;
+    let (tx, rx) = connection.accept_bi().await?;
+    let mut channel = Channel::new(tx, rx);
+    channel.rx.expect::<Enrol>().await?;
+    channel.tx.send(&reply).await?;
+    channel.tx.finish();
+    channel.tx.delivered().await;
+    connection.close(sessions::NOT_NOW, b"this master stands by");
+    Ok(())
+}
+
+fn reply(known: &StandbyKnowledge, now: Time) -> EnrolReply {
+    let incarnation = known.active.as_ref().map_or(0, |active| active.token);
+    EnrolReply::StandsBy {
+        versions: Versions::ours(),
+        now,
+        active: known.active.as_ref().map(|active| active.address.clone()),
+        incarnation: Incarnation(u32::try_from(incarnation).unwrap_or(u32::MAX)),
+        trouble: known.trouble.clone(),
+    }
+}
+
+/// What is served over HTTP meanwhile: at `/healthz` the health of a master that stands by, and where the other one
+/// is.
+fn routes(known: watch::Receiver<StandbyKnowledge>) -> Router {
+    let words = |known: &StandbyKnowledge| match (&known.trouble, &known.active) {
+        (Some(why), _) => format!("stands by, and could not take over: {why}\n"),
+        (None, Some(active)) => format!("stands by: the active master is at {}\n", active.address),
+        (None, None) => "stands by\n".to_owned(),
+    };
+    let elsewhere = {
+        let known = known.clone();
+        move || {
+            let text = words(&known.borrow());
+            async { (StatusCode::SERVICE_UNAVAILABLE, text) }
+        }
+    };
+    let health = move || {
+        let known = known.borrow();
+        let status = match known.trouble {
+            Some(_) => StatusCode::SERVICE_UNAVAILABLE,
+            None => StatusCode::OK,
+        };
+        let text = words(&known);
+        async move { (status, text) }
+    };
+    Router::new()
+        .route("/healthz", get(health))
+        .fallback(elsewhere)
+}
+
+/// The thread that looks at the lease: the store's connections are waited for.
+struct LeaseWatcher {
+    home: PathBuf,
+    place: Database,
+    contender: LeaseContender,
+    duty: LeaseDuty,
+    clock: Clock,
+    accept: crate::Accept,
+    stop: Arc<AtomicBool>,
+    tell: watch::Sender<StandbyKnowledge>,
+    /// How far the store was seen to get, so that an older one is not taken over.
+    mark: Option<(Mark, u64)>,
+}
+
+/// What comes of watching.
+type LeaseWatched = Result<Option<Writer>, MasterError>;
+
+impl LeaseWatcher {
+    /// Starts the thread, which ends with [`Self::watch`].
+    fn begin(mut self) -> Result<oneshot::Receiver<LeaseWatched>, MasterError> {
+        let (done, watched) = oneshot::channel();
+        std::thread::Builder::new()
+            .name("lease".to_owned())
+            .spawn(move || {
+                let ended = self.watch();
+                let _ = done.send(ended);
+            })
+            .map_err(|error| MasterError::Core(error.to_string()))?;
+        Ok(watched)
+    }
+
+    /// Looks until the store is taken, or nobody wants to know any more.
+    fn watch(&mut self) -> LeaseWatched {
+        for look in 0u32.. {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            match self.look(look % SAYS_EVERY == 0) {
+                Ok(Some(store)) => return Ok(Some(store)),
+                Ok(None) => {}
+                // Once it stands by it waits for a database that is away.
+                Err(MasterError::Store(StoreError::Postgres(error)))
+                    if self.tell.borrow().active.is_some() && error.may_pass() =>
+                {
+                    self.duty.saw_nothing();
+                    self.has_trouble(Some(error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(None)
+    }
+
+    /// Looks at the lease once. Returns the `Writer` of the store if it could be taken.
+    fn look(&mut self, say: bool) -> LeaseWatched {
+        let seen = self.contender.look()?;
+        self.has_trouble(None);
+
+        if self.duty.saw(self.clock.now(), &seen) == LeaseDecision::Take {
+            let found = (&mut self.contender, &seen);
+            let taken = database::take(&self.home, &self.place, found, self.clock, self.accept)?;
+            if taken.is_some() && !seen.member.is_empty() {
+                tracing::warn!(
+                    from = seen.holder,
+                    token = seen.token,
+                    "took the store over"
+                );
+            }
+            return Ok(taken);
+        }
+
+        self.stand_by(&seen)?;
+        if say {
+            self.contender.note()?;
+        }
+        Ok(None)
+    }
+
+    /// Notes that another master has the store, and how far it got.
+    fn stand_by(&mut self, seen: &LeaseSeen) -> Result<(), MasterError> {
+        let mut known = self.tell.borrow().clone();
+        let before = known.active.as_ref().map(|active| active.token);
+        if before != Some(seen.token) {
+            tracing::info!(
+                active = seen.address,
+                holder = seen.holder,
+                since = %humantime::format_rfc3339_seconds(
+                    std::time::UNIX_EPOCH + Duration::from_micros(seen.taken.0)
+                ),
+                "stands by: another master has the store"
+            );
+        }
+
+        if known.grid.is_none() {
+            known.grid = database::grid_beside(&self.home, &self.place, self.clock, self.accept)?;
+            if let Some((grid, _)) = known.grid {
+                let marked = Marked {
+                    grid,
+                    commits: seen.reached(),
+                    whole: None,
+                };
+                let mark = Mark::write(&self.home, marked);
+                let path = self.home.join("mark");
+                let mark = mark.map_err(LinkError::file("cannot write", path))?;
+                self.mark = Some((mark, marked.commits));
+            }
+        }
+        if let Some((mark, reached)) = &mut self.mark
+            && *reached < seen.reached()
+        {
+            *reached = seen.reached();
+            mark.note(*reached);
+        }
+        known.active = Some(seen.clone());
+        self.tell.send_replace(known);
+        Ok(())
+    }
+
+    /// Notes whether the database answers (`StandbyKnowledge::trouble`); a change is logged.
+    fn has_trouble(&self, trouble: Option<String>) {
+        self.tell.send_if_modified(|known| {
+            let changed = known.trouble.is_some() != trouble.is_some();
+            match &trouble {
+                Some(error) if changed => {
+                    tracing::warn!(error, "stands by, and its database does not answer");
+                }
+                None if changed => tracing::info!("its database answers again"),
+                _ => {}
+            }
+            known.trouble = trouble;
+            changed
+        });
+    }
+}

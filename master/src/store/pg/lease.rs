@@ -1,0 +1,280 @@
+//! The lease by which one master at a time has the store: as any master sees it, and how it is taken.
+//! When it may be taken is decided in [`crate::duty`]; that nobody else commits afterwards is the
+//! fence's doing (`group`).
+
+use common::view::StandbyView;
+use common::{Span, Time};
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+use super::super::value::SqlValue;
+use super::super::{StoreError, Writer, micros, schema, time};
+use super::group::Group;
+use super::session::{DbSession, passes, refused};
+use super::{Database, Pg, tables};
+
+/// A master, as other masters know it from `lease` and `member`.
+#[derive(Debug, Clone)]
+pub(crate) struct MasterMember {
+    /// The number of its directory.
+    pub(crate) id: String,
+    /// The process in words.
+    pub(crate) name: String,
+    /// The address at which workers and clients reach it.
+    pub(crate) address: String,
+}
+
+impl MasterMember {
+    /// This process, for a directory with this number.
+    pub(crate) fn here(id: String, address: String) -> Self {
+        Self {
+            id,
+            name: format!("process {} on {}", std::process::id(), crate::run::node()),
+            address,
+        }
+    }
+}
+
+/// The lease at one look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LeaseSeen {
+    /// The fencing token: the incarnation of the master that has the store, or was the last one.
+    pub(crate) token: i64,
+    /// The number of groups that it has committed.
+    pub(crate) turn: i64,
+    /// The `MasterMember::id` of it; empty: it has given the store up.
+    pub(crate) member: String,
+    /// The process in words.
+    pub(crate) holder: String,
+    /// Its address.
+    pub(crate) address: String,
+    /// Whether its connection to the database lives.
+    connected: bool,
+    /// The version of the tables.
+    layout: i64,
+    /// The time at which it took the store, by its own clock.
+    pub(crate) taken: Time,
+    /// The groups that were committed before it.
+    commits: i64,
+}
+
+impl LeaseSeen {
+    /// Reads the lease ([`tables::LEASE`]).
+    pub(super) fn read(session: &DbSession) -> Result<Self, Error> {
+        session
+            .rows(tables::LEASE, &[])
+            .map(|rows| Self::of(&rows[0]))
+    }
+
+    fn of(row: &tokio_postgres::Row) -> Self {
+        Self {
+            token: row.get(0),
+            turn: row.get(1),
+            member: row.get(2),
+            holder: row.get(3),
+            address: row.get(4),
+            connected: row.get(5),
+            layout: row.get(6),
+            taken: time(row.get(7)),
+            commits: row.get(8),
+        }
+    }
+
+    /// Whether the store can be had at once: nobody has it, or the one that had it was an earlier run
+    /// on the directory with this number, which has ended.
+    pub(crate) fn is_left_to(&self, id: &str) -> bool {
+        self.member.is_empty() || self.member == id && !self.connected
+    }
+
+    /// A lease of this member, whose connection has ended.
+    #[cfg(test)]
+    pub(crate) fn of_tests(member: &str, token: i64, turn: i64) -> Self {
+        Self {
+            token,
+            turn,
+            member: member.to_owned(),
+            holder: String::new(),
+            address: String::new(),
+            connected: false,
+            layout: 1,
+            taken: Time(0),
+            commits: 0,
+        }
+    }
+
+    /// The number of groups that were ever committed: `commits` and `turn`.
+    pub(crate) fn reached(&self) -> u64 {
+        (self.commits + self.turn).unsigned_abs()
+    }
+}
+
+/// A master that wants the store.
+pub(crate) struct LeaseContender {
+    place: Database,
+    member: MasterMember,
+    session: Option<DbSession>,
+    /// Whether it was found that no pooler stands between.
+    is_direct: bool,
+}
+
+impl LeaseContender {
+    /// One that has not connected yet.
+    pub(crate) fn new(place: &Database, member: MasterMember) -> Self {
+        Self {
+            place: place.clone(),
+            member,
+            session: None,
+            is_direct: false,
+        }
+    }
+
+    /// Looks at the row of `lease`; where there is no store yet, the tables are made.
+    pub(crate) fn look(&mut self) -> Result<LeaseSeen, StoreError> {
+        self.with(|session, place, _| {
+            make_tables(session, place)?;
+            LeaseSeen::read(session)
+        })
+    }
+
+    /// Says to the other masters, in the table `member`, that this one stands by.
+    pub(crate) fn note(&mut self) -> Result<(), StoreError> {
+        self.with(|session, _, member| {
+            let said = [&member.id, &member.name, &member.address];
+            session.count(tables::STANDS_BY, &said.map(|text| SqlValue::Text(text)))
+        })?;
+        Ok(())
+    }
+
+    /// Takes the store at `now` from the master that `seen` shows, if that has not committed anything
+    /// since. Its tables are upgraded. `None` if it has, or another one was quicker.
+    pub(crate) fn take(
+        &mut self,
+        seen: &LeaseSeen,
+        now: Time,
+    ) -> Result<Option<Writer>, StoreError> {
+        let layout = usize::try_from(seen.layout).unwrap_or(usize::MAX);
+        if layout > schema::VERSION {
+            return Err(StoreError::Newer {
+                found: layout,
+                known: schema::VERSION,
+            });
+        }
+
+        let taken = self.with(|session, _, member| {
+            let taken = take(session, member, seen, layout, now);
+            if taken.is_err() {
+                let _ = session.execute("ROLLBACK".to_owned());
+            }
+            match taken {
+                // A stopped process may hold an open group for ever: it will find itself fenced.
+                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                    tracing::warn!(holder = seen.holder, "its open transaction is ended");
+                    session.rows(tables::CUT_OFF, &[SqlValue::Int(seen.token)])?;
+                    Ok(None)
+                }
+                taken => taken,
+            }
+        });
+        let (Some(token), Some(session)) = (taken?, self.session.take()) else {
+            return Ok(None);
+        };
+
+        let pg = Pg::of(
+            self.place.clone(),
+            Group::of(session, token, seen.reached()),
+        );
+        Writer::on(super::super::db::Db::Pg(pg)).map(Some)
+    }
+
+    /// Does something over the session, which is made first where there is none, and given up after an
+    /// error.
+    fn with<T>(
+        &mut self,
+        act: impl FnOnce(&DbSession, &Database, &MasterMember) -> Result<T, Error>,
+    ) -> Result<T, StoreError> {
+        let session = match self.session.take().filter(DbSession::is_open) {
+            Some(session) => session,
+            None => DbSession::to_write(&self.place)?,
+        };
+        if !self.is_direct {
+            session.look_for_pooler(&self.place)?;
+            self.is_direct = true;
+        }
+
+        match act(&session, &self.place, &self.member) {
+            Ok(done) => {
+                self.session = Some(session);
+                Ok(done)
+            }
+            Err(error) if passes(&error) => Err(self.place.away(&error).into()),
+            Err(error) => Err(refused(&error).into()),
+        }
+    }
+}
+
+/// Takes the lease in one transaction. Returns the new token.
+fn take(
+    session: &DbSession,
+    member: &MasterMember,
+    seen: &LeaseSeen,
+    layout: usize,
+    now: Time,
+) -> Result<Option<i64>, Error> {
+    let before = [SqlValue::Int(seen.token)];
+    session.execute("BEGIN; SET LOCAL lock_timeout = '1s'".to_owned())?;
+    let held = !session.rows(tables::HOLD, &before)?.is_empty();
+    let turn: i64 = session.rows(tables::LAST_TURN, &before)?[0].get(0);
+    if !held || turn != seen.turn {
+        session.execute("ROLLBACK".to_owned())?;
+        return Ok(None);
+    }
+
+    // The token is the incarnation, whose own rules count: see `Writer::begin`.
+    let last = session.rows("SELECT value FROM meta WHERE key = 'incarnation'", &[])?;
+    let last = last.first().map(|row| row.get::<_, Vec<u8>>(0));
+    let last = last.and_then(|bytes| bytes.try_into().ok());
+    let last = last.map_or(0, |bytes| i64::from(u32::from_le_bytes(bytes)));
+    let token = (seen.token.max(last) + 1).max(super::super::seconds_of_era(now).into());
+
+    let values = [
+        SqlValue::Int(token),
+        SqlValue::Text(&member.id),
+        SqlValue::Text(&member.name),
+        SqlValue::Text(&member.address),
+        SqlValue::Int(micros(now)),
+        SqlValue::Int(turn),
+        SqlValue::Int(seen.token),
+    ];
+    session.count(tables::TAKE, &values)?;
+    session.execute(tables::upgrade(layout))?;
+    session.count(tables::TRIM, &[SqlValue::Int(token), SqlValue::Int(0)])?;
+    session.count(tables::STANDS_NOT, &[SqlValue::Text(&member.id)])?;
+    session.execute("COMMIT".to_owned())?;
+    Ok(Some(token))
+}
+
+/// Makes the schema and the tables, if they are not there.
+fn make_tables(session: &DbSession, place: &Database) -> Result<(), Error> {
+    if session.has_table("lease")? {
+        return Ok(());
+    }
+    let made = session.execute(format!("BEGIN; {} COMMIT", tables::made(place.schema())));
+    if made.is_err() {
+        session.execute("ROLLBACK".to_owned())?;
+        // Another master that starts at the same time may have made them.
+        if session.has_table("lease")? {
+            return Ok(());
+        }
+    }
+    made
+}
+
+/// The masters that stand by, or did so lately, by the rows of [`tables::MEMBERS`].
+pub(super) fn standbys(rows: &[tokio_postgres::Row]) -> Vec<StandbyView> {
+    let standby = |row: &tokio_postgres::Row| StandbyView {
+        name: row.get(0),
+        address: row.get(1),
+        said: Span::from_secs_f64(row.get(2)),
+    };
+    rows.iter().map(standby).collect()
+}
