@@ -13,9 +13,10 @@ pub(crate) struct Clock {
     boot_at: u64,
 }
 
-fn micros(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
+/// The time since the machine was started, its sleep included.
+pub(crate) fn since_boot() -> Time {
+    let now = clock_gettime(ClockId::Boottime);
+    Time(now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000)
 }
 
 impl Clock {
@@ -26,12 +27,12 @@ impl Clock {
             .unwrap_or_default();
         let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         Self {
-            boot_at: wall.saturating_sub(micros(ClockId::Boottime)),
+            boot_at: wall.saturating_sub(since_boot().0),
         }
     }
 
     /// The present time.
     pub(crate) fn now(self) -> Time {
-        Time(self.boot_at + micros(ClockId::Boottime))
+        Time(self.boot_at + since_boot().0)
     }
 }

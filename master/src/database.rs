@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use link::LinkError;
 use uuid::Uuid;
@@ -15,8 +14,6 @@ use crate::store::{
 };
 use crate::{Accept, Config, MasterError, authority, whole};
 
-/// The time for which the end of another master's connection is waited for.
-const ENDS: Duration = Duration::from_secs(10);
 /// The file in the master's directory that names the database of its store, for people and for
 /// commands that work on files alone.
 const FILE: &str = "database";
@@ -82,7 +79,7 @@ pub(crate) fn member(home: &Path) -> Result<String, MasterError> {
     Ok(id)
 }
 
-/// What a master that stands by needs to answer, from the store that another one has: its grid, and
+/// Returns all that a master that stands by needs to answer, from the store that another one has: its grid, and
 /// the seed of its connections. `None` while that master has not begun the grid.
 ///
 /// # Errors
@@ -143,34 +140,19 @@ pub(crate) fn take_now(
     clock: Clock,
     is_to_be: bool,
 ) -> Result<Writer, MasterError> {
-    let id = member(home)?;
-    let mut contender = LeaseContender::new(place, MasterMember::here(id.clone(), String::new()));
-    let since = Instant::now();
-    loop {
-        let seen = contender.look()?;
-        let taken = match is_to_be {
-            _ if !seen.is_left_to(&id) => None,
-            true => contender.take(&seen, clock.now())?,
-            false => take(
-                home,
-                place,
-                (&mut contender, &seen),
-                clock,
-                Accept::default(),
-            )?,
-        };
-        if let Some(store) = taken {
-            return Ok(store);
-        }
-        // The connection of a master that has just ended may still be there.
-        if since.elapsed() > ENDS {
-            return Err(MasterError::Config(format!(
-                "another master ({}) has the store in {}: end it first",
-                seen.holder,
-                place.name()
-            )));
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    let here = MasterMember::here(member(home)?, String::new());
+    let mut contender = LeaseContender::new(place, here);
+    let taken = contender.once_left(|contender, seen| match is_to_be {
+        true => Ok(contender.take(seen, clock.now())?),
+        false => take(home, place, (contender, seen), clock, Accept::default()),
+    })?;
+    match taken {
+        Some(store) => Ok(store),
+        None => Err(MasterError::Config(format!(
+            "another master ({}) has the store in {}: end it first",
+            contender.look()?.holder,
+            place.name()
+        ))),
     }
 }
 

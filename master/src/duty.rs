@@ -27,7 +27,7 @@ pub(crate) struct LeaseDuty {
     last: Option<(i64, i64, Time, Span)>,
 }
 
-/// What is to be done after `LeaseDuty::saw`.
+/// The decision after `LeaseDuty::saw`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseDecision {
     /// Take the store.

@@ -34,7 +34,7 @@ pub use laws::SafetyRules;
 pub use limits::Limits;
 pub use numbers::{METRICS, Metric, MetricKind};
 pub use run::{rotate_ca, run};
-pub use store::{DatabaseFinding, DatabaseHealth, PgError, StoreError};
+pub use store::{DatabaseHealth, DatabaseSight, PgError, StoreError};
 pub use transfer::{Moved, StoreMove, transfer};
 pub use whole::Lost;
 

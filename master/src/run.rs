@@ -118,7 +118,7 @@ pub async fn run(
     }
 }
 
-/// What is left of the time in which this process had the store.
+/// The rest of the time in which this process had the store.
 pub(crate) struct StoreLoss {
     /// Whether it was asked to give it to another master; else one took it.
     pub(crate) handed_over: bool,

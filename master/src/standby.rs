@@ -39,7 +39,7 @@ const SAYS_EVERY: u32 = 10;
 const ANSWERED: usize = 256;
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What a master that stands by knows.
+/// The knowledge of a master that stands by.
 #[derive(Debug, Clone, Default)]
 struct StandbyKnowledge {
     /// The grid, and the seed of its connections.
@@ -64,7 +64,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) config: &'a Config,
     pub(crate) clock: Clock,
     pub(crate) files: FileTransfers,
-    /// What is left of the time in which this process had the store, if it had it.
+    /// The rest of the time in which this process had the store, if it had it.
     pub(crate) before: Option<StoreLoss>,
 }
 
@@ -208,7 +208,7 @@ fn reply(known: &StandbyKnowledge, now: Time) -> EnrolReply {
     }
 }
 
-/// What is served over HTTP meanwhile: at `/healthz` the health of a master that stands by, and where the other one
+/// The pages that are served over HTTP meanwhile: at `/healthz` the health of a master that stands by, and where the other one
 /// is.
 fn routes(known: watch::Receiver<StandbyKnowledge>) -> Router {
     let words = |known: &StandbyKnowledge| match (&known.trouble, &known.active) {
@@ -251,7 +251,7 @@ struct LeaseWatcher {
     mark: Option<(Mark, u64)>,
 }
 
-/// What comes of watching.
+/// The outcome of watching.
 type LeaseWatched = Result<Option<Writer>, MasterError>;
 
 impl LeaseWatcher {

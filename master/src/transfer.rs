@@ -16,9 +16,9 @@ use crate::{Accept, MasterError, authority, database, run, whole};
 pub struct Moved {
     /// The rows that were copied, all of which were compared.
     pub rows: u64,
-    /// Where the store is now, in words.
+    /// The place of the store now, in words.
     pub to: String,
-    /// Where the old one is, which nothing needs any more.
+    /// The place of the old one, which nothing needs any more.
     pub left: String,
 }
 

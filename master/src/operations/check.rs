@@ -13,7 +13,7 @@ use super::{CONTENT, HOME, OperationError, STORE, SweepHold, source};
 use crate::authority;
 use crate::clock::Clock;
 use crate::room;
-use crate::store::{self, DatabaseFinding, Looked};
+use crate::store::{self, DatabaseSight, Looked};
 use crate::whole;
 use crate::{Accept, Config};
 
@@ -68,10 +68,10 @@ pub fn surroundings(dir: &Path, config: &Config) -> Vec<Fault> {
 }
 
 /// Looks at the database that has, or is to have, a store: whether it can, what is promised where its
-/// server is lost, and what needs mending there. Changes nothing.
+/// server is lost, and what needs mending there. Changes nothing. The results have the names of the checks.
 ///
 /// `address` is that of `master start --store`.
-pub fn database(address: &str) -> Vec<DatabaseFinding> {
+pub fn database(address: &str) -> Vec<(&'static str, DatabaseSight)> {
     store::look_at_database(address)
 }
 

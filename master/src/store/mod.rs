@@ -61,7 +61,7 @@ pub(crate) use peers::NewToken;
 pub use peers::PeerStatus;
 pub use peers::Redeemed;
 pub(crate) use pg::{Database, LeaseContender, LeaseSeen, MasterMember};
-pub use pg::{DatabaseFinding, DatabaseHealth, PgError};
+pub use pg::{DatabaseHealth, DatabaseSight, PgError};
 pub(crate) use pg::{look as look_at_database, put_aside};
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};

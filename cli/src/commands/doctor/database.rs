@@ -1,6 +1,6 @@
 //! Checks the database of a master whose store is in PostgreSQL.
 
-use master::{DatabaseFinding, DatabaseHealth};
+use master::{DatabaseHealth, DatabaseSight};
 
 use super::Finding;
 use crate::state::StateDir;
@@ -29,8 +29,8 @@ fn not_looked_at(place: &str) -> Finding {
     )
 }
 
-fn finding(found: DatabaseFinding) -> Finding {
-    let check = format!("database: {}", found.check);
+fn finding((check, found): (&str, DatabaseSight)) -> Finding {
+    let check = format!("database: {check}");
     match found.health {
         DatabaseHealth::Well => Finding::ok(check, found.what),
         DatabaseHealth::Note => Finding::note(check, found.what, found.todo),

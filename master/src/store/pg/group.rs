@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use common::{Span, Time};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -16,6 +17,7 @@ use super::cells::KeptValue;
 use super::lease::LeaseSeen;
 use super::session::{DbSession, Ready, passes, refused, words};
 use super::{Database, PgError, tables};
+use crate::clock::since_boot;
 
 /// The time for which a database that does not answer is asked again: longer than another server
 /// needs to take its place.
@@ -23,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The time after its last commit from which a master makes sure, with an empty turn, that the store
 /// is still its own: that is how others see that it lives, and before that it tells nobody anything.
 /// A little below the second in which the core looks at its clock anyway.
-const SURE_FOR: Duration = Duration::from_millis(900);
+const SURE_FOR: Span = Span::from_millis(900);
 /// The number of turns after which old ones are removed.
 const TRIM_EVERY: i64 = 1_000;
 
@@ -43,7 +45,7 @@ pub(super) struct Group {
     begun: bool,
     /// The time at which the last group that was committed was sent (`since_boot`), on a clock that counts the sleep
     /// of the machine.
-    sure_at: Duration,
+    sure_at: Time,
     /// The texts of statements, each once.
     texts: HashSet<Arc<str>>,
 }
@@ -96,7 +98,7 @@ impl Group {
     /// Makes sure that the lease is still this master's, if that was long ago: with a turn that has no
     /// changes. Returns whether there was one.
     pub(super) fn be_sure(&mut self, place: &Database) -> Result<bool, StoreError> {
-        let due = since_boot().saturating_sub(self.sure_at) >= SURE_FOR;
+        let due = since_boot().since(self.sure_at) >= SURE_FOR;
         let due = due && self.changes.is_empty() && !self.begun;
         if due {
             self.commit(place)?;
@@ -282,13 +284,4 @@ impl Group {
             behind => Err(PgError::WentBack(behind.unsigned_abs()).into()),
         }
     }
-}
-
-/// The time since the machine was started, its sleep included.
-fn since_boot() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(
-        now.tv_sec.unsigned_abs(),
-        u32::try_from(now.tv_nsec).unwrap_or(0),
-    )
 }

@@ -19,7 +19,7 @@ const UNFROZEN: i32 = 1_000_000_000;
 /// successor as well.
 const FREE: i64 = 8;
 
-/// The severity of a [`DatabaseFinding`].
+/// The severity of a [`DatabaseSight`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseHealth {
     /// All is well.
@@ -32,37 +32,35 @@ pub enum DatabaseHealth {
 
 /// One result of a look at a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatabaseFinding {
-    /// What was looked at.
-    pub check: &'static str,
-    /// How bad it is.
+pub struct DatabaseSight {
+    /// The severity.
     pub health: DatabaseHealth,
     /// The result, in words.
     pub what: String,
-    /// What to do; empty where all is well.
+    /// The remedy; empty where all is well.
     pub todo: String,
 }
 
-/// Looks at the database with this address.
-pub(crate) fn look(address: &str) -> Vec<DatabaseFinding> {
+/// Looks at the database with this address. Returns the results by the names of the checks.
+pub(crate) fn look(address: &str) -> Vec<(&'static str, DatabaseSight)> {
     let looked = Database::parse(address).and_then(|place| {
         let session = DbSession::to_write(&place)?;
         Ok((place, session))
     });
     let (place, session) = match looked {
         Ok(both) => both,
-        Err(error) => return vec![unusable(&error).of("server")],
+        Err(error) => return vec![("server", unusable(&error))],
     };
 
     let name = place.name();
-    let mut findings = vec![match session.ask(SERVER) {
-        Ok(row) => server(&name, row.get(0), row.get(1)).of("server"),
-        Err(error) => unasked(&error).of("server"),
-    }];
-    findings.push(match session.look_for_pooler(&place) {
-        Ok(()) => DatabaseSight::well("none stands between that splits sessions").of("pooler"),
-        Err(error) => unusable(&error).of("pooler"),
-    });
+    let of_server = match session.ask(SERVER) {
+        Ok(row) => server(&name, row.get(0), row.get(1)),
+        Err(error) => unasked(&error),
+    };
+    let of_pooler = match session.look_for_pooler(&place) {
+        Ok(()) => DatabaseSight::well("none stands between that splits sessions"),
+        Err(error) => unusable(&error),
+    };
     let questions: [(&'static str, &str, Judge); 6] = [
         ("commits", SYNC, |row| syncs(row.get(0), row.get(1))),
         ("replication", REPLICATION, |row| {
@@ -83,25 +81,17 @@ pub(crate) fn look(address: &str) -> Vec<DatabaseFinding> {
         ("transaction numbers", AGE, |row| age(row.get(0))),
         ("connections", CONNECTIONS, |row| connections(row.get(0))),
     ];
-    for (check, question, judge) in questions {
-        findings.push(match session.ask(question) {
-            Ok(row) => judge(&row).of(check),
-            Err(error) => unasked(&error).of(check),
-        });
-    }
-    findings
+    let asked = questions.map(|(check, question, judge)| match session.ask(question) {
+        Ok(row) => (check, judge(&row)),
+        Err(error) => (check, unasked(&error)),
+    });
+
+    let first = [("server", of_server), ("pooler", of_pooler)];
+    first.into_iter().chain(asked).collect()
 }
 
 /// Makes a `DatabaseSight` of the answer to a question.
 type Judge = fn(&Row) -> DatabaseSight;
-
-/// A `DatabaseFinding` without the name of its check.
-#[derive(Debug, PartialEq, Eq)]
-struct DatabaseSight {
-    health: DatabaseHealth,
-    what: String,
-    todo: String,
-}
 
 impl DatabaseSight {
     fn well(what: impl Into<String>) -> Self {
@@ -124,16 +114,6 @@ impl DatabaseSight {
         Self {
             health: DatabaseHealth::Wrong,
             ..Self::note(what, todo)
-        }
-    }
-
-    fn of(self, check: &'static str) -> DatabaseFinding {
-        let Self { health, what, todo } = self;
-        DatabaseFinding {
-            check,
-            health,
-            what,
-            todo,
         }
     }
 }

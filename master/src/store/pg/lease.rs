@@ -2,6 +2,8 @@
 //! When it may be taken is decided in [`crate::duty`]; that nobody else commits afterwards is the
 //! fence's doing (`group`).
 
+use std::time::{Duration, Instant};
+
 use common::view::StandbyView;
 use common::{Span, Time};
 use tokio_postgres::Error;
@@ -12,6 +14,9 @@ use super::super::{StoreError, Writer, micros, schema, time};
 use super::group::Group;
 use super::session::{DbSession, passes, refused};
 use super::{Database, Pg, tables};
+
+/// The time for which the end of another master's connection is waited for.
+const ENDS: Duration = Duration::from_secs(10);
 
 /// A master, as other masters know it from `lease` and `member`.
 #[derive(Debug, Clone)]
@@ -184,6 +189,25 @@ impl LeaseContender {
             Group::of(session, token, seen.reached()),
         );
         Writer::on(super::super::db::Db::Pg(pg)).map(Some)
+    }
+
+    /// Has `take` take the store once nobody has it; `None` if another master still has it after some
+    /// seconds, in which the connection of one that has just ended may still be there.
+    pub(crate) fn once_left<E: From<StoreError>>(
+        &mut self,
+        mut take: impl FnMut(&mut Self, &LeaseSeen) -> Result<Option<Writer>, E>,
+    ) -> Result<Option<Writer>, E> {
+        let since = Instant::now();
+        while since.elapsed() < ENDS {
+            let seen = self.look()?;
+            if seen.is_left_to(&self.member.id)
+                && let Some(store) = take(self, &seen)?
+            {
+                return Ok(Some(store));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(None)
     }
 
     /// Does something over the session, which is made first where there is none, and given up after an

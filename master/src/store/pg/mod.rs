@@ -28,7 +28,7 @@ use super::value::{SqlRow, SqlValue};
 pub(super) use cells::cell;
 use group::Group;
 pub(crate) use health::look;
-pub use health::{DatabaseFinding, DatabaseHealth};
+pub use health::{DatabaseHealth, DatabaseSight};
 pub(crate) use lease::{LeaseContender, LeaseSeen, MasterMember};
 pub(crate) use session::Database;
 use session::DbSession;
@@ -260,19 +260,7 @@ pub(super) fn of_tests(dir: &std::path::Path) -> Option<Database> {
 #[cfg(test)]
 pub(super) fn take_in_tests(place: &Database) -> Result<Option<super::Writer>, StoreError> {
     let member = MasterMember::here("test".to_owned(), "127.0.0.1:7411".to_owned());
-    let mut contender = LeaseContender::new(place, member);
-    let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(10) {
-        let seen = contender.look()?;
-        if seen.is_left_to("test")
-            && let Some(store) = contender.take(&seen, common::Time(0))?
-        {
-            return Ok(Some(store));
-        }
-        // The connection of before may be ending.
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(None)
+    LeaseContender::new(place, member).once_left(|contender, seen| contender.take(seen, Time(0)))
 }
 
 /// Whether the tests run on a database.

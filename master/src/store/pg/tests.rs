@@ -344,12 +344,12 @@ fn an_address_that_makes_no_sense_or_is_not_safe_is_refused_before_anything_is_s
 fn the_doctor_looks_at_a_database() {
     use super::DatabaseHealth::{Note, Well, Wrong};
     let away = super::look("postgres://deskgrid@127.0.0.1:1/grid");
-    assert_eq!((away.len(), away[0].health), (1, Wrong), "{away:?}");
+    assert_eq!((away.len(), away[0].1.health), (1, Wrong), "{away:?}");
     let Some((_dir, place)) = place() else { return };
     let address = std::env::var("DESKGRID_TEST_PG").unwrap();
 
     let found = super::look(&address);
-    let of = |check: &str| found.iter().find(|finding| finding.check == check).unwrap();
+    let of = |check: &str| &found.iter().find(|found| found.0 == check).unwrap().1;
     for check in [
         "server",
         "pooler",
@@ -370,11 +370,9 @@ fn the_doctor_looks_at_a_database() {
         &place,
         &format!("SELECT pg_drop_replication_slot('{name}')"),
     );
-    let slot = held
-        .iter()
-        .find(|finding| finding.check == "replication slots");
+    let slot = held.iter().find(|found| found.0 == "replication slots");
     assert!(
-        slot.is_some_and(|slot| slot.health == Note && slot.what.contains(name)),
+        slot.is_some_and(|(_, slot)| slot.health == Note && slot.what.contains(name)),
         "{held:?}"
     );
 
@@ -383,7 +381,7 @@ fn the_doctor_looks_at_a_database() {
         assert!(
             found
                 .iter()
-                .any(|finding| finding.check == "pooler" && finding.health == Wrong),
+                .any(|(check, sight)| *check == "pooler" && sight.health == Wrong),
             "{found:?}"
         );
     }
