@@ -136,11 +136,11 @@ pub struct Probe {
     pub took: Duration,
     /// Its incarnation; of one that stands by the highest that it knows of.
     pub incarnation: Incarnation,
-    /// What it says of the others, if it stands by.
+    /// Its words on the others, if it stands by.
     pub standby: Option<Standby>,
 }
 
-/// What a master that stands by says.
+/// The words of a master that stands by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standby {
     /// The address of the active one, if it knows that.

@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub(crate) struct Highest {
     grid: Uuid,
     seen: Incarnation,
-    /// Where it is kept over restarts of the worker, if it is.
+    /// The file in which it is kept over restarts of the worker, if it is.
     path: Option<PathBuf>,
 }
 

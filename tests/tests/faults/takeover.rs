@@ -219,7 +219,7 @@ impl Pair {
         made.expect_code(0).stdout.trim().to_owned()
     }
 
-    /// What this master says at `/healthz`, with the status; `None` if it does not answer.
+    /// The words of this master at `/healthz`, with the status; `None` if it does not answer.
     fn health(&self, which: usize) -> Option<(String, String)> {
         let mut stream = TcpStream::connect(&self.masters[which].http).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -326,7 +326,7 @@ impl Drop for Pair {
     }
 }
 
-/// How often a fault is repeated, and measured.
+/// The times that a fault is repeated, and measured.
 fn rounds() -> usize {
     let rounds = std::env::var("DESKGRID_ROUNDS").ok();
     rounds.and_then(|text| text.parse().ok()).unwrap_or(1)

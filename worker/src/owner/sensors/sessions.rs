@@ -31,7 +31,7 @@ const TOUCH: Span = Span::from_secs(1);
 /// Less than this that is missing of an idle time is no input: the system's clock goes in steps.
 const STEP_MS: u64 = 100;
 
-/// What a session is at the moment, as the system lists it.
+/// The state of a session at the moment, as the system lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionState {
     /// Somebody is logged on, and a screen shows it: here, or over the network (`WTSActive`).
@@ -43,7 +43,7 @@ pub(crate) enum SessionState {
     Nobody,
 }
 
-/// What a watcher says of its session: one line of JSON. Keys that this version does not know are
+/// The words of a watcher on its session: one line of JSON. Keys that this version does not know are
 /// skipped, so that a newer watcher is understood after an upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WatcherWord {
@@ -80,7 +80,7 @@ impl WatcherWord {
     }
 }
 
-/// When a watcher has to speak: at once when something changed, otherwise now and then.
+/// The pace at which a watcher has to speak: at once when something changed, otherwise now and then.
 #[derive(Debug, Default)]
 pub(crate) struct WatcherPace {
     said: Option<(Time, WatcherWord)>,

@@ -1,4 +1,4 @@
-//! What comes of the sessions of a PC, in known cases and in any.
+//! The sights that come of the sessions of a PC, in known cases and in any.
 
 use proptest::prelude::*;
 
