@@ -34,11 +34,10 @@ def executed(notebook: Any, world: World, monkeypatch: Any, where: Path) -> Any:
 
 def texts(cell: Any) -> str:
     """All that a cell gives, as text and as HTML."""
-    given = []
-    for output in cell.outputs:
-        given.append(output.get("text", ""))
-        given += [str(data) for data in output.get("data", {}).values()]
-    return "\n".join(given)
+    # What is printed comes in pieces, wherever the kernel's clock cuts it.
+    printed = "".join(output.get("text", "") for output in cell.outputs)
+    shown = [str(data) for output in cell.outputs for data in output.get("data", {}).values()]
+    return "\n".join([printed, *shown])
 
 
 def cell_with(notebook: Any, words: str) -> Any:
