@@ -216,7 +216,8 @@ impl From<LinkError> for Failure {
             LinkError::StandsBy { master, active } => {
                 let hint = match active {
                     Some(active) => format!(
-                        "the active master was last seen at {active}; name both, from now on: deskgrid login --master {active},{master}"
+                        "try again in some seconds, if another master is taking over now. The active one was last seen at {active}; who names both \
+                         finds it at once: deskgrid login --master {active},{master}"
                     ),
                     None => "try again in some seconds; deskgrid master status asks all masters"
                         .to_owned(),
@@ -284,6 +285,7 @@ impl From<master::MasterError> for Failure {
                 );
             }
             master::MasterError::Lost(ref lost) => lost.hint(),
+            master::MasterError::Content { fault, .. } => fault.hint(),
             master::MasterError::Store(master::StoreError::Full { .. }) => {
                 "make room on that disk, then start the master again"
             }

@@ -62,6 +62,11 @@ impl BlobStore {
         })
     }
 
+    /// Returns the directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Returns the path of the blob, whether it is there or not.
     pub fn path_of(&self, hash: &BlobHash) -> PathBuf {
         let name = hash.to_string();
@@ -202,7 +207,7 @@ impl BlobStore {
         let mut all = Vec::new();
         for prefix in fs::read_dir(&*self.root)? {
             let prefix = prefix?;
-            if prefix.file_name() == "incoming" {
+            if prefix.file_name() == "incoming" || !prefix.file_type()?.is_dir() {
                 continue;
             }
 

@@ -311,7 +311,7 @@ impl Config {
                 Err(MasterError::Config(why.to_owned()))
             }
             Some(dir) => Ok(dir.clone()),
-            None => Ok(home.join("content")),
+            None => Ok(home.join(crate::operations::CONTENT)),
         }
     }
 

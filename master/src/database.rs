@@ -2,17 +2,18 @@
 //! master left. What a database must be like at all is known to [`crate::store`].
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use link::LinkError;
 use uuid::Uuid;
 
 use crate::clock::Clock;
+use crate::operations::CONTENT;
 use crate::store::{
     Database, LeaseContender, LeaseSeen, Mark, MasterMember, PgError, Reader, StoreError,
     StoreFacts, Writer,
 };
-use crate::{Accept, Config, MasterError, authority, whole};
+use crate::{Accept, Config, MasterError, authority, content_place, whole};
 
 /// The file in the master's directory that names the database of its store, for people and for
 /// commands that work on files alone.
@@ -79,18 +80,25 @@ pub(crate) fn member(home: &Path) -> Result<String, MasterError> {
     Ok(id)
 }
 
+/// A store in a database, and what belongs to it on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct WantedStore {
+    /// The master's directory.
+    pub(crate) home: PathBuf,
+    /// The directory for content.
+    pub(crate) content: PathBuf,
+    pub(crate) place: Database,
+    pub(crate) clock: Clock,
+    pub(crate) accept: Accept,
+}
+
 /// Returns all that a master that stands by needs to answer, from the store that another one has: its grid, and
 /// the seed of its connections. `None` while that master has not begun the grid.
 ///
 /// # Errors
 /// If this master could never take the store over.
-pub(crate) fn grid_beside(
-    home: &Path,
-    place: &Database,
-    clock: Clock,
-    accept: Accept,
-) -> Result<Option<(Uuid, [u8; 32])>, MasterError> {
-    let reader = Reader::of(place.clone());
+pub(crate) fn grid_beside(wanted: &WantedStore) -> Result<Option<(Uuid, [u8; 32])>, MasterError> {
+    let reader = Reader::of(wanted.place.clone());
     let Some(found) = StoreFacts::in_database(&reader)? else {
         return Ok(None);
     };
@@ -98,29 +106,29 @@ pub(crate) fn grid_beside(
         return Ok(None);
     };
 
-    difference(home, place, Some(&found), accept, true)?;
-    whole::compare_clock(found.up, clock, accept)?;
+    difference(wanted, Some(&found), true)?;
+    content_place::check(&wanted.content, Some(&found))?;
+    whole::compare_clock(found.up, wanted.clock, wanted.accept)?;
     Ok(Some((grid, seed)))
 }
 
 /// Takes the store in a database from the master that `seen` shows, if it is the one that this grid
 /// had or an admin accepts it. `None` if that master lives, or another one was quicker.
 pub(crate) fn take(
-    home: &Path,
-    place: &Database,
+    wanted: &WantedStore,
     (contender, seen): (&mut LeaseContender, &LeaseSeen),
-    clock: Clock,
-    accept: Accept,
 ) -> Result<Option<Writer>, MasterError> {
-    let found = StoreFacts::in_database(&Reader::of(place.clone()))?;
+    let clock = wanted.clock;
+    let found = StoreFacts::in_database(&Reader::of(wanted.place.clone()))?;
     let up = found.as_ref().and_then(|found| found.up.clone());
-    let missing = difference(home, place, found.as_ref(), accept, false)?;
-    whole::compare_clock(up, clock, accept)?;
+    let missing = difference(wanted, found.as_ref(), false)?;
+    content_place::check(&wanted.content, found.as_ref())?;
+    whole::compare_clock(up, clock, wanted.accept)?;
 
     let Some(mut store) = contender.take(seen, clock.now())? else {
         return Ok(None);
     };
-    name_it(home, place)?;
+    name_it(&wanted.home, &wanted.place)?;
     if let Some(missing) = missing {
         tracing::warn!(
             missing,
@@ -142,9 +150,16 @@ pub(crate) fn take_now(
 ) -> Result<Writer, MasterError> {
     let here = MasterMember::here(member(home)?, String::new());
     let mut contender = LeaseContender::new(place, here);
+    let wanted = WantedStore {
+        home: home.to_owned(),
+        content: home.join(CONTENT),
+        place: place.clone(),
+        clock,
+        accept: Accept::default(),
+    };
     let taken = contender.once_left(|contender, seen| match is_to_be {
         true => Ok(contender.take(seen, clock.now())?),
-        false => take(home, place, (contender, seen), clock, Accept::default()),
+        false => take(&wanted, (contender, seen)),
     })?;
     match taken {
         Some(store) => Ok(store),
@@ -160,12 +175,16 @@ pub(crate) fn take_now(
 /// missing in it, if an admin accepts that. What another master has at this moment (`lives`) is the
 /// grid's store even where nothing here has a mark of it.
 fn difference(
-    home: &Path,
-    place: &Database,
+    wanted: &WantedStore,
     found: Option<&StoreFacts>,
-    accept: Accept,
     lives: bool,
 ) -> Result<Option<u64>, MasterError> {
+    let WantedStore {
+        home,
+        place,
+        accept,
+        ..
+    } = wanted;
     let unfit = |why: String| {
         let place = place.name();
         Err(StoreError::from(PgError::Unfit { place, why }).into())

@@ -8,6 +8,7 @@ mod away;
 mod clock;
 mod compare;
 mod config;
+mod content_place;
 mod core;
 mod database;
 mod duty;
@@ -30,6 +31,7 @@ mod uploads;
 mod whole;
 
 pub use config::{Accept, Config};
+pub use content_place::ContentFault;
 pub use laws::SafetyRules;
 pub use limits::Limits;
 pub use numbers::{METRICS, Metric, MetricKind};
@@ -64,6 +66,14 @@ pub enum MasterError {
     /// The store is not the one that the master left.
     #[error("{0}. Nothing was changed")]
     Lost(Lost),
+    /// A directory is not the one in which the grid's content lies.
+    #[error("{fault}: {dir}. Nothing was changed", dir = dir.display())]
+    Content {
+        /// The directory.
+        dir: PathBuf,
+        /// The reason.
+        fault: ContentFault,
+    },
     /// The clock is before a time at which the master was up.
     #[error(
         "this machine's clock reads {now}, but the master was up at {up} already: the clock is {behind} behind"

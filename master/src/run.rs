@@ -20,6 +20,7 @@ use crate::away::Away;
 use crate::clock::Clock;
 use crate::core::ask::{HostAsk, PeerAsk, UpkeepAsk};
 use crate::core::{self, CoreHandle};
+use crate::database::WantedStore;
 use crate::limits::{Attempted, Counters, FileTransfers};
 use crate::room::DiskRoom;
 use crate::sessions::QuicEntrance;
@@ -30,7 +31,7 @@ use crate::standby::{Candidate, TakenStore};
 use crate::store::{PeerStatus, PgError, Reader, StoreError, Writer};
 use crate::tails::Tails;
 use crate::uploads::Uploads;
-use crate::{Config, MasterError, compare, database, http, sessions, sweep, whole};
+use crate::{Config, MasterError, compare, content_place, database, http, sessions, sweep, whole};
 
 /// The time that the last packets to peers may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -139,15 +140,19 @@ async fn be_master(
     let files = FileTransfers::raise();
     let room = Arc::new(DiskRoom::open(&home, config.reserve_bytes)?);
     config.check_http()?;
-    config.content_in(&home)?;
+    let content = config.content_in(&home)?;
     let place = database::place(&config)?;
     let (store, listening) = match &place {
         Some(place) => {
             let candidate = Candidate {
-                home: &home,
-                place,
+                wanted: WantedStore {
+                    home: home.clone(),
+                    content,
+                    place: place.clone(),
+                    clock,
+                    accept: config.accept,
+                },
                 config: &config,
-                clock,
                 files,
                 before,
             };
@@ -296,7 +301,7 @@ async fn begin(
     let known_as = config.advertise.clone().unwrap_or_else(|| known_as(bound));
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
 
-    let blobs = BlobStore::open(&config.content_in(&home)?)?;
+    let blobs = content_place::open(&config.content_in(&home)?, grid, &mut store)?;
     let metrics = http::recorder();
     let ca_key_hash = authority.key_hash()?;
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();

@@ -3,7 +3,6 @@
 //!
 //! When it takes over is decided in [`crate::duty`], how in [`crate::store`].
 
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,13 +21,11 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::authority::Authority;
-use crate::clock::Clock;
+use crate::database::WantedStore;
 use crate::duty::{LeaseDecision, LeaseDuty};
 use crate::limits::FileTransfers;
 use crate::run::{Listening, StoreLoss};
-use crate::store::{
-    Database, LeaseContender, LeaseSeen, Mark, Marked, MasterMember, StoreError, Writer,
-};
+use crate::store::{LeaseContender, LeaseSeen, Mark, Marked, MasterMember, StoreError, Writer};
 use crate::{Config, MasterError, database, http, run, sessions};
 
 /// The time between two `LeaseWatcher::look`s.
@@ -58,11 +55,8 @@ pub(crate) struct TakenStore {
 
 /// A master that wants the store in a database.
 pub(crate) struct Candidate<'a> {
-    /// The master's directory.
-    pub(crate) home: &'a Path,
-    pub(crate) place: &'a Database,
+    pub(crate) wanted: WantedStore,
     pub(crate) config: &'a Config,
-    pub(crate) clock: Clock,
     pub(crate) files: FileTransfers,
     /// The rest of the time in which this process had the store, if it had it.
     pub(crate) before: Option<StoreLoss>,
@@ -78,8 +72,8 @@ impl Candidate<'_> {
         mut self,
         shutdown: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Option<TakenStore>, MasterError> {
-        database::not_in_a_file(self.home)?;
-        let id = database::member(self.home)?;
+        database::not_in_a_file(&self.wanted.home)?;
+        let id = database::member(&self.wanted.home)?;
         let handed_over = self
             .before
             .as_ref()
@@ -89,20 +83,17 @@ impl Candidate<'_> {
         let (tell, mut known) = watch::channel(StandbyKnowledge::default());
         let stop = Arc::new(AtomicBool::new(false));
         let watcher = LeaseWatcher {
-            home: self.home.to_owned(),
-            place: self.place.clone(),
+            wanted: self.wanted.clone(),
             contender: LeaseContender::new(
-                self.place,
+                &self.wanted.place,
                 MasterMember::here(id.clone(), address.clone()),
             ),
             duty: LeaseDuty::new(
                 id,
                 self.config.takeover_after.span(),
-                self.clock.now(),
+                self.wanted.clock.now(),
                 handed_over,
             ),
-            clock: self.clock,
-            accept: self.config.accept,
             stop: stop.clone(),
             tell,
             mark: None,
@@ -148,7 +139,7 @@ impl Candidate<'_> {
         known: &watch::Receiver<StandbyKnowledge>,
         answers: &mut JoinSet<()>,
     ) -> Result<Listening, MasterError> {
-        let authority = Authority::open(self.home, grid, self.config.certificate_life.0)?;
+        let authority = Authority::open(&self.wanted.home, grid, self.config.certificate_life.0)?;
         let tls = tls::server_config(authority.server()?, &[Purpose::Enrol.alpn()])?;
         let listening = match sockets {
             Some(listening) => run::answer_with(listening, &tls, seed)?,
@@ -158,7 +149,7 @@ impl Candidate<'_> {
         for entrance in &listening.entrances {
             let endpoint = entrance.endpoint.clone();
             let known = known.clone();
-            let clock = self.clock;
+            let clock = self.wanted.clock;
             answers.spawn(async move {
                 while let Some(incoming) = endpoint.accept().await {
                     if endpoint.open_connections() > ANSWERED {
@@ -239,12 +230,9 @@ fn routes(known: watch::Receiver<StandbyKnowledge>) -> Router {
 
 /// The thread that looks at the lease: the store's connections are waited for.
 struct LeaseWatcher {
-    home: PathBuf,
-    place: Database,
+    wanted: WantedStore,
     contender: LeaseContender,
     duty: LeaseDuty,
-    clock: Clock,
-    accept: crate::Accept,
     stop: Arc<AtomicBool>,
     tell: watch::Sender<StandbyKnowledge>,
     /// How far the store was seen to get, so that an older one is not taken over.
@@ -296,9 +284,9 @@ impl LeaseWatcher {
         let seen = self.contender.look()?;
         self.has_trouble(None);
 
-        if self.duty.saw(self.clock.now(), &seen) == LeaseDecision::Take {
+        if self.duty.saw(self.wanted.clock.now(), &seen) == LeaseDecision::Take {
             let found = (&mut self.contender, &seen);
-            let taken = database::take(&self.home, &self.place, found, self.clock, self.accept)?;
+            let taken = database::take(&self.wanted, found)?;
             if taken.is_some() && !seen.member.is_empty() {
                 tracing::warn!(
                     from = seen.holder,
@@ -332,15 +320,15 @@ impl LeaseWatcher {
         }
 
         if known.grid.is_none() {
-            known.grid = database::grid_beside(&self.home, &self.place, self.clock, self.accept)?;
+            known.grid = database::grid_beside(&self.wanted)?;
             if let Some((grid, _)) = known.grid {
                 let marked = Marked {
                     grid,
                     commits: seen.reached(),
                     whole: None,
                 };
-                let mark = Mark::write(&self.home, marked);
-                let path = self.home.join("mark");
+                let mark = Mark::write(&self.wanted.home, marked);
+                let path = self.wanted.home.join("mark");
                 let mark = mark.map_err(LinkError::file("cannot write", path))?;
                 self.mark = Some((mark, marked.commits));
             }

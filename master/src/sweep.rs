@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use common::BlobRef;
 use tokio::time::MissedTickBehavior;
 
+use crate::content_place;
 use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
 use crate::operations::SweepHold;
 use crate::run::SessionContext;
@@ -52,6 +53,12 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
                 continue;
             }
         };
+
+        if !content_place::is_there(state.blobs.root(), state.authority.grid()) {
+            let dir = state.blobs.root().display();
+            tracing::error!(%dir, "content is not swept: its directory has not the mark of this grid, is it mounted?");
+            continue;
+        }
 
         let blobs = state.blobs.clone();
         let old = tokio::task::spawn_blocking(move || old(&blobs, grace)).await;

@@ -79,4 +79,4 @@ const HOME: &str = "master";
 /// The store's file, within `HOME`.
 const STORE: &str = "store.sqlite";
 /// The directory of content, within `HOME`.
-const CONTENT: &str = "content";
+pub(crate) const CONTENT: &str = "content";

@@ -121,6 +121,10 @@ pub(crate) struct StoreFacts {
     pub(crate) up: Option<Vec<u8>>,
     /// The seed of its connections, the `quic seed` entry in `meta`.
     pub(crate) seed: Option<[u8; 32]>,
+    /// The directory in which its content lies, the `content` entry in `meta`.
+    pub(crate) content: Option<uuid::Uuid>,
+    /// Whether any job names content.
+    pub(crate) names_content: bool,
 }
 
 impl StoreFacts {
@@ -145,6 +149,9 @@ impl StoreFacts {
             peers: db.exists("SELECT 1 FROM peer LIMIT 1", &[])?,
             up: note("up")?,
             seed: note("quic seed")?.and_then(|bytes| bytes.try_into().ok()),
+            content: note(crate::content_place::NOTE)?
+                .and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
+            names_content: db.exists("SELECT 1 FROM blob_use LIMIT 1", &[])?,
         })
     }
 }

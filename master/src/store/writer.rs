@@ -185,7 +185,7 @@ impl Writer {
         matches!(self.db, Db::Pg(_))
     }
 
-    pub(super) fn db(&self) -> &Db {
+    pub(crate) fn db(&self) -> &Db {
         &self.db
     }
 

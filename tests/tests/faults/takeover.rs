@@ -175,17 +175,17 @@ impl Pair {
 
     fn launch(&mut self, which: usize) {
         let url = self.server.url.clone();
-        self.launch_at(which, &url);
+        self.launch_at(which, &url, "content");
     }
 
-    /// Starts a master that reaches the database at this address.
-    fn launch_at(&mut self, which: usize, url: &str) {
+    /// Starts a master that reaches the database at this address, with this directory for content.
+    fn launch_at(&mut self, which: usize, url: &str, content: &str) {
         let Master {
             name, listen, http, ..
         } = &self.masters[which];
         let mut command = self.command(name);
         command.args(["master", "start", "--tied", "--config", "master.toml"]);
-        command.args(["--content", "content", "--store", url]);
+        command.args(["--content", content, "--store", url]);
         command.args(["--listen", listen, "--http", http]);
         let process = Started::server(&mut command, &self.log(name));
         self.masters[which].process = Some(process);
@@ -494,7 +494,7 @@ fn a_hand_over_takes_moments_and_a_job_goes_on_through_it() {
 }
 
 #[test]
-fn of_two_masters_that_start_at_once_one_is_active_and_one_without_keys_is_refused() {
+fn of_two_masters_that_start_at_once_one_is_active_and_one_without_keys_or_content_is_refused() {
     let Some(mut pair) = Pair::prepared() else {
         return;
     };
@@ -509,8 +509,17 @@ fn of_two_masters_that_start_at_once_one_is_active_and_one_without_keys_is_refus
         pair.said("second")
     );
 
-    // Once it has seen the store live, it knows later how far that was.
+    // Nor is one that would not find the files of the grid.
     pair.copy_keys();
+    let url = pair.server.url.clone();
+    pair.launch_at(1, &url, "not-mounted");
+    let refused = eventually("it ends", LONG, || pair.process(1).ended());
+    assert_ne!(refused, 0);
+    let said = pair.said("second");
+    assert!(said.contains("lies in another directory"), "{said}");
+    assert!(!pair.dir.path().join("not-mounted").exists());
+
+    // Once it has seen the store live, it knows later how far that was.
     pair.launch(1);
     pair.until_standing(1);
     pair.kill(0);
@@ -544,7 +553,7 @@ fn a_standby_that_loses_its_database_says_so_and_does_not_take_over() {
     pair.copy_keys();
     let way = Forwarder::to(&pair.server.url);
     let url = way.url(&pair.server.url);
-    pair.launch_at(1, &url);
+    pair.launch_at(1, &url, "content");
     pair.until_standing(1);
 
     way.cut(true);
