@@ -1,6 +1,7 @@
 //! The joiner's side of enrolment: check the master, then show the token, then keep the
 //! certificate.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use common::token::JoinToken;
@@ -92,15 +93,18 @@ pub async fn enrol_as(
     }
 }
 
-/// Asks one master after the other, until one takes the token or refuses it.
+/// Asks one master after the other, and those that they say are active, until one takes the token or
+/// refuses it.
 async fn redeem(known: &str, token: &JoinToken, request: &Enrol) -> Result<EnrolReply, LinkError> {
     let mut errors = Vec::new();
-    for master in masters::addresses(known) {
-        match redeem_at(master, token, request).await {
-            Ok(EnrolReply::StandsBy { active, .. }) => errors.push(LinkError::StandsBy {
-                master: master.to_owned(),
-                active,
-            }),
+    let mut to_ask: VecDeque<String> = masters::addresses(known).map(str::to_owned).collect();
+    let mut named: BTreeSet<String> = to_ask.iter().cloned().collect();
+    while let Some(master) = to_ask.pop_front() {
+        match redeem_at(&master, token, request).await {
+            Ok(EnrolReply::StandsBy { active, .. }) => {
+                to_ask.extend(active.clone().filter(|at| named.insert(at.clone())));
+                errors.push(LinkError::StandsBy { master, active });
+            }
             Err(error @ LinkError::Unreachable { .. }) => errors.push(error),
             answered => return answered,
         }

@@ -292,7 +292,7 @@ fn failure(error: ControlError, dir: &Path) -> Failure {
     match error {
         ControlError::NotRunning(_) => {
             let what = format!("no worker runs in {}", dir.display());
-            let hint = "start one with `deskgrid worker start`, or name its directory with --dir";
+            let hint = "start one with `deskgrid worker start`, or name its directory with --dir; one that could not join yet says why in its log";
             let failure = Failure::new(Exit::Error, "not-running", what, hint);
             match control::paused(dir) {
                 Some(switch) => {
