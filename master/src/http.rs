@@ -24,6 +24,8 @@ use crate::{Config, MasterError, whole};
 
 /// The time for which a connection may stand idle, and in which a request has to be there.
 const HEAD: Duration = Duration::from_secs(10);
+/// The time in which the core answers while all is well.
+const HEALTH: Duration = Duration::from_secs(3);
 
 /// Installs the metrics recorder, once for the process; a second master in one process records into
 /// the first one's.
@@ -134,9 +136,15 @@ fn without_port(named: &str) -> &str {
 
 /// Answers that all is well if the core replies, which it does only after a commit.
 async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, &'static str) {
-    match state.core.ask(UpkeepAsk::Ping).await {
-        Ok(()) => (StatusCode::OK, "ok\n"),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the core has stopped\n"),
+    let well = tokio::time::timeout(HEALTH, state.core.ask(UpkeepAsk::Ping)).await;
+    match well {
+        Ok(Ok(())) => (StatusCode::OK, "ok\n"),
+        Ok(Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "the core has stopped\n"),
+        // The core waits for the store, and everybody for the core.
+        Err(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the store does not answer\n",
+        ),
     }
 }
 

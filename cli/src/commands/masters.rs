@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The time for which only the masters that stood by are asked.
 const TAKEN_BY_ANOTHER: Duration = Duration::from_secs(8);
 const AGAIN: Duration = Duration::from_millis(20);
+/// The state of a master that waits for the store.
+const STANDS_BY: &str = "stands by";
 
 /// One master, as `master status` found it.
 #[derive(Debug, Serialize)]
@@ -127,7 +129,7 @@ fn described(address: &str, probe: Result<Probe, LinkError>) -> MasterJson {
         Ok(Probe {
             standby: Some(standby),
             ..
-        }) => ("stands by", None, standby.trouble),
+        }) => (STANDS_BY, None, standby.trouble),
         Ok(probe) => ("active", Some(probe.incarnation), None),
         Err(LinkError::Unreachable { why, .. }) => ("silent", None, Some(why)),
         Err(error) => ("silent", None, Some(error.to_string())),
@@ -170,9 +172,14 @@ fn status_text(document: &StatusJson, view: Option<&MastersView>, color: bool) -
     let mut text = rows.text("");
 
     let Some(view) = view else {
-        text.push_str(
-            "no master is active: one that stands by takes over within seconds; see their logs\n",
-        );
+        let waits = document
+            .masters
+            .iter()
+            .any(|master| master.state == STANDS_BY && master.trouble.is_some());
+        text.push_str(match waits {
+            true => "no master answers as the active one, and none takes over: their database does not answer\n",
+            false => "no master is active: one that stands by takes over within seconds; see their logs\n",
+        });
         return text;
     };
     let since = when::date(view.since);

@@ -62,8 +62,8 @@ impl Core {
                 attempt, ran, cpu, ..
             } = claimed;
             let why = format!(
-                "it claims {cpu} of processor time in {ran} where it had {had}: {} count",
-                believed.cpu
+                "it claims to have run for {ran} with {cpu} of processor time, and got the attempt {had} ago: {} and {} count",
+                believed.ran, believed.cpu
             );
             tracing::warn!(%host, %attempt, why, "a claim that cannot be true");
 

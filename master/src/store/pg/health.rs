@@ -61,7 +61,10 @@ pub(crate) fn look(address: &str) -> Vec<(&'static str, DatabaseSight)> {
         Ok(()) => DatabaseSight::well("none stands between that splits sessions"),
         Err(error) => unusable(&error),
     };
-    let questions: [(&'static str, &str, Judge); 6] = [
+    let questions: [(&'static str, &str, Judge); 7] = [
+        ("rights", RIGHTS, |row| {
+            rights(row.get(0), row.get(1), row.get(2), row.get(3))
+        }),
         ("commits", SYNC, |row| syncs(row.get(0), row.get(1))),
         ("replication", REPLICATION, |row| {
             replication(&Replicas {
@@ -123,7 +126,8 @@ fn unusable(error: &PgError) -> DatabaseSight {
     let todo = match error {
         PgError::Address(_) => "give the address as postgres://USER@HOST/DATABASE",
         PgError::Away { .. } => {
-            "see whether the server runs, and whether its pg_hba.conf lets this machine in"
+            "see whether the server runs, and whether its pg_hba.conf lets this machine in; and whether account, password and database in \
+             the address are right: postgres://USER:PASSWORD@HOST/DATABASE"
         }
         _ => "docs/operations.md says what a database must be like",
     };
@@ -141,6 +145,31 @@ const SERVER: &str =
 fn server(name: &str, version: &str, bytes: i64) -> DatabaseSight {
     let size = Bytes(bytes.unsigned_abs());
     DatabaseSight::well(format!("PostgreSQL {version} at {name}, {size}"))
+}
+
+/// The account and the database, whether the account may make a schema there, and whether the schema
+/// of a store, if there is one, is its own.
+const RIGHTS: &str = "SELECT CAST(current_user AS text), CAST(current_database() AS text),
+    has_database_privilege(current_database(), 'CREATE'),
+    (SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'deskgrid')";
+
+fn rights(account: &str, database: &str, may_make: bool, owns: Option<bool>) -> DatabaseSight {
+    match (owns, may_make) {
+        (Some(true), _) => {
+            DatabaseSight::well(format!("the store belongs to the account {account}"))
+        }
+        (None, true) => DatabaseSight::well(format!("the account {account} may make a store")),
+        (Some(false), _) => DatabaseSight::wrong(
+            format!("the store belongs to another account than {account}, which cannot write it"),
+            "name its owner in the address; or, as an admin of the database, give its tables and the schema deskgrid to this account",
+        ),
+        (None, false) => DatabaseSight::wrong(
+            format!("the account {account} may not make a schema, and so no store"),
+            format!(
+                "as an admin of the database: GRANT CREATE ON DATABASE \"{database}\" TO \"{account}\""
+            ),
+        ),
+    }
 }
 
 const SYNC: &str =
@@ -341,6 +370,13 @@ mod tests {
             (transactions(3_601.0, "process 7"), DatabaseHealth::Wrong),
             (age(UNFROZEN), DatabaseHealth::Well),
             (age(UNFROZEN + 1), DatabaseHealth::Wrong),
+            (rights("a", "grid", false, Some(true)), DatabaseHealth::Well),
+            (
+                rights("a", "grid", true, Some(false)),
+                DatabaseHealth::Wrong,
+            ),
+            (rights("a", "grid", true, None), DatabaseHealth::Well),
+            (rights("a", "grid", false, None), DatabaseHealth::Wrong),
             (connections(8), DatabaseHealth::Well),
             (connections(-1), DatabaseHealth::Note),
         ] {

@@ -353,6 +353,7 @@ fn the_doctor_looks_at_a_database() {
     for check in [
         "server",
         "pooler",
+        "rights",
         "commits",
         "open transactions",
         "transaction numbers",
