@@ -63,6 +63,11 @@ pub(crate) enum BadPackage {
 impl From<BadPackage> for Failure {
     fn from(error: BadPackage) -> Self {
         let hint = match &error {
+            BadPackage::Unreadable { path, error }
+                if error.kind() == std::io::ErrorKind::NotFound && path.extension().is_none() =>
+            {
+                "make the packages with ./release --worker-only, or name their directory with --from"
+            }
             BadPackage::Absent { .. } => {
                 "make the packages with ./release --worker-only, or name their directory with --from"
             }

@@ -34,6 +34,8 @@ class Workshop:
         self.top, self.into = top, into
         self.version = tomllib.loads((top / "Cargo.toml").read_text())["workspace"]["package"]["version"]
         self.epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or self.said("git", "log", "-1", "--format=%ct"))
+        # Programs are looked for in the clone, whatever directory the shell names for other builds.
+        os.environ["CARGO_TARGET_DIR"] = str(top / "target")
         self.scratch = top / "target" / "release-parts"
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True)
