@@ -35,7 +35,8 @@ fn end_state(why: &EndReason) -> AttemptState {
         | EndReason::Returned
         | EndReason::Policed { .. }
         | EndReason::Preempted { .. }
-        | EndReason::Disbanded => AttemptState::Killed,
+        | EndReason::Disbanded
+        | EndReason::Moved => AttemptState::Killed,
     }
 }
 

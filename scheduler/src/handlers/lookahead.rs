@@ -5,6 +5,7 @@
 use common::{HostId, Span};
 
 use crate::handlers::dispatch::Starter;
+use crate::handlers::moves::Leave;
 use crate::policy::placement::PlacementView;
 use crate::policy::placement::lookahead::expected_s;
 use crate::policy::plan::Candidates;
@@ -52,6 +53,8 @@ const SOONER: f64 = 0.2;
 /// (found by experiment: `cargo bench -p simulator --bench scale`).
 const USUAL_SLOTS: f64 = 220.0;
 const SCALE_POWER: f64 = 0.75;
+/// The gain that makes a move worth its start, as a part of a task's time on a mean host.
+const MOVE_PRICE: f64 = 0.002;
 /// The number of copies that even a job of few tasks may start.
 const FEWEST_COPIES: f64 = 2.0;
 /// The part of a job's tasks left at which its endgame begins: copies are cheaper then.
@@ -91,6 +94,27 @@ struct ReadyHost {
 /// Returns the interval between reviews of a job whose tasks take this long on a mean host.
 fn tick_s(mean_s: f64) -> f64 {
     (mean_s / TICKS_PER_TASK).max(LEAST_TICK_S)
+}
+
+/// Returns which of a copy and a move, each with its gain, is worth more than its price and more
+/// than the other: its place in the search, its gain, and whether it is the move.
+fn worth_most(
+    copied: Option<(usize, f64)>,
+    moved: Option<(usize, f64)>,
+    copy_price_s: f64,
+    move_price_s: f64,
+) -> Option<(usize, f64, bool)> {
+    let copied = copied.filter(|(_, gain_s)| *gain_s >= copy_price_s);
+    let moved = moved.filter(|(_, gain_s)| *gain_s >= move_price_s);
+    match (copied, moved) {
+        (Some((_, copy_s)), Some((at, gain_s)))
+            if gain_s - move_price_s > copy_s - copy_price_s =>
+        {
+            Some((at, gain_s, true))
+        }
+        (None, Some((at, gain_s))) => Some((at, gain_s, true)),
+        (copied, _) => copied.map(|(at, gain_s)| (at, gain_s, false)),
+    }
 }
 
 impl<'a> Starter<'a> {
@@ -384,8 +408,8 @@ impl<'a> Starter<'a> {
         completion_s(&servers, waiting, least_s)
     }
 
-    /// Starts the copies that gain enough. Returns `false` where too little is known of the tasks,
-    /// or where the job has used up its copies: then only stuck attempts are copied.
+    /// Starts the copies and moves that gain enough. Returns `false` where too little is known of
+    /// the tasks, or where the job has used up its copies: then only stuck attempts are copied.
     pub(crate) fn copy_for_gain(
         &mut self,
         answer: Gain,
@@ -461,31 +485,38 @@ impl<'a> Starter<'a> {
                     CompletionLaw::of(start_s + left * (candidate.task_s - start_s), place, curves)
                 }
             };
-            let Some((at, gain_s)) = gains.best(law, |task| !job.is_on(task, candidate.host))
+            let fit = |task| !job.is_on(task, candidate.host);
+            let copied = gains.best(law, fit).filter(|_| !spent(job));
+            let moved = gains.best_move(law, fit);
+            let Some((at, gain_s, moves)) =
+                worth_most(copied, moved, price * task_s, MOVE_PRICE * task_s)
             else {
                 break;
             };
-            if gain_s < price * task_s || spent(job) {
-                break;
-            }
 
             let (index, left) = gains.task(at);
             let Some(of) = job
                 .records
                 .get(&index)
                 .and_then(|r| r.live.first())
-                .map(|copy| copy.attempt.number)
+                .copied()
             else {
                 break;
             };
-            let why = StartReason::Duplicate(of, CopyReason::Gain(Span::from_secs_f64(gain_s)));
-            self.begin(job, index, candidate.host, false, why, fx);
+            if moves {
+                self.move_task(job, index, of, candidate.host, fx);
+                gains.move_to(at, &law(left));
+            } else {
+                let gain = CopyReason::Gain(Span::from_secs_f64(gain_s));
+                let why = StartReason::Duplicate(of.attempt.number, gain);
+                self.begin(job, index, candidate.host, false, why, fx);
 
-            let live = job
-                .records
-                .get(&index)
-                .map_or(0, |record| record.live.len());
-            gains.add(at, &law(left), live < self.most_live());
+                let live = job
+                    .records
+                    .get(&index)
+                    .map_or(0, |record| record.live.len());
+                gains.add(at, &law(left), live < self.most_live());
+            }
             copies += 1;
         }
 
@@ -582,9 +613,16 @@ impl<'a> Starter<'a> {
         for of_task in laws.chunk_by(|(a, _), (b, _)| a == b) {
             let task = of_task[0].0;
             let left = 1.0 - self.saved(job, task);
-            let room = of_task.len() < self.most_live();
+            let leave = self.leave(job, task);
+            let room = of_task.len() < self.most_live() && leave != Leave::Soon;
+            let moves_from = (leave == Leave::Now).then_some(of_task[0].1);
             gains.open(
-                OpenTask { task, left, room },
+                OpenTask {
+                    task,
+                    left,
+                    room,
+                    moves_from,
+                },
                 of_task.iter().map(|(_, law)| *law),
             );
         }

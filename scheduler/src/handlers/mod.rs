@@ -6,6 +6,7 @@
 //!   left, then short tasks are prefetched. `Starter` holds the references that starting an attempt
 //!   needs.
 //! - [`lookahead`]: how deskgrid's own policy starts attempts.
+//! - [`moves`]: how a task that keeps its state leaves a host whose owner is there.
 //! - [`parking`]: jobs that no known host could ever run.
 //! - [`saving`]: how tasks that need more than a slot come to it.
 //!
@@ -19,5 +20,6 @@ pub(crate) mod dispatch;
 pub(crate) mod hosts;
 pub(crate) mod jobs;
 pub(crate) mod lookahead;
+pub(crate) mod moves;
 pub(crate) mod parking;
 pub(crate) mod saving;

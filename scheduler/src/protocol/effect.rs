@@ -358,6 +358,8 @@ pub enum EndReason {
     /// It was a rank of a gang that lacked a host for long, and there are not enough hosts: all
     /// ranks start again together.
     Disbanded,
+    /// Its host's owner is there, and its task, which keeps its state, goes on elsewhere.
+    Moved,
 }
 
 /// The reason why tasks are cancelled.
@@ -574,7 +576,10 @@ impl EndReason {
     pub(crate) fn gives_back(&self) -> bool {
         matches!(
             self,
-            EndReason::Returned | EndReason::Preempted { .. } | EndReason::Disbanded
+            EndReason::Returned
+                | EndReason::Preempted { .. }
+                | EndReason::Disbanded
+                | EndReason::Moved
         )
     }
 }
@@ -608,6 +613,12 @@ impl fmt::Display for EndReason {
                 write!(
                     f,
                     "given up with the other ranks, since there were not enough hosts for all"
+                )
+            }
+            EndReason::Moved => {
+                write!(
+                    f,
+                    "the owner uses its host; its task goes on elsewhere from its saved state"
                 )
             }
             EndReason::Preempted { by, kept: true } => {

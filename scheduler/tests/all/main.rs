@@ -22,6 +22,7 @@ mod kondo;
 mod learned;
 mod malleable;
 mod model;
+mod moving;
 mod needs;
 mod office;
 mod order;

@@ -7,6 +7,9 @@
 //! law F brings the expected end forward by the integral of P / (1 - G) G F. The best task for each
 //! idle host, best host first, is copied as long as that gain is worth the price, which
 //! [`crate::prediction::experience::Prices`] learns so that the copies stay within their budget.
+//! A task that keeps its state and whose only attempt stands still may instead move there: that
+//! attempt is given up, so that nothing is done twice and no price is paid, but also what it could
+//! still have brought. Of copy and move, the one that is worth more is chosen.
 //!
 //! `Starter::copy_for_gain` in `handlers::lookahead` searches when slots are left over and no task
 //! waits, and notes in the job's plan when to search again. Until run times are known, tasks are
@@ -89,6 +92,8 @@ pub(crate) struct OpenTask {
     pub(crate) left: f64,
     /// Whether another copy of it may start.
     pub(crate) room: bool,
+    /// The law of its only attempt, if the task may move away from it.
+    pub(crate) moves_from: Option<CompletionLaw>,
 }
 
 /// The inputs of the search for copies. Times are in seconds from now.
@@ -292,6 +297,32 @@ impl<'a> Gains<'a> {
         best
     }
 
+    /// Returns the task whose move to a host gains the most, with the gain in seconds; as in
+    /// [`Gains::best`].
+    pub(crate) fn best_move(
+        &self,
+        law: impl Fn(f64) -> CompletionLaw,
+        fit: impl Fn(u32) -> bool,
+    ) -> Option<(usize, f64)> {
+        let gain = |(at, open): (usize, &OpenTask)| {
+            let from = open.moves_from.filter(|_| fit(open.task))?;
+            let factor = self.factor_of_move(&from, &law(open.left));
+            let points = self.done.iter().zip(&self.odds[at]).zip(factor);
+            let gain = points.map(|((done, odds), factor)| done * odds * (1.0 - factor));
+            Some((at, gain.sum::<f64>() * self.step_s))
+        };
+        let moves = self.open.iter().enumerate().filter_map(gain);
+        moves.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
+    }
+
+    /// Returns the factor by which a move changes the probability that a task is not done.
+    fn factor_of_move(&self, from: &CompletionLaw, to: &CompletionLaw) -> Probabilities {
+        let (mut old, mut new) = ([1.0; POINTS], [1.0; POINTS]);
+        self.multiply(&mut old, from);
+        self.multiply(&mut new, to);
+        std::array::from_fn(|point| new[point] / old[point].max(CERTAIN))
+    }
+
     /// Returns the worth, at each point of time, of a copy with this law being done by then.
     fn weights(&self, law: &CompletionLaw) -> Probabilities {
         let mut undone = [1.0; POINTS];
@@ -309,13 +340,27 @@ impl<'a> Gains<'a> {
     pub(crate) fn add(&mut self, at: usize, law: &CompletionLaw, room: bool) {
         let mut factor = [1.0; POINTS];
         self.multiply(&mut factor, law);
+        self.change(at, &factor);
+        self.open[at].room = room;
+        self.open[at].moves_from = None;
+    }
+
+    /// Moves the task at this index to an attempt with this law.
+    pub(crate) fn move_to(&mut self, at: usize, law: &CompletionLaw) {
+        if let Some(from) = self.open[at].moves_from.take() {
+            let factor = self.factor_of_move(&from, law);
+            self.change(at, &factor);
+        }
+    }
+
+    /// Multiplies the probabilities that a task is not done.
+    fn change(&mut self, at: usize, factor: &Probabilities) {
         for ((odds, done), factor) in self.odds[at].iter_mut().zip(&mut self.done).zip(factor) {
             let undone = *odds / (1.0 + *odds);
-            let less = undone * factor;
+            let less = (undone * factor).min(1.0 - CERTAIN);
             *done *= (1.0 - less) / (1.0 - undone);
             *odds = less / (1.0 - less);
         }
-        self.open[at].room = room;
     }
 }
 
@@ -391,6 +436,7 @@ mod tests {
                 task,
                 left: 1.0,
                 room: true,
+                moves_from: None,
             },
             std::iter::once(law),
         );
@@ -475,6 +521,34 @@ mod tests {
     }
 
     #[test]
+    fn a_task_moves_from_an_attempt_that_stands_still_only_where_it_is_done_sooner() {
+        let curves = calm();
+        let gain = |left_s: f64| {
+            let still = law(left_s, true, &curves);
+            let mut gains = search(&curves, 500.0);
+            let task = OpenTask {
+                task: 1,
+                left: 1.0,
+                room: true,
+                moves_from: Some(still),
+            };
+            gains.open(task, std::iter::once(still));
+            open(&mut gains, 2, law(900.0, false, &curves));
+            let copy = law(100.0, false, &curves);
+            let (at, gain_s) = gains.best_move(|_| copy, |_| true).expect("one may move");
+            assert_eq!(gains.task(at).0, 1, "the other one's attempt runs");
+            assert!(gains.best_move(|_| copy, |task| task != 1).is_none());
+
+            gains.move_to(at, &copy);
+            assert!(gains.best_move(|_| copy, |_| true).is_none(), "once");
+            gain_s
+        };
+
+        assert!(gain(1_000.0) > 0.0, "{}", gain(1_000.0));
+        assert!(gain(0.1) < gain(1_000.0), "{}", gain(0.1));
+    }
+
+    #[test]
     fn tasks_without_room_or_fit_are_left_alone() {
         let curves = calm();
         let mut gains = search(&curves, 500.0);
@@ -483,6 +557,7 @@ mod tests {
                 task: 1,
                 left: 1.0,
                 room: false,
+                moves_from: None,
             },
             std::iter::once(law(500.0, false, &curves)),
         );

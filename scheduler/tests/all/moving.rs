@@ -1,0 +1,76 @@
+//! Tasks that keep their state leave hosts whose owners are there.
+
+use common::attempt::Phase;
+use common::{AttemptId, HostId, JobId, Span};
+use scheduler::effect::{EndReason, StartReason};
+
+use crate::world::{World, ended, s, starts};
+
+/// The starts and ends of attempts.
+type Seen = (
+    Vec<(HostId, AttemptId, StartReason)>,
+    Vec<(AttemptId, EndReason)>,
+);
+
+/// Four tasks of ten minutes run on as many hosts; after a minute the owner of host 2 comes, and
+/// `idle_after` later an idle host. Returns what happens within `span` from then on.
+fn owner_of_second_host_comes(keeps: bool, idle_after: Span, span: Span) -> (World, JobId, Seen) {
+    let mut w = World::new();
+    for host in 1..=4 {
+        w.host(host).joins();
+    }
+    let job = w.job(4).estimate(s(600));
+    let job = if keeps { job.keeps_state() } else { job };
+    let job = job.submit();
+    (1..=4).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    w.pass(s(60));
+    w.owner_comes(HostId(2));
+    w.pass(idle_after);
+    let (_, effects) = w.host(5).joins_with();
+    let (mut started, mut over) = (starts(&effects), ended(&effects));
+    let come = w.now;
+    while w.now.since(come) < span {
+        let effects = w.pass(s(1));
+        started.extend(starts(&effects));
+        over.extend(ended(&effects));
+        (1..=5).for_each(|host| drop(w.beats(HostId(host))));
+    }
+    (w, job, (started, over))
+}
+
+#[test]
+fn a_task_that_keeps_its_state_moves_from_a_host_whose_owner_comes() {
+    let (w, job, (started, over)) = owner_of_second_host_comes(true, s(15), s(120));
+    let [(attempt, EndReason::Moved)] = over[..] else {
+        panic!("{over:?}");
+    };
+    assert_eq!(attempt.task.index, 2);
+    let [(HostId(5), next, StartReason::Requeued(1))] = started[..] else {
+        panic!("{started:?}");
+    };
+    assert_eq!(next.task, attempt.task);
+    assert!(w.books(HostId(2)).is_empty());
+    assert_eq!(
+        w.scheduler.job_attempts(job),
+        Some((5, 0)),
+        "a move is no copy"
+    );
+}
+
+#[test]
+fn no_task_moves_before_its_state_can_have_reached_the_master() {
+    let (_, _, (started, over)) = owner_of_second_host_comes(true, s(0), s(9));
+    assert!(over.is_empty(), "{over:?}");
+    let of_second = |(_, attempt, _): &(HostId, AttemptId, StartReason)| attempt.task.index == 2;
+    assert!(!started.iter().any(of_second), "{started:?}");
+}
+
+#[test]
+fn a_task_without_kept_state_is_copied_and_not_moved() {
+    let (_, _, (started, over)) = owner_of_second_host_comes(false, s(15), s(120));
+    assert!(over.is_empty(), "{over:?}");
+    let copied = |(host, attempt, why): &(HostId, AttemptId, StartReason)| {
+        *host == HostId(5) && attempt.task.index == 2 && matches!(why, StartReason::Duplicate(1, _))
+    };
+    assert!(matches!(&started[..], [one] if copied(one)), "{started:?}");
+}
