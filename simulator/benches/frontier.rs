@@ -2,156 +2,178 @@
 //! days that parameters are chosen on.
 //!
 //! Run with `cargo bench -p simulator --bench frontier`; `-- deskgrid:copies_max=100` for these
-//! policies, `-- kept` where tasks keep their state, `-- cells` for each cell, `-- day=101 days=8`
-//! for other days, `-- model=quiet` for another availability, `-- sdsc` for these platforms.
+//! policies, `-- kept` where tasks keep their state, `-- cells` for each cell, `-- losses` for what
+//! the last tasks did, `-- day=101 days=8 starts=6` for other days, `-- model=quiet` for another
+//! availability, `-- sdsc` for these platforms.
 
 use common::units::REFERENCE_MHZ;
 use simulator::experiment::{
-    Contender, Day, Generated, HOSTS, KONDO_JOBS, Knowledge, PolicyGrid, Site, TRAINING_DAYS,
-    summarize,
+    Contender, Day, Generated, HOSTS, JobSize, KONDO_JOBS, Knowledge, PolicyGrid, Site,
+    TRAINING_DAYS, summarize,
 };
 use simulator::oracle::Oracle;
+use simulator::trace::Trace;
 use simulator::world::{AttemptFate, PreparedTrace, Run, Simulator};
 
 const SEED: u64 = 1;
 /// The first of the days on which parameters are chosen, their number, and the starts on each.
-const FIRST_DAY: u32 = 20;
+const FIRST_DAY: usize = 20;
 const DAYS: usize = 12;
 const PER_DAY: usize = 2;
 const PLATFORMS: [&str; 4] = ["sdsc", "gimps", "lri-wisc", "homogeneous"];
+/// The cost of starting a task, in seconds.
+const START_COST_S: f64 = 40.0;
+
+/// The arguments of the command line, and whether it is a benchmark: `cargo test --benches` runs
+/// this too, and should only see it work then.
+struct Asked {
+    words: Vec<String>,
+    whole: bool,
+}
+
+impl Asked {
+    fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|asked| asked == word)
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.words.iter().find_map(|word| word.strip_prefix(name))
+    }
+
+    fn number(&self, name: &str, usual: usize) -> usize {
+        let asked = self.value(name).filter(|_| self.whole);
+        asked.map_or(if self.whole { usual } else { 1 }, |value| {
+            value.parse().expect("a number")
+        })
+    }
+
+    fn platforms(&self) -> Vec<&'static str> {
+        let some: Vec<&str> = PLATFORMS
+            .into_iter()
+            .filter(|name| self.has(name))
+            .collect();
+        if some.is_empty() {
+            PLATFORMS.to_vec()
+        } else {
+            some
+        }
+    }
+
+    fn contenders(&self) -> Vec<Contender> {
+        let policies = self.words.iter().map(String::as_str);
+        let mut policies: Vec<&str> = policies
+            .filter(|word| scheduler::policy::parse(word).is_ok())
+            .collect();
+        if policies.is_empty() {
+            policies.push("deskgrid");
+        }
+
+        let contender = |policy: &str| Contender {
+            checkpoint: self.has("kept"),
+            ..Contender::named(policy)
+        };
+        policies.into_iter().map(contender).collect()
+    }
+}
 
 fn main() {
-    // `cargo test --benches` runs this too: it should only be seen to work then.
-    let whole = std::env::args().any(|arg| arg == "--bench");
-    let asked: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|arg| !arg.starts_with('-'))
-        .collect();
-    let named = |name: &str| {
-        let value = asked.iter().find_map(|arg| arg.strip_prefix(name));
-        value.map(str::to_owned)
-    };
-    let number = |name: &str, usual: usize| {
-        named(name).map_or(usual, |value| value.parse().expect("a number"))
-    };
-    let model = named("model=").unwrap_or_else(|| "default".to_owned());
-    let kept = asked.iter().any(|arg| arg == "kept");
-    let first = number("day=", FIRST_DAY as usize) as u32;
-    let days = if whole { number("days=", DAYS) } else { 1 };
-    let per_day = if whole { number("starts=", PER_DAY) } else { 1 };
-    let training = if whole { TRAINING_DAYS } else { 1 };
-
-    let mut policies: Vec<&String> = asked
-        .iter()
-        .filter(|arg| arg.starts_with("deskgrid") || arg.starts_with("EXCL"))
-        .collect();
-    let usual = "deskgrid".to_owned();
-    if policies.is_empty() {
-        policies.push(&usual);
-    }
-    let contenders: Vec<Contender> = policies
-        .iter()
-        .map(|policy| Contender {
-            checkpoint: kept,
-            ..Contender::named(policy)
-        })
-        .collect();
-    let mut platforms: Vec<&str> = PLATFORMS.to_vec();
-    let some: Vec<&str> = platforms
-        .iter()
-        .copied()
-        .filter(|name| asked.iter().any(|arg| arg == name))
-        .collect();
-    if !some.is_empty() {
-        platforms = some;
-    }
-
-    let sources: Vec<Generated> = platforms
-        .iter()
-        .map(|platform| Generated::named(platform, &model, SEED, HOSTS).expect("it is known"))
-        .collect();
-    let known: Vec<Knowledge> = sources
-        .iter()
-        .map(|source| {
-            let known = source.knowledge(training, &KONDO_JOBS, &contenders, 1);
-            known.expect("days")
-        })
-        .collect();
-    let parts = platforms.iter().zip(sources.iter().zip(&known));
-    let grid = PolicyGrid {
-        sites: parts
-            .map(|(platform, (source, knowledge))| Site {
-                platform: String::from(*platform),
-                model: model.clone(),
-                source,
-                knowledge: Some(knowledge),
-            })
+    let asked = Asked {
+        words: std::env::args()
+            .skip(1)
+            .filter(|arg| !arg.starts_with('-'))
             .collect(),
+        whole: std::env::args().any(|arg| arg == "--bench"),
+    };
+    let model = asked.value("model=").unwrap_or("default").to_owned();
+    let contenders = asked.contenders();
+    let training = if asked.whole { TRAINING_DAYS } else { 1 };
+    let learned = |platform: &&str| {
+        let source = Generated::named(platform, &model, SEED, HOSTS).expect("it is known");
+        let known = source.knowledge(training, &KONDO_JOBS, &contenders, 1);
+        (platform.to_string(), source, known.expect("days"))
+    };
+    let platforms: Vec<(String, Generated, Knowledge)> =
+        asked.platforms().iter().map(learned).collect();
+
+    let sites = platforms.iter().map(|(platform, source, known)| Site {
+        platform: platform.clone(),
+        model: model.clone(),
+        source,
+        knowledge: Some(known),
+    });
+    let first = asked
+        .value("day=")
+        .map_or(FIRST_DAY, |day| day.parse().expect("a day"));
+    let starts = asked.number("starts=", PER_DAY);
+    let runs = asked.number("days=", DAYS) * starts;
+    let grid = PolicyGrid {
+        sites: sites.collect(),
         jobs: KONDO_JOBS.to_vec(),
-        contenders,
-        days: Day::spread(SEED, first, days * per_day, per_day),
+        days: Day::spread(SEED, first as u32, runs, starts),
         needs: None,
         foretell: false,
         seed: SEED,
         threads: 1,
+        contenders,
     };
 
-    if asked.iter().any(|arg| arg == "losses") {
-        return losses(&grid);
+    if asked.has("losses") {
+        losses(&grid);
+    } else {
+        ratios(&grid, asked.has("cells"));
     }
+}
+
+/// Prints makespans by the optimum, copies and wasted processor time.
+fn ratios(grid: &PolicyGrid<'_>, each: bool) {
     let rows = grid.rows().expect("policies of the catalogue");
-    let (cells, summaries) = summarize(&grid, &rows);
-    if asked.iter().any(|arg| arg == "cells") {
-        for cell in &cells {
-            let job = grid.jobs[cell.job];
-            println!(
-                "{:<12} {:>4} x {:>4.0} s {:<26} {:.3} copies {:.3} waste {:.3} optimum {:.0} s",
-                grid.sites[cell.site].platform,
-                job.tasks,
-                job.work_s,
-                grid.contenders[cell.contender].label,
-                cell.ratio.value,
-                cell.replicas,
-                cell.cpu_waste,
-                cell.optimal_s
-            );
-        }
-    }
-    for summary in &summaries {
-        let site = summary
-            .site
-            .map_or("all", |site| &grid.sites[site].platform);
-        if summary.site.is_some() && !asked.iter().any(|arg| arg == "sites" || arg == "cells") {
-            continue;
-        }
+    let (cells, summaries) = summarize(grid, &rows);
+    println!("| cell | policy | times optimal | copies per task | wasted processor time |");
+    println!("|---|---|---|---|---|");
+    for cell in cells.iter().filter(|_| each) {
         println!(
-            "{site:<12} {:<26} geo {:.4} worst {:.3} copies {:.4} most {:.4} waste {:.3} unfinished {}",
-            grid.contenders[summary.contender].label,
-            summary.geo.value,
-            summary.worst,
-            summary.mean_replicas,
-            summary.max_replicas,
-            summary.cpu_waste,
-            summary.unfinished
+            "| {} | {} | {:.3} | {:.3} | {:.3} |",
+            named(grid, cell.site, grid.jobs[cell.job]),
+            grid.contenders[cell.contender].label,
+            cell.ratio.value,
+            cell.replicas,
+            cell.cpu_waste
+        );
+    }
+
+    for all in summaries.iter().filter(|all| each || all.site.is_none()) {
+        let site = all.site.map_or("all", |site| &grid.sites[site].platform);
+        println!(
+            "| {site} | {} | {:.4}, worst {:.3} | {:.4}, most {:.4} | {:.3} |",
+            grid.contenders[all.contender].label,
+            all.geo.value,
+            all.worst,
+            all.mean_replicas,
+            all.max_replicas,
+            all.cpu_waste
         );
     }
 }
 
-/// Prints for each cell what the job's last task did until it was done, in parts of the optimum: it
-/// waited, its first attempts came to nothing, and the one that delivered it ran, of which a part was
-/// disturbance; and how many of the last tasks came from their first attempt, from one after a loss,
-/// and from a copy.
+fn named(grid: &PolicyGrid<'_>, site: usize, job: JobSize) -> String {
+    let platform = &grid.sites[site].platform;
+    format!("{platform}, {} x {:.0} min", job.tasks, job.work_s / 60.0)
+}
+
+/// Prints for each cell what the last task of its jobs did until it was done, in parts of the least
+/// possible makespan: it waited, earlier attempts came to nothing, and the one that delivered it
+/// ran, for as long as its host needs and for disturbances. Then which part of the last tasks came
+/// from their first attempt, and which from an attempt after a loss; the others are from copies.
 fn losses(grid: &PolicyGrid<'_>) {
-    for site in &grid.sites {
+    println!("| cell | policy | waited | failed | ran | disturbed | first | after a loss |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for (at, site) in grid.sites.iter().enumerate() {
         for job in &grid.jobs {
             for who in &grid.contenders {
-                let mut sum = [0.0; 8];
+                let mut sum = [0.0; 7];
                 for day in &grid.days {
                     let trace = site.source.day(day.day).expect("a day");
-                    let world = PreparedTrace::new(&trace);
                     for start_s in &day.starts_s {
-                        let least_s = Oracle::new(&trace, *start_s, job.work_s, 40.0, 1)
-                            .makespan_s(job.tasks);
                         let run = Run {
                             watch: true,
                             story: true,
@@ -160,51 +182,52 @@ fn losses(grid: &PolicyGrid<'_>) {
                             shuffle: Some(SEED),
                             ..Run::new(*start_s, job.tasks, job.work_s, &who.policy)
                         };
-                        let outcome = Simulator::default().run(&world, &run).expect("a policy");
-                        let delivered = outcome
-                            .story
-                            .iter()
-                            .filter(|story| story.fate == AttemptFate::Delivered);
-                        let Some(last) = delivered.max_by(|a, b| a.ended_s.total_cmp(&b.ended_s))
-                        else {
-                            continue;
-                        };
-                        let of_task: Vec<_> = outcome
-                            .story
-                            .iter()
-                            .filter(|story| story.task == last.task)
-                            .collect();
-                        let first = of_task[0];
-                        let least_s = least_s.expect("an optimum");
-                        let alone_s = 40.0
-                            + job.work_s * REFERENCE_MHZ
-                                / trace.hosts[last.host as usize].clock_mhz;
-                        sum[0] += least_s;
-                        sum[1] += first.began_s;
-                        sum[2] += last.began_s - first.began_s;
-                        sum[3] += alone_s;
-                        sum[4] += last.ended_s - last.began_s - alone_s;
-                        sum[5] += f64::from(u8::from(last.number == first.number));
-                        sum[6] += f64::from(u8::from(last.number != first.number && !last.replica));
-                        sum[7] += world.ready_hosts(*start_s) as f64;
+                        let last = last_task(&trace, &run).unwrap_or_default();
+                        sum.iter_mut()
+                            .zip(last)
+                            .for_each(|(sum, part)| *sum += part);
                     }
                 }
-                let runs: f64 = grid.days.iter().map(|day| day.starts_s.len() as f64).sum();
+
+                let starts: usize = grid.days.iter().map(|day| day.starts_s.len()).sum();
+                let [least_s, times @ .., first, again] = sum;
+                let times = times.map(|time_s| format!("{:.2}", time_s / least_s));
                 println!(
-                    "{:<12} {:>4} x {:>4.0} s {:<24} waited {:.2} failed {:.2} ran {:.2} disturbed {:.2}; first {:.2} again {:.2}; ready {:.0}",
-                    site.platform,
-                    job.tasks,
-                    job.work_s,
+                    "| {} | {} | {} | {:.2} | {:.2} |",
+                    named(grid, at, *job),
                     who.label,
-                    sum[1] / sum[0],
-                    sum[2] / sum[0],
-                    sum[3] / sum[0],
-                    sum[4] / sum[0],
-                    sum[5] / runs,
-                    sum[6] / runs,
-                    sum[7] / runs
+                    times.join(" | "),
+                    first / starts as f64,
+                    again / starts as f64
                 );
             }
         }
     }
+}
+
+/// Returns the least possible makespan of a run, then what its last task did, in seconds, and 1 for
+/// the kind of the attempt that delivered it; `None` if the run is not done before the trace's end.
+fn last_task(trace: &Trace, run: &Run<'_>) -> Option<[f64; 7]> {
+    let oracle = Oracle::new(trace, run.start_s, run.work_s, START_COST_S, 1);
+    let least_s = oracle.makespan_s(run.tasks)?;
+    let outcome = Simulator::default()
+        .run(&PreparedTrace::new(trace), run)
+        .expect("a policy of the catalogue");
+    let delivered = outcome.story.iter();
+    let last = delivered.filter(|story| story.fate == AttemptFate::Delivered);
+    let last = last.max_by(|a, b| a.ended_s.total_cmp(&b.ended_s))?;
+    let first = outcome.story.iter().find(|story| story.task == last.task)?;
+
+    let clock_mhz = trace.hosts[last.host as usize].clock_mhz;
+    let alone_s = START_COST_S + run.work_s * REFERENCE_MHZ / clock_mhz;
+    let is_first = last.number == first.number;
+    Some([
+        least_s,
+        first.began_s,
+        last.began_s - first.began_s,
+        alone_s,
+        last.ended_s - last.began_s - alone_s,
+        f64::from(u8::from(is_first)),
+        f64::from(u8::from(!is_first && !last.replica)),
+    ])
 }
