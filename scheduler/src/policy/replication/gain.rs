@@ -311,15 +311,18 @@ impl<'a> Gains<'a> {
             let gain = points.map(|((done, odds), factor)| done * odds * (1.0 - factor));
             Some((at, gain.sum::<f64>() * self.step_s))
         };
+
         let moves = self.open.iter().enumerate().filter_map(gain);
         moves.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
     }
 
     /// Returns the factor by which a move changes the probability that a task is not done.
     fn factor_of_move(&self, from: &CompletionLaw, to: &CompletionLaw) -> Probabilities {
-        let (mut old, mut new) = ([1.0; POINTS], [1.0; POINTS]);
+        let mut old = [1.0; POINTS];
         self.multiply(&mut old, from);
+        let mut new = [1.0; POINTS];
         self.multiply(&mut new, to);
+
         std::array::from_fn(|point| new[point] / old[point].max(CERTAIN))
     }
 
