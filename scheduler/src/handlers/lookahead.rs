@@ -106,6 +106,7 @@ fn worth_most(
 ) -> Option<(usize, f64, bool)> {
     let copied = copied.filter(|(_, gain_s)| *gain_s >= copy_price_s);
     let moved = moved.filter(|(_, gain_s)| *gain_s >= move_price_s);
+
     match (copied, moved) {
         (Some((_, copy_s)), Some((at, gain_s)))
             if gain_s - move_price_s > copy_s - copy_price_s =>
