@@ -3,7 +3,7 @@
 //! that was committed, and the fence lets a group pass only while the lease is this master's. How the
 //! lease is taken is in `lease`.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use super::super::StoreError;
 use super::super::value::SqlValue;
 use super::cells::KeptValue;
 use super::lease::LeaseSeen;
+use super::runs::{KeptChange, KeptText, runs};
 use super::session::{DbSession, Ready, passes, refused, words};
 use super::{Database, PgError, tables};
 use crate::clock::since_boot;
@@ -28,6 +29,15 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const SURE_FOR: Span = Span::from_millis(900);
 /// The number of turns after which old ones are removed.
 const TRIM_EVERY: i64 = 1_000;
+
+/// The number of changes of one kind from which one statement over arrays is sent for them: that is
+/// planned each time, since the best way for many rows depends on their number and the table's size.
+const MANY: usize = 4;
+/// What begins a transaction.
+const BEGIN: &str = "BEGIN";
+/// What begins one that has statements over arrays, and what says so in one that has begun.
+const BEGIN_WITH_MANY: &str = "BEGIN; SET LOCAL plan_cache_mode = force_custom_plan";
+const WITH_MANY: &str = "SET LOCAL plan_cache_mode = force_custom_plan";
 
 /// The changes since the last commit, and the connection that they go to.
 pub(super) struct Group {
@@ -47,12 +57,7 @@ pub(super) struct Group {
     /// of the machine.
     sure_at: Time,
     /// The texts of statements, each once.
-    texts: HashSet<Arc<str>>,
-}
-
-struct KeptChange {
-    sql: Arc<str>,
-    values: Vec<KeptValue>,
+    texts: HashMap<Arc<str>, Arc<KeptText>>,
 }
 
 /// The outcome of a group whose connection was lost.
@@ -74,7 +79,7 @@ impl Group {
             sent: 0,
             begun: false,
             sure_at: since_boot(),
-            texts: HashSet::new(),
+            texts: HashMap::new(),
         }
     }
 
@@ -121,16 +126,24 @@ impl Group {
 
     /// Notes a change for the next commit.
     pub(super) fn note(&mut self, sql: &str, values: &[SqlValue<'_>]) {
-        let sql = match self.texts.get(sql) {
+        self.keep(sql, values, false);
+    }
+
+    fn keep(&mut self, sql: &str, values: &[SqlValue<'_>], counted: bool) {
+        let text = match self.texts.get(sql) {
             Some(known) => known.clone(),
             None => {
-                let text: Arc<str> = Arc::from(sql);
-                self.texts.insert(text.clone());
+                let text = Arc::new(KeptText::new(sql));
+                self.texts.insert(text.sql.clone(), text.clone());
                 text
             }
         };
         let values = values.iter().map(KeptValue::from).collect();
-        self.changes.push(KeptChange { sql, values });
+        self.changes.push(KeptChange {
+            text,
+            values,
+            counted,
+        });
     }
 
     /// Makes a change, and waits for the number of rows that it changed.
@@ -140,7 +153,7 @@ impl Group {
         sql: &str,
         values: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
-        self.note(sql, values);
+        self.keep(sql, values, true);
         let counts = self.send(place, false)?;
         Ok(counts.last().copied().unwrap_or(0) as usize)
     }
@@ -222,23 +235,52 @@ impl Group {
         self.begun = false;
     }
 
-    /// Sends what was not sent yet, with the commit if wanted. Returns the numbers of changed rows.
+    /// Sends what was not sent yet, with the commit if wanted. Returns the numbers of changed rows, of
+    /// a change that is counted at its place.
     pub(super) fn fly(&self, commit: bool) -> Result<Vec<u64>, Error> {
-        let mut statements: Vec<Ready> = Vec::with_capacity(self.changes.len() - self.sent + 2);
+        let mut statements: Vec<Ready> = Vec::new();
         if !self.begun {
             let fence: Arc<str> = Arc::from(tables::FENCE);
             let turn: Arc<str> = Arc::from(tables::TURN);
             let (token, next) = (KeptValue::Int(self.token), KeptValue::Int(self.turn + 1));
-            statements.push(self.session.ready(&fence, vec![token.clone()])?);
-            statements.push(self.session.ready(&turn, vec![token, next])?);
-        }
-        for change in &self.changes[self.sent..] {
-            statements.push(self.session.ready(&change.sql, change.values.clone())?);
+            statements.push(self.session.ready(&fence, [token.clone()].into_iter())?);
+            statements.push(self.session.ready(&turn, [token, next].into_iter())?);
         }
 
-        let before = (!self.begun).then_some("BEGIN");
+        let changes = &self.changes[self.sent..];
+        let mut has_many = false;
+        for run in runs(changes) {
+            let run: Vec<&KeptChange> = run.into_iter().map(|at| &changes[at]).collect();
+            has_many |= self.prepare_run(&run, &mut statements)?;
+        }
+
+        let before = match (self.begun, has_many) {
+            (false, false) => Some(BEGIN),
+            (false, true) => Some(BEGIN_WITH_MANY),
+            (true, true) => Some(WITH_MANY),
+            (true, false) => None,
+        };
         self.session
             .fly(before, statements, commit.then_some("COMMIT"))
+    }
+
+    /// Adds the statements for changes that are sent together. Returns whether it is one for all.
+    fn prepare_run(&self, run: &[&KeptChange], to: &mut Vec<Ready>) -> Result<bool, Error> {
+        if let [first, ..] = run
+            && run.len() >= MANY
+            && let Some(row) = &first.text.row
+            && let Some(one_for_all) = self.session.ready_for_many(row, run)?
+        {
+            to.push(one_for_all);
+            return Ok(true);
+        }
+        for change in run {
+            to.push(
+                self.session
+                    .ready(&change.text.sql, change.values.iter().cloned())?,
+            );
+        }
+        Ok(false)
     }
 
     /// Connects again, and finds out what became of the open group. Nothing of it was told to

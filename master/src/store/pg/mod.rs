@@ -7,7 +7,10 @@ mod cells;
 mod group;
 mod health;
 mod lease;
+mod runs;
 mod session;
+#[cfg(test)]
+mod shadow;
 mod tables;
 #[cfg(test)]
 mod tests;
