@@ -19,6 +19,7 @@ use super::runs::{KeptChange, KeptText, runs};
 use super::session::{DbSession, Ready, passes, refused, words};
 use super::{Database, PgError, tables};
 use crate::clock::since_boot;
+use crate::numbers;
 
 /// The time for which a database that does not answer is asked again: longer than another server
 /// needs to take its place.
@@ -30,14 +31,15 @@ const SURE_FOR: Span = Span::from_millis(900);
 /// The number of turns after which old ones are removed.
 const TRIM_EVERY: i64 = 1_000;
 
-/// The number of changes of one kind from which one statement over arrays is sent for them: that is
-/// planned each time, since the best way for many rows depends on their number and the table's size.
+/// The number of changes of one kind from which one statement over arrays is sent for them: it is
+/// planned each time, for the rows that it has and the size that the table has by then.
 const MANY: usize = 4;
-/// What begins a transaction.
 const BEGIN: &str = "BEGIN";
-/// What begins one that has statements over arrays, and what says so in one that has begun.
-const BEGIN_WITH_MANY: &str = "BEGIN; SET LOCAL plan_cache_mode = force_custom_plan";
-const WITH_MANY: &str = "SET LOCAL plan_cache_mode = force_custom_plan";
+/// For a transaction with statements over arrays. Each row is looked up by its key: without statistics the server
+/// would rather read a table of 100,000 rows for 1,000 of them.
+const FOR_MANY: &str =
+    "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off;
+    SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
 
 /// The changes since the last commit, and the connection that they go to.
 pub(super) struct Group {
@@ -154,6 +156,7 @@ impl Group {
         values: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
         self.keep(sql, values, true);
+        metrics::counter!(numbers::QUESTIONS).increment(1);
         let counts = self.send(place, false)?;
         Ok(counts.last().copied().unwrap_or(0) as usize)
     }
@@ -167,6 +170,7 @@ impl Group {
     ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
         // A long restore is a sign of life, too.
         self.be_sure(place)?;
+        metrics::counter!(numbers::QUESTIONS).increment(1);
         loop {
             if self.sent < self.changes.len() {
                 self.send(place, false)?;
@@ -254,14 +258,23 @@ impl Group {
             has_many |= self.prepare_run(&run, &mut statements)?;
         }
 
+        metrics::counter!(numbers::STATEMENTS).increment(statements.len() as u64);
         let before = match (self.begun, has_many) {
-            (false, false) => Some(BEGIN),
-            (false, true) => Some(BEGIN_WITH_MANY),
-            (true, true) => Some(WITH_MANY),
+            (false, false) => Some(BEGIN.to_owned()),
+            (false, true) => Some(format!("{BEGIN}; {FOR_MANY}")),
+            (true, true) => Some(FOR_MANY.to_owned()),
             (true, false) => None,
         };
         self.session
             .fly(before, statements, commit.then_some("COMMIT"))
+    }
+
+    /// The number of statements that the changes since the last flight take.
+    #[cfg(test)]
+    pub(super) fn statements(&self) -> usize {
+        let runs = runs(&self.changes[self.sent..]);
+        let statements = |run: &Vec<usize>| if run.len() < MANY { run.len() } else { 1 };
+        runs.iter().map(statements).sum()
     }
 
     /// Adds the statements for changes that are sent together. Returns whether it is one for all.

@@ -361,12 +361,12 @@ impl DbSession {
     /// of rows that the statements changed, or the first error.
     pub(super) fn fly(
         &self,
-        before: Option<&'static str>,
+        before: Option<String>,
         statements: Vec<Ready>,
         after: Option<&'static str>,
     ) -> Result<Vec<u64>, Error> {
         let client = self.client.clone();
-        wait(async move { flight(&client, before, &statements, after).await })
+        wait(async move { flight(&client, before.as_deref(), &statements, after).await })
     }
 
     /// Fails if what is done in one transaction is not seen by the same server process as what is

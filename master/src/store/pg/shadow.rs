@@ -8,8 +8,7 @@ use common::availability::AvailabilityInterval;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::host::OwnerState;
-use common::job::Rules;
-use common::job::Work;
+use common::job::{Rules, Work};
 use common::view::{AttemptState, TaskState};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskSet, Time};
 use proptest::prelude::*;
@@ -18,7 +17,8 @@ use scheduler::effect::Judgement;
 use super::super::log::FileLogs;
 use super::super::tests::{attempt, completion};
 use super::super::{NewAttempt, NewJob, Writer, transfer};
-use super::of_tests;
+use super::{Inside, of_tests};
+use crate::store::db::Db;
 use crate::store::value::values;
 
 /// The tasks of each of the two jobs.
@@ -133,6 +133,39 @@ fn saved(number: u32, n: u8) -> Saved {
             size: 40,
         },
     }
+}
+
+#[test]
+fn a_group_of_many_tasks_is_a_few_statements() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(place) = of_tests(dir.path()) else {
+        return;
+    };
+    let mut store = Writer::take(&place).unwrap();
+    let statements = |store: &Writer| match store.db() {
+        Db::Pg(pg) => match &*pg.inside.borrow() {
+            Inside::Writes(group) => group.statements(),
+            Inside::Reads(_) => panic!("it writes"),
+        },
+        Db::Lite(_) => panic!("it is in a file"),
+    };
+    add_job(&mut store, 1);
+    for task in 1..=500 {
+        let start = act(&mut store, (0, 1, task, 1, 0), false, 1);
+        assert_eq!(start, "");
+    }
+    // The job itself, and the attempts.
+    assert_eq!(statements(&store), 2);
+    store.commit().unwrap();
+
+    for task in 1..=500 {
+        act(&mut store, (2, 1, task, 1, 0), true, 2);
+        act(&mut store, (7, 1, task, 1, 1), true, 2);
+        store.host_valid(HostId(task), 1).unwrap();
+    }
+    // The results, the content that they need, the verdicts and the hosts.
+    assert_eq!(statements(&store), 4);
+    store.commit().unwrap();
 }
 
 proptest! {
