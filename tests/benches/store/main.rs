@@ -1,10 +1,10 @@
 //! The store in a file beside the store in PostgreSQL, in turn, on loopback:
 //!
 //! ```sh
-//! tests/postgres cargo bench -p tests --bench store                # or with: -- --rounds 9
+//! tests/postgres cargo bench -p tests --bench store                # or with: -- --rounds 9 latency
 //! ```
 //!
-//! Prints the table of BENCHMARKS.md; without a server only the half of it. Measures the programs in `DESKGRID_BIN_DIR` where that is
+//! With some of the words `narrow`, `wide`, `latency` and `queued` it measures that alone. Prints the table of BENCHMARKS.md; without a server only the half of it. Measures the programs in `DESKGRID_BIN_DIR` where that is
 //! set, else builds and measures the release.
 
 mod engine;
@@ -35,10 +35,22 @@ fn main() {
         tests::build_release();
     }
 
-    let mut rows = rates("no-op tasks, 2 slots", 2, NARROW, rounds);
-    rows.extend(rates("no-op tasks, 1,024 slots", 1_024, WIDE, rounds));
-    rows.push(latency(rounds));
-    rows.extend(queued(rounds));
+    let parts = ["narrow", "wide", "latency", "queued"];
+    let is_all = !parts.iter().any(|part| args.iter().any(|a| a == part));
+    let is_wanted = |part: &str| is_all || args.iter().any(|a| a == part);
+    let mut rows = Vec::new();
+    if is_wanted("narrow") {
+        rows.extend(rates("no-op tasks, 2 slots", 2, NARROW, rounds));
+    }
+    if is_wanted("wide") {
+        rows.extend(rates("no-op tasks, 1,024 slots", 1_024, WIDE, rounds));
+    }
+    if is_wanted("latency") {
+        rows.push(latency(rounds));
+    }
+    if is_wanted("queued") {
+        rows.extend(queued(rounds));
+    }
     report::print(&rows, rounds);
 }
 

@@ -98,10 +98,12 @@ pub(crate) fn print(rows: &[Row], rounds: u32) {
             .iter()
             .map(|(_, of)| of.told(row.factor))
             .collect();
-        if let [(_, file), (_, server)] = &row.engines[..] {
+        if let [(_, file), (_, server)] = &row.engines[..]
+            && file.middle() > 0.0
+        {
             cells.push(server.over(file).told(1.0));
         }
-        cells.resize(3, "not measured".to_owned());
+        cells.resize(3, "–".to_owned());
         println!("| {}, {} | {} |", row.title, row.unit, cells.join(" | "));
     }
 }
