@@ -176,9 +176,8 @@ impl RowChange {
             .iter()
             .position(|table| table.name == unquoted(name))?;
         let known = &TABLES[table];
-        let names_row = known.key.iter().chain(known.unique);
-        let moves = |column: &&str| sets(changed, column);
-        if which.contains(" WHERE ") || names_row.clone().any(|column| moves(&column)) {
+        let mut fixed = known.key.iter().chain(known.unique);
+        if which.contains(" WHERE ") || fixed.any(|column| sets(changed, column)) {
             return None;
         }
 

@@ -312,7 +312,7 @@ impl DbSession {
         sql: &Arc<str>,
         values: impl Iterator<Item = KeptValue>,
     ) -> Result<Ready, Error> {
-        let statement = self.prepare(&self.prepared, sql, |sql| sql.to_string())?;
+        let statement = self.prepare(&self.prepared, sql, str::to_owned)?;
         Ok((statement, values.map(Parameter::One).collect()))
     }
 
@@ -327,7 +327,7 @@ impl DbSession {
             return Ok(None);
         };
         let sql = &first.text.sql;
-        let one = self.prepare(&self.prepared, sql, |sql| sql.to_string())?;
+        let one = self.prepare(&self.prepared, sql, str::to_owned)?;
         let many = self.prepare(&self.prepared_for_many, sql, |_| {
             row.over_arrays(one.params())
         })?;

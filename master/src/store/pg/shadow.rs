@@ -124,7 +124,7 @@ fn spent(attempt: AttemptId, n: u8) -> Spent {
 fn saved(number: u32, n: u8) -> Saved {
     Saved {
         number,
-        sequence: u32::from(n).into(),
+        sequence: u32::from(n),
         taken: Time(5),
         files: 1,
         bytes: 9,
