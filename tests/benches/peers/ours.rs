@@ -5,14 +5,14 @@ use std::process::{Command, Stdio};
 use common::job::{CommandSpec, Work};
 use tests::Grid;
 
-use crate::session::Session;
+use crate::session::BenchSession;
 
 /// A grid with one worker.
 pub(crate) struct Ours {
     /// The processes.
     pub(crate) grid: Grid,
     worker: Option<u32>,
-    session: Option<Session>,
+    session: Option<BenchSession>,
 }
 
 impl Ours {
@@ -60,7 +60,9 @@ impl Ours {
     /// Submits one task in an open session and waits for its end; gives the seconds.
     pub(crate) fn one_in_session(&mut self, work: Work) -> f64 {
         let state = self.grid.state("user").join("client");
-        let session = self.session.get_or_insert_with(|| Session::open(&state));
+        let session = self
+            .session
+            .get_or_insert_with(|| BenchSession::open(&state));
         session.one(work)
     }
 

@@ -12,12 +12,12 @@ use link::{Client, Identity};
 use tokio::runtime::Runtime;
 
 /// The connection of a user who is logged in.
-pub(crate) struct Session {
+pub(crate) struct BenchSession {
     runtime: Runtime,
     client: Client,
 }
 
-impl Session {
+impl BenchSession {
     /// Opens the session of the user whose identity is in this directory.
     pub(crate) fn open(state: &Path) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use tests::{Grid, Started, children_processor_s, processor_s};
 
-use crate::session::Session;
+use crate::session::BenchSession;
 
 /// The engine of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EngineKind {
     /// A file of SQLite's.
     Sqlite,
     /// A database of a server's that `tests/postgres` has started.
@@ -18,19 +18,19 @@ pub(crate) enum Kind {
 }
 
 /// A master with the shipped settings, and a worker.
-pub(crate) struct Engine {
-    kind: Kind,
+pub(crate) struct EngineGrid {
+    kind: EngineKind,
     grid: Grid,
     /// The first process of the database's server.
     server: Option<u32>,
 }
 
-impl Engine {
+impl EngineGrid {
     /// Starts it, with a worker of so many slots (none: no worker). `None` where there is no server; says so.
-    pub(crate) fn start(kind: Kind, slots: u32) -> Option<Self> {
+    pub(crate) fn start(kind: EngineKind, slots: u32) -> Option<Self> {
         let (config, server) = match kind {
-            Kind::Sqlite => (String::new(), None),
-            Kind::Postgres => {
+            EngineKind::Sqlite => (String::new(), None),
+            EngineKind::Postgres => {
                 let Some((url, server)) = database() else {
                     eprintln!(
                         "no PostgreSQL: run this by `tests/postgres cargo bench -p tests --bench store`"
@@ -50,8 +50,8 @@ impl Engine {
     /// The name of the engine.
     pub(crate) fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Sqlite => "SQLite",
-            Kind::Postgres => "PostgreSQL",
+            EngineKind::Sqlite => "SQLite",
+            EngineKind::Postgres => "PostgreSQL",
         }
     }
 
@@ -82,8 +82,8 @@ impl Engine {
     }
 
     /// An open session of the user's.
-    pub(crate) fn session(&self) -> Session {
-        Session::open(&self.grid.state("user").join("client"))
+    pub(crate) fn session(&self) -> BenchSession {
+        BenchSession::open(&self.grid.state("user").join("client"))
     }
 
     /// The processor time of the master so far, in seconds.

@@ -15,8 +15,8 @@ mod session;
 use std::time::Instant;
 
 use common::job::Work;
-use engine::{Engine, Kind};
-use report::{Row, Samples};
+use engine::{EngineGrid, EngineKind};
+use report::{EngineRow, EngineSamples};
 
 /// The tasks of a job of which the rate is measured, with 2 slots and with 1,024.
 const NARROW: u32 = 10_000;
@@ -55,21 +55,21 @@ fn main() {
 }
 
 /// A grid on each engine that there is, with a worker of so many slots.
-fn engines(slots: u32) -> Vec<Engine> {
-    let kinds = [Kind::Sqlite, Kind::Postgres];
+fn engines(slots: u32) -> Vec<EngineGrid> {
+    let kinds = [EngineKind::Sqlite, EngineKind::Postgres];
     let started = kinds
         .into_iter()
-        .filter_map(|kind| Engine::start(kind, slots));
+        .filter_map(|kind| EngineGrid::start(kind, slots));
     started.collect()
 }
 
 /// The rate of tasks without a process, and what one costs the master and the database's server.
-fn rates(title: &'static str, slots: u32, tasks: u32, rounds: u32) -> Vec<Row> {
+fn rates(title: &'static str, slots: u32, tasks: u32, rounds: u32) -> Vec<EngineRow> {
     let engines = engines(slots);
     let count = f64::from(tasks);
-    let mut rate = Row::new(title, "tasks/s", 1.0, &engines);
-    let mut master = Row::new("processor time of the master for each", "µs", 1e6, &engines);
-    let mut server = Row::new("of the database's server", "µs", 1e6, &engines);
+    let mut rate = EngineRow::new(title, "tasks/s", 1.0, &engines);
+    let mut master = EngineRow::new("processor time of the master for each", "µs", 1e6, &engines);
+    let mut server = EngineRow::new("of the database's server", "µs", 1e6, &engines);
     // The first time statements are prepared, and files grow.
     for engine in &engines {
         engine.noops(tasks / 10);
@@ -89,13 +89,13 @@ fn rates(title: &'static str, slots: u32, tasks: u32, rounds: u32) -> Vec<Row> {
 }
 
 /// The time from submitting one task to its end in a session that is open.
-fn latency(rounds: u32) -> Row {
+fn latency(rounds: u32) -> EngineRow {
     let engines = engines(2);
-    let mut row = Row::new("one no-op in an open session", "ms", 1e3, &engines);
-    let sessions: Vec<_> = engines.iter().map(Engine::session).collect();
+    let mut row = EngineRow::new("one no-op in an open session", "ms", 1e3, &engines);
+    let sessions: Vec<_> = engines.iter().map(EngineGrid::session).collect();
     for _ in 0..rounds {
         for (at, session) in sessions.iter().enumerate() {
-            let seconds: Samples = (0..SINGLES).map(|_| session.one(Work::Noop)).collect();
+            let seconds: EngineSamples = (0..SINGLES).map(|_| session.one(Work::Noop)).collect();
             row.add(at, seconds.middle());
         }
     }
@@ -103,10 +103,10 @@ fn latency(rounds: u32) -> Row {
 }
 
 /// A million tasks for which there is no worker: submitted, and read back by a master that starts.
-fn queued(rounds: u32) -> Vec<Row> {
+fn queued(rounds: u32) -> Vec<EngineRow> {
     let mut engines = engines(0);
-    let mut submit = Row::new("a million tasks submitted", "ms", 1e3, &engines);
-    let mut restart = Row::new("start of a master that has them", "ms", 1e3, &engines);
+    let mut submit = EngineRow::new("a million tasks submitted", "ms", 1e3, &engines);
+    let mut restart = EngineRow::new("start of a master that has them", "ms", 1e3, &engines);
     for round in 1..=rounds {
         for (at, engine) in engines.iter().enumerate() {
             let start = Instant::now();

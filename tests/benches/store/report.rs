@@ -1,12 +1,12 @@
 //! Medians with their spread, and the table of both engines.
 
-use crate::engine::Engine;
+use crate::engine::EngineGrid;
 
 /// Several measurements of one thing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Samples(Vec<f64>);
+pub(crate) struct EngineSamples(Vec<f64>);
 
-impl Samples {
+impl EngineSamples {
     pub(crate) fn push(&mut self, value: f64) {
         self.0.push(value);
     }
@@ -49,31 +49,31 @@ impl Samples {
     }
 }
 
-impl FromIterator<f64> for Samples {
+impl FromIterator<f64> for EngineSamples {
     fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
         Self(values.into_iter().collect())
     }
 }
 
 /// A line of the table: what was measured on each engine.
-pub(crate) struct Row {
+pub(crate) struct EngineRow {
     title: &'static str,
     unit: &'static str,
     factor: f64,
-    engines: Vec<(&'static str, Samples)>,
+    engines: Vec<(&'static str, EngineSamples)>,
 }
 
-impl Row {
+impl EngineRow {
     /// A line without measurements. They are told in this unit, of which one is `factor` parts.
     pub(crate) fn new(
         title: &'static str,
         unit: &'static str,
         factor: f64,
-        engines: &[Engine],
+        engines: &[EngineGrid],
     ) -> Self {
         let named = engines
             .iter()
-            .map(|engine| (engine.name(), Samples::default()));
+            .map(|engine| (engine.name(), EngineSamples::default()));
         Self {
             title,
             unit,
@@ -89,7 +89,7 @@ impl Row {
 }
 
 /// Prints the table: medians, with the least and the most.
-pub(crate) fn print(rows: &[Row], rounds: u32) {
+pub(crate) fn print(rows: &[EngineRow], rounds: u32) {
     println!("| {rounds} rounds | SQLite | PostgreSQL | PostgreSQL to SQLite |");
     println!("|---|---|---|---|");
     for row in rows {

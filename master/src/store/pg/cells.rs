@@ -83,14 +83,14 @@ impl KeptValue {
 
 /// A parameter of a statement that is sent.
 #[derive(Debug)]
-pub(super) enum Parameter {
+pub(super) enum SentValue {
     /// A value.
     One(KeptValue),
     /// An array, as it goes over the wire.
     Array(Vec<u8>),
 }
 
-impl Parameter {
+impl SentValue {
     /// The array of these values, which must fit this type.
     pub(super) fn array<'v>(
         values: impl ExactSizeIterator<Item = &'v KeptValue>,
@@ -117,15 +117,15 @@ impl Parameter {
     }
 }
 
-impl ToSql for Parameter {
+impl ToSql for SentValue {
     fn to_sql(
         &self,
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
-            Parameter::One(value) => value.to_sql(kind, out),
-            Parameter::Array(bytes) => {
+            SentValue::One(value) => value.to_sql(kind, out),
+            SentValue::Array(bytes) => {
                 out.extend_from_slice(bytes);
                 Ok(IsNull::No)
             }
@@ -142,8 +142,8 @@ impl ToSql for Parameter {
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
-            Parameter::One(value) => value.to_sql_checked(kind, out),
-            Parameter::Array(_) => self.to_sql(kind, out),
+            SentValue::One(value) => value.to_sql_checked(kind, out),
+            SentValue::Array(_) => self.to_sql(kind, out),
         }
     }
 }

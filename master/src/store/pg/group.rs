@@ -140,6 +140,7 @@ impl Group {
                 text
             }
         };
+
         let values = values.iter().map(KeptValue::from).collect();
         self.changes.push(KeptChange {
             text,
@@ -246,7 +247,8 @@ impl Group {
         if !self.begun {
             let fence: Arc<str> = Arc::from(tables::FENCE);
             let turn: Arc<str> = Arc::from(tables::TURN);
-            let (token, next) = (KeptValue::Int(self.token), KeptValue::Int(self.turn + 1));
+            let token = KeptValue::Int(self.token);
+            let next = KeptValue::Int(self.turn + 1);
             statements.push(self.session.ready(&fence, [token.clone()].into_iter())?);
             statements.push(self.session.ready(&turn, [token, next].into_iter())?);
         }
@@ -287,6 +289,7 @@ impl Group {
             to.push(one_for_all);
             return Ok(true);
         }
+
         for change in run {
             to.push(
                 self.session

@@ -9,8 +9,6 @@ mod health;
 mod lease;
 mod runs;
 mod session;
-#[cfg(test)]
-mod shadow;
 mod tables;
 #[cfg(test)]
 mod tests;

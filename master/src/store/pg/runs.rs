@@ -78,12 +78,12 @@ impl KeptText {
 }
 
 /// Changes that are sent together, by their place among all, in this order.
-pub(super) type Run = Vec<usize>;
+pub(super) type ChangeRun = Vec<usize>;
 
 /// Orders changes into runs. Those that concern one row stay in their order, and so do all before
 /// and all after one that is not a [`RowChange`].
-pub(super) fn runs(changes: &[KeptChange]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+pub(super) fn runs(changes: &[KeptChange]) -> Vec<ChangeRun> {
+    let mut runs: Vec<ChangeRun> = Vec::new();
     let mut last_of_row: HashMap<u64, usize> = HashMap::new();
     let mut last_of_kind: HashMap<*const KeptText, usize> = HashMap::new();
 
@@ -97,6 +97,7 @@ pub(super) fn runs(changes: &[KeptChange]) -> Vec<Run> {
 
         let key = row.hash_of_key(&change.values);
         let kind = Arc::as_ptr(&change.text);
+
         let same = last_of_kind.get(&kind).copied();
         let joined = same.filter(|run| match last_of_row.get(&key) {
             None => true,
@@ -106,6 +107,7 @@ pub(super) fn runs(changes: &[KeptChange]) -> Vec<Run> {
             runs.push(Vec::new());
             runs.len() - 1
         });
+
         runs[run].push(at);
         last_of_row.insert(key, run);
         last_of_kind.insert(kind, run);
@@ -123,6 +125,7 @@ impl RowChange {
         {
             return None;
         }
+
         let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
         if sql.contains("SELECT") || sql.contains(" OR ") {
             return None;
@@ -211,7 +214,8 @@ impl RowChange {
         };
         let arrays = listed(&|at, kind| format!("${at}::{}[]", kind.name()));
         let columns = listed(&|at, _| format!("p{at}"));
-        let (front, back) = (&self.front, &self.back);
+
+        let Self { front, back, .. } = self;
         format!("{front} FROM unnest({arrays}) AS each ({columns}){back}")
     }
 
@@ -220,6 +224,7 @@ impl RowChange {
     fn hash_of_key(&self, values: &[KeptValue]) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.table.hash(&mut hasher);
+
         for at in &self.key {
             match values.get(*at) {
                 Some(KeptValue::Int(n)) => n.hash(&mut hasher),
@@ -236,7 +241,8 @@ impl RowChange {
 fn sets(assignments: &str, column: &str) -> bool {
     let quoted = format!("\"{column}\"");
     [column, &quoted].iter().any(|name| {
-        let (first, later) = (format!("{name} ="), format!(", {name} ="));
+        let first = format!("{name} =");
+        let later = format!(", {name} =");
         assignments.starts_with(&first) || assignments.contains(&later)
     })
 }

@@ -10,7 +10,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Statement};
 
-use super::cells::{KeptValue, Parameter};
+use super::cells::{KeptValue, SentValue};
 use super::runs::{KeptChange, RowChange};
 use super::{PgError, wait};
 use crate::store::value::SqlValue;
@@ -196,7 +196,7 @@ pub(super) struct DbSession {
 }
 
 /// A statement that is prepared, with its values.
-pub(super) type Ready = (Statement, Vec<Parameter>);
+pub(super) type Ready = (Statement, Vec<SentValue>);
 
 impl DbSession {
     fn connect(place: &Database) -> Result<Self, PgError> {
@@ -313,7 +313,7 @@ impl DbSession {
         values: impl Iterator<Item = KeptValue>,
     ) -> Result<Ready, Error> {
         let statement = self.prepare(&self.prepared, sql, str::to_owned)?;
-        Ok((statement, values.map(Parameter::One).collect()))
+        Ok((statement, values.map(SentValue::One).collect()))
     }
 
     /// One statement for all these changes, which are of one kind. `None` if a value is not of its
@@ -334,9 +334,9 @@ impl DbSession {
 
         let column = |(at, kind)| {
             let values = changes.iter().map(|change| &change.values[at]);
-            Parameter::array(values, kind).ok()
+            SentValue::array(values, kind).ok()
         };
-        let columns: Option<Vec<Parameter>> = one.params().iter().enumerate().map(column).collect();
+        let columns: Option<Vec<SentValue>> = one.params().iter().enumerate().map(column).collect();
         Ok(columns.map(|columns| (many, columns)))
     }
 
@@ -350,6 +350,7 @@ impl DbSession {
         if let Some(statement) = known {
             return Ok(statement);
         }
+
         let client = self.client.clone();
         let text = text(sql);
         let statement = wait(async move { client.prepare(&text).await })?;
@@ -420,7 +421,7 @@ async fn open(inner: &Inner) -> Result<Client, Error> {
     }
 }
 
-fn parameters(values: &[Parameter]) -> Vec<&(dyn ToSql + Sync)> {
+fn parameters(values: &[SentValue]) -> Vec<&(dyn ToSql + Sync)> {
     values
         .iter()
         .map(|value| value as &(dyn ToSql + Sync))

@@ -14,12 +14,12 @@ use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span,
 use proptest::prelude::*;
 use scheduler::effect::Judgement;
 
-use super::super::log::FileLogs;
-use super::super::tests::{attempt, completion};
-use super::super::{NewAttempt, NewJob, Writer, transfer};
-use super::{Inside, of_tests};
+use super::super::{Inside, of_tests};
 use crate::store::db::Db;
+use crate::store::log::FileLogs;
+use crate::store::tests::{attempt, completion};
 use crate::store::value::values;
+use crate::store::{NewAttempt, NewJob, Writer, transfer};
 
 /// The tasks of each of the two jobs.
 const TASKS: u32 = 9;
@@ -64,7 +64,9 @@ fn state_of(n: u8) -> AttemptState {
 
 /// Does it to a store, of which these attempts were started. Returns what the store said.
 fn act(store: &mut Writer, (what, job, task, number, n): Deed, started: bool, at: u64) -> String {
-    let (job, host, now) = (JobId(job), HostId(u32::from(n)), Time(1_000 + at));
+    let job = JobId(job);
+    let host = HostId(u32::from(n));
+    let now = Time(1_000 + at);
     let id = attempt(job, task, number);
     let tasks = IdSet::from_range(task, (task + u32::from(n)).min(TASKS));
     match what {
