@@ -108,8 +108,8 @@ impl KeptBytes {
 }
 
 impl Core {
-    /// Stores an attempt's `Completion`, with which it ended in this state; the outputs of an unrequested task are kept only while
-    /// there is room.
+    /// Stores an attempt's `Completion`, with which it ended in this state; the outputs of an
+    /// unrequested task are kept only while there is room.
     pub(super) fn keep_result(
         &mut self,
         completion: &Completion,
