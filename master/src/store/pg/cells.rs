@@ -97,6 +97,7 @@ impl SentValue {
         kind: &Type,
     ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
         let length = |n: usize| i32::try_from(n).map(i32::to_be_bytes);
+
         let mut out = BytesMut::with_capacity(32 + values.len() * 16);
         // One dimension, with NULLs perhaps, of this type, so long, from 1.
         for word in [1_i32, 1, kind.oid().cast_signed()] {
