@@ -157,10 +157,12 @@ pub(crate) fn take_now(
         clock,
         accept: Accept::default(),
     };
+
     let taken = contender.once_left(|contender, seen| match is_to_be {
         true => Ok(contender.take(seen, clock.now())?),
         false => take(&wanted, (contender, seen)),
     })?;
+
     match taken {
         Some(store) => Ok(store),
         None => Err(MasterError::Config(format!(

@@ -73,6 +73,10 @@ pub(crate) const ENDED: &str = "deskgrid_attempts_ended_total";
 pub(crate) const COMMITS: &str = "deskgrid_commits_total";
 /// The length of a commit.
 pub(crate) const COMMIT_S: &str = "deskgrid_commit_seconds";
+/// The statements that were sent to PostgreSQL for changes.
+pub(crate) const STATEMENTS: &str = "deskgrid_store_statements_total";
+/// The times that the core has waited for an answer of PostgreSQL's within a group.
+pub(crate) const QUESTIONS: &str = "deskgrid_store_questions_total";
 /// The content that workers were sent, by `by`.
 pub(crate) const SENT: &str = "deskgrid_content_sent_bytes_total";
 /// The results that were removed since nobody had requested them.
@@ -111,7 +115,7 @@ const fn in_unit(unit: Unit, metric: Metric) -> Metric {
 }
 
 /// Every number that the master records.
-pub const METRICS: [Metric; 23] = [
+pub const METRICS: [Metric; 25] = [
     gauge(
         HOSTS,
         Some("state"),
@@ -183,6 +187,16 @@ pub const METRICS: [Metric; 23] = [
         label: None,
         about: "Duration of a commit, which is durable at its end.",
     },
+    counter(
+        STATEMENTS,
+        None,
+        "Statements sent to PostgreSQL for changes; 0 with a store in a file.",
+    ),
+    counter(
+        QUESTIONS,
+        None,
+        "Answers of PostgreSQL's that the core waited for before a commit; 0 with a store in a file.",
+    ),
     in_unit(
         Unit::Bytes,
         counter(

@@ -207,6 +207,7 @@ fn routes(known: watch::Receiver<StandbyKnowledge>) -> Router {
         (None, Some(active)) => format!("stands by: the active master is at {}\n", active.address),
         (None, None) => "stands by\n".to_owned(),
     };
+
     let elsewhere = {
         let known = known.clone();
         move || {

@@ -82,7 +82,13 @@ impl Core {
                 self.note_running(attempt);
                 return self.store.attempt_started(attempt, self.now);
             }
-            Effect::Ended { host, attempt, why } => return self.on_ended(host, attempt, &why),
+            Effect::Ended { host, attempt, why } => {
+                // Its acknowledgement, which comes next, stores the end with the result.
+                let of_it = |of: &Delivered| of.completion.attempt == attempt;
+                let stored_next =
+                    matches!(why, EndReason::Delivered(_)) && delivered.is_some_and(of_it);
+                return self.on_ended(host, attempt, &why, stored_next);
+            }
             Effect::Acknowledge {
                 host,
                 attempt,
@@ -249,6 +255,7 @@ impl Core {
         host: HostId,
         attempt: AttemptId,
         why: &EndReason,
+        is_stored_next: bool,
     ) -> Result<(), StoreError> {
         let state = self.state_after(attempt, why);
         tracing::debug!(%attempt, %host, %why, "ended");
@@ -268,8 +275,10 @@ impl Core {
             self.count_host(host, 0, 1);
         }
 
-        self.store
-            .attempt_ended(attempt, state, self.now, &why.to_string())?;
+        if !is_stored_next {
+            self.store
+                .attempt_ended(attempt, state, self.now, &why.to_string())?;
+        }
         if matches!(why, EndReason::Delivered(Outcome::NotStarted(_))) && self.benching {
             self.store.attempt_not_charged(attempt)?;
         }
@@ -292,9 +301,7 @@ impl Core {
             // The attempt may have been given up as lost: its late result counts.
             let why = &completion.outcome;
             let state = self.state_after(attempt, &EndReason::Delivered(why.clone()));
-            self.store
-                .attempt_ended(attempt, state, self.now, &why.to_string())?;
-            self.keep_result(completion, *ended)?;
+            self.keep_result(completion, state, *ended)?;
             if why.success() {
                 self.count_host(host, 1, 0);
             }

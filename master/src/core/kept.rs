@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::view::AttemptState;
 use common::{Completion, IdSet, JobId, Time};
 use scheduler::Event;
 
@@ -107,11 +108,12 @@ impl KeptBytes {
 }
 
 impl Core {
-    /// Stores an attempt's `Completion`; the outputs of an unrequested task are kept only while
-    /// there is room.
+    /// Stores an attempt's `Completion`, with which it ended in this state; the outputs of an
+    /// unrequested task are kept only while there is room.
     pub(super) fn keep_result(
         &mut self,
         completion: &Completion,
+        state: AttemptState,
         ended: Time,
     ) -> Result<(), StoreError> {
         let task = completion.attempt.task;
@@ -121,14 +123,16 @@ impl Core {
             .filter(|job| job.disclosed)
             .map(|job| job.view.user.clone());
         let Some(user) = user else {
-            return self.store.attempt_result(completion, ended);
+            return self.store.attempt_result(completion, state, ended);
         };
 
         if !self.store.is_unrequested(task)? {
-            return self.store.attempt_result(completion, ended);
+            return self.store.attempt_result(completion, state, ended);
         }
 
-        let bytes = self.store.keep_back(completion, ended, &user, self.now)?;
+        let bytes = self
+            .store
+            .keep_back(completion, state, ended, &user, self.now)?;
         self.shelf.add(&user, bytes);
         self.shelf.stirred.insert(user.clone());
 

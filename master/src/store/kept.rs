@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use common::view::AttemptState;
 use common::{AttemptId, Completion, IdSet, Incarnation, JobId, TaskId, Time};
 
 use super::db::Db;
@@ -46,16 +47,17 @@ impl Writer {
         Ok(!self.db().exists(sql, values![task.job.0, task.index])?)
     }
 
-    /// Stores the result of a completed attempt whose task is not requested. Its output can be
+    /// Stores the end of a completed attempt whose task is not requested, with its result. Its output can be
     /// evicted until somebody requests the task. Returns the size of the output in bytes.
     pub(crate) fn keep_back(
         &mut self,
         completion: &Completion,
+        state: AttemptState,
         ended: Time,
         user: &str,
         now: Time,
     ) -> Result<u64, StoreError> {
-        self.attempt_left(completion, ended)?;
+        self.attempt_left(completion, state, ended)?;
         let AttemptId {
             task: TaskId { job, index },
             number,

@@ -136,6 +136,7 @@ impl Writer {
         let sql = "SELECT id, name, facts, draining, finished, lost, heard,
              EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked), owner, valid,
              attendance, labels FROM host ORDER BY id";
+
         self.db().all(sql, &[], |row| {
             Ok(RestoredHost {
                 id: HostId(row.get(0)?),

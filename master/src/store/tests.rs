@@ -211,17 +211,9 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
         start(&mut store, attempt(job, index, 1));
     }
 
+    let finished = AttemptState::Finished;
     store
-        .attempt_ended(
-            attempt(job, 1, 1),
-            AttemptState::Finished,
-            Time(9),
-            "succeeded",
-        )
-        .unwrap();
-
-    store
-        .attempt_result(&completion(attempt(job, 1, 1), 7), Time(9))
+        .attempt_result(&completion(attempt(job, 1, 1), 7), finished, Time(9))
         .unwrap();
     store
         .attempt_ended(
@@ -379,7 +371,11 @@ fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
         for (number, hash) in (1..).zip(hashes) {
             start(&mut store, attempt(job, 1, number));
             store
-                .attempt_result(&completion(attempt(job, 1, number), hash), Time(9))
+                .attempt_result(
+                    &completion(attempt(job, 1, number), hash),
+                    AttemptState::Finished,
+                    Time(9),
+                )
                 .unwrap();
         }
     }
@@ -407,13 +403,11 @@ fn executed(store: &mut Writer, tasks: u32) -> JobId {
         let id = attempt(job, index, 1);
         let at = Time(u64::from(10 + index));
         start(store, id);
-        store
-            .attempt_ended(id, AttemptState::Finished, at, "succeeded")
-            .unwrap();
         assert!(store.is_unrequested(id.task).unwrap());
+        let finished = AttemptState::Finished;
         assert_eq!(
             store
-                .keep_back(&completion(id, index as u8), at, "ann", at)
+                .keep_back(&completion(id, index as u8), finished, at, "ann", at)
                 .unwrap(),
             2 + 9
         );
@@ -680,7 +674,9 @@ fn content_of_a_forgotten_job_counts_against_its_sender_again_from_then_on() {
     let job = add_job(&mut store, 1, &spec(1));
     let theirs = completion(attempt(job, 1, 1), 4);
     start(&mut store, theirs.attempt);
-    store.attempt_result(&theirs, Time(5)).unwrap();
+    store
+        .attempt_result(&theirs, AttemptState::Finished, Time(5))
+        .unwrap();
     let blob = theirs.outputs[0].blob;
     store.content_came("ann", blob, Time(6)).unwrap();
     assert!(store.unused_content().unwrap().is_empty());

@@ -200,10 +200,16 @@ pub(crate) fn copy(from: &Writer, to: &mut Writer) -> Result<u64, StoreError> {
         })?;
     }
 
-    for table in &tables {
-        compare(table, from.db(), to.db())?;
-    }
+    same(from, to)?;
     Ok(count)
+}
+
+/// Fails if a table of one store is not the same in the other.
+pub(super) fn same(from: &Writer, to: &Writer) -> Result<(), StoreError> {
+    let tables = StoreTable::all()?;
+    tables
+        .iter()
+        .try_for_each(|table| compare(table, from.db(), to.db()))
 }
 
 /// Fails if the table is not the same in both.

@@ -462,13 +462,15 @@ impl Writer {
         )
     }
 
-    /// Stores the result of a completed attempt, and the content that its output needs.
+    /// Stores the end of a completed attempt in this state with its result, and the content that its
+    /// output needs.
     pub(crate) fn attempt_result(
         &mut self,
         completion: &Completion,
+        state: AttemptState,
         ended: Time,
     ) -> Result<(), StoreError> {
-        self.attempt_left(completion, ended)?;
+        self.attempt_left(completion, state, ended)?;
         self.use_blobs(completion.attempt.task.job, completion.blobs())
     }
 
@@ -476,6 +478,7 @@ impl Writer {
     pub(super) fn attempt_left(
         &mut self,
         completion: &Completion,
+        state: AttemptState,
         ended: Time,
     ) -> Result<(), StoreError> {
         let id = completion.attempt;
@@ -499,10 +502,13 @@ impl Writer {
             Some(to_postcard(&result)?)
         };
 
+        self.live.remove(&id);
         self.change(
-            "UPDATE attempt SET started = $1, ended = $2, ran = $3, cpu = $4, suspended = $5, exit_code = $6, result = $7
-             WHERE job = $8 AND task = $9 AND number = $10",
+            "UPDATE attempt SET state = $1, end_why = $2, started = $3, ended = $4, ran = $5, cpu = $6, suspended = $7,
+             exit_code = $8, result = $9 WHERE job = $10 AND task = $11 AND number = $12",
             values![
+                state.to_string(),
+                completion.outcome.to_string(),
                 micros(started),
                 micros(ended),
                 completion.ran.0 as i64,

@@ -8,6 +8,7 @@ mod others;
 mod ours;
 mod python;
 mod report;
+mod session;
 
 use std::process::Command;
 use std::time::Instant;

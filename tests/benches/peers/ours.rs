@@ -1,22 +1,18 @@
 //! deskgrid, as its users reach it: through the command line, and through a session that is open.
 
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
-use common::job::{CommandSpec, Rules, Work};
-use common::selector::Selector;
-use common::view::JobState;
-use common::wire::client::{Reply, Request};
-use common::{IdSet, JobId, JobSpec, RequestId, TaskSet};
-use link::{Client, Identity};
+use common::job::{CommandSpec, Work};
 use tests::Grid;
+
+use crate::session::BenchSession;
 
 /// A grid with one worker.
 pub(crate) struct Ours {
     /// The processes.
     pub(crate) grid: Grid,
     worker: Option<u32>,
-    session: Option<(tokio::runtime::Runtime, Client)>,
+    session: Option<BenchSession>,
 }
 
 impl Ours {
@@ -64,31 +60,10 @@ impl Ours {
     /// Submits one task in an open session and waits for its end; gives the seconds.
     pub(crate) fn one_in_session(&mut self, work: Work) -> f64 {
         let state = self.grid.state("user").join("client");
-        let (runtime, client) = self.session.get_or_insert_with(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            let identity = Identity::load(&state).expect("the user is logged in");
-            let client = runtime
-                .block_on(Client::connect(&identity))
-                .expect("the master answers");
-            (runtime, client)
-        });
-
-        let spec = spec(work, 1);
-        runtime.block_on(async {
-            let start = Instant::now();
-            let job = submit(client, spec).await;
-            let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-            let mut replies = client.stream(&Request::Watch { jobs, quiet: true, timeout: None }).await.expect("asks");
-            while let Some(reply) = replies.next().await.expect("answers") {
-                if matches!(&reply, Reply::Jobs(jobs) if jobs.iter().all(|job| job.state == JobState::Finished)) {
-                    return start.elapsed().as_secs_f64();
-                }
-            }
-            panic!("the watch ended before the job");
-        })
+        let session = self
+            .session
+            .get_or_insert_with(|| BenchSession::open(&state));
+        session.one(work)
     }
 
     /// How many times the master and the worker sync files while `action` runs; says why where that
@@ -150,33 +125,6 @@ fn calls(table: &str) -> u64 {
             .flatten()
     };
     table.lines().filter_map(of_line).sum()
-}
-
-async fn submit(client: &Client, spec: JobSpec) -> JobId {
-    let id = RequestId(uuid::Uuid::from_u128(rand::random()));
-    let request = Request::Submit {
-        id,
-        spec: spec.into(),
-        disclosed: false,
-        dry_run: false,
-    };
-    match client.ask(&request).await.expect("answers").pop() {
-        Some(Reply::Submitted { job: Some(job), .. }) => job,
-        other => panic!("not submitted: {other:?}"),
-    }
-}
-
-fn spec(work: Work, tasks: u32) -> JobSpec {
-    let tasks = TaskSet {
-        ids: IdSet::from_range(1, tasks),
-        items: Vec::new(),
-    };
-    JobSpec {
-        name: "bench".into(),
-        tasks,
-        work,
-        rules: Rules::default(),
-    }
 }
 
 /// The command `true`.

@@ -221,10 +221,24 @@ impl Pair {
 
     /// The words of this master at `/healthz`, with the status; `None` if it does not answer.
     fn health(&self, which: usize) -> Option<(String, String)> {
+        self.page(which, "/healthz")
+    }
+
+    /// A number of this master's at `/metrics`.
+    fn number(&self, which: usize, name: &str) -> Option<u64> {
+        let (_, numbers) = self.page(which, "/metrics")?;
+        let mut lines = numbers.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+
+    fn page(&self, which: usize, path: &str) -> Option<(String, String)> {
         let mut stream = TcpStream::connect(&self.masters[which].http).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            .write_all(
+                format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                    .as_bytes(),
+            )
             .ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
@@ -491,6 +505,29 @@ fn a_hand_over_takes_moments_and_a_job_goes_on_through_it() {
     });
     pair.until_active(active);
     pair.run("user", &["master", "hand-over"]).expect_code(6);
+}
+
+#[test]
+fn tasks_that_do_nothing_wait_for_no_answer_of_the_database_and_share_statements() {
+    let Some(pair) = Pair::start() else {
+        return;
+    };
+    let numbers = || {
+        let number = |name| pair.number(0, name).expect("a number");
+        [
+            number("deskgrid_store_questions_total"),
+            number("deskgrid_store_statements_total"),
+        ]
+    };
+    let before = numbers();
+    pair.run("user", &["submit", "--noop", "--array", "1-2000", "--wait"])
+        .expect_code(0);
+    let after = numbers();
+    // The submission asks a few things; single statements would be 4,000.
+    let questions = after[0] - before[0];
+    assert!(questions < 50, "{questions} questions");
+    let statements = after[1] - before[1];
+    assert!((2..1_000).contains(&statements), "{statements} statements");
 }
 
 #[test]

@@ -60,19 +60,91 @@ impl ToSql for KeptValue {
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        let fits = match self {
+        if self.fits(kind) {
+            self.to_sql(kind, out)
+        } else {
+            Err(format!("{self:?} is no {kind}").into())
+        }
+    }
+}
+
+impl KeptValue {
+    fn fits(&self, kind: &Type) -> bool {
+        match self {
             KeptValue::Null => true,
             KeptValue::Flag(_) => *kind == Type::BOOL,
             KeptValue::Int(_) => *kind == Type::INT8 || *kind == Type::INT4,
             KeptValue::Real(_) => *kind == Type::FLOAT8,
             KeptValue::Text(_) => <&str>::accepts(kind),
             KeptValue::Bytes(_) => *kind == Type::BYTEA,
-        };
+        }
+    }
+}
 
-        if fits {
-            self.to_sql(kind, out)
-        } else {
-            Err(format!("{self:?} is no {kind}").into())
+/// A parameter of a statement that is sent.
+#[derive(Debug)]
+pub(super) enum SentValue {
+    /// A value.
+    One(KeptValue),
+    /// An array, as it goes over the wire.
+    Array(Vec<u8>),
+}
+
+impl SentValue {
+    /// The array of these values, which must fit this type.
+    pub(super) fn array<'v>(
+        values: impl ExactSizeIterator<Item = &'v KeptValue>,
+        kind: &Type,
+    ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        let length = |n: usize| i32::try_from(n).map(i32::to_be_bytes);
+
+        let mut out = BytesMut::with_capacity(32 + values.len() * 16);
+        // One dimension, with NULLs perhaps, of this type, so long, from 1.
+        for word in [1_i32, 1, kind.oid().cast_signed()] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        out.extend_from_slice(&length(values.len())?);
+        out.extend_from_slice(&1_i32.to_be_bytes());
+
+        for value in values {
+            let start = out.len();
+            out.extend_from_slice(&(-1_i32).to_be_bytes());
+            if let IsNull::No = value.to_sql_checked(kind, &mut out)? {
+                let size = length(out.len() - start - 4)?;
+                out[start..start + 4].copy_from_slice(&size);
+            }
+        }
+        Ok(Self::Array(out.to_vec()))
+    }
+}
+
+impl ToSql for SentValue {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            SentValue::One(value) => value.to_sql(kind, out),
+            SentValue::Array(bytes) => {
+                out.extend_from_slice(bytes);
+                Ok(IsNull::No)
+            }
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn to_sql_checked(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            SentValue::One(value) => value.to_sql_checked(kind, out),
+            SentValue::Array(_) => self.to_sql(kind, out),
         }
     }
 }

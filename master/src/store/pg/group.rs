@@ -3,7 +3,7 @@
 //! that was committed, and the fence lets a group pass only while the lease is this master's. How the
 //! lease is taken is in `lease`.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,11 @@ use super::super::StoreError;
 use super::super::value::SqlValue;
 use super::cells::KeptValue;
 use super::lease::LeaseSeen;
+use super::runs::{KeptChange, KeptText, runs};
 use super::session::{DbSession, Ready, passes, refused, words};
 use super::{Database, PgError, tables};
 use crate::clock::since_boot;
+use crate::numbers;
 
 /// The time for which a database that does not answer is asked again: longer than another server
 /// needs to take its place.
@@ -28,6 +30,16 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const SURE_FOR: Span = Span::from_millis(900);
 /// The number of turns after which old ones are removed.
 const TRIM_EVERY: i64 = 1_000;
+
+/// The number of changes of one kind from which one statement over arrays is sent for them: it is
+/// planned each time, for the rows that it has and the size that the table has by then.
+const MANY: usize = 4;
+const BEGIN: &str = "BEGIN";
+/// For a transaction with statements over arrays. Each row is looked up by its key: without statistics the server
+/// would rather read a table of 100,000 rows for 1,000 of them.
+const FOR_MANY: &str =
+    "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off;
+    SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
 
 /// The changes since the last commit, and the connection that they go to.
 pub(super) struct Group {
@@ -47,12 +59,7 @@ pub(super) struct Group {
     /// of the machine.
     sure_at: Time,
     /// The texts of statements, each once.
-    texts: HashSet<Arc<str>>,
-}
-
-struct KeptChange {
-    sql: Arc<str>,
-    values: Vec<KeptValue>,
+    texts: HashMap<Arc<str>, Arc<KeptText>>,
 }
 
 /// The outcome of a group whose connection was lost.
@@ -74,7 +81,7 @@ impl Group {
             sent: 0,
             begun: false,
             sure_at: since_boot(),
-            texts: HashSet::new(),
+            texts: HashMap::new(),
         }
     }
 
@@ -121,16 +128,25 @@ impl Group {
 
     /// Notes a change for the next commit.
     pub(super) fn note(&mut self, sql: &str, values: &[SqlValue<'_>]) {
-        let sql = match self.texts.get(sql) {
+        self.keep(sql, values, false);
+    }
+
+    fn keep(&mut self, sql: &str, values: &[SqlValue<'_>], counted: bool) {
+        let text = match self.texts.get(sql) {
             Some(known) => known.clone(),
             None => {
-                let text: Arc<str> = Arc::from(sql);
-                self.texts.insert(text.clone());
+                let text = Arc::new(KeptText::new(sql));
+                self.texts.insert(text.sql.clone(), text.clone());
                 text
             }
         };
+
         let values = values.iter().map(KeptValue::from).collect();
-        self.changes.push(KeptChange { sql, values });
+        self.changes.push(KeptChange {
+            text,
+            values,
+            counted,
+        });
     }
 
     /// Makes a change, and waits for the number of rows that it changed.
@@ -140,7 +156,8 @@ impl Group {
         sql: &str,
         values: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
-        self.note(sql, values);
+        self.keep(sql, values, true);
+        metrics::counter!(numbers::QUESTIONS).increment(1);
         let counts = self.send(place, false)?;
         Ok(counts.last().copied().unwrap_or(0) as usize)
     }
@@ -154,6 +171,7 @@ impl Group {
     ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
         // A long restore is a sign of life, too.
         self.be_sure(place)?;
+        metrics::counter!(numbers::QUESTIONS).increment(1);
         loop {
             if self.sent < self.changes.len() {
                 self.send(place, false)?;
@@ -222,23 +240,63 @@ impl Group {
         self.begun = false;
     }
 
-    /// Sends what was not sent yet, with the commit if wanted. Returns the numbers of changed rows.
+    /// Sends what was not sent yet, with the commit if wanted. Returns the numbers of changed rows, of
+    /// a change that is counted at its place.
     pub(super) fn fly(&self, commit: bool) -> Result<Vec<u64>, Error> {
-        let mut statements: Vec<Ready> = Vec::with_capacity(self.changes.len() - self.sent + 2);
+        let mut statements: Vec<Ready> = Vec::new();
         if !self.begun {
             let fence: Arc<str> = Arc::from(tables::FENCE);
             let turn: Arc<str> = Arc::from(tables::TURN);
-            let (token, next) = (KeptValue::Int(self.token), KeptValue::Int(self.turn + 1));
-            statements.push(self.session.ready(&fence, vec![token.clone()])?);
-            statements.push(self.session.ready(&turn, vec![token, next])?);
-        }
-        for change in &self.changes[self.sent..] {
-            statements.push(self.session.ready(&change.sql, change.values.clone())?);
+            let token = KeptValue::Int(self.token);
+            let next = KeptValue::Int(self.turn + 1);
+            statements.push(self.session.ready(&fence, [token.clone()].into_iter())?);
+            statements.push(self.session.ready(&turn, [token, next].into_iter())?);
         }
 
-        let before = (!self.begun).then_some("BEGIN");
+        let changes = &self.changes[self.sent..];
+        let mut has_many = false;
+        for run in runs(changes) {
+            let run: Vec<&KeptChange> = run.into_iter().map(|at| &changes[at]).collect();
+            has_many |= self.prepare_run(&run, &mut statements)?;
+        }
+
+        metrics::counter!(numbers::STATEMENTS).increment(statements.len() as u64);
+        let before = match (self.begun, has_many) {
+            (false, false) => Some(BEGIN.to_owned()),
+            (false, true) => Some(format!("{BEGIN}; {FOR_MANY}")),
+            (true, true) => Some(FOR_MANY.to_owned()),
+            (true, false) => None,
+        };
         self.session
             .fly(before, statements, commit.then_some("COMMIT"))
+    }
+
+    /// The number of statements that the changes since the last flight take.
+    #[cfg(test)]
+    pub(super) fn statements(&self) -> usize {
+        let runs = runs(&self.changes[self.sent..]);
+        let statements = |run: &Vec<usize>| if run.len() < MANY { run.len() } else { 1 };
+        runs.iter().map(statements).sum()
+    }
+
+    /// Adds the statements for changes that are sent together. Returns whether it is one for all.
+    fn prepare_run(&self, run: &[&KeptChange], to: &mut Vec<Ready>) -> Result<bool, Error> {
+        if let [first, ..] = run
+            && run.len() >= MANY
+            && let Some(row) = &first.text.row
+            && let Some(one_for_all) = self.session.ready_for_many(row, run)?
+        {
+            to.push(one_for_all);
+            return Ok(true);
+        }
+
+        for change in run {
+            to.push(
+                self.session
+                    .ready(&change.text.sql, change.values.iter().cloned())?,
+            );
+        }
+        Ok(false)
     }
 
     /// Connects again, and finds out what became of the open group. Nothing of it was told to

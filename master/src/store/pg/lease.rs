@@ -207,6 +207,7 @@ impl LeaseContender {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+
         Ok(None)
     }
 

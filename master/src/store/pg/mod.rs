@@ -7,6 +7,7 @@ mod cells;
 mod group;
 mod health;
 mod lease;
+mod runs;
 mod session;
 mod tables;
 #[cfg(test)]

@@ -10,7 +10,8 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Statement};
 
-use super::cells::KeptValue;
+use super::cells::{KeptValue, SentValue};
+use super::runs::{KeptChange, RowChange};
 use super::{PgError, wait};
 use crate::store::value::SqlValue;
 
@@ -190,10 +191,12 @@ pub(super) fn refused(error: &Error) -> PgError {
 pub(super) struct DbSession {
     client: Arc<Client>,
     prepared: RefCell<HashMap<Arc<str>, Statement>>,
+    /// Those over arrays, by the text for one row.
+    prepared_for_many: RefCell<HashMap<Arc<str>, Statement>>,
 }
 
 /// A statement that is prepared, with its values.
-pub(super) type Ready = (Statement, Vec<KeptValue>);
+pub(super) type Ready = (Statement, Vec<SentValue>);
 
 impl DbSession {
     fn connect(place: &Database) -> Result<Self, PgError> {
@@ -214,6 +217,7 @@ impl DbSession {
         Ok(Self {
             client: Arc::new(client),
             prepared: RefCell::default(),
+            prepared_for_many: RefCell::default(),
         })
     }
 
@@ -283,10 +287,8 @@ impl DbSession {
 
     /// Executes a statement, and returns the number of rows that it changed.
     pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, Error> {
-        let (statement, values) = self.ready(
-            &Arc::from(sql),
-            values.iter().map(KeptValue::from).collect(),
-        )?;
+        let (statement, values) =
+            self.ready(&Arc::from(sql), values.iter().map(KeptValue::from))?;
         let client = self.client.clone();
         let count = wait(async move { client.execute(&statement, &parameters(&values)).await })?;
         Ok(count as usize)
@@ -298,39 +300,74 @@ impl DbSession {
         sql: &str,
         values: &[SqlValue<'_>],
     ) -> Result<Vec<tokio_postgres::Row>, Error> {
-        let (statement, values) = self.ready(
-            &Arc::from(sql),
-            values.iter().map(KeptValue::from).collect(),
-        )?;
+        let (statement, values) =
+            self.ready(&Arc::from(sql), values.iter().map(KeptValue::from))?;
         let client = self.client.clone();
         wait(async move { client.query(&statement, &parameters(&values)).await })
     }
 
-    /// Prepares a statement, if that was not done yet.
-    pub(super) fn ready(&self, sql: &Arc<str>, values: Vec<KeptValue>) -> Result<Ready, Error> {
-        let known = self.prepared.borrow().get(sql).cloned();
+    /// A statement with its values. It is prepared, if that was not done yet.
+    pub(super) fn ready(
+        &self,
+        sql: &Arc<str>,
+        values: impl Iterator<Item = KeptValue>,
+    ) -> Result<Ready, Error> {
+        let statement = self.prepare(&self.prepared, sql, str::to_owned)?;
+        Ok((statement, values.map(SentValue::One).collect()))
+    }
+
+    /// One statement for all these changes, which are of one kind. `None` if a value is not of its
+    /// column's type.
+    pub(super) fn ready_for_many(
+        &self,
+        row: &RowChange,
+        changes: &[&KeptChange],
+    ) -> Result<Option<Ready>, Error> {
+        let Some(first) = changes.first() else {
+            return Ok(None);
+        };
+        let sql = &first.text.sql;
+        let one = self.prepare(&self.prepared, sql, str::to_owned)?;
+        let many = self.prepare(&self.prepared_for_many, sql, |_| {
+            row.over_arrays(one.params())
+        })?;
+
+        let column = |(at, kind)| {
+            let values = changes.iter().map(|change| &change.values[at]);
+            SentValue::array(values, kind).ok()
+        };
+        let columns: Option<Vec<SentValue>> = one.params().iter().enumerate().map(column).collect();
+        Ok(columns.map(|columns| (many, columns)))
+    }
+
+    fn prepare(
+        &self,
+        among: &RefCell<HashMap<Arc<str>, Statement>>,
+        sql: &Arc<str>,
+        text: impl FnOnce(&str) -> String,
+    ) -> Result<Statement, Error> {
+        let known = among.borrow().get(sql).cloned();
         if let Some(statement) = known {
-            return Ok((statement, values));
+            return Ok(statement);
         }
+
         let client = self.client.clone();
-        let text = sql.clone();
+        let text = text(sql);
         let statement = wait(async move { client.prepare(&text).await })?;
-        self.prepared
-            .borrow_mut()
-            .insert(sql.clone(), statement.clone());
-        Ok((statement, values))
+        among.borrow_mut().insert(sql.clone(), statement.clone());
+        Ok(statement)
     }
 
     /// Sends everything at once and waits then: `before`, statements, and `after`. Returns the numbers
     /// of rows that the statements changed, or the first error.
     pub(super) fn fly(
         &self,
-        before: Option<&'static str>,
+        before: Option<String>,
         statements: Vec<Ready>,
         after: Option<&'static str>,
     ) -> Result<Vec<u64>, Error> {
         let client = self.client.clone();
-        wait(async move { flight(&client, before, &statements, after).await })
+        wait(async move { flight(&client, before.as_deref(), &statements, after).await })
     }
 
     /// Fails if what is done in one transaction is not seen by the same server process as what is
@@ -384,7 +421,7 @@ async fn open(inner: &Inner) -> Result<Client, Error> {
     }
 }
 
-fn parameters(values: &[KeptValue]) -> Vec<&(dyn ToSql + Sync)> {
+fn parameters(values: &[SentValue]) -> Vec<&(dyn ToSql + Sync)> {
     values
         .iter()
         .map(|value| value as &(dyn ToSql + Sync))

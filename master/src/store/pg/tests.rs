@@ -1,6 +1,8 @@
 //! Behaviours of a store in PostgreSQL when the connection breaks, when another master comes, and when
 //! the database is not one for it. They need a server (`tests/postgres`), and pass without one.
 
+mod shadow;
+
 use common::Time;
 use common::token::Role;
 
