@@ -11,6 +11,7 @@ mod collect;
 mod disk;
 mod inputs;
 pub(crate) mod live;
+mod places;
 mod trees;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ use collect::{Collected, ExpectedOutputs};
 use disk::DiskLimits;
 use inputs::{PlacedInput, Placing};
 use live::LiveOutput;
+use places::SpareDirs;
 use trees::PlacedTree;
 
 /// The file in which a program may report its progress; the variable `DESKGRID_PROGRESS` names it.
@@ -100,6 +102,7 @@ pub(crate) struct Workshop {
     force: InForce,
     seats: Arc<Seats>,
     serial: AtomicU64,
+    spares: SpareDirs,
 }
 
 /// A command that was started, and what belongs to it.
@@ -144,6 +147,7 @@ impl Workshop {
             force,
             seats: Seats::new(slots, os::cores(), gpus),
             serial: AtomicU64::new(0),
+            spares: SpareDirs::default(),
         })
     }
 
@@ -180,7 +184,7 @@ impl Workshop {
         // Also where the command was never started.
         live.close();
 
-        clear(&dir).await;
+        self.spares.clear(dir).await;
         say(MachineEvent::Ended(id, Box::new(ending)));
     }
 
@@ -204,7 +208,7 @@ impl Workshop {
             Err(why) => return not_started(why),
         };
 
-        if let Err(error) = files::make_private_dir(dir) {
+        if let Err(error) = self.spares.make(dir) {
             let why = format!("its directory cannot be made: {error}");
             return Ok(AttemptEnding::bare(fault(
                 link::is_full(&error),
@@ -696,18 +700,6 @@ fn empty(root: &Path) -> io::Result<()> {
             }
             done => return done,
         }
-    }
-}
-
-async fn clear(dir: &Path) {
-    // Most attempts leave an empty directory: not worth another thread.
-    if std::fs::remove_dir(dir).is_ok() {
-        return;
-    }
-    let path = dir.to_owned();
-    let cleared = tokio::task::spawn_blocking(move || os::remove_tree(&path));
-    if let Ok(Err(error)) = cleared.await {
-        tracing::warn!(dir = %dir.display(), %error, "an attempt's directory cannot be removed");
     }
 }
 

@@ -352,9 +352,8 @@ pub(crate) fn state(pid: i32) -> Option<char> {
         .filter(|state| *state != 'Z')
 }
 
+/// Whether no attempt has left anything; an empty directory may wait for the next one.
 pub(crate) fn no_attempt_left(home: &Path) -> bool {
-    fs::read_dir(home.join("attempts"))
-        .unwrap()
-        .next()
-        .is_none()
+    let mut places = fs::read_dir(home.join("attempts")).unwrap().flatten();
+    places.all(|place| fs::read_dir(place.path()).is_ok_and(|mut left| left.next().is_none()))
 }

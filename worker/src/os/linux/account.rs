@@ -2,6 +2,7 @@
 //! name that only a directory server knows can be given as a number.
 
 use std::fs;
+use std::sync::OnceLock;
 
 /// The account of tasks if a worker of root's has none configured: the one that owns nothing, by
 /// its name and by its number.
@@ -9,8 +10,14 @@ const NOBODY: &str = "nobody";
 const NOBODY_IDS: (u32, u32) = (65_534, 65_534);
 
 /// Returns user and group id of nobody. `None` if this system has no such id: root is then the root
-/// of a container that knows no other account, and has no rights outside it.
+/// of a container that knows no other account, and has no rights outside it. Looked at once: neither
+/// changes while a process lives.
 pub(crate) fn of_nobody() -> Option<(u32, u32)> {
+    static KNOWN: OnceLock<Option<(u32, u32)>> = OnceLock::new();
+    *KNOWN.get_or_init(look_for_nobody)
+}
+
+fn look_for_nobody() -> Option<(u32, u32)> {
     let (user, group) = find(NOBODY).unwrap_or(NOBODY_IDS);
     let maps = [("/proc/self/uid_map", user), ("/proc/self/gid_map", group)];
     let known = maps

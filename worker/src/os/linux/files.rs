@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -13,11 +14,15 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, RawDir, openat};
 use rustix::io::Errno;
 
 /// The unit of `st_blocks`, in bytes, on every file system.
 const BLOCK: u64 = 512;
+/// The size of a directory that never had many entries, in bytes: larger ones stay slow.
+const SMALL_DIR: i64 = 4096;
+/// The flags that a file system sets by itself: that it maps a file by extents (`FS_EXTENT_FL`).
+const USUAL_FLAGS: u32 = 0x0008_0000;
 
 /// The identity of a file, whatever its name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +84,43 @@ pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()>
 /// Makes a new directory that only this user may enter.
 pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
+}
+
+/// Makes an existing directory as one of [`make_private_dir`]. Returns whether it is: empty, this
+/// user's alone, and without anything else that its last user could have left.
+pub(crate) fn renew_dir(dir: &Path) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(CWD, dir, flags, Mode::empty())?;
+    let meta = rustix::fs::fstat(&opened)?;
+
+    // The owner first: from then on nobody else changes anything.
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if (meta.st_uid, meta.st_gid) != (user.as_raw(), group.as_raw()) {
+        rustix::fs::fchown(&opened, Some(user), Some(group))?;
+    }
+    if meta.st_mode & 0o7777 != 0o700 {
+        rustix::fs::fchmod(&opened, Mode::RWXU)?;
+    }
+
+    let has_flags =
+        rustix::fs::ioctl_getflags(&opened).is_ok_and(|flags| flags.bits() & !USUAL_FLAGS != 0);
+    let mut names = [0; 256];
+    let has_attributes = !matches!(
+        rustix::fs::flistxattr(&opened, &mut names[..]),
+        Ok(0) | Err(Errno::NOTSUP)
+    );
+    if has_flags || has_attributes || meta.st_size > SMALL_DIR {
+        return Ok(false);
+    }
+
+    let mut space = [MaybeUninit::uninit(); 1024];
+    let mut entries = RawDir::new(&opened, &mut space);
+    while let Some(entry) = entries.next() {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Lets other accounts pass through a directory without listing it: every other file and directory

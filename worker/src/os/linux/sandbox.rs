@@ -271,8 +271,17 @@ impl Cover {
 
     /// Makes the place for a directory.
     fn make_place(&self, dir: &Path) -> io::Result<()> {
-        for way in self.ways(dir).iter().rev() {
-            match mkdirat(&self.writable, way, Mode::from_raw_mode(0o755)) {
+        let make = |way: &Path| mkdirat(&self.writable, way, Mode::from_raw_mode(0o755));
+        let ways = self.ways(dir);
+        // The directories above it are there since the first attempt.
+        if let Some(last) = ways.first()
+            && make(last).is_ok()
+        {
+            return Ok(());
+        }
+
+        for way in ways.iter().rev() {
+            match make(way) {
                 Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                 Err(error) => return Err(at(dir.display(), error)),
             }
@@ -280,9 +289,9 @@ impl Cover {
         Ok(())
     }
 
-    /// Removes the place of a directory; what is not empty has another one in it.
+    /// Removes the place of a directory. Those above it stay for the next one: no task can write to them.
     fn remove_place(&self, dir: &Path) {
-        for way in self.ways(dir) {
+        if let Ok(way) = dir.strip_prefix(&self.path) {
             let _ = unlinkat(&self.writable, way, AtFlags::REMOVEDIR);
         }
     }
