@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn a_directory_with_the_content_of_another_grid_is_refused() {
-        let (mut first, mut second) = (Place::new(1), Place::new(2));
+        let mut first = Place::new(1);
+        let mut second = Place::new(2);
         let blobs = first.open(&first.content());
         blobs.add_reader(&b"a result"[..]).unwrap();
 
@@ -232,8 +233,8 @@ mod tests {
     fn another_directory_is_refused_until_everything_was_copied_there() {
         let mut place = Place::new(1);
         place.open(&place.content());
-        let (missing, empty) = (place.dir.path().join("not mounted"), tempfile::tempdir());
-        let empty = empty.unwrap();
+        let missing = place.dir.path().join("not mounted");
+        let empty = tempfile::tempdir().unwrap();
         let refused = Some(ContentFault::Elsewhere);
         assert_eq!(place.fault_in(&missing), refused);
         assert_eq!(place.fault_in(empty.path()), refused);

@@ -57,7 +57,8 @@ impl Drop for SpareDirs {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -67,7 +68,8 @@ mod tests {
     /// An attempt has a directory, does this in it, and the next one gets the directory of that name.
     async fn after(deed: impl FnOnce(&Path)) -> (tempfile::TempDir, PathBuf, bool) {
         let root = tempfile::tempdir().unwrap();
-        let (first, second) = (root.path().join("1"), root.path().join("2"));
+        let first = root.path().join("1");
+        let second = root.path().join("2");
         let spares = SpareDirs::default();
         spares.make(&first).unwrap();
         let inode = fs::metadata(&first).unwrap().ino();

@@ -94,7 +94,8 @@ pub(crate) fn renew_dir(dir: &Path) -> io::Result<bool> {
     let meta = rustix::fs::fstat(&opened)?;
 
     // The owner first: from then on nobody else changes anything.
-    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let user = rustix::process::geteuid();
+    let group = rustix::process::getegid();
     if (meta.st_uid, meta.st_gid) != (user.as_raw(), group.as_raw()) {
         rustix::fs::fchown(&opened, Some(user), Some(group))?;
     }
