@@ -28,9 +28,10 @@ const CLIENT_HEAD_START: Duration = Duration::from_secs(1);
 /// The time for UDP alone if only TCP got through the last time: enough for UDP to win where it
 /// works again.
 const SHORT_HEAD_START: Duration = Duration::from_millis(100);
-/// The longest time that a word of goodbye may take to leave.
+/// The longest time that a word of goodbye may take through a tunnel.
 const GOODBYE: Duration = Duration::from_millis(5);
-/// The longest time until a goodbye is sent, and the pause between two looks.
+/// The turns of other tasks, and then the longest time, until a goodbye is sent, and the pause between two looks.
+const CLOSE_TURNS: u32 = 32;
 const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 /// The keep-alive interval, below the shortest common life of a NAT entry.
@@ -636,12 +637,22 @@ impl Connection {
         // On a busy machine the task that sends may get its turn late. A closed connection sends
         // nothing but its goodbye.
         let sent = async {
+            for _ in 0..CLOSE_TURNS {
+                tokio::task::yield_now().await;
+                if self.quic.stats().udp_tx.datagrams != before {
+                    return;
+                }
+            }
             while self.quic.stats().udp_tx.datagrams == before {
                 tokio::time::sleep(CLOSE_PAUSE).await;
             }
         };
         let _ = tokio::time::timeout(CLOSE_PATIENCE, sent).await;
-        let _ = tokio::time::timeout(GOODBYE, self.endpoint.wait_idle()).await;
+
+        // A tunnel passes on what it is given in a task of its own.
+        if self.way == Carrier::Tcp {
+            let _ = tokio::time::timeout(GOODBYE, self.endpoint.wait_idle()).await;
+        }
     }
 
     /// The connection itself.
