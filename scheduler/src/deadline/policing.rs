@@ -8,7 +8,7 @@ use common::{AttemptId, JobId, Span, Time};
 
 use crate::policy::Policy;
 use crate::policy::policing::{KillOccasion, Rule};
-use crate::protocol::effect::{Effect, EndReason, Offer, Refused};
+use crate::protocol::effect::{self, Effect, EndReason, Offer, Refused};
 use crate::protocol::event::{Bag, Victim};
 use crate::state::host::elapsed_s;
 use crate::state::promise::Promise;
@@ -147,16 +147,7 @@ impl Scheduler {
                 elapsed,
                 by,
             };
-            fx.push(Effect::Stop {
-                host,
-                attempt,
-                why: why.clone(),
-            });
-            fx.push(Effect::Ended {
-                host,
-                attempt,
-                why: why.clone(),
-            });
+            effect::stop(host, attempt, why.clone(), fx);
 
             if let Some(job) = self.jobs.table.get_mut(&id) {
                 job.outlived(index, elapsed.secs());

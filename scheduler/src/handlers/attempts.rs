@@ -7,7 +7,9 @@ use crate::handlers::hosts::note_start;
 use crate::policy::replication::CopyPurpose;
 use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
-use crate::protocol::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
+use crate::protocol::effect::{
+    self, CancelReason, CopyReason, Effect, EndReason, Settled, Verdict,
+};
 use crate::state::host::HostAttempt;
 use crate::state::job::{Job, LiveCopy, TaskRecord};
 use crate::state::scheduler::Scheduler;
@@ -248,7 +250,7 @@ impl Scheduler {
                 self.now,
                 self.settings.stops_when_reported,
             );
-            stop(
+            effect::stop(
                 copy.host,
                 copy.attempt,
                 EndReason::Outrun(attempt.number),
@@ -359,7 +361,7 @@ impl Scheduler {
     ) {
         self.hosts
             .stop(host, attempt, self.now, self.settings.stops_when_reported);
-        stop(host, attempt, why.clone(), fx);
+        effect::stop(host, attempt, why.clone(), fx);
         self.carry_on(attempt, Charge::Nothing, why, fx);
     }
 
@@ -500,7 +502,7 @@ impl Scheduler {
                     self.now,
                     self.settings.stops_when_reported,
                 );
-                stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
+                effect::stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
             }
         }
 
@@ -540,16 +542,6 @@ fn settled(state: common::view::TaskState) -> bool {
 /// frozen.
 fn executing(load: &HostAttempt) -> bool {
     load.phase.executing() && !load.frozen
-}
-
-/// Emits the stop and the end of an attempt that is off the books already.
-fn stop(host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
-    fx.push(Effect::Stop {
-        host,
-        attempt,
-        why: why.clone(),
-    });
-    fx.push(Effect::Ended { host, attempt, why });
 }
 
 /// Settles the job, if its tasks are and it is not open.

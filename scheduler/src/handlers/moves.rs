@@ -5,7 +5,7 @@
 use common::HostId;
 
 use crate::handlers::dispatch::Starter;
-use crate::protocol::effect::{Effect, EndReason, StartReason};
+use crate::protocol::effect::{self, Effect, EndReason, StartReason};
 use crate::state::job::{Job, LiveCopy};
 
 /// The most attempts of a task that still moves.
@@ -62,20 +62,10 @@ impl Starter<'_> {
         let LiveCopy { attempt, host, .. } = from;
         self.hosts
             .stop(host, attempt, self.now, self.settings.stops_when_reported);
-        let why = EndReason::Moved;
-        fx.push(Effect::Stop {
-            host,
-            attempt,
-            why: why.clone(),
-        });
-        fx.push(Effect::Ended {
-            host,
-            attempt,
-            why: why.clone(),
-        });
+        effect::stop(host, attempt, EndReason::Moved, fx);
 
         if let Some(record) = job.records.at_mut(&index) {
-            record.end(attempt, &why, false);
+            record.end(attempt, &EndReason::Moved, false);
             record.saved = record.saved.max(saved);
         }
         let why = StartReason::Requeued(attempt.number);
