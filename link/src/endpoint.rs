@@ -637,14 +637,12 @@ impl Connection {
         // On a busy machine the task that sends may get its turn late. A closed connection sends
         // nothing but its goodbye.
         let sent = async {
-            for _ in 0..CLOSE_TURNS {
-                tokio::task::yield_now().await;
-                if self.quic.stats().udp_tx.datagrams != before {
-                    return;
-                }
-            }
+            let mut turns = 0..CLOSE_TURNS;
             while self.quic.stats().udp_tx.datagrams == before {
-                tokio::time::sleep(CLOSE_PAUSE).await;
+                match turns.next() {
+                    Some(_) => tokio::task::yield_now().await,
+                    None => tokio::time::sleep(CLOSE_PAUSE).await,
+                }
             }
         };
         let _ = tokio::time::timeout(CLOSE_PATIENCE, sent).await;
