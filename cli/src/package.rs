@@ -63,11 +63,6 @@ pub(crate) enum BadPackage {
 impl From<BadPackage> for Failure {
     fn from(error: BadPackage) -> Self {
         let hint = match &error {
-            BadPackage::Unreadable { path, error }
-                if error.kind() == std::io::ErrorKind::NotFound && path.extension().is_none() =>
-            {
-                "make the packages with ./release --worker-only, or name their directory with --from"
-            }
             BadPackage::Absent { .. } => {
                 "make the packages with ./release --worker-only, or name their directory with --from"
             }
@@ -115,7 +110,14 @@ impl PlainPackage {
             error,
         };
         let (before, after) = kind.plain_name(arch);
-        let entries = std::fs::read_dir(dir).map_err(|error| unreadable(dir, error))?;
+        let wanted = format!("{before}VERSION{after}");
+        let entries = match std::fs::read_dir(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let dir = dir.to_owned();
+                return Err(BadPackage::Absent { wanted, dir });
+            }
+            entries => entries.map_err(|error| unreadable(dir, error))?,
+        };
         let mut found: Vec<(String, PathBuf)> = entries
             .flatten()
             .filter_map(|entry| {
@@ -125,7 +127,6 @@ impl PlainPackage {
             })
             .collect();
 
-        let wanted = format!("{before}VERSION{after}");
         let dir = dir.to_owned();
         let Some((version, path)) = found.pop() else {
             return Err(BadPackage::Absent { wanted, dir });

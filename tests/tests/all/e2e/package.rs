@@ -183,6 +183,10 @@ fn an_installer_that_cannot_be_made_costs_no_token_and_says_why() {
     let grid = Grid::start();
     let missing = make(&grid, "sh", &["--master", "grid:7411"]).expect_code(2);
     assert!(missing.stderr.contains("dist"), "{missing:?}");
+    assert!(
+        missing.stderr.contains("./release --worker-only"),
+        "{missing:?}"
+    );
 
     grid.file("dist/deskgrid-worker-1.0.0-linux-x86_64.tar.xz", "packed");
     let own = make(&grid, "sh", &[]).expect_code(2);
