@@ -1,4 +1,4 @@
-//! What copies bring: the 36 cells of Kondo et al. 2004 under `deskgrid` and variants of it, on the
+//! Measures the gain of copies: the 36 cells of Kondo et al. 2004 under `deskgrid` and variants of it, on the
 //! days that parameters are chosen on.
 //!
 //! Run with `cargo bench -p simulator --bench frontier`; `-- deskgrid:copies_max=100` for these

@@ -23,7 +23,7 @@ use crate::store::{NewAttempt, NewJob, Writer, transfer};
 
 /// The tasks of each of the two jobs.
 const TASKS: u32 = 9;
-/// What is done, to which of the attempts, and how.
+/// A deed, the attempt that it is done to, and its form.
 type Deed = (u8, u32, u32, u32, u8);
 
 /// A change without its group.
