@@ -110,7 +110,7 @@ impl Scheduler {
             !effects[dispatched..].iter().any(settles),
             "a start settles a job, and nobody lets those go that wait for it"
         );
-        if let Some(job) = job {
+        if let Some(job) = job.filter(|_| self.settings.learns_errors) {
             self.note_prediction(job);
         }
 

@@ -48,6 +48,10 @@ pub struct Settings {
     /// cannot be started is not charged to its task, and hosts with nothing but failures are
     /// benched for a while. No paper has this (default: no); the master says yes.
     pub benching: bool,
+    /// Whether to learn how predictions turn out (default yes): the completion of each job is
+    /// predicted at every `JobStage`, which costs more than scheduling a job of 400 tasks does
+    /// otherwise. Runs whose predictions nobody asks for say no.
+    pub learns_errors: bool,
     /// The division of slots among users; `None` (default): jobs of all users wait in one queue, by
     /// priority and arrival.
     pub sharing: Option<Sharing>,
@@ -83,6 +87,7 @@ impl Default for Settings {
             audit_seed: 0,
             policing: None,
             benching: false,
+            learns_errors: true,
             sharing: None,
         }
     }

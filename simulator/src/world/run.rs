@@ -109,6 +109,7 @@ impl<'a> Run<'a> {
             start_cost: self.start_cost,
             heartbeat: self.heartbeat,
             stops_when_reported: true,
+            learns_errors: self.learn || self.foretell,
             sharing: self.sharing.cloned(),
             ..without_heartbeats()
         }

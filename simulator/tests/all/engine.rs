@@ -3,6 +3,7 @@
 
 use common::Span;
 use common::needs::{Capacity, Needs};
+use scheduler::Experience;
 use scheduler::policy::catalogue;
 use simulator::platform::sizes::OFFICE;
 use simulator::replay;
@@ -338,6 +339,29 @@ fn heartbeats_that_say_nothing_new_change_nothing() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn whether_predictions_are_asked_for_changes_no_run() {
+    let Some(day) = shared_day("default-sdsc-0") else {
+        return;
+    };
+    let world = PreparedTrace::new(&day);
+    for policy in scheduler::catalogue() {
+        let quiet = Run::new(20_000.0, 120, 300.0, policy.name);
+        let asked = Run {
+            foretell: true,
+            learn: true,
+            ..quiet.clone()
+        };
+
+        let (quiet, asked) = (run(&world, &quiet), run(&world, &asked));
+        assert_eq!(quiet.completions_s, asked.completions_s, "{}", policy.name);
+        assert!(asked.foretold.iter().all(Option::is_some));
+        let errors = asked.learned.expect("what it learned").errors;
+        let learned = errors != Experience::default().errors;
+        assert!(learned || policy.name != "deskgrid");
     }
 }
 
