@@ -38,14 +38,14 @@ pub fn beginning_after(masters: &str, behind: &str) -> String {
 const GIVE_UP: Duration = Duration::from_secs(1);
 
 /// One of several tries for [`first`].
-pub(crate) type Trying<'a, T> = Pin<Box<dyn Future<Output = Result<T, LinkError>> + Send + 'a>>;
+pub type Trying<'a, T> = Pin<Box<dyn Future<Output = Result<T, LinkError>> + Send + 'a>>;
 
 /// Returns the first success of tries that begin one after the other: the next one when one has
 /// failed, or is silent for a while.
 ///
 /// # Errors
 /// With the errors of all, in the order in which they came.
-pub(crate) async fn first<T>(tries: Vec<Trying<'_, T>>) -> Result<T, Vec<LinkError>> {
+pub async fn first<T>(tries: Vec<Trying<'_, T>>) -> Result<T, Vec<LinkError>> {
     let mut waiting = tries.into_iter();
     let mut running: Vec<Trying<'_, T>> = waiting.next().into_iter().collect();
     let mut errors = Vec::new();

@@ -38,6 +38,8 @@ pub struct Grid {
     /// Whose state directory the master's is.
     home: String,
     master: Option<Started>,
+    /// A second master that stands by, with its addresses.
+    standby: Option<(Started, String, String)>,
     workers: BTreeMap<String, Started>,
     /// What stands before the command line of somebody: another namespace, or a tracer.
     wraps: BTreeMap<String, Vec<OsString>>,
@@ -54,6 +56,7 @@ pub struct WorkerSetup<'a> {
     config: String,
     via: Option<String>,
     dedicated: bool,
+    program: String,
 }
 
 impl Grid {
@@ -101,6 +104,7 @@ impl Grid {
             http,
             home,
             master: None,
+            standby: None,
             workers: BTreeMap::new(),
             wraps: BTreeMap::new(),
             joined: BTreeSet::new(),
@@ -187,7 +191,7 @@ impl Grid {
         } else {
             &self.home
         };
-        let mut command = self.wrapped(wrap, &self.home);
+        let mut command = self.wrapped(wrap, "deskgrid", &self.home);
         command
             .args([
                 "master", "start", "--tied", "--listen", &listen, "--http", &http, "--config",
@@ -195,6 +199,54 @@ impl Grid {
             .arg(config);
 
         self.master = Some(Started::server(&mut command, &self.log("master")));
+    }
+
+    /// Starts a second master with the keys and the configuration of the first one, whose store is in
+    /// PostgreSQL, and waits until it stands by. These users then know both. Returns the addresses of
+    /// both.
+    ///
+    /// # Panics
+    /// If it does not stand by.
+    pub fn start_standby(&mut self, users: &[&str]) -> String {
+        let who = "standby";
+        let [from, to] = [&self.home, who].map(|who| self.state(who).join("master"));
+        fs::create_dir_all(&to).expect("a directory can be made");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(&to, mode).expect("its owner may say who reads it");
+        for name in ["ca.der", "ca.key.der"] {
+            fs::copy(from.join(name), to.join(name)).expect("the grid's keys");
+        }
+
+        let (listen, http) = free_addresses();
+        let mut command = self.command(who);
+        command
+            .args(["master", "start", "--tied", "--listen", &listen])
+            .args(["--http", &http, "--config", "master.toml"]);
+        let process = Started::server(&mut command, &self.log(who));
+        eventually("it stands by", STARTUP, || {
+            let said = fs::read_to_string(self.log(who)).ok()?;
+            said.contains("stands by").then_some(())
+        });
+
+        let both = format!("{},{listen}", self.listen);
+        for user in users {
+            self.as_user(user, ["login", "--master", &both])
+                .expect_code(0);
+        }
+        self.standby = Some((process, listen, http));
+        both
+    }
+
+    /// SIGKILL for the master; the one that stands by is the master from now on.
+    ///
+    /// # Panics
+    /// If none stands by.
+    pub fn take_over(&mut self) {
+        let (process, listen, http) = self.standby.take().expect("a master that stands by");
+        self.kill_master();
+        self.master = Some(process);
+        self.listen_at(&listen, &http);
+        self.move_master("standby");
     }
 
     /// The next master is started in this state directory, at the same address.
@@ -279,6 +331,7 @@ impl Grid {
             config: String::new(),
             via: None,
             dedicated: false,
+            program: "deskgrid".to_owned(),
         }
     }
 
@@ -443,13 +496,13 @@ impl Grid {
     }
 
     fn command(&self, who: &str) -> Command {
-        self.wrapped(who, who)
+        self.wrapped(who, "deskgrid", who)
     }
 
-    /// A command of `who`, behind the words for `wrap`.
-    fn wrapped(&self, wrap: &str, who: &str) -> Command {
+    /// A command of `who` in this program, behind the words for `wrap`.
+    fn wrapped(&self, wrap: &str, program: &str, who: &str) -> Command {
         let words = self.wraps.get(wrap).map_or(&[][..], Vec::as_slice);
-        let mut command = clean_behind(words, "deskgrid", self.dir.path());
+        let mut command = clean_behind(words, program, self.dir.path());
         command
             .arg("--dir")
             .arg(self.state(who))
@@ -480,6 +533,12 @@ impl<'a> WorkerSetup<'a> {
     /// As on a PC that nobody sits at, whatever the configuration says.
     pub fn dedicated(mut self) -> Self {
         self.dedicated = true;
+        self
+    }
+
+    /// With this program, by name or path (else `deskgrid`).
+    pub fn program(mut self, program: &str) -> Self {
+        program.clone_into(&mut self.program);
         self
     }
 
@@ -514,6 +573,7 @@ impl<'a> WorkerSetup<'a> {
             config,
             via,
             dedicated,
+            program,
         } = self;
 
         let owner = if config.contains("[owner") {
@@ -522,7 +582,7 @@ impl<'a> WorkerSetup<'a> {
             DEDICATED
         };
         let file = grid.file(&format!("{name}.toml"), format!("{config}\n{owner}"));
-        let mut command = grid.command(&name);
+        let mut command = grid.wrapped(&name, &program, &name);
         command
             .args([
                 "worker",
@@ -553,6 +613,7 @@ impl<'a> WorkerSetup<'a> {
 impl Drop for Grid {
     fn drop(&mut self) {
         self.workers.clear();
+        self.standby = None;
         self.master = None;
         if std::thread::panicking() {
             eprintln!("{}", self.logs());

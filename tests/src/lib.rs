@@ -9,13 +9,15 @@ mod display;
 mod gateway;
 mod grid;
 mod http;
+mod postgres;
 mod process;
 
 pub use display::Display;
 pub use gateway::Gateway;
 pub use grid::{Grid, WorkerSetup, free_addresses};
 pub use http::{Answer, Coming, Http};
+pub use postgres::Postgres;
 pub use process::{
-    Output, Started, alive_with, build_release, children_processor_s, clean, eventually, lab,
-    lab_json, processor_s, program, resident,
+    Output, Started, alive_with, build_release, build_worker, children_processor_s, clean,
+    eventually, lab, lab_json, processor_s, program, resident,
 };

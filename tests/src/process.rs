@@ -329,9 +329,34 @@ pub(crate) fn clean_behind(words: &[OsString], name: &str, temp: &Path) -> Comma
 /// # Panics
 /// If it does not build.
 pub fn build_release() {
+    build(&["--release", "--bins"]);
+}
+
+/// Builds the program for PCs that only work, as it is released. Gives its path.
+///
+/// # Panics
+/// If it does not build.
+pub fn build_worker() -> PathBuf {
+    let name = "deskgrid-worker";
+    build(&[
+        "--profile",
+        "worker",
+        "--bin",
+        name,
+        "--no-default-features",
+        "--features",
+        "worker-only",
+    ]);
+
+    let here = std::env::current_exe().expect("this program has a path");
+    let targets = here.ancestors().nth(3).expect("a target directory");
+    targets.join("worker").join(name)
+}
+
+fn build(words: &[&str]) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked", "--bins", "-p", "cli"]);
+    command.args(["build", "--locked", "-p", "cli"]).args(words);
 
     // What cargo says to this program would make it build half of the libraries again.
     for (name, _) in std::env::vars()

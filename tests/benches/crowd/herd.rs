@@ -15,7 +15,7 @@ use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::wire::{ALPN_WORKER, Versions};
 use common::{AttemptId, Span, Speed};
-use link::{Channel, Identity, LinkError, tls};
+use link::{Channel, Identity, LinkError, masters, tls};
 use quinn::crypto::rustls::QuicClientConfig;
 use tests::Grid;
 use tokio::sync::watch;
@@ -35,8 +35,8 @@ pub(super) struct Herd {
     from: Lines<BufReader<ChildStdout>>,
 }
 
-/// Starts processes with so many workers altogether, which join the grid.
-pub(super) fn start(grid: &Grid, workers: u32, processes: u32) -> Vec<Herd> {
+/// Starts processes with so many workers altogether, which join the grid of these masters.
+pub(super) fn start(grid: &Grid, masters: &str, workers: u32, processes: u32) -> Vec<Herd> {
     let uses = workers.to_string();
     let words = [
         "--output", "quiet", "token", "create", "--role", "worker", "--uses", &uses,
@@ -45,7 +45,7 @@ pub(super) fn start(grid: &Grid, workers: u32, processes: u32) -> Vec<Herd> {
     let token = token.expect_code(0).stdout.trim().to_owned();
     let each = workers.div_ceil(processes);
 
-    let herd = |n| Herd::start(grid.listen(), &token, n, each.min(workers - n * each));
+    let herd = |n| Herd::start(masters, &token, n, each.min(workers - n * each));
     (0..processes).map(herd).collect()
 }
 
@@ -272,10 +272,30 @@ async fn connect(
     transport.keep_alive_interval(Some(std::time::Duration::from_secs(4)));
     config.transport_config(Arc::new(transport));
 
-    let to: SocketAddr = identity.link.master.parse().expect("an address");
+    let known = &*identity.link.master;
+    let mut tries: Vec<masters::Trying<'_, quinn::Connection>> = Vec::new();
+    for master in masters::addresses(known) {
+        tries.push(Box::pin(connect_to(endpoint, &config, identity, master)));
+    }
+    let errors = match masters::first(tries).await {
+        Ok(connection) => return Ok(connection),
+        Err(errors) => errors,
+    };
+
+    let why = errors.iter().map(ToString::to_string);
+    Err(LinkError::Closed(why.collect::<Vec<_>>().join("; ")))
+}
+
+async fn connect_to(
+    endpoint: &quinn::Endpoint,
+    config: &quinn::ClientConfig,
+    identity: &Identity,
+    master: &str,
+) -> Result<quinn::Connection, LinkError> {
+    let to: SocketAddr = master.parse().expect("an address");
     let wanted = tls::wanted_name(&link::identity::key_hash(&identity.ca)?);
     let connecting = endpoint
-        .connect_with(config, to, &wanted)
+        .connect_with(config.clone(), to, &wanted)
         .map_err(|e| LinkError::Closed(e.to_string()))?;
     let patience = std::time::Duration::from_secs(5);
     let connected = tokio::time::timeout(patience, connecting).await;

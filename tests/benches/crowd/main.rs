@@ -1,9 +1,10 @@
 //! The cost of a crowd to a master: `cargo bench -p tests --bench crowd` runs all parts, `--
-//! reconnect`, `-- flood`, `-- viewers` and `-- followers` one.
+//! reconnect`, `-- takeover`, `-- flood`, `-- viewers` and `-- followers` one.
 //!
 //! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a
 //! task of its own, come back after the master was killed and started again; how long that takes,
-//! and whether a lease was lost. `flood [--timed 300]`: how long requests of one user take in calm
+//! and whether a lease was lost. `takeover [--workers 1000]`: the same where another master on the
+//! same PostgreSQL takes over (`tests/postgres cargo bench …`), and how long a user waits. `flood [--timed 300]`: how long requests of one user take in calm
 //! and while another asks as fast as it can, and the master's memory. `viewers [--workers 10000]`:
 //! what pages cost with a million tasks behind them, alone and with a hundred viewers. `followers
 //! [--tasks 100000]`: whether each event of so many tasks is seen exactly once through kills of
@@ -13,6 +14,7 @@
 mod flood;
 mod followers;
 mod herd;
+mod takeover;
 mod viewers;
 
 use std::time::{Duration, Instant};
@@ -36,13 +38,16 @@ fn main() {
         tests::build_release();
     }
 
-    let parts = ["reconnect", "flood", "viewers", "followers"];
+    let parts = ["reconnect", "takeover", "flood", "viewers", "followers"];
     let all = !parts.iter().any(|part| args.iter().any(|arg| arg == part));
     let wanted = |part: &str| all || args.iter().any(|arg| arg == part);
     let workers = number("--workers", 10_000);
     let processes = number("--processes", 4);
     if wanted("reconnect") {
         reconnect(workers, processes);
+    }
+    if wanted("takeover") {
+        takeover::run(number("--workers", 1_000), processes);
     }
     if wanted("flood") {
         flood::run(number("--timed", 300));
@@ -104,19 +109,8 @@ async fn connect(grid: &Grid, who: &str) -> Client {
 
 fn reconnect(workers: u32, processes: u32) {
     let mut grid = grid();
-    let mut herds = herd::start(&grid, workers, processes);
-    let began = Instant::now();
-
-    herds.iter_mut().for_each(|herd| herd.wait_for("joined"));
-    eprintln!(
-        "{workers} workers of {processes} processes joined in {:.1} s",
-        began.elapsed().as_secs_f64()
-    );
-
-    let runtime = runtime();
-    let job =
-        runtime.block_on(async { submit(&connect(&grid, "user").await, &noops(workers)).await });
-    herds.iter_mut().for_each(|herd| herd.wait_for("holds"));
+    let masters = grid.listen().to_owned();
+    let (mut herds, job) = busy_herds(&grid, &masters, workers, processes);
 
     let resident = tests::resident(grid.master_pid());
     grid.kill_master();
@@ -128,13 +122,7 @@ fn reconnect(workers: u32, processes: u32) {
     herds.iter_mut().for_each(|herd| herd.wait_for("back"));
 
     let back = began.elapsed();
-    herds.iter_mut().for_each(|herd| herd.say("deliver"));
-    herds.iter_mut().for_each(|herd| herd.wait_for("done"));
-
-    let number = job.to_string();
-    let view = grid.until("the job is settled", &["job", "info", &number], |job| {
-        (job["state"] == "finished").then(|| job.clone())
-    });
+    let view = delivered(&grid, &mut herds, job);
     println!(
         "| workers | processes | master up after | all back after | attempts | tasks | master's memory |"
     );
@@ -153,4 +141,36 @@ fn reconnect(workers: u32, processes: u32) {
         "\nAll back within 60 s, no lease lost: {}.",
         if kept { "kept" } else { "not kept" }
     );
+}
+
+/// Starts workers that know these masters, and waits until each holds a task of one job.
+fn busy_herds(
+    grid: &Grid,
+    masters: &str,
+    workers: u32,
+    processes: u32,
+) -> (Vec<herd::Herd>, common::JobId) {
+    let began = Instant::now();
+    let mut herds = herd::start(grid, masters, workers, processes);
+    herds.iter_mut().for_each(|herd| herd.wait_for("joined"));
+    eprintln!(
+        "{workers} workers of {processes} processes joined in {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+
+    let submitted = async { submit(&connect(grid, "user").await, &noops(workers)).await };
+    let job = runtime().block_on(submitted);
+    herds.iter_mut().for_each(|herd| herd.wait_for("holds"));
+    (herds, job)
+}
+
+/// Lets all workers deliver; returns what the master says of the job once it is finished.
+fn delivered(grid: &Grid, herds: &mut [herd::Herd], job: common::JobId) -> serde_json::Value {
+    herds.iter_mut().for_each(|herd| herd.say("deliver"));
+    herds.iter_mut().for_each(|herd| herd.wait_for("done"));
+
+    let number = job.to_string();
+    grid.until("the job is settled", &["job", "info", &number], |job| {
+        (job["state"] == "finished").then(|| job.clone())
+    })
 }

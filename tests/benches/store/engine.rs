@@ -1,10 +1,8 @@
 //! A grid whose store is on one of the two engines.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
-use tests::{Grid, Started, children_processor_s, processor_s};
+use tests::{Grid, Postgres, children_processor_s, processor_s};
 
 use crate::session::BenchSession;
 
@@ -31,7 +29,7 @@ impl EngineGrid {
         let (config, server) = match kind {
             EngineKind::Sqlite => (String::new(), None),
             EngineKind::Postgres => {
-                let Some((url, server)) = database() else {
+                let Some(Postgres { url, server }) = Postgres::with_database() else {
                     eprintln!(
                         "no PostgreSQL: run this by `tests/postgres cargo bench -p tests --bench store`"
                     );
@@ -98,23 +96,6 @@ impl EngineGrid {
             processor_s(first) + children_processor_s(first) + below.sum::<f64>()
         })
     }
-}
-
-/// A new database on the server that the environment names, and the server's first process.
-fn database() -> Option<(String, u32)> {
-    let given = |name| std::env::var(format!("DESKGRID_TEST_PG{name}")).ok();
-    let (url, bin, server) = (given("")?, given("_BIN")?, given("_PID")?);
-    let name = format!("bench_{:032x}", rand::random::<u128>());
-    let psql = Path::new(&bin).join("psql");
-    // Where the package was unpacked.
-    let unpacked = psql.ancestors().nth(4)?;
-    let mut command = Command::new(&psql);
-    command.env("LD_LIBRARY_PATH", unpacked.join("lib/x86_64-linux-gnu"));
-    let make = format!("CREATE DATABASE {name} TEMPLATE template0");
-    command.args(["-qAt", "-d", &url, "-c", &make]);
-    Started::new(&mut command).finish().expect_code(0);
-    let (front, _) = url.rsplit_once('/')?;
-    Some((format!("{front}/{name}"), server.parse().ok()?))
 }
 
 /// The processes that this one has started.
