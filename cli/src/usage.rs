@@ -31,7 +31,10 @@ pub fn parse<C: Parser>(words: &[OsString]) -> Result<C, Exit> {
                 Exit::Usage
             }
             _ => {
-                OutputForm::failure(mode(words), &failure(&C::command(), &error, words));
+                OutputForm::failure(
+                    mode(words),
+                    &failure(&complete(C::command()), &error, words),
+                );
                 let _ = std::io::stderr().flush();
                 Exit::Usage
             }
@@ -49,6 +52,13 @@ pub(crate) fn one_help(command: clap::Command) -> clap::Command {
         .global(true)
         .action(clap::ArgAction::HelpShort);
     command.disable_help_flag(true).arg(help)
+}
+
+/// Gives all commands that help, and builds those parts that wait until they are parsed.
+pub(crate) fn complete(command: clap::Command) -> clap::Command {
+    let mut command = one_help(command);
+    command.build();
+    command
 }
 
 /// Converts clap's error into a failure like any other.
@@ -184,7 +194,7 @@ mod tests {
     fn wrong(line: &str) -> Failure {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         failure(
-            &Cli::command(),
+            &complete(Cli::command()),
             &Cli::command().try_get_matches_from(&words).unwrap_err(),
             &words,
         )

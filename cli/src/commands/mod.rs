@@ -75,8 +75,6 @@ mod worker;
 
 use std::pin::Pin;
 
-#[cfg(feature = "whole")]
-use clap::CommandFactory;
 use tokio::runtime::{Builder, Runtime};
 
 #[cfg(feature = "whole")]
@@ -91,7 +89,7 @@ use crate::args::content::ContentCommand;
 use crate::args::serve::PageArgs;
 use crate::args::value::JoinWord;
 #[cfg(feature = "whole")]
-use crate::args::{Cli, Commands, MasterCommand};
+use crate::args::{Cli, Commands, Deferred, MasterCommand};
 use crate::args::{Global, WorkerCli, WorkerCommand, WorkerOnly};
 use crate::failure::{Exit, Failure};
 use crate::logs;
@@ -129,10 +127,14 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving = matches!(
         command,
-        Commands::Master(MasterCommand::Start(_)) | Commands::Worker(WorkerCommand::Start(_))
+        Commands::Master(Deferred(MasterCommand::Start(_)))
+            | Commands::Worker(Deferred(WorkerCommand::Start(_)))
     );
     #[cfg(windows)]
-    if matches!(command, Commands::Worker(WorkerCommand::Service(_))) {
+    if matches!(
+        command,
+        Commands::Worker(Deferred(WorkerCommand::Service(_)))
+    ) {
         logs::of_service(StateDir::find(global.dir.as_deref())?.root());
     }
 
@@ -140,7 +142,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let context = prepare(global, join, serving, Some(page))?;
     let runtime = match &command {
         Commands::Demo(_) | Commands::Master(_) => runtime(Threads::All)?,
-        Commands::Worker(command) => runtime(Threads::of_worker(command))?,
+        Commands::Worker(Deferred(command)) => runtime(Threads::of_worker(command))?,
         Commands::Dashboard(_) => runtime(Threads::Two)?,
         _ => runtime(Threads::One)?,
     };
@@ -198,45 +200,55 @@ fn finish(
 #[cfg(feature = "whole")]
 async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure> {
     match command {
-        Commands::Demo(args) => crate::demo::run(&context.out, &args).await,
-        Commands::DemoTile(args) => crate::demo::tile::run(&args),
-        Commands::Master(MasterCommand::Start(args)) => master::start(context, args).await,
-        Commands::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
-        Commands::Master(MasterCommand::Status) => masters::status(context).await,
-        Commands::Master(MasterCommand::HandOver) => masters::hand_over(context).await,
-        Commands::Master(MasterCommand::Backup { to }) => operations::backup(context, &to),
-        Commands::Master(MasterCommand::Check { no_content }) => {
+        Commands::Demo(Deferred(args)) => crate::demo::run(&context.out, &args).await,
+        Commands::DemoTile(Deferred(args)) => crate::demo::tile::run(&args),
+        Commands::Master(Deferred(MasterCommand::Start(args))) => {
+            master::start(context, args).await
+        }
+        Commands::Master(Deferred(MasterCommand::Wait { timeout })) => {
+            master::wait(context, timeout).await
+        }
+        Commands::Master(Deferred(MasterCommand::Status)) => masters::status(context).await,
+        Commands::Master(Deferred(MasterCommand::HandOver)) => masters::hand_over(context).await,
+        Commands::Master(Deferred(MasterCommand::Backup { to })) => {
+            operations::backup(context, &to)
+        }
+        Commands::Master(Deferred(MasterCommand::Check { no_content })) => {
             operations::check(context, !no_content)
         }
-        Commands::Master(MasterCommand::Restore { from }) => operations::restore(context, &from),
-        Commands::Master(MasterCommand::Move { to, from }) => {
+        Commands::Master(Deferred(MasterCommand::Restore { from })) => {
+            operations::restore(context, &from)
+        }
+        Commands::Master(Deferred(MasterCommand::Move { to, from })) => {
             operations::transfer(context, to.as_deref(), from.as_deref())
         }
-        Commands::Master(MasterCommand::Config) => config::master(context),
-        Commands::Worker(command) => work(context, command).await,
-        Commands::Doctor(args) => doctor::run(context, &args).await,
-        Commands::Master(MasterCommand::RotateCa { overlap }) => {
+        Commands::Master(Deferred(MasterCommand::Config)) => config::master(context),
+        Commands::Worker(Deferred(command)) => work(context, command).await,
+        Commands::Doctor(Deferred(args)) => doctor::run(context, &args).await,
+        Commands::Master(Deferred(MasterCommand::RotateCa { overlap })) => {
             master::rotate_ca(context, overlap)
         }
-        Commands::Identity(command) => identity::run(context, command).await,
-        Commands::Audit(args) => identity::audit(context, &args).await,
-        Commands::Token(command) => token::run(context, command).await,
-        Commands::Package(args) => package::run(context, *args).await,
-        Commands::Login(args) => login::run(context, args).await,
-        Commands::Submit(args) => Box::pin(submit::run(context, *args)).await,
-        Commands::Request(args) => speculation::request(context, args).await,
-        Commands::Job(command) => job::run(context, command).await,
-        Commands::Content(ContentCommand::Send(args)) => content::send(context, args).await,
-        Commands::Task(command) => task::run(context, command).await,
-        Commands::Events(args) => events::run(context, args).await,
-        Commands::Dashboard(args) => dashboard::run(context, args).await,
-        Commands::Top(args) => Box::pin(top::run(context, args)).await,
-        Commands::Host(command) => host::run(context, command).await,
-        Commands::Account(args) => account::run(context, args).await,
-        Commands::Policy(command) => policy::run(context, command),
-        Commands::Predict(command) => predict::run(context, &command).await,
-        Commands::Simulate(args) => simulate::run(context, &args),
-        Commands::Trace(command) => trace::run(context, command).await,
+        Commands::Identity(Deferred(command)) => identity::run(context, command).await,
+        Commands::Audit(Deferred(args)) => identity::audit(context, &args).await,
+        Commands::Token(Deferred(command)) => token::run(context, command).await,
+        Commands::Package(Deferred(args)) => package::run(context, *args).await,
+        Commands::Login(Deferred(args)) => login::run(context, args).await,
+        Commands::Submit(Deferred(args)) => Box::pin(submit::run(context, *args)).await,
+        Commands::Request(Deferred(args)) => speculation::request(context, args).await,
+        Commands::Job(Deferred(command)) => job::run(context, command).await,
+        Commands::Content(Deferred(ContentCommand::Send(args))) => {
+            content::send(context, args).await
+        }
+        Commands::Task(Deferred(command)) => task::run(context, command).await,
+        Commands::Events(Deferred(args)) => events::run(context, args).await,
+        Commands::Dashboard(Deferred(args)) => dashboard::run(context, args).await,
+        Commands::Top(Deferred(args)) => Box::pin(top::run(context, args)).await,
+        Commands::Host(Deferred(command)) => host::run(context, command).await,
+        Commands::Account(Deferred(args)) => account::run(context, args).await,
+        Commands::Policy(Deferred(command)) => policy::run(context, command),
+        Commands::Predict(Deferred(command)) => predict::run(context, &command).await,
+        Commands::Simulate(Deferred(args)) => simulate::run(context, &args),
+        Commands::Trace(Deferred(command)) => trace::run(context, command).await,
         Commands::Completions { shell } => completions(context, shell),
     }
 }
@@ -330,7 +342,7 @@ fn with_names(arg: clap::Arg) -> clap::Arg {
 #[cfg(feature = "whole")]
 fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    let mut command = with_policies(Cli::command());
+    let mut command = with_policies(crate::args::whole_command());
     clap_complete::generate(shell, &mut command, "deskgrid", &mut script);
     context.out.bytes(&script)?;
     Ok(Exit::Well)
@@ -394,7 +406,7 @@ mod tests {
             clap_complete::Shell::Fish,
         ] {
             let mut script = Vec::new();
-            let mut command = with_policies(Cli::command());
+            let mut command = with_policies(crate::args::whole_command());
             clap_complete::generate(shell, &mut command, "deskgrid", &mut script);
 
             let script = String::from_utf8(script).expect("UTF-8");

@@ -1,7 +1,7 @@
 //! Tests the plans made of command lines and job files.
 
 use super::*;
-use crate::args::{Cli, Commands};
+use crate::args::{Cli, Commands, Deferred};
 use crate::failure::{Exit, Failure};
 use clap::Parser;
 use common::host::Confinement;
@@ -33,7 +33,7 @@ impl Desk {
 
     fn submit(&self, words: &[&str]) -> Result<SubmitPlan, Failure> {
         let words = ["deskgrid", "submit"].iter().chain(words);
-        let Commands::Submit(args) = Cli::try_parse_from(words).unwrap().command else {
+        let Commands::Submit(Deferred(args)) = Cli::try_parse_from(words).unwrap().command else {
             panic!("not a submission")
         };
         let args = match &args.job_file {
