@@ -284,6 +284,24 @@ impl From<master::MasterError> for Failure {
                     "deskgrid master config prints every setting with its meaning and default",
                 );
             }
+            master::MasterError::Unreadable { ref source, .. } => {
+                // The code tells a service not to try again with the same words.
+                return Failure {
+                    exit: Exit::Usage,
+                    ..Failure::io(error.to_string(), source)
+                };
+            }
+            master::MasterError::Place { hint, .. } => {
+                return Failure::usage(error.to_string(), hint);
+            }
+            master::MasterError::Store(master::StoreError::Postgres(master::PgError::Address(
+                _,
+            ))) => {
+                return Failure::usage(
+                    error.to_string(),
+                    "correct it in --store, or in `store` of the settings; without either the store is a file in the master's directory",
+                );
+            }
             master::MasterError::Lost(ref lost) => lost.hint(),
             master::MasterError::Content { fault, .. } => fault.hint(),
             master::MasterError::Store(master::StoreError::Full { .. }) => {
@@ -318,7 +336,8 @@ impl From<worker::WorkerError> for Failure {
                 )
                 .caused(&error);
             }
-            WorkerError::InUse(_) => "",
+            WorkerError::File { ref source, .. } => return Failure::io(error.to_string(), source),
+            WorkerError::InUse(_) | WorkerError::Unavailable { .. } => "",
             _ => "the log above says more",
         };
         Failure::new(Exit::Error, "worker", error.to_string(), hint).caused(&error)

@@ -515,6 +515,20 @@ pub struct TokenView {
     pub speaks_for: Option<String>,
 }
 
+impl TokenView {
+    /// Returns why nobody can use it any more, in a word or two; `None` while it can be used.
+    pub fn ended(&self, now: Time) -> Option<&'static str> {
+        // A token that speaks for somebody is not used up.
+        let used_up = self.uses_left == 0 && self.speaks_for.is_none();
+        match (self.revoked, used_up, self.expires <= now) {
+            (true, ..) => Some("revoked"),
+            (_, true, _) => Some("used up"),
+            (.., true) => Some("expired"),
+            (false, false, false) => None,
+        }
+    }
+}
+
 /// The reasons why a job's tasks wait, and why each host was passed over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExplainView {

@@ -56,8 +56,7 @@ fn role(role: Role) -> &'static str {
 }
 
 fn tokens_part(tokens: &[TokenView]) -> Markup {
-    let counts =
-        |token: &&TokenView| !token.revoked && token.uses_left > 0 && token.expires > now();
+    let counts = |token: &&TokenView| token.ended(now()).is_none();
     let joins = |token: &&TokenView| token.speaks_for.is_none();
     html! {
         section aria-labelledby="tokens" {

@@ -23,6 +23,14 @@ pub fn create_private(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// Returns a warning, with the remedy, if other accounts of this machine may read a file that holds the
+/// `secret`.
+pub fn exposed(path: &Path, secret: &str) -> Option<String> {
+    let open = rights::is_open_to_others(path).unwrap_or(false);
+    let path = path.display();
+    open.then(|| format!("other accounts may read {secret} in {path}: chmod 600 {path}"))
+}
+
 /// Writes a file that is there whole or not at all, also after a power loss. `mode` are its
 /// permissions, where the system has such.
 ///

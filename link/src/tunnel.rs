@@ -95,6 +95,18 @@ impl TunnelDoor {
         }
     }
 
+    /// Resolves once this tunnel has ended, or at once if there is none.
+    pub async fn ended(&self, peer: SocketAddr) {
+        let known = self
+            .peers
+            .lock()
+            .get(&peer)
+            .map(|end| end.known.subscribe());
+        if let Some(mut known) = known {
+            let _ = known.wait_for(|_| false).await;
+        }
+    }
+
     /// Returns the next tunnel that was cut; never resolves once the listener is gone.
     pub async fn cut(&self) -> Cut {
         match self.cut.lock().await.recv().await {
@@ -516,6 +528,30 @@ mod tests {
             received(&strangers[3]).await.unwrap_err().kind(),
             io::ErrorKind::BrokenPipe
         );
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_tunnel_reaches_whoever_waits_for_it() {
+        let limits = TunnelLimits {
+            most: 10,
+            unknown: 10,
+            unknown_of_one: 10,
+        };
+        let (master, door, address) = guarded(limits).await;
+        let worker = dial(address).await.unwrap();
+        send(&worker, address, b"hello");
+        let (from, _) = received(&master).await.unwrap();
+        let mut ended = std::pin::pin!(door.ended(from));
+        assert!(
+            std::future::poll_fn(|cx| Poll::Ready(ended.as_mut().poll(cx)))
+                .await
+                .is_pending()
+        );
+        drop(worker);
+        tokio::time::timeout(Duration::from_secs(20), ended)
+            .await
+            .expect("the end");
+        door.ended(from).await;
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::MasterError;
 use crate::limits::Limits;
+use crate::store::Database;
 
 /// Settings of a master. Durations read as `90s`, `1h30m`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -345,11 +346,26 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`], and if the file cannot be read.
     pub fn load(path: &Path) -> Result<Self, MasterError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| MasterError::Config(format!("cannot read {}: {e}", path.display())))?;
-        Self::parse(&text).map_err(|e| match e {
+        let text = std::fs::read_to_string(path).map_err(|source| MasterError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let config = Self::parse(&text).map_err(|e| match e {
             MasterError::Config(why) => MasterError::Config(format!("{}: {why}", path.display())),
             other => other,
-        })
+        })?;
+
+        if config.has_password()
+            && let Some(warning) = link::files::exposed(path, "the password of the database")
+        {
+            tracing::warn!("{warning}");
+        }
+        Ok(config)
+    }
+
+    /// Whether the address of the store has a password in it.
+    fn has_password(&self) -> bool {
+        let place = self.store.as_deref().map(Database::parse);
+        place.is_some_and(|place| place.is_ok_and(|place| place.has_password()))
     }
 }

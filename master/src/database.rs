@@ -53,14 +53,25 @@ pub(crate) fn not_in_one(home: &Path, hint: &str) -> Result<(), String> {
     }
 }
 
+/// Refuses, with this remedy, what a master does on a store in a file, where that of `home` is in a [`Database`].
+pub(crate) fn in_a_file(home: &Path, hint: &'static str) -> Result<(), MasterError> {
+    match named(home) {
+        Some(name) => {
+            let why = format!("the store of this grid is in PostgreSQL, at {name}");
+            Err(MasterError::Place { why, hint })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses to put the store into a database where the grid has it in a file.
 pub(crate) fn not_in_a_file(home: &Path) -> Result<(), MasterError> {
-    if home.join(whole::STORE).exists() {
-        return Err(MasterError::Config(format!(
-            "the store of this grid is {}: start without --store; or move it into the database first: \
-             deskgrid master move --to postgres://...",
-            home.join(whole::STORE).display()
-        )));
+    let file = home.join(whole::STORE);
+    if file.exists() {
+        let why = format!("the store of this grid is the file {}", file.display());
+        let hint = "start without --store (and without `store` in the settings); or move it into the database first: deskgrid master move \
+                    --to postgres://...";
+        return Err(MasterError::Place { why, hint });
     }
     Ok(())
 }
@@ -165,11 +176,15 @@ pub(crate) fn take_now(
 
     match taken {
         Some(store) => Ok(store),
-        None => Err(MasterError::Config(format!(
-            "another master ({}) has the store in {}: end it first",
-            contender.look()?.holder,
-            place.name()
-        ))),
+        None => {
+            let holder = contender.look()?.holder;
+            let why = format!(
+                "another master ({holder}) has the store in {}",
+                place.name()
+            );
+            let hint = "end that master first, or name a database that nobody uses";
+            Err(MasterError::Place { why, hint })
+        }
     }
 }
 

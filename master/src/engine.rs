@@ -25,7 +25,7 @@ pub use crate::core::ask::{
 use crate::core::{Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
 use crate::laws::SafetyRules;
 use crate::store::{AttemptResult, Reader, StoreError, Writer};
-pub use crate::store::{Logs, Peer, PeerStatus, Redeemed};
+pub use crate::store::{Logs, Peer, PeerStatus, Redeemed, StoreShadow};
 use crate::{Config, MasterError};
 
 /// The master's core with its store, its outboxes and the replies to come.
@@ -82,7 +82,8 @@ pub struct ResultRecord {
 }
 
 impl Engine {
-    /// Opens a master on the store in `dir`, whose log lies in `logs`, started at `now`.
+    /// Opens a master on the store in `dir`, whose log lies in `logs`, started at `now`. Its changes are made in
+    /// the shadow as well, if there is one.
     ///
     /// # Errors
     /// If the store does not open.
@@ -93,6 +94,7 @@ impl Engine {
         contents: Arc<dyn Contents>,
         logs: &dyn Logs,
         laws: SafetyRules,
+        shadow: Option<&StoreShadow>,
     ) -> Result<Self, MasterError> {
         // Nothing compares beside the core here: jobs with quorums compare their results byte by
         // byte.
@@ -102,7 +104,11 @@ impl Engine {
             room: None,
             compare,
         };
-        let core = Core::begin(now, Writer::open_beside(dir, logs)?, config, around, laws)?;
+        let mut store = Writer::open_beside(dir, logs)?;
+        if let Some(shadow) = shadow {
+            store.shadowed(shadow.clone());
+        }
+        let core = Core::begin(now, store, config, around, laws)?;
         let heartbeat = config.heartbeat.span();
 
         Ok(Self {

@@ -152,9 +152,18 @@ async fn show_metrics(Shared(state): Shared<Arc<SessionContext>>) -> Result<Stri
     let grid = state.core.ask::<Box<GridNumbers>>(UpkeepAsk::Numbers).await;
     let grid = grid.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     let home = state.home.clone();
+    let reader = state.reader.clone();
     let disk = tokio::task::spawn_blocking(move || {
         let free = link::files::free_bytes(&home).ok();
-        numbers::record_disk(free, whole::store_bytes(&home));
+        let store = match reader.database_bytes() {
+            Ok(bytes) => Some(bytes.unwrap_or_else(|| whole::store_bytes(&home))),
+            Err(error) => {
+                tracing::debug!(%error, "the size of the database is not known");
+                None
+            }
+        };
+
+        numbers::record_disk(free, store);
         numbers::record_process();
     });
     disk.await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;

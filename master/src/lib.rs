@@ -48,6 +48,22 @@ pub enum MasterError {
     /// The configuration makes no sense.
     #[error("bad configuration: {0}")]
     Config(String),
+    /// A file of settings cannot be read.
+    #[error("cannot read the settings in {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The store is not where the command looks for it, or cannot go where it is to be.
+    #[error("{why}")]
+    Place {
+        /// The place, and what is there.
+        why: String,
+        /// The remedy, shown to the admin.
+        hint: &'static str,
+    },
     /// Another master runs on the same directory.
     #[error("another master runs in {dir}", dir = dir.display())]
     Running {

@@ -149,7 +149,7 @@ pub const METRICS: [Metric; 25] = [
         gauge(
             STORE,
             None,
-            "Size of the store with its log, without content.",
+            "Size of the store with its log, without content; in PostgreSQL that of the whole database.",
         ),
     ),
     gauge(
@@ -303,9 +303,11 @@ pub(crate) fn record(grid: &GridNumbers) {
     metrics::gauge!(USERS).set(grid.users as f64);
 }
 
-/// Records the room on the disk of the state directory, and the size of the store.
-pub(crate) fn record_disk(free: Option<u64>, store: u64) {
-    metrics::gauge!(STORE).set(store as f64);
+/// Records the room on the disk of the state directory, and the size of the store, where they are known.
+pub(crate) fn record_disk(free: Option<u64>, store: Option<u64>) {
+    if let Some(store) = store {
+        metrics::gauge!(STORE).set(store as f64);
+    }
     if let Some(free) = free {
         metrics::gauge!(DISK_FREE).set(free as f64);
     }

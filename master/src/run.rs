@@ -662,8 +662,8 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
     }
 
     let _lock = lock(&home)?;
-    let hint = "the authority of such a grid cannot be rotated yet";
-    database::not_in_one(&home, hint).map_err(MasterError::Config)?;
+    let hint = "the authority of such a grid cannot be rotated yet: docs/operations.md says what there is for it";
+    database::in_a_file(&home, hint)?;
     let clock = Clock::start();
     let store = whole::open(&home, clock, crate::Accept::default())?;
     let rotated = rotate_with(&home, store, clock.now(), overlap);

@@ -32,10 +32,9 @@ pub struct Moved {
 pub fn transfer(dir: &Path, direction: StoreMove<'_>) -> Result<Moved, MasterError> {
     let home = dir.join("master");
     if !home.is_dir() {
-        let dir = dir.display();
-        return Err(MasterError::Config(format!(
-            "there is no master's state in {dir}"
-        )));
+        let why = format!("there is no master's state in {}", dir.display());
+        let hint = "name the master's state directory: --dir DIR";
+        return Err(MasterError::Place { why, hint });
     }
 
     let _lock = run::lock(&home)?;
@@ -62,16 +61,12 @@ fn parse(address: &str) -> Result<Database, MasterError> {
 fn into_database(home: &Path, place: &Database, clock: Clock) -> Result<Moved, MasterError> {
     let file = home.join(whole::STORE);
     if !file.exists() {
-        return Err(MasterError::Config(format!(
-            "there is no store in {}",
-            file.display()
-        )));
+        return Err(no_file(home, &file));
     }
     if has_another(home, place)? {
-        return Err(MasterError::Config(format!(
-            "there is the store of a grid in {}: name an empty database",
-            place.name()
-        )));
+        let why = format!("there is the store of a grid in {} already", place.name());
+        let hint = "name a database without one; if that store is this grid's: deskgrid master move --from postgres://...";
+        return Err(MasterError::Place { why, hint });
     }
 
     let from = whole::open(home, clock, Accept::default())?;
@@ -95,10 +90,14 @@ fn into_database(home: &Path, place: &Database, clock: Clock) -> Result<Moved, M
 fn into_file(home: &Path, place: &Database, clock: Clock) -> Result<Moved, MasterError> {
     let file = home.join(whole::STORE);
     if file.exists() {
-        return Err(MasterError::Config(format!(
-            "there is a store in {} already",
-            file.display()
-        )));
+        let why = format!("there is a store in {} already", file.display());
+        let hint = match database::named(home) {
+            Some(_) => {
+                "move that file away if nobody needs it: this grid has its store in a database"
+            }
+            None => "this grid has its store in that file: deskgrid master start, without --store",
+        };
+        return Err(MasterError::Place { why, hint });
     }
 
     // Under another name until it is whole.
@@ -107,8 +106,21 @@ fn into_file(home: &Path, place: &Database, clock: Clock) -> Result<Moved, Maste
         fs::remove_dir_all(&part).map_err(LinkError::file("cannot remove", &part))?;
     }
     link::files::private_dir(&part).map_err(LinkError::file("cannot make", &part))?;
+    let moved = out_of(place, home, (&part, &file), clock);
+    // Of a copy that broke off nothing is left.
+    let _ = fs::remove_dir_all(&part);
+    moved
+}
+
+/// Copies the store out of the database into a file in the directory `part`, which becomes `file`.
+fn out_of(
+    place: &Database,
+    home: &Path,
+    (part, file): (&Path, &Path),
+    clock: Clock,
+) -> Result<Moved, MasterError> {
     let mut from = database::take_now(home, place, clock, false)?;
-    let mut to = Writer::open(&part)?;
+    let mut to = Writer::open(part)?;
     let rows = store::copy_store(&from, &mut to)?;
     let (grid, commits) = facts(&to)?;
     to.finish()?;
@@ -117,15 +129,29 @@ fn into_file(home: &Path, place: &Database, clock: Clock) -> Result<Moved, Maste
 
     database::forget(home)?;
     let whole = part.join(whole::STORE);
-    fs::rename(&whole, &file).map_err(LinkError::file("cannot rename", &whole))?;
+    fs::rename(&whole, file).map_err(LinkError::file("cannot rename", &whole))?;
     note(home, grid, commits)?;
     let left = store::put_aside(place, clock.now())?;
-    let _ = fs::remove_dir_all(&part);
     Ok(Moved {
         rows,
         to: file.display().to_string(),
         left: format!("the schema {left} of {}", place.name()),
     })
+}
+
+/// The error of a `StoreMove::IntoDatabase` whose file is not there.
+fn no_file(home: &Path, file: &Path) -> MasterError {
+    let missing = format!("there is no store in {}", file.display());
+    match database::named(home) {
+        Some(name) => MasterError::Place {
+            why: format!("{missing}: it is in PostgreSQL, at {name}, already"),
+            hint: "start the master with that address: deskgrid master start --store postgres://...",
+        },
+        None => MasterError::Place {
+            why: missing,
+            hint: "name the state directory of the grid: --dir DIR; a new grid begins in the database by: deskgrid master start --store postgres://...",
+        },
+    }
 }
 
 /// Whether the database has the store of a grid, beside a copy of this one that was broken off.

@@ -193,7 +193,7 @@ fn hash(home: &Path) -> io::Result<[u8; 32]> {
 /// it.
 pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, MasterError> {
     let hint = "start the master with its address: deskgrid master start --store postgres://...";
-    crate::database::not_in_one(home, hint).map_err(MasterError::Config)?;
+    crate::database::in_a_file(home, hint)?;
     crate::room::look_for_room(home)?;
     let lost = look(home)?;
     match lost {

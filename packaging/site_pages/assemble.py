@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 #: What is only for the tests: the names of those that hold a sentence.
 HELD_BY = re.compile(r"[ \n]?<!-- held by:.*?-->", re.DOTALL)
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
+#: A link that is named by the file that it leads to, which says nothing to whoever reads the site.
+BY_FILE = re.compile(r"\[`?[\w./-]+\.md`?\]\((?P<page>[\w-]+\.md)(?P<place>#[^)\s]*)?\)")
 ENTRY = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<link>[^)]+)\)")
 FENCE = re.compile(r"(?m)^( *)```sh run$")
 
@@ -51,7 +53,8 @@ def name(top: pathlib.Path, place: pathlib.Path, link: str) -> str:
 def pages(top: pathlib.Path, into: pathlib.Path) -> list[Part]:
     """Writes every page of the table of contents, and the table's own as the first one; returns the parts."""
     listed = parts(top)
-    known = {page for part in listed for _, page in part.pages} | {"index.md"}
+    titles = {page: title for part in listed for title, page in part.pages} | {"index.md": "Documentation"}
+    known = set(titles)
     sources = [top / "README.md", *sorted(top.glob("docs/*.md"))]
     sources += [top / f"{stem}.md" for stem in ("ARCHITECTURE", "BENCHMARKS", "CHANGELOG", "CONTRIBUTING", "DECISIONS", "SECURITY")]
     left = []
@@ -63,13 +66,19 @@ def pages(top: pathlib.Path, into: pathlib.Path) -> list[Part]:
         text = HELD_BY.sub("", source.read_text())
         text = FENCE.sub(r"\1```sh", text)
         links = {"place": source.parent, "top": top, "known": known}
-        text = "".join(part if at % 2 else LINK.sub(lambda found: _link(found[1], **links), part)
-                       for at, part in enumerate(re.split(r"(?ms)(^ *```.*?^ *```$)", text)))
+        in_turn = re.split(r"(?ms)(^ *```.*?^ *```$)", text)
+        text = "".join(part if at % 2 else _named(LINK.sub(lambda found: _link(found[1], **links), part), titles)
+                       for at, part in enumerate(in_turn))
         (into / page).write_text(text)
 
     if left:
         raise Broken(f"docs/README.md does not name {', '.join(left)}")
     return listed
+
+
+def _named(text: str, titles: dict[str, str]) -> str:
+    """A text whose links between pages are named by titles, where they were by files."""
+    return BY_FILE.sub(lambda found: f"[{titles[found['page']]}]({found['page']}{found['place'] or ''})", text)
 
 
 def _link(link: str, top: pathlib.Path, place: pathlib.Path, known: set[str]) -> str:

@@ -1,5 +1,5 @@
-"""What must hold of the built site: every link leads to a page and a place in it, nothing comes from elsewhere, and every command and
-every key of the settings is found by the search."""
+"""What must hold of the built site: every link leads to a page and a place in it and is named by words, nothing comes from elsewhere, and
+every command and every key of the settings is found by the search."""
 
 import html.parser
 import json
@@ -16,6 +16,8 @@ class _Links(html.parser.HTMLParser):
         self.links: list[str] = []
         self.loaded: list[str] = []
         self.places: set[str] = set()
+        self.by_file: list[str] = []
+        self._named: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for key, value in attrs:
@@ -23,6 +25,18 @@ class _Links(html.parser.HTMLParser):
                 self.places.add(value)
             elif key in ("href", "src") and value:
                 (self.links if tag == "a" else self.loaded).append(value)
+                if tag == "a" and not re.match(r"[a-z]+:", value):
+                    self._named = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._named is not None:
+            self._named += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "a" and self._named is not None:
+            if re.fullmatch(r"[\w./-]+\.md", self._named.strip()):
+                self.by_file.append(self._named.strip())
+            self._named = None
 
 
 def site(into: pathlib.Path, wanted: set[str]) -> list[str]:
@@ -36,6 +50,7 @@ def site(into: pathlib.Path, wanted: set[str]) -> list[str]:
     wrong = []
     for file, page in pages.items():
         place = file.relative_to(into)
+        wrong += [f"{place}: a link is named by a file, `{name}`" for name in page.by_file]
         for link in page.links + page.loaded:
             parts = urllib.parse.urlsplit(link)
             if parts.scheme or parts.netloc:

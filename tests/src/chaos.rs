@@ -24,6 +24,8 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use ::master::engine::StoreShadow;
+
 /// Which rules the simulated master and workers keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Laws {
@@ -75,7 +77,23 @@ const SHOWN: usize = 250;
 
 /// Lives through one run.
 pub fn run(seed: u64, laws: Laws) -> Run {
-    let mut world = world::World::new(seed, laws);
+    live(world::World::new(seed, laws))
+}
+
+/// Lives through one run, in which each change of the master's store is made in a database, too. A
+/// difference between the two engines is something that must not happen.
+pub fn run_on_both_engines(seed: u64, shadow: &StoreShadow) -> Run {
+    let mut world = world::World::new(seed, Laws::KEPT);
+    world.master.shadow = Some(shadow.clone());
+    let mut run = live(world);
+    if let Err(why) = shadow.verdict() {
+        run.broken = Some(format!("the engines of the store differ: {why}"));
+    }
+    run
+}
+
+fn live(mut world: world::World) -> Run {
+    let seed = world.seed;
     let ended = catch_unwind(AssertUnwindSafe(|| world.live()));
     let broken = match ended {
         Ok(Ok(())) => None,

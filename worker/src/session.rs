@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::wire::RefusalCode;
@@ -336,13 +337,14 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     let _ = tell.send(SessionEvent::Up(uplink, heartbeat).into());
     let _ = tell.send(SessionEvent::Said(welcome).into());
     let Channel { tx, rx } = control;
+    let leaving = AtomicBool::new(false);
     let end = tokio::select! {
         end = hear(rx, tell, (&alive, &beats)) => end.map(|()| Next::End),
         gone = alive.keep(&connection, &sender) => {
             connection.close("no answer").await;
             Err(gone)
         }
-        end = speak(tx, letters, &beats) => end.map(|()| Next::End),
+        end = speak(tx, letters, (&beats, &leaving)) => end.map(|()| Next::End),
         gone = beats.another_is_active(&asker, (&known, &here), incarnation), if several => {
             connection.close("another master is active").await;
             Err(gone)
@@ -362,7 +364,11 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     }
 
     let _ = tell.send(SessionEvent::Down.into());
-    end
+    match end {
+        // The master may end the connection before it has confirmed the last word.
+        Err(_) if leaving.load(Ordering::Relaxed) => Ok(Next::End),
+        end => end,
+    }
 }
 
 /// Resolves once a master that is reached over TCP answers over UDP.
@@ -403,11 +409,11 @@ async fn hear<T: From<SessionEvent>>(
 }
 
 /// Sends the queued messages, all that are ready in one write. Returns successfully after
-/// [`ToMaster::Leaving`].
+/// [`ToMaster::Leaving`], and notes in `left` that it was sent.
 async fn speak(
     mut tx: FrameSender,
     mut letters: UnboundedReceiver<ToMaster>,
-    beats: &BeatWatch,
+    (beats, left): (&BeatWatch, &AtomicBool),
 ) -> Result<(), LinkError> {
     let mut batch = Vec::new();
     while letters.recv_many(&mut batch, BATCH).await > 0 {
@@ -418,6 +424,7 @@ async fn speak(
                 beats.asked();
             }
         }
+        left.store(leaving, Ordering::Relaxed);
         tx.flush().await?;
         if leaving {
             tx.finish();

@@ -473,8 +473,13 @@ fn one_address(given: &str) -> Result<String, String> {
         Some((host, port)) => (host, Some(port)),
         None => (given, None),
     };
-    if host.is_empty() || host.contains(['/', ' ']) {
+    if host.is_empty() {
         return Err(format!("it names no host; {example}"));
+    }
+    if !names_a_host(host) {
+        return Err(format!(
+            "`{host}` is no address, and no name that a host can have; {example}"
+        ));
     }
 
     match port {
@@ -483,6 +488,29 @@ fn one_address(given: &str) -> Result<String, String> {
         None if host.parse::<std::net::Ipv6Addr>().is_ok() => Ok(format!("[{host}]:{USUAL}")),
         None => Ok(format!("{host}:{USUAL}")),
     }
+}
+
+/// Whether this is an address, one of IPv6 perhaps in brackets, or a name of the DNS.
+fn names_a_host(host: &str) -> bool {
+    if let Some(inner) = host.strip_prefix('[') {
+        let inner = inner.strip_suffix(']');
+        return inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok());
+    }
+    if host.parse::<std::net::IpAddr>().is_ok() {
+        return true;
+    }
+
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.chars().all(fine)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    // Numbers alone are an address of IPv4 with a mistake in it.
+    let numbers = name.chars().all(|c| c.is_ascii_digit() || c == '.');
+    name.len() <= 253 && name.split('.').all(label) && !numbers
 }
 
 /// `deskgrid token`.
@@ -651,6 +679,8 @@ mod tests {
             ("[::1]:99", "[::1]:99"),
             ("[::1]", "[::1]:7411"),
             ("::1", "[::1]:7411"),
+            ("pc_7.office-2.example.", "pc_7.office-2.example.:7411"),
+            ("grid,10.0.0.7:99", "grid:7411,10.0.0.7:99"),
         ] {
             assert_eq!(master_address(given).as_deref(), Ok(read), "{given}");
         }
@@ -662,6 +692,15 @@ mod tests {
             ("grid:70000", "is no port"),
             (":7411", "names no host"),
             ("", "names no host"),
+            ("grid,", "names no host"),
+            ("not a host", "`not a host` is no address"),
+            ("grid/x:7411", "`grid/x` is no address"),
+            ("10.0.0.300", "`10.0.0.300` is no address"),
+            ("[::x]:7411", "`[::x]` is no address"),
+            ("-grid:7411", "`-grid` is no address"),
+            ("grid..example", "`grid..example` is no address"),
+            ("nons€nse", "`nons€nse` is no address"),
+            ("user@grid", "`user@grid` is no address"),
         ] {
             let wrong = master_address(given).unwrap_err();
             let told = wrong.contains(why) && wrong.contains("such as grid.example.org:7411");

@@ -11,7 +11,7 @@ use link::retry::Backoff;
 use link::{Identity, LinkError};
 use serde::Deserialize;
 
-use super::login::{Newcomer, check_role, own_name};
+use super::login::{Newcomer, check_role, other_name, own_name};
 use crate::args::serve::master_address;
 use crate::failure::{Exit, Failure};
 
@@ -45,14 +45,22 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
         return known(home, file);
     }
 
+    let mut exposed = link::files::exposed(file, "the join token");
     let mut unreachable = Backoff::new(UNREACHABLE.0, UNREACHABLE.1);
     let mut refused = Backoff::new(REFUSED.0, REFUSED.1);
     loop {
         let text = std::fs::read_to_string(file).map_err(|e| unreadable(file, &e))?;
-        let error = match join(&text, file).await? {
+        if let Some(warning) = exposed.take() {
+            tracing::warn!("{warning}");
+        }
+        let (wished, joined) = join(&text, file).await?;
+        let error = match joined {
             Ok(identity) => {
                 identity.save(home)?;
                 tracing::info!(master = %identity.link.master, name = %identity.link.name, "joined the grid");
+                if let Some(words) = other_name(&wished, &identity.link.name) {
+                    tracing::info!("{words}");
+                }
                 remove(file);
                 return Ok(identity);
             }
@@ -93,8 +101,8 @@ fn known(home: &Path, file: &Path) -> Result<Identity, Failure> {
     Ok(identity)
 }
 
-/// Asks the master to let this PC in, once.
-async fn join(text: &str, file: &Path) -> Result<Result<Identity, LinkError>, Failure> {
+/// Asks the master to let this PC in, once, under the name that comes first.
+async fn join(text: &str, file: &Path) -> Result<(String, Result<Identity, LinkError>), Failure> {
     let FirstStart {
         master,
         token,
@@ -110,7 +118,8 @@ async fn join(text: &str, file: &Path) -> Result<Result<Identity, LinkError>, Fa
         name
     };
 
-    Ok(link::enrol_as(&master, &token, &name, WantedRole::Worker).await)
+    let joined = link::enrol_as(&master, &token, &name, WantedRole::Worker).await;
+    Ok((name, joined))
 }
 
 /// Reads the text of the file. Errors do not repeat it: it has a token.

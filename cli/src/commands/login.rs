@@ -118,8 +118,21 @@ pub(super) async fn identity(
     };
     let identity = link::enrol_as(master, &token, &name, wanted).await?;
     identity.save(dir)?;
+    if let Some(words) = other_name(&name, &identity.link.name) {
+        note(&format!("note: {words}"));
+    }
 
     Ok((identity, true))
+}
+
+/// Says why the master has given a newcomer another name than the one that was `wished`, if it has.
+pub(super) fn other_name(wished: &str, given: &str) -> Option<String> {
+    (wished != given).then(|| {
+        format!(
+            "the name {wished} belongs to another PC or user of this grid, or did (there is one list of both, and no name is given \
+             twice): this one is {given}"
+        )
+    })
 }
 
 /// Moves the identity to another address of its grid. The server at the new address must be that
@@ -205,8 +218,14 @@ fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<Option<Join
     let text = match args.join.as_ref().or(environment) {
         Some(JoinWord(word)) if word == "-" => line_of_input()?,
         Some(JoinWord(word)) => match word.strip_prefix('@') {
-            Some(file) => std::fs::read_to_string(file)
-                .map_err(|e| Failure::io(format!("cannot read the token in {file}"), &e))?,
+            Some(file) => {
+                let text = std::fs::read_to_string(file)
+                    .map_err(|e| Failure::io(format!("cannot read the token in {file}"), &e))?;
+                if let Some(warning) = link::files::exposed(Path::new(file), "the join token") {
+                    note(&format!("note: {warning}"));
+                }
+                text
+            }
             None => word.clone(),
         },
         None if std::io::stdin().is_terminal() => asked()?,

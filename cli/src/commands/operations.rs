@@ -4,8 +4,8 @@
 use common::units::Bytes;
 use std::path::Path;
 
-use master::StoreMove;
 use master::operations::{self, Fault, OperationError};
+use master::{MasterError, PgError, StoreError, StoreMove};
 use serde::Serialize;
 
 use super::Context;
@@ -67,7 +67,7 @@ impl From<OperationError> for Failure {
                 "take another backup; `deskgrid master check` says more of a directory"
             }
             OperationError::NotVerified { .. } => "nothing was kept: try another disk",
-            OperationError::Store(master::StoreError::Full { .. }) => {
+            OperationError::Store(StoreError::Full { .. }) => {
                 "make room on that disk, then try again"
             }
             OperationError::Database(_) => "docs/operations.md says what there is for such a grid",
@@ -214,6 +214,26 @@ pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
     Ok(well(done.faults.len()))
 }
 
+/// Gives the errors of `master move`, which also a start can have, its own remedies.
+fn not_moved(error: MasterError) -> Failure {
+    let hint = match &error {
+        MasterError::Running { .. } => {
+            "stop that master first: a store is moved while nobody uses it"
+        }
+        MasterError::Store(StoreError::Postgres(PgError::Address(_))) => {
+            "name the database as in --to postgres://deskgrid@db.example.org/grid; nothing was moved"
+        }
+        MasterError::Store(StoreError::Postgres(_)) => {
+            "see to the database, or to its address (--to or --from); the store is where it was"
+        }
+        _ => return error.into(),
+    };
+    Failure {
+        hint: hint.to_owned(),
+        ..error.into()
+    }
+}
+
 /// Moves the store of a master into a database, or out of one.
 pub(super) fn transfer(
     context: &Context,
@@ -228,7 +248,7 @@ pub(super) fn transfer(
             return Err(Failure::usage("it is not said where to move it", hint));
         }
     };
-    let moved = master::transfer(context.state.root(), direction)?;
+    let moved = master::transfer(context.state.root(), direction).map_err(not_moved)?;
     let master::Moved { rows, to, left } = &moved;
     let answer = MoveAnswer {
         rows: *rows,

@@ -3,17 +3,19 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::token::Role;
 use common::view::TokenView;
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
+use link::masters;
 use serde::Serialize;
 
 use super::Context;
 use crate::args::package::PackageArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::when;
+use crate::output::{note, when};
 use crate::package::{PlainPackage, SiteFiles};
 use crate::session::Session;
 
@@ -30,7 +32,12 @@ struct PackageAnswer {
     token: u32,
     uses: u32,
     expires: common::Time,
+    /// The tokens of earlier installers of the same name that PCs can still join by.
+    earlier: Vec<u32>,
 }
+
+/// The time for which the address of the master is looked up.
+const LOOKUP: Duration = Duration::from_secs(3);
 
 /// Makes an installer. The token comes last: a file that cannot be written costs none.
 pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Failure> {
@@ -41,6 +48,7 @@ pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Fa
         Some(master) => master.clone(),
         None => reachable(session.master())?,
     };
+    note_unknown(&master).await;
     let site = SiteFiles { master, settings };
     plain.installer(&site, "")?;
 
@@ -56,6 +64,8 @@ pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Fa
             return Err(failure);
         }
     };
+    // The installer is made even if the others cannot be named.
+    let earlier = earlier_tokens(&session, &view).await.unwrap_or_default();
     session.close().await;
 
     let bytes = plain.installer(&site, &token)?;
@@ -75,8 +85,9 @@ pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Fa
         token: view.id,
         uses: view.uses_left,
         expires: view.expires,
+        earlier: earlier.iter().map(|token| token.id).collect(),
     };
-    let text = || told(&answer, &view);
+    let text = || told(&answer, &view) + &still_usable(&earlier);
     context
         .out
         .show(&answer, text, || vec![answer.file.clone()])?;
@@ -97,6 +108,19 @@ fn told(answer: &PackageAnswer, view: &TokenView) -> String {
     )
 }
 
+/// Names the tokens of earlier installers, one of which the new `--out` may have replaced.
+fn still_usable(earlier: &[TokenView]) -> String {
+    let line = |token: &TokenView| {
+        let TokenView { id, uses_left, .. } = token;
+        let till = when::relative(token.expires, when::now());
+        format!(
+            "token {id} of an earlier installer counts, too, for {uses_left} more, until it expires {till}. If nobody is to use that \
+             installer any more: deskgrid token revoke {id}\n"
+        )
+    };
+    earlier.iter().map(line).collect()
+}
+
 /// Reads the settings of the site's workers, after a check that a worker accepts them.
 fn read_settings(file: &Path) -> Result<String, Failure> {
     worker::Config::load(file)?;
@@ -112,15 +136,15 @@ fn read_settings(file: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Refuses an address that means another machine on each PC.
+/// Refuses an address that means another machine on each PC, also among several.
 fn reachable(master: &str) -> Result<String, Failure> {
-    let host = master.rsplit_once(':').map_or(master, |(host, _)| host);
-    let host = host.trim_matches(['[', ']']);
-    let own = host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback());
-    if own {
+    let own = |master: &str| {
+        let host = master.rsplit_once(':').map_or(master, |(host, _)| host);
+        let host = host.trim_matches(['[', ']']);
+        let address = host.parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    };
+    if masters::addresses(master).any(own) {
         let what = format!("this machine reaches the master at {master}, which PCs cannot use");
         return Err(Failure::usage(
             what,
@@ -128,6 +152,35 @@ fn reachable(master: &str) -> Result<String, Failure> {
         ));
     }
     Ok(master.to_owned())
+}
+
+/// Says of a name that this machine does not find either, since PCs then may not.
+async fn note_unknown(master: &str) {
+    for address in masters::addresses(master) {
+        let found = tokio::time::timeout(LOOKUP, tokio::net::lookup_host(address)).await;
+        if let Ok(Err(error)) = found {
+            note(&format!(
+                "note: this machine finds no address for {address} ({error}); PCs that do not either cannot join"
+            ));
+        }
+    }
+}
+
+/// The tokens of the same `name` as this new one by which machines of its role can still join.
+async fn earlier_tokens(session: &Session, new: &TokenView) -> Result<Vec<TokenView>, Failure> {
+    let mut all: Vec<TokenView> = Vec::new();
+    for reply in session.client().ask(&Request::TokenList).await? {
+        match reply {
+            Reply::Tokens(some) => all.extend(some),
+            other => return Err(unexpected(Some(&other)).into()),
+        }
+    }
+
+    all.retain(|token| {
+        let same = token.name == new.name && token.role == new.role && token.speaks_for.is_none();
+        same && token.id != new.id && token.ended(when::now()).is_none()
+    });
+    Ok(all)
 }
 
 async fn make_token(session: &Session, args: &PackageArgs) -> Result<(String, TokenView), Failure> {

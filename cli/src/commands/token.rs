@@ -112,10 +112,10 @@ async fn list(context: &Context, session: &Session, request: &Request) -> Result
             context.out.color(),
         );
         for token in &tokens {
-            let state = match (&token.speaks_for, token.revoked) {
-                (_, true) => "revoked".to_owned(),
-                (Some(user), false) => format!("speaks for {user}"),
-                (None, false) => String::new(),
+            let state = match (token.ended(when::now()), &token.speaks_for) {
+                (Some(ended), _) => ended.to_owned(),
+                (None, Some(user)) => format!("speaks for {user}"),
+                (None, None) => "usable".to_owned(),
             };
             rows.add([
                 token.id.to_string(),

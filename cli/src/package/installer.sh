@@ -56,50 +56,73 @@ if [ -n "$REMOVE" ]; then
     exit 0
 fi
 
-# The program is put in place at once, since the old one may be running.
-mkdir -p "$ROOT/usr/bin" "$ROOT/etc/deskgrid"
-cp deskgrid-worker "$ROOT/usr/bin/deskgrid-worker.new"
-chmod 755 "$ROOT/usr/bin/deskgrid-worker.new"
-mv -f "$ROOT/usr/bin/deskgrid-worker.new" "$ROOT/usr/bin/deskgrid-worker"
-printf '%s\n' "$FILES" | while read -r file; do
-    mkdir -p "$ROOT/usr/$(dirname "$file")"
-    cp "$file" "$ROOT/usr/$file"
-done
+# Another run changes only what is not the same, and says what that was.
+PROGRAM=$ROOT/usr/bin/deskgrid-worker SETTINGS=$ROOT/etc/deskgrid/worker.toml JOIN=$ROOT/etc/deskgrid/join.toml
+HAD="" CHANGED="" REPLACED="" JOINED=""
+[ ! -e "$PROGRAM" ] || HAD=yes
+[ ! -e "$ROOT/var/lib/deskgrid/worker/identity/link.toml" ] || JOINED=yes
+put() { # FILE PLACE MODE: put in place at once, since the old one may be in use
+    ! cmp -s "$1" "$2" || return 0
+    mkdir -p "$(dirname "$2")"
+    cp "$1" "$2.new"
+    chmod "$3" "$2.new"
+    mv -f "$2.new" "$2"
+    CHANGED=yes
+}
+mkdir -p "$ROOT/etc/deskgrid"
+put deskgrid-worker "$PROGRAM" 755
+for file in $FILES; do put "$file" "$ROOT/usr/$file" 644; done
 
 # The site's settings. What stood there before is kept aside.
 cat >settings <<'END_OF_SETTINGS'
 @SETTINGS@
 END_OF_SETTINGS
-SETTINGS=$ROOT/etc/deskgrid/worker.toml
 if [ -n "$(tr -d ' \n' <settings)" ] && ! cmp -s settings "$SETTINGS"; then
+    [ ! -s "$SETTINGS" ] || REPLACED=yes
     [ ! -e "$SETTINGS" ] || cp -p "$SETTINGS" "$SETTINGS.before"
     cp settings "$SETTINGS"
+    CHANGED=yes
 fi
 [ -e "$SETTINGS" ] || : >"$SETTINGS"
 
 # The token: for root alone from its first byte on. A PC that has joined needs none.
-if [ ! -e "$ROOT/var/lib/deskgrid/worker/identity/link.toml" ]; then
-    (umask 077; cat >"$ROOT/etc/deskgrid/join.toml.new" <<'END_OF_JOIN'
+if [ -z "$JOINED" ]; then
+    (umask 077; cat >"$JOIN.new" <<'END_OF_JOIN'
 @JOIN@
 END_OF_JOIN
     )
-    mv -f "$ROOT/etc/deskgrid/join.toml.new" "$ROOT/etc/deskgrid/join.toml"
+    mv -f "$JOIN.new" "$JOIN"
 fi
 
+told() { # WHEN: what was done, and when the PC joins
+    if [ -n "$HAD" ] && [ -z "$CHANGED" ]; then
+        echo "deskgrid-worker $VERSION was installed${ROOT:+ in $ROOT} before, as it is here: nothing was changed"
+    else
+        echo "deskgrid-worker $VERSION is installed${ROOT:+ in $ROOT}${HAD:+, over the one before}"
+    fi
+    [ -z "$REPLACED" ] || echo "the settings in $SETTINGS were others: these are in $SETTINGS.before now"
+    if [ -n "$JOINED" ]; then
+        echo "this PC has joined before, and goes on with that: the token in this file was not used"
+    else
+        echo "$1"
+    fi
+}
 if [ -n "$ROOT" ]; then
     # The account is made at the first start of the PC, by the file in /usr/lib/sysusers.d.
     systemctl --root "$ROOT" enable deskgrid-worker.service
-    echo "deskgrid-worker $VERSION is in $ROOT; the PC joins at its first start"
+    told "the PC joins at its first start"
     exit 0
 fi
 systemd-sysusers deskgrid-worker.conf
 if ! live; then
     systemctl enable deskgrid-worker.service
-    echo "deskgrid-worker $VERSION is installed; it joins at the next start of this PC"
+    told "it joins at the next start of this PC"
     exit 0
 fi
 systemctl daemon-reload
 systemctl enable deskgrid-worker.service
-systemctl restart deskgrid-worker.service
-echo "deskgrid-worker $VERSION is installed; \`journalctl -u deskgrid-worker\` says when this PC has joined"
+# One that runs as it should goes on with its tasks.
+if [ -n "$CHANGED" ]; then systemctl restart deskgrid-worker.service
+else systemctl start deskgrid-worker.service; fi
+told "\`journalctl -u deskgrid-worker\` says when this PC has joined"
 exit 0

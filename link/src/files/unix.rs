@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// For making a file with this mode.
@@ -40,6 +40,17 @@ pub fn private_dir(dir: &Path) -> io::Result<()> {
 /// If it is not there.
 pub fn is_private(path: &Path) -> io::Result<bool> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o077 == 0)
+}
+
+/// Whether other accounts may read the file. A group may read what belongs to root: that is how a file
+/// is given to the account of a service.
+///
+/// # Errors
+/// If it is not there.
+pub(super) fn is_open_to_others(path: &Path) -> io::Result<bool> {
+    let meta = fs::metadata(path)?;
+    let shared = if meta.uid() == 0 { 0o007 } else { 0o077 };
+    Ok(meta.permissions().mode() & shared != 0)
 }
 
 /// Returns the bytes that this process can still write to the file system of `dir`.

@@ -56,6 +56,14 @@ pub fn is_private(path: &Path) -> io::Result<bool> {
     fs::metadata(path).map(|_| true)
 }
 
+/// Whether the file is known to be open to others, which is not checked.
+///
+/// # Errors
+/// If it is not there.
+pub(super) fn is_open_to_others(path: &Path) -> io::Result<bool> {
+    fs::metadata(path).map(|_| false)
+}
+
 /// Returns the bytes that this process can still write to the file system of `dir`.
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let name: Vec<u16> = dir.as_os_str().encode_wide().chain([0]).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use common::attempt::HeldAttempt;
 use common::host::{HostFacts, OwnerState, Status, YieldReason};
+use common::identity::IdentityState;
 use common::needs::{Capacity, Label, MAX_LABELS, Offers};
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
@@ -57,8 +58,8 @@ pub(super) struct Host {
     cpu: Option<f32>,
     finished: u64,
     lost: u64,
-    /// Whether its identity is revoked.
-    revoked: bool,
+    /// Whether its identity is let in.
+    identity: IdentityState,
     attendance: Attendance,
     /// The runs of its worker that were seen.
     runs: WorkerRuns,
@@ -139,7 +140,7 @@ impl Host {
         let session = None;
         let heard = None;
         let cpu = None;
-        let revoked = false;
+        let identity = IdentityState::Active;
         let attendance = Attendance::Expected;
         let runs = WorkerRuns::default();
         let owner = None;
@@ -166,7 +167,7 @@ impl Host {
             cpu,
             finished,
             lost,
-            revoked,
+            identity,
             attendance,
             runs,
             claimed_wildly,
@@ -193,6 +194,11 @@ fn holds_frozen(facts: &HostFacts, per_slot: u32) -> u32 {
         .min(rooms.saturating_sub(facts.slots))
 }
 
+/// Says what a host waits for that has joined with a token for which an admin approves each.
+fn waits_for_approval(name: &str) -> String {
+    format!("waits for an admin's approval: deskgrid identity approve {name}")
+}
+
 impl Core {
     pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
         let RestoredHost {
@@ -203,7 +209,7 @@ impl Core {
             finished,
             lost,
             heard,
-            revoked,
+            identity,
             owner,
             valid,
             attendance,
@@ -225,13 +231,13 @@ impl Core {
             finished,
             lost,
             heard,
-            revoked,
+            identity,
             attendance,
             ..Host::new(name, self.now)
         };
         self.note_name(id, &host.name);
         self.hosts.insert(id, host);
-        if revoked {
+        if identity == IdentityState::Revoked {
             return Ok(());
         }
 
@@ -289,9 +295,10 @@ impl Core {
             .entry(id)
             .or_insert_with(|| Host::new(name.clone(), now));
 
-        if host.session.replace((session, outbox)).is_some() {
+        let left = host.attendance == Attendance::Left;
+        if host.session.replace((session, outbox)).is_some() && !left {
             // This also happens after a connection that died unnoticed; only repetitions are
-            // suspicious.
+            // suspicious. One whose worker has left in order may be open for a moment more.
             tracing::warn!(
                 host = name,
                 "a newer session replaces an older one: do two workers use one identity?"
@@ -478,7 +485,17 @@ impl Core {
     }
 
     pub(super) fn is_revoked(&self, id: HostId) -> bool {
-        self.hosts.get(&id).is_some_and(|host| host.revoked)
+        let host = self.hosts.get(&id);
+        host.is_some_and(|host| host.identity == IdentityState::Revoked)
+    }
+
+    /// Makes a host that is `Waiting` one that is let in. A revocation is for good.
+    pub(super) fn on_approved(&mut self, id: HostId) {
+        if let Some(host) = self.hosts.get_mut(&id)
+            && host.identity == IdentityState::Waiting
+        {
+            host.identity = IdentityState::Active;
+        }
     }
 
     /// Shuts out a revoked host: its attempts are to run elsewhere, and its messages no longer
@@ -486,7 +503,7 @@ impl Core {
     pub(super) fn on_revoked(&mut self, id: HostId) -> Result<(), StoreError> {
         // Its session stays until the revoking session closes the connection, with the reason.
         if let Some(host) = self.hosts.get_mut(&id) {
-            host.revoked = true;
+            host.identity = IdentityState::Revoked;
         }
         self.mail.remove(&id);
         self.step(Event::HostRevoked { host: id })
@@ -735,11 +752,12 @@ impl Core {
                 ..facts
             },
             state: status.as_ref().map_or(HostState::Lost, |s| s.state),
-            reason: match host.revoked {
-                true => Some("its identity was revoked".to_owned()),
-                false => status.as_ref().map_or_else(never, |s| s.reason.clone()),
+            reason: match host.identity {
+                IdentityState::Revoked => Some("its identity was revoked".to_owned()),
+                IdentityState::Waiting => Some(waits_for_approval(&host.name)),
+                IdentityState::Active => status.as_ref().map_or_else(never, |s| s.reason.clone()),
             },
-            gone: host.revoked || !connected && self.now.since(heard) > GONE_AFTER,
+            gone: self.is_revoked(id) || !connected && self.now.since(heard) > GONE_AFTER,
             since: status.as_ref().map_or(host.known, |s| s.since),
             heard: host.heard,
             cpu_availability: host.cpu.filter(|_| connected).map(f64::from),

@@ -130,25 +130,40 @@ impl Core {
             .store
             .redeem(token, secret, &name, key_hash, wanted, self.now)?;
         match &redeemed {
-            Redeemed::Peer(peer) => {
-                tracing::info!(token, role = %peer.role, name = peer.name, "enrolled");
-                self.know(peer)?;
-                self.store.peer_expires(peer.id, expires)?;
-                self.audit(
-                    &peer.name,
-                    "enrol",
-                    &format!("token {token}"),
-                    Ok(&format!("as {} from {from}", peer.role)),
-                )?;
+            Redeemed::Peer(peer) => self.enrolled(peer, IdentityState::Active, (token, &from))?,
+            Redeemed::Waiting(peer) => {
+                self.enrolled(peer, IdentityState::Waiting, (token, &from))?;
             }
-            Redeemed::Again(peer) => self.store.peer_expires(peer.id, expires)?,
-            Redeemed::Wrong | Redeemed::Unfit(_) | Redeemed::Refused(_) => {}
+            Redeemed::Again(_) | Redeemed::Wrong | Redeemed::Unfit(_) | Redeemed::Refused(_) => {}
         }
 
+        if let Redeemed::Peer(peer) | Redeemed::Waiting(peer) | Redeemed::Again(peer) = &redeemed {
+            self.store.peer_expires(peer.id, expires)?;
+        }
         Ok(redeemed)
     }
 
-    fn know(&mut self, peer: &Peer) -> Result<(), StoreError> {
+    /// Notes a new identity, and how it got in: with this token, from this address.
+    fn enrolled(
+        &mut self,
+        peer: &Peer,
+        identity: IdentityState,
+        (token, from): (u32, &str),
+    ) -> Result<(), StoreError> {
+        let Peer { role, name, .. } = peer;
+        let mut how = format!("as {role} from {from}");
+        if identity == IdentityState::Waiting {
+            tracing::info!(token, %role, name, "enrolled, and waits: deskgrid identity approve {name}");
+            how.push_str(", to be approved");
+        } else {
+            tracing::info!(token, %role, name, "enrolled");
+        }
+
+        self.know(peer, identity)?;
+        self.audit(name, "enrol", &format!("token {token}"), Ok(&how))
+    }
+
+    fn know(&mut self, peer: &Peer, identity: IdentityState) -> Result<(), StoreError> {
         let Some(id) = peer.host else { return Ok(()) };
         let restored = crate::store::RestoredHost {
             labels: Default::default(),
@@ -159,7 +174,7 @@ impl Core {
             finished: 0,
             lost: 0,
             heard: None,
-            revoked: false,
+            identity,
             owner: None,
             valid: 0,
             attendance: Attendance::Expected,
@@ -203,6 +218,9 @@ impl Core {
             return Ok(Judged::Nobody);
         };
         self.store.judge_peer(peer.id, IdentityState::Active)?;
+        if let Some(host) = peer.host {
+            self.on_approved(host);
+        }
         self.audit(by, "approve", name, Ok(""))?;
         Ok(Judged::Done(peer))
     }

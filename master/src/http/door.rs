@@ -76,6 +76,9 @@ pub(super) fn tls(
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| unread(certificate, &error))?;
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unread(key, &error))?;
+    if let Some(warning) = link::files::exposed(key, "the private key") {
+        tracing::warn!("{warning}");
+    }
 
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let made = rustls::ServerConfig::builder_with_provider(provider)

@@ -54,7 +54,6 @@ pub(super) async fn serve(
     let reply = match answer(state, request, from, wanted).await? {
         Ok(reply) => reply,
         Err(refusal) => {
-            tracing::warn!(token, name, %from, why = refusal.message, "enrolment refused");
             state.refused(
                 &from.to_string(),
                 "enrol",
@@ -161,7 +160,7 @@ async fn answer(
         Ok(Err(Refusal::new(RefusalCode::NotAuthorised, why, hint)))
     };
     let Peer { id, role, name, .. } = match redeemed.map_err(stopped)? {
-        Redeemed::Peer(peer) | Redeemed::Again(peer) => peer,
+        Redeemed::Peer(peer) | Redeemed::Waiting(peer) | Redeemed::Again(peer) => peer,
         Redeemed::Unfit(role) => return Ok(Err(unfit(role))),
         Redeemed::Refused(why) => return refuse(why),
         Redeemed::Wrong => {

@@ -115,8 +115,16 @@ async fn shake_hands(
     state: &SessionContext,
     incoming: Incoming,
     mut pending: TakenPlace,
+    tunnels: Option<&TunnelDoor>,
 ) -> Result<Connection, LinkError> {
-    let from = incoming.remote_address().ip();
+    let address = incoming.remote_address();
+    let from = address.ip();
+    let ended = async {
+        match tunnels {
+            Some(tunnels) => tunnels.ended(address).await,
+            None => std::future::pending().await,
+        }
+    };
     let late = |why: &str| {
         state.refused(&from.to_string(), "connect", "the master", why);
         Err(LinkError::Closed(why.to_owned()))
@@ -134,6 +142,8 @@ async fn shake_hands(
             Err(_) => late("the handshake took too long"),
         },
         () = pending.lost() => late("others came after it, and the handshake was not over"),
+        // Nobody is refused: whoever opened it has got through another way, and has gone.
+        () = ended => Err(LinkError::Closed("its tunnel has ended".to_owned())),
     }
 }
 
@@ -145,7 +155,7 @@ async fn serve_connection(
 ) -> Result<(), LinkError> {
     let address = incoming.remote_address();
     let from = address.ip();
-    let connection = shake_hands(state, incoming, pending).await?;
+    let connection = shake_hands(state, incoming, pending, tunnels).await?;
     let shown = read_handshake(&connection)?;
     if shown.purpose == Purpose::Enrol {
         return enrol::serve(state, &connection, from, shown.wanted.as_deref()).await;

@@ -68,6 +68,32 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
+/// Adds the count of repeats to the entry of the first: it is stored apart, once their minute is over, with the
+/// first one's time.
+fn with_repeats(entries: Vec<AuditView>) -> Vec<AuditView> {
+    let mut merged: Vec<AuditView> = Vec::new();
+    for entry in entries {
+        let at_once = merged.iter_mut().rev();
+        let mut at_once = at_once.take_while(|first| first.at == entry.at);
+        match at_once.find(|first| repeats(first, &entry)) {
+            Some(first) => first.count = first.count.saturating_add(entry.count),
+            None => merged.push(entry),
+        }
+    }
+    merged
+}
+
+/// Whether this is the same refusal as the first one.
+fn repeats(first: &AuditView, entry: &AuditView) -> bool {
+    fn words(entry: &AuditView) -> (bool, &str, &str, &str, &str) {
+        let AuditView {
+            who, what, subject, ..
+        } = entry;
+        (entry.allowed, who, what, subject, &entry.why)
+    }
+    !entry.allowed && words(first) == words(entry)
+}
+
 impl Reader {
     /// The `most` entries that were added last, in order of time.
     pub(crate) fn audit(&self, most: u32) -> Result<Vec<AuditView>, StoreError> {
@@ -76,7 +102,7 @@ impl Reader {
             let mut entries: Vec<AuditView> = db.all(sql, values![most], view)?;
             // What is counted for a while is added after what happened meanwhile.
             entries.sort_by_key(|entry| (entry.at, entry.number));
-            Ok(entries)
+            Ok(with_repeats(entries))
         })
     }
 }
@@ -119,5 +145,33 @@ mod tests {
         let entries = Reader::new(dir.path()).audit(10).unwrap();
         let names: Vec<_> = entries.iter().map(|entry| entry.who.as_str()).collect();
         assert_eq!(names, ["first", "counted meanwhile", "last"]);
+    }
+
+    #[test]
+    fn a_refusal_and_its_repeats_are_one_entry_and_actions_at_one_time_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        for (who, allowed, count) in [
+            ("pc", false, 1),
+            ("ann", true, 1),
+            ("ann", true, 1),
+            ("pc", false, 6),
+        ] {
+            let entry = AuditEntry {
+                at: Time(7),
+                who: who.to_owned(),
+                what: "connect",
+                subject: String::new(),
+                allowed,
+                why: "waits".to_owned(),
+                count,
+            };
+            store.add_audit(&entry).unwrap();
+        }
+        store.commit().unwrap();
+
+        let entries = Reader::new(dir.path()).audit(10).unwrap();
+        let counts: Vec<_> = entries.iter().map(|e| (e.who.as_str(), e.count)).collect();
+        assert_eq!(counts, [("pc", 7), ("ann", 1), ("ann", 1)]);
     }
 }

@@ -29,6 +29,7 @@ mod restore;
 mod results;
 mod retention;
 mod schema;
+mod shadow;
 mod speculation;
 #[cfg(test)]
 mod tests;
@@ -67,6 +68,7 @@ pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Attendance, RestoredHost, RestoredJob};
 pub(crate) use schema::VERSION;
+pub use shadow::StoreShadow;
 pub(crate) use speculation::Disclosure;
 pub(crate) use transfer::copy as copy_store;
 pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};

@@ -18,6 +18,8 @@ use super::{Peer, StoreError, micros, time, word};
 pub enum Redeemed {
     /// A new identity; one use of the token is counted.
     Peer(Peer),
+    /// The same of one that is let in once an admin has approved it.
+    Waiting(Peer),
     /// The identity that the same key got with the same token before; no use is counted.
     Again(Peer),
     /// There is no token of that number with this secret.
@@ -86,6 +88,15 @@ fn peer_of(row: &SqlRow<'_>) -> Result<Peer, StoreError> {
         key_hash: row.get(3)?,
         host: row.get::<Option<u32>>(4)?.map(HostId),
     })
+}
+
+/// The state of an identity that was `approved`, or needed no approval, and perhaps revoked.
+pub(super) fn identity_state(approved: bool, revoked: bool) -> IdentityState {
+    match (approved, revoked) {
+        (_, true) => IdentityState::Revoked,
+        (false, false) => IdentityState::Waiting,
+        (true, false) => IdentityState::Active,
+    }
 }
 
 /// Compares two hashes, in a time that does not depend on where they differ.
@@ -248,7 +259,10 @@ impl Writer {
             values![token, !approval, peer.id.as_bytes()],
         )?;
 
-        Ok(Redeemed::Peer(peer))
+        Ok(match approval {
+            true => Redeemed::Waiting(peer),
+            false => Redeemed::Peer(peer),
+        })
     }
 
     fn peer_of_token(&self, token: u32, key_hash: [u8; 32]) -> Result<Option<Peer>, StoreError> {
@@ -396,15 +410,10 @@ impl Writer {
     pub(crate) fn identities(&self) -> Result<Vec<(Uuid, IdentityView)>, StoreError> {
         let sql = "SELECT uuid, role, name, host, enrolled, expires, approved, revoked FROM peer ORDER BY name";
         self.db().all(sql, &[], |row| {
-            let state = match (row.get::<bool>(6)?, row.get::<bool>(7)?) {
-                (_, true) => IdentityState::Revoked,
-                (false, false) => IdentityState::Waiting,
-                (true, false) => IdentityState::Active,
-            };
             let view = IdentityView {
                 name: row.get(2)?,
                 role: word(&row.get::<String>(1)?)?,
-                state,
+                state: identity_state(row.get(6)?, row.get(7)?),
                 host: row.get::<Option<u32>>(3)?.map(HostId),
                 enrolled: time(row.get(4)?),
                 expires: row.get::<Option<i64>>(5)?.map(time),

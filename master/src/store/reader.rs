@@ -97,6 +97,18 @@ impl Reader {
         self.with(Db::standbys)
     }
 
+    /// The bytes that the database of the store takes, with whatever else is in it; `None` of a file.
+    pub(crate) fn database_bytes(&self) -> Result<Option<u64>, StoreError> {
+        match &*self.place {
+            StorePlace::File(_) => Ok(None),
+            StorePlace::Postgres(_) => self.with(|db| {
+                let sql = "SELECT pg_database_size(current_database())";
+                let bytes: i64 = db.one(sql, &[], |row| row.get(0))?;
+                Ok(Some(bytes.max(0) as u64))
+            }),
+        }
+    }
+
     fn at(place: StorePlace, most: usize) -> Self {
         Self {
             place: Arc::new(place),

@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 
 use common::host::HostFacts;
+use common::identity::IdentityState;
 use common::needs::Label;
 use common::view::{JobView, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 use scheduler::event::{RestoredProgress, Tried};
 
 use super::db::Db;
+use super::peers::identity_state;
 use super::value::values;
 use super::writer::Writer;
 use super::{Promised, StoreError, StoredAfter, from_postcard, reader, time};
@@ -79,8 +81,8 @@ pub(crate) struct RestoredHost {
     pub(crate) lost: u64,
     /// The time at which its worker was last heard of.
     pub(crate) heard: Option<Time>,
-    /// Whether its identity was revoked.
-    pub(crate) revoked: bool,
+    /// Whether its identity is let in.
+    pub(crate) identity: IdentityState,
     /// Its owner, as an admin names them.
     pub(crate) owner: Option<String>,
     /// The number of its latest results in a row that agreed with others'.
@@ -135,7 +137,8 @@ impl Writer {
     pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
         let sql = "SELECT id, name, facts, draining, finished, lost, heard,
              EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked), owner, valid,
-             attendance, labels FROM host ORDER BY id";
+             attendance, labels, EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND NOT approved)
+             FROM host ORDER BY id";
 
         self.db().all(sql, &[], |row| {
             Ok(RestoredHost {
@@ -150,7 +153,7 @@ impl Writer {
                 finished: row.get::<i64>(4)?.max(0) as u64,
                 lost: row.get::<i64>(5)?.max(0) as u64,
                 heard: row.get::<Option<i64>>(6)?.map(time),
-                revoked: row.get(7)?,
+                identity: identity_state(!row.get::<bool>(12)?, row.get(7)?),
                 owner: row.get(8)?,
                 valid: row.get(9)?,
                 attendance: Attendance::of(&row.get::<String>(10)?)?,

@@ -13,7 +13,7 @@ const META: &str = "meta";
 const COMMITS: &str = "commits";
 
 /// A table of the store.
-struct StoreTable {
+pub(super) struct StoreTable {
     name: String,
     columns: Vec<StoreColumn>,
     /// The columns of its primary key, in their order.
@@ -68,8 +68,12 @@ impl KeptField {
 }
 
 impl StoreTable {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns all tables, `meta` with the note of the grid last.
-    fn all() -> Result<Vec<Self>, StoreError> {
+    pub(super) fn all() -> Result<Vec<Self>, StoreError> {
         let mut all: Vec<Self> = lite::tables()?
             .into_iter()
             .map(|(name, columns)| Self::of(name, columns))
@@ -213,7 +217,7 @@ pub(super) fn same(from: &Writer, to: &Writer) -> Result<(), StoreError> {
 }
 
 /// Fails if the table is not the same in both.
-fn compare(table: &StoreTable, from: &Db, to: &Db) -> Result<(), StoreError> {
+pub(super) fn compare(table: &StoreTable, from: &Db, to: &Db) -> Result<(), StoreError> {
     let mut at: Option<Vec<KeptField>> = None;
     let mut rest: Vec<Vec<KeptField>> = Vec::new();
     let mut ended = false;

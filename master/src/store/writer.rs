@@ -17,6 +17,7 @@ use super::log::{FileLogs, Logs};
 use super::numbers::{LastNumbers, Numbered};
 #[cfg(test)]
 use super::pg::Database;
+use super::shadow::StoreShadow;
 use super::value::{SqlRow, SqlValue, values};
 use super::{AttemptResult, Attendance, Mark, StoreError, from_postcard, micros, to_postcard};
 
@@ -35,6 +36,8 @@ pub(crate) struct Writer {
     live: HashMap<AttemptId, (HostId, Time)>,
     /// The mark that repeats this number beside the store, if one is kept.
     mark: Option<Mark>,
+    /// The copy in which each change is made as well, in a simulated world.
+    shadow: Option<StoreShadow>,
 }
 
 /// The most warnings of one attempt that are kept: a worker of ours sends fewer.
@@ -114,7 +117,14 @@ impl Writer {
             numbers,
             live: HashMap::new(),
             mark: None,
+            shadow: None,
         })
+    }
+
+    /// Makes each later change in a copy of this store as well.
+    pub(crate) fn shadowed(&mut self, shadow: StoreShadow) {
+        shadow.begin(self);
+        self.shadow = Some(shadow);
     }
 
     /// Writes each later commit to `mark`.
@@ -157,6 +167,9 @@ impl Writer {
         self.open = false;
         self.db.commit()?;
         self.committed(commits);
+        if let Some(shadow) = &self.shadow {
+            shadow.commit(&self.db);
+        }
         Ok(true)
     }
 
@@ -186,12 +199,18 @@ impl Writer {
     }
 
     pub(crate) fn db(&self) -> &Db {
+        if let Some(shadow) = &self.shadow {
+            shadow.ask();
+        }
         &self.db
     }
 
     /// Makes a change, in a transaction that ends with [`Self::commit`].
     pub(super) fn change(&mut self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
         self.transact()?;
+        if let Some(shadow) = &self.shadow {
+            shadow.change(sql, values, None);
+        }
         self.db.change(sql, values)
     }
 
@@ -202,7 +221,11 @@ impl Writer {
         values: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
         self.transact()?;
-        self.db.count(sql, values)
+        let rows = self.db.count(sql, values)?;
+        if let Some(shadow) = &self.shadow {
+            shadow.change(sql, values, Some(rows));
+        }
+        Ok(rows)
     }
 
     fn transact(&mut self) -> Result<(), StoreError> {

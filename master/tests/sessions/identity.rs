@@ -377,21 +377,26 @@ async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_not
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_joiner_with_an_approval_token_waits_for_an_admin() {
-    let master = Master::start().await;
-    let admin = master.admin().await;
+/// A token for hosts, each of which an admin has to approve.
+async fn approval_token(master: &Master, uses: u32) -> JoinToken {
     let request = Request::TokenCreate {
         role: Role::Worker,
         ttl: Span::from_secs(60),
-        uses: 2,
+        uses,
         name: String::new(),
         approval: true,
         speaks_for: None,
     };
-    let Reply::Token(token, ..) = admin.ask(&request).await.unwrap().remove(0) else {
-        panic!("no token")
-    };
+    match master.admin().await.ask(&request).await.unwrap().remove(0) {
+        Reply::Token(token, ..) => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_joiner_with_an_approval_token_waits_for_an_admin() {
+    let master = Master::start().await;
+    let token = approval_token(&master, 2).await;
     let pc = link::enrol(&master.address(), &token, "pc").await.unwrap();
     let waits = turned_away(&pc, Purpose::Worker).await;
     assert!(
@@ -424,6 +429,44 @@ async fn a_joiner_with_an_approval_token_waits_for_an_admin() {
         .unwrap();
     revoke(&master, "later").await;
     says(&turned_away(&later, Purpose::Worker).await, "revoked");
+}
+
+/// The state of a host, with its reason.
+async fn state_of(master: &Master, name: &str) -> (HostState, String) {
+    let names = vec![name.to_owned()];
+    let asked = master.admin().await.ask(&Request::Hosts { names }).await;
+    match asked.unwrap().remove(0) {
+        Reply::Hosts(mut views) => {
+            let view = views.remove(0);
+            (view.state, view.reason.unwrap_or_default())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_waits_for_approval_is_listed_with_the_command_that_lets_it_in() {
+    let mut master = Master::start().await;
+    let token = approval_token(&master, 1).await;
+    let pc = link::enrol(&master.address(), &token, "pc").await.unwrap();
+
+    let command = "deskgrid identity approve pc";
+    assert!(state_of(&master, "pc").await.1.contains(command));
+    master.stop().await;
+    master.again().await;
+    assert!(state_of(&master, "pc").await.1.contains(command));
+
+    identities(&master, Request::Approve { name: "pc".into() }).await;
+    assert!(!state_of(&master, "pc").await.1.contains(command));
+    let _worker = master.worker(&towards(&master, &pc), Vec::new()).await;
+    assert_eq!(
+        state_of(&master, "pc").await,
+        (HostState::Ready, String::new())
+    );
+
+    revoke(&master, "pc").await;
+    identities(&master, Request::Approve { name: "pc".into() }).await;
+    assert!(state_of(&master, "pc").await.1.contains("revoked"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -686,6 +729,14 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
         bob.ask(&request).await.unwrap();
     }
 
+    // Each refusal is one entry, with the words that bob reads.
+    let entries = async |what: &str, why: &str| -> u32 {
+        let all = audit(&master).await.into_iter();
+        let of_bob = all.filter(|entry| entry.who == "bob" && entry.what == what);
+        let found = of_bob.filter(|entry| entry.why.contains(why));
+        found.map(|entry| entry.count).sum()
+    };
+    let before = entries("job", "").await;
     for request in touch(job) {
         assert_eq!(
             code(&bob.ask(&request).await.err().unwrap()),
@@ -693,6 +744,9 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
             "{request:?}"
         );
     }
+    let told = entries("request", "shared with you to look at").await;
+    assert_eq!(told as usize, touch(job).len());
+    assert_eq!(entries("job", "").await, before);
 
     bob.fetch(result, &target).await.unwrap();
     ann.ask(&share(false)).await.unwrap();

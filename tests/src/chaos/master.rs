@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::master::engine::{CoreReply, Engine, Letter, Peer, PeerAsk, PeerStatus, UpkeepAsk};
+use ::master::engine::{
+    CoreReply, Engine, Letter, Peer, PeerAsk, PeerStatus, StoreShadow, UpkeepAsk,
+};
 use ::master::{Config, StoreError};
 use common::content::BlobHash;
 use common::settings::ConfigDuration;
@@ -61,6 +63,8 @@ pub(super) struct Node {
     pub(super) asleep: Time,
     copy: Option<Copy>,
     groups: u64,
+    /// The copy of its store in a database, where one is kept.
+    pub(super) shadow: Option<StoreShadow>,
 }
 
 /// Whom a certificate names, if it is known and not revoked.
@@ -100,6 +104,7 @@ impl Node {
             asleep: Time(0),
             copy: None,
             groups: 0,
+            shadow: None,
         }
     }
 
@@ -146,6 +151,7 @@ impl World {
             contents,
             &disk::Logs,
             laws,
+            self.master.shadow.as_ref(),
         ) {
             Ok(engine) => {
                 let incarnation = engine.incarnation();
@@ -646,6 +652,7 @@ mod tests {
             contents,
             &disk::Logs,
             ::master::SafetyRules::KEPT,
+            None,
         );
         let started = engine.is_ok();
 

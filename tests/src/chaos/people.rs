@@ -124,7 +124,7 @@ impl From<CoreReply> for Told {
             }
             CoreReply::Token((token, _)) => Told::Token(token),
             CoreReply::Redeemed(redeemed) => Told::Enrolled(match redeemed {
-                Redeemed::Peer(peer) | Redeemed::Again(peer) => Ok(peer),
+                Redeemed::Peer(peer) | Redeemed::Waiting(peer) | Redeemed::Again(peer) => Ok(peer),
                 Redeemed::Wrong | Redeemed::Unfit(_) => Err("there is no such token"),
                 Redeemed::Refused(why) => Err(why),
             }),

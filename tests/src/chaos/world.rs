@@ -63,6 +63,7 @@ pub(super) enum What {
 
 /// The state of everything.
 pub(super) struct World {
+    pub(super) seed: u64,
     pub(super) now: Time,
     pub(super) chance: Chance,
     pub(super) laws: Laws,
@@ -113,6 +114,7 @@ impl World {
         let net = Net::new(vec![calm; count + 1]);
 
         Self {
+            seed,
             now: Time(0),
             chance,
             laws,

@@ -3,8 +3,9 @@
 //! out.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
-use tests::chaos::{Laws, Run, run};
+use tests::chaos::{Laws, Run, StoreShadow, run, run_on_both_engines};
 
 /// How many seeds are lived through with every change, in four parts that can run side by side.
 const SEEDS: u64 = 500;
@@ -101,6 +102,34 @@ fn no_acknowledged_work_is_lost_in_ten_thousand_worlds() {
         }
     };
     println!("{:#?}", live(seeds));
+}
+
+/// How many worlds are lived through on both engines of the store, unless DESKGRID_CHAOS_SHADOWS says
+/// another number.
+const SHADOWS: u64 = 24;
+
+#[test]
+fn the_groups_of_worlds_leave_the_same_tables_in_postgresql_as_in_sqlite() {
+    let Ok(server) = std::env::var("DESKGRID_TEST_PG") else {
+        println!("SKIPPED: DESKGRID_TEST_PG names no PostgreSQL (tests/postgres starts one)");
+        return;
+    };
+    let asked = std::env::var("DESKGRID_CHAOS_SHADOWS").ok();
+    let count = asked.map_or(SHADOWS, |text| text.parse().expect("a number of worlds"));
+    let schema = format!("shadow_{}", std::process::id());
+    let shadow = StoreShadow::in_database(&server, &schema).expect("a schema of the test's own");
+
+    let begun = Instant::now();
+    for seed in 0..count {
+        let run = run_on_both_engines(seed, &shadow);
+        assert!(run.broken.is_none(), "{}", run.report());
+    }
+    let groups = shadow.verdict().expect("no difference");
+    println!("{count} worlds, {groups} groups, {:.1?}", begun.elapsed());
+    assert!(
+        groups > 100 * count,
+        "hardly anything was compared: {groups} groups"
+    );
 }
 
 #[test]

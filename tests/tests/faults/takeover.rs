@@ -361,6 +361,65 @@ fn measured(what: &str, mut times: Vec<Duration>) {
 }
 
 #[test]
+fn a_copy_of_a_database_that_was_given_up_is_refused_in_a_directory_without_its_mark() {
+    let Some(mut pair) = Pair::prepared() else {
+        return;
+    };
+    pair.launch(0);
+    pair.until_active(0);
+    pair.copy_keys();
+    pair.process(0).terminate();
+    eventually("it ends in order", LONG, || pair.process(0).ended());
+
+    // Nobody may be connected while a database is copied.
+    let (front, name) = pair.server.url.rsplit_once('/').expect("an address");
+    let (copy, admin) = (format!("{name}_copy"), format!("{front}/postgres"));
+    let url = format!("{front}/{copy}");
+    let server = Server {
+        url: admin,
+        psql: pair.server.psql.clone(),
+    };
+    eventually("the master's connections end", LONG, || {
+        let count = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'");
+        (server.psql(&count).trim() == "0").then_some(())
+    });
+    server.psql(&format!("CREATE DATABASE {copy} TEMPLATE {name}"));
+
+    // The lease in the copy is the copy's own, and nobody has it: the mark is missing.
+    pair.launch_at(1, &url, "content");
+    eventually("it is refused", LONG, || {
+        let said = pair.said("second");
+        (said.contains("the file `mark` in") && said.contains("--accept-store")).then_some(())
+    });
+    pair.launch(0);
+    pair.until_active(0);
+}
+
+#[test]
+fn a_master_on_a_database_has_its_size_among_the_numbers() {
+    let Some(mut pair) = Pair::prepared() else {
+        return;
+    };
+    pair.launch(0);
+    pair.until_active(0);
+    let size = "SELECT pg_database_size(current_database())";
+    let least: u64 = pair
+        .server
+        .psql("SELECT pg_database_size('template0')")
+        .trim()
+        .parse()
+        .expect("a number");
+    let told = pair
+        .number(0, "deskgrid_store_bytes")
+        .expect("the number is there");
+    let most: u64 = pair.server.psql(size).trim().parse().expect("a number");
+    assert!(
+        (least..=most).contains(&told),
+        "{least} <= {told} <= {most}"
+    );
+}
+
+#[test]
 fn after_a_kill_of_the_active_master_the_other_one_serves_and_nothing_is_lost_or_done_twice() {
     let Some(mut pair) = Pair::start() else {
         return;

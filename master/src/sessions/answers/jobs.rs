@@ -370,8 +370,9 @@ impl Asker {
             return Ok(no_job(job));
         }
 
-        self.refused("job", &format!("job {job}"), "it is another user's");
+        // The refusal itself is in the audit log where it says why; an answer that denies the job is not.
         if !visible {
+            self.refused("job", &format!("job {job}"), "it is another user's");
             return Ok(no_job(job));
         }
 

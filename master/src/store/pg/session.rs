@@ -37,7 +37,8 @@ impl Database {
         Self::with_schema(url, SCHEMA)
     }
 
-    pub(super) fn with_schema(url: &str, schema: &str) -> Result<Self, PgError> {
+    /// The same in a schema of this name.
+    pub(crate) fn with_schema(url: &str, schema: &str) -> Result<Self, PgError> {
         let bad = |why: String| PgError::Address(why);
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Err(bad(
@@ -95,6 +96,11 @@ impl Database {
     /// The schema of the store's tables.
     pub(super) fn schema(&self) -> &str {
         &self.0.schema
+    }
+
+    /// Whether its address has a password in it.
+    pub(crate) fn has_password(&self) -> bool {
+        self.0.config.get_password().is_some()
     }
 
     /// The database in words, without the password.

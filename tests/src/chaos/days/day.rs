@@ -108,6 +108,7 @@ impl<'a> Day<'a> {
             Arc::new(Shelves::default()),
             &disk::Logs,
             SafetyRules::KEPT,
+            None,
         )
         .map_err(failed)?;
 

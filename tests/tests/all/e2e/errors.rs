@@ -162,6 +162,136 @@ fn the_program_alone_prints_the_shipped_settings() {
 }
 
 #[test]
+fn a_store_that_is_elsewhere_is_refused_with_what_to_do_about_it() {
+    let grid = Grid::prepared("");
+    let admin = |words: &[&str]| grid.as_user("admin", [&["master"], words].concat());
+    let nowhere = "postgres://deskgrid@127.0.0.1:1/grid";
+    let other = "mysql://deskgrid@127.0.0.1/grid";
+
+    let begun = [
+        "has to begin with postgres://",
+        "try: correct it in --store",
+    ];
+    let started = ["master", "start", "--store", other];
+    fails(grid.as_user("another", started), 2, &begun);
+    let dir = [
+        "no master's state",
+        "try: name the master's state directory",
+    ];
+    fails(admin(&["move", "--to", nowhere]), 2, &dir);
+
+    let home = grid.file("state/admin/master/note", "");
+    let home = home.parent().expect("the master's directory");
+    let none = ["no store in", "try: name the state directory of the grid"];
+    fails(admin(&["move", "--to", nowhere]), 2, &none);
+    let begun = [
+        "has to begin with postgres://",
+        "try: name the database as in --to",
+    ];
+    fails(admin(&["move", "--to", other]), 2, &begun);
+    // A database that does not answer leaves nothing of the move behind.
+    let away = ["cannot be reached", "try: see to the database", "--from"];
+    fails(admin(&["move", "--from", nowhere]), 1, &away);
+    let left = std::fs::read_dir(home).expect("can be read").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert!(!left.iter().any(|name| name == "store.part"), "{left:?}");
+
+    std::fs::write(home.join("store.sqlite"), "").expect("a file of the test's own");
+    let there = [
+        "there is a store in",
+        "try: this grid has its store in that file",
+    ];
+    fails(admin(&["move", "--from", nowhere]), 2, &there);
+    let there = ["is the file", "try: start without --store"];
+    fails(admin(&["start", "--store", nowhere]), 2, &there);
+    std::fs::remove_file(home.join("store.sqlite")).expect("a file of the test's own");
+    std::fs::write(home.join("database"), "127.0.0.1:1/grid\n").expect("a file of the test's own");
+    let there = [
+        "is in PostgreSQL, at 127.0.0.1:1/grid",
+        "master start --store postgres://",
+    ];
+    fails(admin(&["start"]), 2, &there);
+    fails(admin(&["move", "--to", nowhere]), 2, &there);
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_refused_with_the_cause() {
+    let grid = Grid::start();
+    grid.file("dist/deskgrid-worker-1.0.0-linux-x86_64.tar.xz", "packed");
+    let dist = grid.dir().join("dist");
+    let dist = dist.to_str().expect("UTF-8");
+    let cause = ["no-such.toml", "No such file", "try: check the name"];
+
+    let settings = ["--config", "no-such.toml"];
+    let package = [
+        "package", "--format", "sh", "--from", dist, "--master", "grid",
+    ];
+    fails(
+        grid.as_user("admin", [&package[..], &settings].concat()),
+        1,
+        &cause,
+    );
+    fails(
+        grid.as_user("h1", [&["worker", "start"], &settings[..]].concat()),
+        1,
+        &cause,
+    );
+    fails(
+        grid.as_user("other", [&["master", "start"], &settings[..]].concat()),
+        2,
+        &cause,
+    );
+}
+
+#[test]
+fn a_file_with_a_secret_that_others_may_read_is_pointed_out_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let grid = Grid::start();
+    let set = |path: &std::path::Path, mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path, mode).expect("a file of the test's own");
+    };
+    let said = |path: &std::path::Path, words: &[&str]| {
+        let output = grid.as_user("other", words);
+        let line = format!("chmod 600 {}", path.display());
+        (output.stderr + &output.stdout).matches(&line).count()
+    };
+
+    let text = "store = \"postgres://deskgrid:secret@127.0.0.1:1/grid\"\n";
+    let settings = grid.file("secret.toml", text);
+    let doctor = [
+        "doctor",
+        "--master-config",
+        settings.to_str().expect("UTF-8"),
+    ];
+    for (mode, times) in [(0o644, 1), (0o600, 0)] {
+        set(&settings, mode);
+        assert_eq!(said(&settings, &doctor), times, "mode {mode:o}");
+    }
+    // Without a password anybody may read them.
+    let plain = grid.file("plain.toml", text.replace(":secret", ""));
+    set(&plain, 0o644);
+    let doctor = ["doctor", "--master-config", plain.to_str().expect("UTF-8")];
+    assert_eq!(said(&plain, &doctor), 0);
+
+    let token = grid.file("token", grid.token("client"));
+    let join = format!("@{}", token.display());
+    let login = [
+        "login",
+        "--rejoin",
+        "--master",
+        grid.listen(),
+        "--join",
+        &join,
+    ];
+    set(&token, 0o644);
+    assert_eq!(said(&token, &login), 1);
+    std::fs::write(&token, grid.token("client")).expect("a file of the test's own");
+    set(&token, 0o600);
+    assert_eq!(said(&token, &login), 0);
+}
+
+#[test]
 fn an_unreachable_master_is_said_and_has_its_own_exit_code() {
     let mut grid = Grid::start();
     grid.kill_master();

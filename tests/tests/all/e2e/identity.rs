@@ -100,6 +100,9 @@ fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
     let token = grid.token("client");
     join("first", &token).expect_code(0);
     join("second", &token).expect_code(6);
+    let log = fs::read_to_string(grid.dir().join("master.log")).expect("the master's log");
+    let told = log.matches("the join token has been used up").count();
+    assert_eq!(told, 1, "one refusal is one line: {log}");
 
     let revoked = grid.token("client");
     let number = revoked.split('.').nth(1).expect("dg1.NUMBER...");
@@ -114,6 +117,73 @@ fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
         .expect("parts");
     let wrong_ca = format!("{head}.{}", hash.chars().rev().collect::<String>());
     join("fourth", &wrong_ca).expect_code(6);
+}
+
+#[test]
+fn a_list_of_tokens_says_of_each_that_cannot_be_used_any_more_why() {
+    let grid = Grid::start();
+    let make = |more: &[&str]| {
+        let words = ["token", "create", "--role", "client"];
+        let made = grid.as_user("admin", words.iter().chain(more).copied());
+        made.expect_code(0).stdout
+    };
+    let used = make(&["--name", "used"]);
+    let token = used.lines().next().expect("a token");
+    grid.as_user(
+        "first",
+        ["login", "--master", grid.listen(), "--join", token],
+    )
+    .expect_code(0);
+    make(&["--name", "fresh"]);
+    make(&["--name", "brief", "--ttl", "10ms"]);
+    make(&["--name", "http", "--http", "--for", "user"]);
+
+    let state = |name: &str| {
+        let listed = grid
+            .as_user("admin", ["token", "list"])
+            .expect_code(0)
+            .stdout;
+        let line = listed.lines().find(|line| line.contains(name));
+        line.expect("the token is listed").trim().to_owned()
+    };
+    assert!(state(" used ").ends_with("used up"), "{}", state(" used "));
+    assert!(state(" fresh ").ends_with("usable"));
+    assert!(state(" http ").ends_with("speaks for user"));
+    eventually("a token expires", Duration::from_secs(30), || {
+        state(" brief ").ends_with("expired").then_some(())
+    });
+}
+
+#[test]
+fn a_pc_that_wants_the_name_of_a_user_gets_another_one_and_is_told_why() {
+    let grid = Grid::start();
+    let join = |who: &str, name: &str| {
+        let token = grid.token("worker");
+        // Its standard input has ended, and so it ends once it has joined.
+        let start = ["worker", "start", "--tied", "--master", grid.listen()];
+        let joined = grid.as_user(
+            who,
+            [&start[..], &["--name", name, "--join", &token]].concat(),
+        );
+        joined.expect_code(0).stderr
+    };
+    let told = join("h1", "user");
+    let words = "the name user belongs to another PC or user of this grid";
+    assert!(
+        told.contains(words) && told.contains("this one is user-2"),
+        "{told}"
+    );
+    let told = join("h2", "pc-2");
+    assert!(!told.contains("belongs to another"), "{told}");
+
+    let listed = grid
+        .as_user("admin", ["identity", "list"])
+        .expect_code(0)
+        .stdout;
+    let line = |name: &str| listed.lines().find(|line| line.starts_with(name));
+    let roles =
+        ["user ", "user-2 ", "pc-2 "].map(|name| line(name).map(|line| line.contains("worker")));
+    assert_eq!(roles, [Some(false), Some(true), Some(true)], "{listed}");
 }
 
 #[test]

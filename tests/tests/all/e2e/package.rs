@@ -99,7 +99,12 @@ fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token()
 
     let root = grid.dir().join("image");
     fs::create_dir(&root).expect("a directory can be made");
-    install(&grid, &root, &[]);
+    let first = install(&grid, &root, &[]).stdout;
+    assert!(first.contains("joins at its first start"), "{first}");
+    let before = files(&root);
+    let again = install(&grid, &root, &[]).stdout;
+    assert!(again.contains("nothing was changed"), "{again}");
+    assert_eq!(files(&root), before, "another run");
     let join = root.join("etc/deskgrid/join.toml");
     let mode = fs::metadata(&join).expect("a file to join by").mode();
     assert_eq!(mode & 0o777, 0o600, "the token is for root alone");
@@ -126,8 +131,17 @@ fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token()
 
     // On a PC that has joined an upgrade brings no token, and keeps settings that were changed.
     fs::write(root.join("etc/deskgrid/worker.toml"), "slots = 2\n").expect("is written");
-    install(&grid, &root, &[]);
+    let third = install(&grid, &root, &[]).stdout;
     assert!(!join.exists(), "no token on a PC that has joined");
+    for word in [
+        "over the one before",
+        "worker.toml.before",
+        "has joined before",
+    ] {
+        assert!(third.contains(word), "{word}: {third}");
+    }
+    let fourth = install(&grid, &root, &[]).stdout;
+    assert!(fourth.contains("nothing was changed"), "{fourth}");
     let before = fs::read_to_string(root.join("etc/deskgrid/worker.toml.before"));
     assert_eq!(before.expect("the changed settings"), "slots = 2\n");
 
@@ -176,6 +190,58 @@ fn a_site_package_for_debian_has_a_token_that_only_root_can_read() {
     assert_eq!(kept.expect("settings"), "slots = 3\n");
     let program = fs::metadata(out.join("usr/bin/deskgrid-worker")).expect("a program");
     assert_eq!(program.mode() & 0o777, 0o755);
+}
+
+#[test]
+fn a_second_installer_names_the_token_of_the_first_and_how_to_end_it() {
+    let grid = Grid::start();
+    grid.file("dist/deskgrid-worker-1.0.0-linux-x86_64.tar.xz", "packed");
+    let make = |more: &[&str]| make(&grid, "sh", &[&["--master", grid.listen()], more].concat());
+    let first = make(&["--uses", "7"]).expect_code(0).stdout;
+    assert!(!first.contains("earlier"), "{first}");
+    let other = make(&["--name", "lab"]).expect_code(0).stdout;
+    assert!(!other.contains("earlier"), "of another name: {other}");
+
+    let second = make(&[]).expect_code(0).stdout;
+    let listed = grid.as_user("admin", ["--output", "json", "token", "list"]);
+    let listed = listed.expect_code(0).json();
+    let tokens = listed["tokens"].as_array().expect("tokens");
+    let first = tokens.iter().find(|token| token["uses_left"] == 7);
+    let first = first.expect("the first one counts on")["id"].to_string();
+    let told = format!("deskgrid token revoke {first}\n");
+    assert!(
+        second.contains(&told) && second.contains("for 7 more"),
+        "{second}"
+    );
+
+    grid.as_user("admin", ["token", "revoke", &first])
+        .expect_code(0);
+    let third = make(&[]).expect_code(0).stdout;
+    assert!(!third.contains(&told), "{third}");
+}
+
+#[test]
+fn a_master_that_no_pc_can_find_is_refused_or_named_before_the_file_is_made() {
+    let grid = Grid::start();
+    grid.file("dist/deskgrid-worker-1.0.0-linux-x86_64.tar.xz", "packed");
+    for (master, why) in [
+        ("not a host", "`not a host` is no address"),
+        ("10.0.0.300", "`10.0.0.300` is no address"),
+        ("grid:seven", "`seven` is no port"),
+        ("https://grid", "it is a URL"),
+    ] {
+        let refused = make(&grid, "sh", &["--master", master])
+            .expect_code(2)
+            .stderr;
+        let told = refused.contains(why) && refused.contains("such as grid.example.org:7411");
+        assert!(told, "{master}: {refused}");
+    }
+    assert!(!grid.dir().join("site.sh").exists());
+
+    // A name that this machine does not know may be one that the PCs know.
+    let made = make(&grid, "sh", &["--master", "no-such-host.invalid"]).expect_code(0);
+    let noted = "finds no address for no-such-host.invalid:7411";
+    assert!(made.stderr.contains(noted), "{made:?}");
 }
 
 #[test]

@@ -178,6 +178,32 @@ fn a_grid_falls_back_to_tcp_and_returns_to_udp() {
     assert!(!remembered(&grid), "UDP gets through again");
 }
 
+#[test]
+fn an_orderly_end_of_a_worker_warns_nobody_over_udp_or_tcp() {
+    let mut grid = Grid::start();
+    let master: SocketAddr = grid.listen().parse().expect("an address");
+    let through = pass_tcp(master).to_string();
+    grid.worker("far").via(&through).start();
+    grid.worker("near").start();
+    let joined = |who: &str, times: usize| {
+        eventually("it joins", Duration::from_secs(60), || {
+            (grid_log(&grid, who).matches("way=").count() >= times).then_some(())
+        });
+    };
+    joined("far", 1);
+    joined("near", 1);
+
+    for who in ["far", "near"] {
+        grid.running(who).terminate();
+        eventually("it ends", Duration::from_secs(60), || {
+            grid.running(who).ended()
+        });
+    }
+    for log in ["far", "near", "master"].map(|who| grid_log(&grid, who)) {
+        assert!(!log.contains("WARN"), "{log}");
+    }
+}
+
 /// Whether the user knows of a network that lets only TCP through.
 fn remembered(grid: &Grid) -> bool {
     let networks = grid.state("remote").join("client/networks.toml");

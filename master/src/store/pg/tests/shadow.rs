@@ -19,7 +19,7 @@ use crate::store::db::Db;
 use crate::store::log::FileLogs;
 use crate::store::tests::{attempt, completion};
 use crate::store::value::values;
-use crate::store::{NewAttempt, NewJob, Writer, transfer};
+use crate::store::{NewAttempt, NewJob, StoreShadow, Writer, transfer};
 
 /// The tasks of each of the two jobs.
 const TASKS: u32 = 9;
@@ -168,6 +168,31 @@ fn a_group_of_many_tasks_is_a_few_statements() {
     // The results, the content that they need, the verdicts and the hosts.
     assert_eq!(statements(&store), 4);
     store.commit().unwrap();
+}
+
+#[test]
+fn a_copy_that_differs_is_found_with_the_group_after_which_it_does() {
+    let Some((dir, place)) = super::place() else {
+        return;
+    };
+    let url = std::env::var("DESKGRID_TEST_PG").unwrap();
+    let shadow = StoreShadow::in_database(&url, place.schema()).unwrap();
+    let mut store = Writer::open_beside(dir.path(), &FileLogs).unwrap();
+    store.shadowed(shadow.clone());
+    let add = "INSERT INTO host (id, name) VALUES ($1, $2)";
+    store.change(add, values![1_i64, "one"]).unwrap();
+    assert_eq!(store.count(add, values![2_i64, "two"]).unwrap(), 1);
+    store.commit().unwrap();
+    assert_eq!(shadow.verdict(), Ok(1));
+
+    super::by_hand(&place, "UPDATE host SET name = 'other' WHERE id = 1");
+    store.change(add, values![3_i64, "three"]).unwrap();
+    store.commit().unwrap();
+    let why = shadow.verdict().unwrap_err();
+    assert!(
+        why.contains("group 2") && why.contains("`host` differs"),
+        "{why}"
+    );
 }
 
 proptest! {
