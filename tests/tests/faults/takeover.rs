@@ -553,7 +553,7 @@ fn of_two_masters_that_start_at_once_one_is_active_and_one_without_keys_or_conte
     let refused = eventually("it ends", LONG, || pair.process(1).ended());
     assert_ne!(refused, 0);
     let said = pair.said("second");
-    assert!(said.contains("lies in another directory"), "{said}");
+    assert!(said.contains("lies in another place"), "{said}");
     assert!(!pair.dir.path().join("not-mounted").exists());
 
     // Once it has seen the store live, it knows later how far that was.

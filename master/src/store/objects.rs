@@ -1,0 +1,138 @@
+//! The objects of a bucket: which content it has, each time under a name of its own, and the names
+//! that are to be deleted. The bucket's own list is never asked what there is.
+
+use common::content::BlobHash;
+use common::{BlobRef, Time};
+
+use super::db::Db;
+use super::reader::Reader;
+use super::value::values;
+use super::writer::Writer;
+use super::{StoreError, micros, time};
+
+/// The name of an object: the content's hash, and a number that is drawn for each upload, so that no
+/// name is used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName {
+    /// The hash of the content.
+    pub hash: BlobHash,
+    /// The number of the upload.
+    pub generation: i64,
+}
+
+/// An object that counts: it is not condemned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LiveObject {
+    /// The number of its upload.
+    pub(crate) generation: i64,
+    /// The bytes of the content.
+    pub(crate) size: u64,
+    /// The time at which somebody last sent it or counted on it.
+    pub(crate) counted_on: Time,
+}
+
+/// Returns all objects that count.
+pub(crate) fn live_objects(db: &Db) -> Result<Vec<(BlobHash, LiveObject)>, StoreError> {
+    let sql = "SELECT hash, generation, size, counted_on FROM content WHERE condemned IS NULL";
+    db.all(sql, &[], |row| {
+        let live = LiveObject {
+            generation: row.get(1)?,
+            size: row.get::<i64>(2)?.max(0) as u64,
+            counted_on: time(row.get(3)?),
+        };
+        Ok((BlobHash(row.get(0)?), live))
+    })
+}
+
+impl Reader {
+    /// Returns objects that were condemned before this time, at most so many.
+    pub(crate) fn condemned_objects(
+        &self,
+        before: Time,
+        most: usize,
+    ) -> Result<Vec<ObjectName>, StoreError> {
+        let sql = format!(
+            "SELECT hash, generation FROM content WHERE condemned < $1 ORDER BY condemned LIMIT {most}"
+        );
+        self.with(|db| {
+            db.all(&sql, values![micros(before)], |row| {
+                let hash = BlobHash(row.get(0)?);
+                let generation = row.get(1)?;
+                Ok(ObjectName { hash, generation })
+            })
+        })
+    }
+
+    /// Returns those of these objects that the store does not know.
+    pub(crate) fn unknown_objects(
+        &self,
+        names: &[ObjectName],
+    ) -> Result<Vec<ObjectName>, StoreError> {
+        let known = "SELECT 1 FROM content WHERE hash = $1 AND generation = $2";
+        self.with(|db| {
+            let mut unknown = Vec::new();
+            for name in names {
+                if !db.exists(known, values![name.hash.0, name.generation])? {
+                    unknown.push(*name);
+                }
+            }
+            Ok(unknown)
+        })
+    }
+}
+
+impl Writer {
+    /// Returns all objects that count.
+    pub(crate) fn live_objects(&self) -> Result<Vec<(BlobHash, LiveObject)>, StoreError> {
+        live_objects(self.db())
+    }
+
+    /// Adds an object that was uploaded. False if its name is condemned already.
+    pub(crate) fn add_object(
+        &mut self,
+        generation: i64,
+        blob: BlobRef,
+        now: Time,
+    ) -> Result<bool, StoreError> {
+        let size = i64::try_from(blob.size).unwrap_or(i64::MAX);
+        let sql = "INSERT INTO content (hash, generation, size, counted_on) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (hash, generation) DO NOTHING";
+        let added = self.count(sql, values![blob.hash.0, generation, size, micros(now)])?;
+        Ok(added > 0)
+    }
+
+    /// Notes that somebody counts on this content from now on.
+    pub(crate) fn object_counts(&mut self, hash: &BlobHash, now: Time) -> Result<(), StoreError> {
+        let sql = "UPDATE content SET counted_on = $1 WHERE hash = $2 AND condemned IS NULL";
+        self.change(sql, values![micros(now), hash.0])
+    }
+
+    /// Condemns an object that counts: it does not any more, and may be deleted.
+    pub(crate) fn condemn_object(&mut self, name: ObjectName, now: Time) -> Result<(), StoreError> {
+        let sql = "UPDATE content SET condemned = $1
+            WHERE hash = $2 AND generation = $3 AND condemned IS NULL";
+        self.change(sql, values![micros(now), name.hash.0, name.generation])
+    }
+
+    /// Condemns an object that the store does not know, and never will.
+    pub(crate) fn condemn_unknown(
+        &mut self,
+        name: ObjectName,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO content (hash, generation, size, counted_on, condemned) VALUES ($1, $2, 0, $3, $4)
+            ON CONFLICT (hash, generation) DO NOTHING";
+        let now = micros(now);
+        self.change(sql, values![name.hash.0, name.generation, now, now])
+    }
+
+    /// Forgets condemned objects that were deleted.
+    pub(crate) fn forget_objects(&mut self, names: &[ObjectName]) -> Result<(), StoreError> {
+        let sql =
+            "DELETE FROM content WHERE hash = $1 AND generation = $2 AND condemned IS NOT NULL";
+        for name in names {
+            self.change(sql, values![name.hash.0, name.generation])?;
+        }
+        Ok(())
+    }
+}
