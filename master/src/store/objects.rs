@@ -136,3 +136,96 @@ impl Writer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: u64 = 86_400_000_000;
+
+    fn blob(text: &str) -> BlobRef {
+        link::content::hash_bytes(text.as_bytes())
+    }
+
+    fn name(text: &str, generation: i64) -> ObjectName {
+        let hash = blob(text).hash;
+        ObjectName { hash, generation }
+    }
+
+    fn live(store: &Writer) -> Vec<i64> {
+        let live = store.live_objects().unwrap();
+        live.iter().map(|(_, object)| object.generation).collect()
+    }
+
+    #[test]
+    fn an_object_counts_until_it_is_condemned_and_its_content_can_come_again_under_another_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        assert!(store.add_object(1, blob("a"), Time(10)).unwrap());
+        store.object_counts(&blob("a").hash, Time(20)).unwrap();
+        store.commit().unwrap();
+        let object = LiveObject {
+            generation: 1,
+            size: 1,
+            counted_on: Time(20),
+        };
+        assert_eq!(store.live_objects().unwrap(), [(blob("a").hash, object)]);
+
+        store.condemn_object(name("a", 1), Time(30)).unwrap();
+        assert!(store.add_object(2, blob("a"), Time(40)).unwrap());
+        store.object_counts(&blob("a").hash, Time(50)).unwrap();
+        store.commit().unwrap();
+        assert_eq!(live(&store), [2]);
+        // A second time changes nothing of when it was condemned.
+        store.condemn_object(name("a", 1), Time(DAY)).unwrap();
+        store.commit().unwrap();
+        let reader = Reader::new(dir.path());
+        assert_eq!(
+            reader.condemned_objects(Time(31), 9).unwrap(),
+            [name("a", 1)]
+        );
+        assert_eq!(reader.condemned_objects(Time(30), 9).unwrap(), []);
+    }
+
+    #[test]
+    fn an_object_that_was_taken_for_left_over_never_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        assert!(store.add_object(1, blob("a"), Time(1)).unwrap());
+        store.commit().unwrap();
+        let reader = Reader::new(dir.path());
+        let (known, unknown) = (name("a", 1), name("b", 7));
+        assert_eq!(
+            reader.unknown_objects(&[known, unknown]).unwrap(),
+            [unknown]
+        );
+
+        // One that has become known meanwhile is not condemned with the others.
+        for object in [known, unknown] {
+            store.condemn_unknown(object, Time(2)).unwrap();
+        }
+        store.commit().unwrap();
+        assert!(!store.add_object(7, blob("b"), Time(3)).unwrap());
+        store.commit().unwrap();
+        assert_eq!(live(&store), [1]);
+    }
+
+    #[test]
+    fn only_condemned_objects_are_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        for (generation, text) in [(1, "a"), (2, "b")] {
+            assert!(store.add_object(generation, blob(text), Time(1)).unwrap());
+        }
+        store.condemn_object(name("a", 1), Time(2)).unwrap();
+        store.forget_objects(&[name("a", 1), name("b", 2)]).unwrap();
+        store.commit().unwrap();
+        assert_eq!(live(&store), [2]);
+        let reader = Reader::new(dir.path());
+        assert_eq!(reader.condemned_objects(Time(DAY), 9).unwrap(), []);
+        assert_eq!(
+            reader.unknown_objects(&[name("a", 1)]).unwrap(),
+            [name("a", 1)]
+        );
+    }
+}
