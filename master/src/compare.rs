@@ -45,6 +45,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>, mut wanted: UnboundedRecei
         let Some(held) = hold(&state, &comparison).await else {
             return;
         };
+
         let blobs = state.blobs.local().clone();
         let attempt = comparison.attempt;
         let Ok(agrees) = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await

@@ -25,7 +25,7 @@ pub(crate) const CONTENT: &str = "content";
 /// How often an object that does not come whole is read before it counts as damaged.
 const TRIES: u32 = 2;
 
-/// The name of an object within its bucket.
+/// The name of an object within its bucket, below `CONTENT`.
 pub(crate) fn name_of(name: ObjectName) -> String {
     let hash = name.hash.to_string();
     format!(
@@ -36,10 +36,12 @@ pub(crate) fn name_of(name: ObjectName) -> String {
     )
 }
 
-/// The object that has this name; `None` for a name of something else.
+/// The [`ObjectName`] that `name_of` made this of; `None` for a name of something else.
 pub(crate) fn object_of(name: &str) -> Option<ObjectName> {
     let mut parts = name.strip_prefix(CONTENT)?.strip_prefix('/')?.split('/');
-    let (start, rest, number) = (parts.next()?, parts.next()?, parts.next()?);
+    let start = parts.next()?;
+    let rest = parts.next()?;
+    let number = parts.next()?;
     let object = ObjectName {
         hash: format!("{start}{rest}").parse().ok()?,
         generation: i64::from_str_radix(number, 16).ok()?,
@@ -47,7 +49,7 @@ pub(crate) fn object_of(name: &str) -> Option<ObjectName> {
     (name_of(object) == name).then_some(object)
 }
 
-/// An object as the storage lists it.
+/// An object as [`Objects::list`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedObject {
     /// Its name, without the prefix.
@@ -58,9 +60,9 @@ pub(crate) struct ListedObject {
     pub(crate) written: SystemTime,
 }
 
-/// A bucket with the content of a grid.
+/// The [`Objects`] of a grid's content, with their [`ContentIndex`] and [`DiskCache`].
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct BucketContent {
     pub(super) objects: Objects,
     pub(super) index: Arc<ContentIndex>,
     pub(super) cache: DiskCache,
@@ -70,8 +72,8 @@ pub(crate) struct Bucket {
     pub(super) note_again: Duration,
 }
 
-impl Bucket {
-    /// Uploads content that has come into the cache, and tells the core.
+impl BucketContent {
+    /// Uploads content that has come into the cache, and tells the core (`UpkeepAsk::ContentStored`).
     pub(super) async fn keep(&self, core: &CoreHandle, blob: BlobRef) -> Result<(), Refusal> {
         let Some(_held) = self.cache.hold(&blob) else {
             return Err(gone_again(blob.hash));
@@ -133,7 +135,8 @@ impl Bucket {
         }
 
         // It goes on when the one who wants it has gone: the next one finds it here.
-        let (bucket, core) = (self.clone(), core.clone());
+        let bucket = self.clone();
+        let core = core.clone();
         let fetching = tokio::spawn(async move { bucket.fetch(&core, blob, live).await });
         fetching.await.unwrap_or_else(|_| Err(Stopped.into()))
     }
@@ -189,7 +192,7 @@ impl Bucket {
         Ok(mark::in_bucket(&self.objects).await? == Some(self.mark))
     }
 
-    /// Condemns an object that is missing or damaged, if this still is the grid's bucket.
+    /// Has the core condemn (`UpkeepAsk::ContentLost`) an object that is missing or damaged, if this still is the grid's bucket.
     async fn lost(&self, core: &CoreHandle, name: ObjectName) -> Result<CacheHold, Refusal> {
         if !self.is_ours().await.map_err(|error| told(&error))? {
             tracing::error!("the bucket has not the mark of this grid: its content counts as away");
@@ -202,7 +205,7 @@ impl Bucket {
         Err(content::not_here(name.hash))
     }
 
-    /// Removes a file from the cache.
+    /// Removes a file from the `cache`.
     pub(super) fn drop_file(&self, hash: BlobHash) {
         self.cache.forget(&hash);
         if let Err(error) = self.cache.files().remove(&hash) {
@@ -222,6 +225,7 @@ impl Bucket {
                 Err(missing) if missing == content::not_here(blob.hash) => return Ok(false),
                 Err(refusal) => return Err(refusal),
             };
+
             let files = self.cache.files().clone();
             let looked = tokio::task::spawn_blocking(move || files.verify(&blob));
             if looked.await.unwrap_or(false) {

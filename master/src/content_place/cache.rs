@@ -9,10 +9,10 @@ use common::BlobRef;
 use common::content::BlobHash;
 use link::BlobStore;
 
-/// The bytes of the disk that are left to others.
+/// The bytes of the disk that a `DiskCache` leaves to others.
 const LEFT: u64 = 128 << 20;
 
-/// The files, with who reads them. Cloning gives another handle.
+/// The files of a [`super::ContentPlace::Bucket`], with who reads them. Cloning gives another handle.
 #[derive(Debug, Clone)]
 pub(crate) struct DiskCache {
     files: BlobStore,
@@ -22,7 +22,7 @@ pub(crate) struct DiskCache {
 
 #[derive(Debug, Default)]
 struct CacheBook {
-    entries: HashMap<BlobHash, CacheEntry>,
+    entries: HashMap<BlobHash, CachedFile>,
     /// The files that nobody reads, the one that was read first at the front.
     by_use: BTreeMap<u64, BlobHash>,
     bytes: u64,
@@ -30,14 +30,14 @@ struct CacheBook {
 }
 
 #[derive(Debug)]
-struct CacheEntry {
+struct CachedFile {
     size: u64,
     /// When it was last used, as a place in `by_use`.
     used: u64,
     readers: u32,
 }
 
-/// Keeps a file in the cache for as long as it is held.
+/// Keeps a file in a [`DiskCache`] for as long as it is held.
 #[derive(Debug)]
 pub(crate) struct CacheHold {
     cache: DiskCache,
@@ -90,7 +90,7 @@ impl DiskCache {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds a file, if it is there.
+    /// Holds a file until the [`CacheHold`] is dropped, if it is there.
     pub(crate) fn hold(&self, blob: &BlobRef) -> Option<CacheHold> {
         if !self.files.has(blob) {
             self.forget(&blob.hash);
@@ -110,6 +110,7 @@ impl DiskCache {
     pub(crate) fn make_room(&self, size: u64) {
         let free = self.files.free_bytes().unwrap_or(u64::MAX);
         let missing = size.saturating_add(LEFT).saturating_sub(free);
+
         let mut book = self.lock();
         let most = self.most.saturating_sub(size);
         let most = most.min(book.bytes.saturating_sub(missing));
@@ -140,7 +141,7 @@ impl CacheBook {
     fn enter(&mut self, blob: BlobRef, readers: u32) {
         self.uses += 1;
         let used = self.uses;
-        let new = CacheEntry {
+        let new = CachedFile {
             size: blob.size,
             used,
             readers: 0,
@@ -149,6 +150,7 @@ impl CacheBook {
             self.bytes += blob.size;
             new
         });
+
         self.by_use.remove(&entry.used);
         entry.used = used;
         entry.readers += readers;

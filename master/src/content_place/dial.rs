@@ -12,7 +12,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::Uri;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::client::legacy::connect::{Connect, Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use object_store::ClientOptions;
 use object_store::client::{
@@ -42,7 +42,7 @@ const SYSTEM_ROOTS: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Makes the connections to storage.
+/// Makes each [`Wire`] to storage.
 #[derive(Clone)]
 pub(super) struct Dialer(TlsConnector);
 
@@ -88,6 +88,14 @@ impl Dialer {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
+    /// Connects within `CONNECT`.
+    async fn dial_in_time(self, to: Uri) -> io::Result<TokioIo<Wire>> {
+        match tokio::time::timeout(CONNECT, self.dial(to)).await {
+            Ok(wire) => Ok(TokioIo::new(wire?)),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
     async fn dial(self, to: Uri) -> io::Result<Wire> {
         let host = to.host().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -101,26 +109,6 @@ impl Dialer {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let secured = self.0.connect(name, socket).await?;
         Ok(Wire::Tls(Box::new(secured)))
-    }
-}
-
-impl tower::Service<Uri> for Dialer {
-    type Response = TokioIo<Wire>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<TokioIo<Wire>>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, to: Uri) -> Self::Future {
-        let dialed = self.clone().dial(to);
-        Box::pin(async move {
-            match tokio::time::timeout(CONNECT, dialed).await {
-                Ok(wire) => Ok(TokioIo::new(wire?)),
-                Err(_) => Err(io::ErrorKind::TimedOut.into()),
-            }
-        })
     }
 }
 
@@ -178,19 +166,26 @@ impl AsyncWrite for Wire {
 
 impl HttpConnector for Dialer {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        let dialer = self.clone();
+        let dial = tower::service_fn(move |to| Box::pin(dialer.clone().dial_in_time(to)));
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .build(self.clone());
+            .build(dial);
         Ok(HttpClient::new(OverHyper(client)))
     }
 }
 
 /// The requests of the client, over hyper.
-#[derive(Debug)]
-struct OverHyper(Client<Dialer, HttpRequestBody>);
+struct OverHyper<C>(Client<C, HttpRequestBody>);
 
-impl HttpService for OverHyper {
+impl<C> std::fmt::Debug for OverHyper<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OverHyper")
+    }
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> HttpService for OverHyper<C> {
     fn call<'life, 'made>(
         &'life self,
         request: HttpRequest,
@@ -213,6 +208,7 @@ impl HttpService for OverHyper {
                     HttpError::new(kind, error)
                 })?
                 .into_parts();
+
             let body = body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error));
             Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
         })

@@ -10,12 +10,12 @@ use common::{BlobRef, Time};
 
 use crate::store::LiveObject;
 
-/// The objects that count, by their content.
+/// Each [`LiveObject`], by its content.
 #[derive(Debug, Default)]
 pub(crate) struct ContentIndex(Mutex<BTreeMap<BlobHash, LiveObject>>);
 
 impl ContentIndex {
-    /// An index of these objects.
+    /// An index of what `Writer::live_objects` gave.
     pub(crate) fn of(live: Vec<(BlobHash, LiveObject)>) -> Self {
         Self(Mutex::new(live.into_iter().collect()))
     }
@@ -56,14 +56,17 @@ impl ContentIndex {
     pub(crate) fn list(&self) -> Vec<(BlobRef, SystemTime)> {
         let all = self.lock();
         let of = |(hash, live): (&BlobHash, &LiveObject)| {
-            let (hash, size) = (*hash, live.size);
-            (BlobRef { hash, size }, as_system_time(live.counted_on))
+            let blob = BlobRef {
+                hash: *hash,
+                size: live.size,
+            };
+            (blob, as_system_time(live.counted_on))
         };
         all.iter().map(of).collect()
     }
 }
 
-/// The time as the system has it.
+/// The time as `SystemTime`.
 pub(crate) fn as_system_time(time: Time) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(time.0)
 }

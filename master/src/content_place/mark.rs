@@ -132,6 +132,7 @@ pub(crate) fn check(
             looked => looked?,
         },
     };
+
     let place = setting.to_string();
     fault.map_or(Ok(()), |fault| Err(MasterError::Content { place, fault }))
 }
@@ -141,7 +142,7 @@ fn is_away(error: &BucketError, facts: Option<&StoreFacts>) -> bool {
     error.fault.passes() && facts.is_some_and(|facts| facts.content.is_some())
 }
 
-/// Looks at a bucket, whether or not the caller is asynchronous.
+/// Looks at a bucket (by [`block`]: the caller may be asynchronous).
 fn bucket_fault(
     place: &BucketPlace,
     facts: Option<&StoreFacts>,
@@ -157,7 +158,7 @@ fn bucket_fault(
     fault_of(mark, facts, || Ok(is_empty))
 }
 
-/// Compares the mark of a place with the facts of a store.
+/// Compares the [`ContentMark`] of a place with the [`StoreFacts`].
 fn fault_of<E>(
     mark: Option<ContentMark>,
     facts: Option<&StoreFacts>,
@@ -165,6 +166,7 @@ fn fault_of<E>(
 ) -> Result<Option<ContentFault>, E> {
     let grid = facts.and_then(|facts| facts.grid);
     let noted = facts.and_then(|facts| facts.content);
+
     Ok(match (mark, noted) {
         (Some(mark), _) if Some(mark.grid) != grid => Some(ContentFault::OtherGrid),
         (Some(mark), Some(noted)) if mark.place == noted => None,
@@ -181,7 +183,7 @@ fn fault_of<E>(
     })
 }
 
-/// Reads the mark of a bucket; `None` if it has none.
+/// Reads the [`ContentMark`] of a bucket; `None` if it has none.
 pub(super) async fn in_bucket(objects: &Objects) -> Result<Option<ContentMark>, BucketError> {
     let read = objects.read(FILE).await?;
     // What cannot be read is no mark of this grid, and is not overwritten either.

@@ -34,7 +34,7 @@ use crate::core::{CoreHandle, Stopped};
 use crate::store::Writer;
 use crate::{Config, MasterError};
 
-use bucket::Bucket;
+use bucket::BucketContent;
 pub(crate) use bucket::{CONTENT, ListedObject, name_of, object_of};
 use cache::{CacheHold, DiskCache};
 pub use fault::{BucketError, BucketFault};
@@ -61,7 +61,7 @@ pub(crate) enum ContentPlace {
     /// A directory that has all of it.
     Directory(BlobStore),
     /// A bucket, before which files of this machine are a cache.
-    Bucket(Arc<Bucket>),
+    Bucket(Arc<BucketContent>),
 }
 
 /// Opens the place for the grid, and marks it as the one that the store notes.
@@ -85,7 +85,7 @@ pub(crate) async fn open(
             link::files::private_dir(&dir).map_err(LinkError::file("cannot make", &dir))?;
             let files = BlobStore::open(&dir)?;
             let cache = DiskCache::open(files, place.s3.cache_bytes);
-            ContentPlace::Bucket(Arc::new(Bucket {
+            ContentPlace::Bucket(Arc::new(BucketContent {
                 objects,
                 index: Arc::new(ContentIndex::of(store.live_objects()?)),
                 cache: cache.map_err(LinkError::file("cannot read", dir))?,

@@ -34,7 +34,7 @@ const AHEAD: usize = 8;
 /// The most characters of the storage's words that are passed on.
 const SHOWN: usize = 300;
 
-/// A bucket, or the part of one.
+/// A bucket, or the part of one that a [`BucketPlace`] names.
 #[derive(Debug, Clone)]
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
@@ -81,13 +81,6 @@ impl Objects {
         })
     }
 
-    /// The objects of a store in memory.
-    #[cfg(test)]
-    pub(crate) fn of(store: Arc<dyn ObjectStore>, place: BucketPlace) -> Self {
-        let place = Arc::new(place);
-        Self { store, place }
-    }
-
     /// The bucket.
     pub(crate) fn place(&self) -> &BucketPlace {
         &self.place
@@ -122,7 +115,7 @@ impl Objects {
         }
     }
 
-    /// Writes a short object, unless there is one of this name where the storage can tell.
+    /// Writes `bytes` as a short object, unless there is one of this name where the storage can tell.
     pub(crate) async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<(), BucketError> {
         let payload = PutPayload::from(bytes);
         let options = PutOptions::from(PutMode::Create);
@@ -217,7 +210,7 @@ impl Objects {
         Ok(Some(rx))
     }
 
-    /// Deletes an object; fine if there is none of this name.
+    /// Deletes the object `name`; fine if there is none of this name.
     pub(crate) async fn delete(&self, name: &str) -> Result<(), BucketError> {
         let deleted = self.store.delete(&self.path(name)).await;
         self.unless_missing(deleted).map(drop)
@@ -234,6 +227,7 @@ impl Objects {
             "" => 0,
             prefix => prefix.len() + 1,
         };
+
         let mut listing = self.store.list(Some(&under)).take(most);
         let mut listed = Vec::new();
         while let Some(object) = listing.next().await {
@@ -271,7 +265,7 @@ fn unreadable(blob: BlobRef, error: &io::Error) -> Result<bool, BucketError> {
     Ok(false)
 }
 
-/// A file that is read in parts, with the hash of what was read.
+/// A file that [`part`] reads, with the hash of what was read.
 struct HashedRead {
     file: File,
     hasher: blake3::Hasher,
@@ -310,6 +304,7 @@ async fn part(file: io::Result<HashedRead>, bytes: u64) -> io::Result<HashedRead
         Read::by_ref(&mut file.file)
             .take(bytes)
             .read_to_end(&mut file.part)?;
+
         file.hasher.update(&file.part);
         file.read += file.part.len() as u64;
         if file.part.is_empty() && file.read > 0 {
@@ -355,7 +350,7 @@ impl AccessKey {
     }
 }
 
-/// Returns what an error of the client means.
+/// Returns the [`BucketFault`] that an error of the client means.
 fn told(place: &BucketPlace, error: &Error) -> BucketError {
     let text = error.to_string();
     let within = |tag: &str| {

@@ -13,7 +13,9 @@ use super::setting::BucketPlace;
 
 /// A bucket that cannot be used. None is made.
 #[derive(Debug, Clone)]
-pub(crate) struct Objects(BucketPlace);
+pub(crate) struct NoObjects(BucketPlace);
+
+pub(crate) use NoObjects as Objects;
 
 type Asked<T> = Result<T, BucketError>;
 
@@ -25,7 +27,7 @@ fn refused<T>(place: &BucketPlace) -> Asked<T> {
     })
 }
 
-impl Objects {
+impl NoObjects {
     pub(crate) fn open(place: &BucketPlace) -> Asked<Self> {
         refused(place)
     }

@@ -66,7 +66,8 @@ impl Core {
             return Ok(false);
         }
 
-        let (hash, now) = (blob.hash, self.now);
+        let hash = blob.hash;
+        let now = self.now;
         if objects.has(&blob) {
             // Somebody else was quicker: this object is one too many.
             self.store
@@ -125,7 +126,7 @@ impl Core {
         self.store.condemn_object(name, self.now)
     }
 
-    /// Condemns objects of the bucket that the store does not know.
+    /// Condemns the objects `names` of the bucket that the store does not know.
     pub(super) fn condemn_unknown(&mut self, names: &[ObjectName]) -> Result<(), StoreError> {
         let now = self.now;
         names

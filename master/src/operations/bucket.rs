@@ -10,7 +10,7 @@ use super::check::Fault;
 use crate::content_place::{BucketError, BucketPlace, CONTENT, Objects, block, name_of};
 use crate::store::{LiveObject, ObjectName};
 
-/// The findings of [`look`].
+/// The findings of [`look`] in a bucket.
 #[derive(Debug, Default)]
 pub(super) struct LookedBucket {
     /// The content that is missing or damaged, each in words.
@@ -87,6 +87,7 @@ async fn differs(
     let Some(mut pieces) = objects.fetch(name).await? else {
         return Ok(Some(BlobHash(*hasher.finalize().as_bytes())));
     };
+
     while let Some(Ok(piece)) = pieces.recv().await {
         hasher.update(&piece);
     }
@@ -94,7 +95,7 @@ async fn differs(
     Ok((found != hash).then_some(found))
 }
 
-/// Tries a bucket out, and returns what is wrong with it.
+/// Tries a bucket out (`content_place::try_out`), and returns what is wrong with it.
 pub(super) fn fault_of(place: &BucketPlace) -> Option<Fault> {
     let error = match Objects::open(place) {
         Ok(objects) => block(crate::content_place::try_out(&objects)).err()?,
@@ -105,7 +106,7 @@ pub(super) fn fault_of(place: &BucketPlace) -> Option<Fault> {
     Some(Fault { what, hint })
 }
 
-/// Reads which bucket has the content of the master in `home`.
+/// Reads which [`BucketPlace`] has the content of the master in `home`.
 pub(super) fn of(home: &std::path::Path) -> Result<Option<BucketPlace>, LinkError> {
     BucketPlace::of_master(home)
 }

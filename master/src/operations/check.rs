@@ -268,7 +268,7 @@ impl Checked {
                 .and_then(|(db, _)| store::jobs_with(db, &hash).ok());
             let jobs: Vec<String> = jobs
                 .iter()
-                .flat_map(|ids| ids.iter())
+                .flat_map(common::IdSet::iter)
                 .map(|id| id.to_string())
                 .collect();
             format!("{what}; it is of job {}", jobs.join(", "))

@@ -225,6 +225,7 @@ pub(super) async fn send(
             }
         }
     };
+
     match held {
         Ok(_held) => content::serve_get(state.blobs.local(), tx, hash, offset, pace).await,
         Err(refusal) => content::refuse_get(tx, refusal).await,

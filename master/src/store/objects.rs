@@ -31,7 +31,7 @@ pub(crate) struct LiveObject {
     pub(crate) counted_on: Time,
 }
 
-/// Returns all objects that count.
+/// Returns each [`LiveObject`].
 pub(crate) fn live_objects(db: &Db) -> Result<Vec<(BlobHash, LiveObject)>, StoreError> {
     let sql = "SELECT hash, generation, size, counted_on FROM content WHERE condemned IS NULL";
     db.all(sql, &[], |row| {
@@ -54,6 +54,7 @@ impl Reader {
         let sql = format!(
             "SELECT hash, generation FROM content WHERE condemned < $1 ORDER BY condemned LIMIT {most}"
         );
+
         self.with(|db| {
             db.all(&sql, values![micros(before)], |row| {
                 let hash = BlobHash(row.get(0)?);
@@ -69,6 +70,7 @@ impl Reader {
         names: &[ObjectName],
     ) -> Result<Vec<ObjectName>, StoreError> {
         let known = "SELECT 1 FROM content WHERE hash = $1 AND generation = $2";
+
         self.with(|db| {
             let mut unknown = Vec::new();
             for name in names {
@@ -82,12 +84,12 @@ impl Reader {
 }
 
 impl Writer {
-    /// Returns all objects that count.
+    /// The same as [`live_objects`].
     pub(crate) fn live_objects(&self) -> Result<Vec<(BlobHash, LiveObject)>, StoreError> {
         live_objects(self.db())
     }
 
-    /// Adds an object that was uploaded. False if its name is condemned already.
+    /// Adds the object of an upload of `blob`. False if its name is condemned already.
     pub(crate) fn add_object(
         &mut self,
         generation: i64,
@@ -126,7 +128,7 @@ impl Writer {
         self.change(sql, values![name.hash.0, name.generation, now, now])
     }
 
-    /// Forgets condemned objects that were deleted.
+    /// Forgets those of the objects `names` that are condemned, since they were deleted.
     pub(crate) fn forget_objects(&mut self, names: &[ObjectName]) -> Result<(), StoreError> {
         let sql =
             "DELETE FROM content WHERE hash = $1 AND generation = $2 AND condemned IS NOT NULL";

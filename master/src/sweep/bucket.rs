@@ -86,7 +86,7 @@ async fn delete_condemned(
     }
 }
 
-/// Deletes objects, and returns those that are gone, and why others are not.
+/// Deletes the objects `names`, and returns those that are gone, and why others are not.
 async fn delete(objects: &Objects, names: &[ObjectName]) -> (Vec<ObjectName>, Option<String>) {
     let mut deleted = Vec::new();
     let mut failed = None;
@@ -100,6 +100,7 @@ async fn delete(objects: &Objects, names: &[ObjectName]) -> (Vec<ObjectName>, Op
             let objects = objects.clone();
             running.spawn(async move { (name, objects.delete(&name_of(name)).await) });
         }
+
         match running.join_next().await {
             None => return (deleted, failed),
             Some(Ok((name, Ok(())))) => deleted.push(name),
@@ -144,7 +145,7 @@ async fn condemn_left_over(state: &SessionContext, objects: &Objects) -> Result<
     Ok(())
 }
 
-/// The names of content among these that were written long before `now`.
+/// The names of content among `listed` that were written `LEFT_OVER` before `now`.
 fn old_names(listed: &[ListedObject], now: SystemTime) -> Vec<ObjectName> {
     let is_old = |object: &&ListedObject| {
         now.duration_since(object.written)

@@ -110,6 +110,11 @@ impl Storage {
         found
     }
 
+    /// Reads an object.
+    pub(crate) fn read(&self, path: &str) -> Vec<u8> {
+        self.files.get(path).expect(200).body
+    }
+
     /// Removes an object by hand.
     pub(crate) fn remove(&self, path: &str) {
         self.files.send("DELETE", path, None).expect(204);

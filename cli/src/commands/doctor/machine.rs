@@ -229,6 +229,7 @@ pub(super) async fn bucket(
     let mut config = config.clone();
     config.content = named.or(config.content);
     let dir = state.root().to_owned();
+
     // It waits for the storage on its own thread.
     let look = move || master::operations::bucket_fault(&dir, &config);
     let found = tokio::task::spawn_blocking(look).await.unwrap_or_default();
