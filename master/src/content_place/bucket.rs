@@ -205,6 +205,19 @@ impl BucketContent {
         Err(content::not_here(name.hash))
     }
 
+    /// Looks for an object that the storage did not list, and condemns it if it is missing.
+    pub(super) async fn look_for(
+        &self,
+        core: &CoreHandle,
+        name: ObjectName,
+    ) -> Result<(), Refusal> {
+        let found = self.objects.fetch(&name_of(name)).await;
+        match found.map_err(|error| told(&error))? {
+            Some(_) => Ok(()),
+            None => self.lost(core, name).await.map(drop),
+        }
+    }
+
     /// Removes a file from the `cache`.
     pub(super) fn drop_file(&self, hash: BlobHash) {
         self.cache.forget(&hash);

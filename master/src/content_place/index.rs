@@ -52,6 +52,17 @@ impl ContentIndex {
         self.lock().remove(hash);
     }
 
+    /// Each object whose content's hash starts with this byte.
+    pub(crate) fn starting_with(&self, byte: u8) -> Vec<(BlobHash, LiveObject)> {
+        let mut first = [0; 32];
+        first[0] = byte;
+        let mut last = [u8::MAX; 32];
+        last[0] = byte;
+        let all = self.lock();
+        let found = all.range(BlobHash(first)..=BlobHash(last));
+        found.map(|(hash, live)| (*hash, *live)).collect()
+    }
+
     /// All of it, each with the time at which somebody last counted on it.
     pub(crate) fn list(&self) -> Vec<(BlobRef, SystemTime)> {
         let all = self.lock();

@@ -31,7 +31,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::core::{CoreHandle, Stopped};
-use crate::store::Writer;
+use crate::store::{ObjectName, Writer};
 use crate::{Config, MasterError};
 
 use bucket::BucketContent;
@@ -188,6 +188,15 @@ impl ContentPlace {
             whole
         });
         Ok(looked.await.unwrap_or(true))
+    }
+
+    /// Looks for an object of the bucket that the storage did not list. If it is missing, its content can
+    /// be sent again.
+    pub(crate) async fn look_for(&self, core: &CoreHandle, name: ObjectName) {
+        if let Self::Bucket(bucket) = self {
+            // What could not be looked for is looked for with the next list.
+            let _ = bucket.look_for(core, name).await;
+        }
     }
 
     /// The size of a blob, if it is there.

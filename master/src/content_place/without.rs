@@ -63,3 +63,20 @@ impl NoObjects {
         refused(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_s3_refuses_a_bucket_and_says_how_to_get_it() {
+        let place = BucketPlace::parse("s3://grid", &super::super::S3Settings::default());
+        let error = Objects::open(&place.unwrap().unwrap()).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains("built without S3 storage: s3://grid"),
+            "{said}"
+        );
+        assert!(error.fault.hint().contains("--features s3"));
+    }
+}

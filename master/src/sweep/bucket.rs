@@ -2,16 +2,18 @@
 //! that the store does not know, since a master died between an upload and the note of it, are found
 //! by listing the bucket once a day, and condemned first.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use common::Span;
+use common::content::BlobHash;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::content_place::{CONTENT, ListedObject, Objects, name_of, object_of};
 use crate::core::ask::UpkeepAsk;
 use crate::run::SessionContext;
-use crate::store::ObjectName;
+use crate::store::{LiveObject, ObjectName};
 
 /// The objects that are deleted between two notes of it, and at a time.
 const PORTION: usize = 1_000;
@@ -41,7 +43,7 @@ impl BucketSweep {
 
         let due = self.listed.is_none_or(|at| at.elapsed() >= LIST_EVERY);
         if due {
-            condemn_left_over(state, objects).await?;
+            compare_list(state, objects).await?;
             self.listed = Some(Instant::now());
         }
         Ok(())
@@ -110,14 +112,22 @@ async fn delete(objects: &Objects, names: &[ObjectName]) -> (Vec<ObjectName>, Op
     }
 }
 
-/// Condemns objects that the store does not know, and that are older than any upload that lasts.
-async fn condemn_left_over(state: &SessionContext, objects: &Objects) -> Result<(), String> {
+/// Lists the bucket, condemns objects that the store does not know and that are older than any upload that
+/// lasts, and looks for those that the store knows and the list does not.
+async fn compare_list(state: &SessionContext, objects: &Objects) -> Result<(), String> {
     let mut count = 0;
     for start in 0..=u8::MAX {
+        // Before the list: what is noted by now was uploaded before it.
+        let noted = state.blobs.index().map(|index| index.starting_with(start));
         let listed = objects
             .list(&format!("{CONTENT}/{start:02x}"), usize::MAX)
             .await;
-        let old = old_names(&listed.map_err(|e| e.to_string())?, SystemTime::now());
+        let listed = listed.map_err(|e| e.to_string())?;
+        for name in missing(noted.unwrap_or_default(), &listed) {
+            state.blobs.look_for(&state.core, name).await;
+        }
+
+        let old = old_names(&listed, SystemTime::now());
         if old.is_empty() {
             continue;
         }
@@ -143,6 +153,18 @@ async fn condemn_left_over(state: &SessionContext, objects: &Objects) -> Result<
         );
     }
     Ok(())
+}
+
+/// The names of objects that are `noted` and not `listed`.
+fn missing(noted: Vec<(BlobHash, LiveObject)>, listed: &[ListedObject]) -> Vec<ObjectName> {
+    let there: BTreeSet<&str> = listed.iter().map(|object| &*object.name).collect();
+    let names = noted.into_iter().map(|(hash, object)| ObjectName {
+        hash,
+        generation: object.generation,
+    });
+    names
+        .filter(|name| !there.contains(&*name_of(*name)))
+        .collect()
 }
 
 /// The names of content among `listed` that were written `LEFT_OVER` before `now`.

@@ -279,12 +279,15 @@ fn an_object_of_a_bucket_that_is_missing_or_damaged_is_found_and_can_be_sent_aga
     let refused = grid.deskgrid(["job", "fetch", &job, "--into", into]);
     assert_ne!(refused.code, 0, "{}", refused.stdout);
 
-    // A host that has no copy of the input finds out; then a submission sends it again.
-    grid.kill_worker("h1");
-    worker(&mut grid, "h2", 1).start();
-    let without = submit(&grid, &content);
-    let ended = grid.deskgrid(["job", "wait", &without, "--timeout", "90s"]);
-    assert_ne!(ended.code, 0, "{}", ended.stdout);
+    // The master, which was started anew, compares the bucket with what it has noted; then a submission
+    // sends the input again.
+    let lost = format!(
+        "missing or damaged in the storage: it is put aside, and can be sent again hash={}",
+        blake3::hash(&input)
+    );
+    eventually("the master misses the input", LONG, || {
+        grid.logs().contains(&lost).then_some(())
+    });
     let again = submit(&grid, &content);
     wait(&grid, &again);
     assert_eq!(fetched(&grid, &again, "again"), result);
@@ -344,4 +347,61 @@ fn a_backup_beside_a_bucket_names_content_and_starts_only_if_that_is_accepted() 
     grid.as_user("restored", ["master", "wait", "--timeout", "60s"])
         .expect_code(0);
     assert_eq!(fetched(&grid, &job, "fetched"), output(&content));
+}
+
+#[test]
+fn the_doctor_tries_a_bucket_out_and_says_what_is_wrong() {
+    let Some(storage) = Storage::new() else {
+        return;
+    };
+    let key = "aws_access_key_id = deskgrid\naws_secret_access_key = ";
+    let secret = std::env::var("AWS_SECRET_ACCESS_KEY").expect("tests/s3 sets it");
+    let mut grid = Grid::prepared("");
+    let with_key = |grid: &Grid, name: &str, secret: &str| {
+        let path = grid.file(name, format!("[default]\n{key}{secret}\n"));
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&path, private).expect("a file of the test's own");
+        format!(
+            "{}credentials = \"{}\"\n",
+            storage.settings(),
+            path.display()
+        )
+    };
+    let settings = with_key(&grid, "key", &secret);
+    grid.file("master.toml", settings);
+    let wrong = with_key(&grid, "wrong-key", "another secret");
+    let wrong = grid.file("wrong.toml", wrong);
+    let right = grid.dir().join("master.toml");
+    let look = |grid: &Grid, config: &std::path::Path, content: &str| {
+        let config = config.to_str().expect("UTF-8");
+        let words = ["doctor", "--master-config", config, "--content", content];
+        grid.as_user("admin", words).stdout
+    };
+
+    let content = storage.content();
+    let said = look(&grid, &right, &content);
+    assert!(
+        said.contains("can be listed, written, read and deleted from"),
+        "{said}"
+    );
+    let said = look(&grid, &wrong, &content);
+    assert!(
+        said.contains("does not take the access key") && said.contains("try:"),
+        "{said}"
+    );
+    assert!(!said.contains("another secret"), "{said}");
+    let said = look(&grid, &right, "s3://no-such-bucket");
+    assert!(said.contains("there is no such bucket"), "{said}");
+    storage.set(Front::Closed);
+    let said = look(&grid, &right, &content);
+    assert!(said.contains("the storage does not answer"), "{said}");
+
+    // With such a key a master starts, and tells it to nobody.
+    storage.set(Front::Open);
+    grid.begin();
+    let args = fs::read(format!("/proc/{}/cmdline", grid.master_pid())).expect("it runs");
+    let args = String::from_utf8_lossy(&args).into_owned();
+    for told in [args, grid.logs()] {
+        assert!(!told.contains(&secret), "{told}");
+    }
 }

@@ -91,9 +91,9 @@ impl Storage {
                     .as_u64()
                     .is_some_and(|mode| mode & (1 << 31) != 0);
                 if is_dir {
-                    open.push(path)
+                    open.push(path);
                 } else {
-                    found.push(path)
+                    found.push(path);
                 }
             }
         }
