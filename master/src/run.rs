@@ -169,7 +169,8 @@ async fn be_master(
             (store, None)
         }
     };
-    let begun = begin(dir, store, clock, config, files, room, listening).await;
+    let beginning = begin(dir, store, clock, config, files, room, listening);
+    let begun = Box::pin(beginning).await;
     let StartingMaster {
         grid,
         state,
@@ -307,7 +308,8 @@ async fn begin(
     let known_as = config.advertise.clone().unwrap_or_else(|| known_as(bound));
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
 
-    let blobs = content_place::open((&home, &config), grid, &mut store, clock).await?;
+    let place = content_place::open((&home, &config), grid, &mut store, clock);
+    let blobs = Box::pin(place).await?;
     let metrics = http::recorder();
     let ca_key_hash = authority.key_hash()?;
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
