@@ -304,6 +304,7 @@ impl From<master::MasterError> for Failure {
             }
             master::MasterError::Lost(ref lost) => lost.hint(),
             master::MasterError::Content { fault, .. } => fault.hint(),
+            master::MasterError::Bucket(ref bucket) => bucket.fault.hint(),
             master::MasterError::Store(master::StoreError::Full { .. }) => {
                 "make room on that disk, then start the master again"
             }

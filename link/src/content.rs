@@ -470,7 +470,13 @@ async fn fetch_part(
         .await?;
     channel.tx.finish();
 
-    match channel.rx.expect().await? {
+    let reply = loop {
+        match channel.rx.expect().await? {
+            GetReply::Waits(_) => {}
+            reply => break reply,
+        }
+    };
+    match reply {
         GetReply::Found(size) if size == blob.size => {
             incoming.receive(&mut channel.rx, &blob).await
         }
@@ -554,7 +560,7 @@ pub async fn serve_get(
             tx.send(&GetReply::Found(meta.len())).await?;
             send_file(&mut tx, &path, offset, offset == 0, pace).await?
         }
-        _ => return refuse_get(tx, hash).await,
+        _ => return refuse_get(tx, not_here(hash)).await,
     };
 
     tx.finish();
@@ -587,18 +593,18 @@ async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
     }
 }
 
-/// Answers an [`Open::Get`] whose content is not there, or not for the one who asks: the answer is
-/// the same.
+/// Returns the refusal of content that is not there, or not for the one who asks: it is the same.
+pub fn not_here(hash: BlobHash) -> Refusal {
+    let hint = "it may have been forgotten; ask for the job's outputs again";
+    let what = format!("content {hash} is not here");
+    Refusal::new(RefusalCode::NotFound, what, hint)
+}
+
+/// Answers an [`Open::Get`] whose content is not given.
 ///
 /// # Errors
 /// If the connection is gone.
-pub async fn refuse_get(mut tx: FrameSender, hash: BlobHash) -> Result<(), LinkError> {
-    let hint = "it may have been forgotten; ask for the job's outputs again";
-    let refusal = Refusal::new(
-        RefusalCode::NotFound,
-        format!("content {hash} is not here"),
-        hint,
-    );
+pub async fn refuse_get(mut tx: FrameSender, refusal: Refusal) -> Result<(), LinkError> {
     tx.send(&GetReply::Refused(refusal)).await?;
     tx.finish();
     tx.delivered().await;

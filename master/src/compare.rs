@@ -2,23 +2,29 @@
 //! core. Both are read word by word, so their length does not matter. The user's own comparison
 //! programs run elsewhere (`deskgrid job judge`).
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::attempt::OutputFile;
 use common::job::Tolerance;
-use common::{AttemptId, Content};
+use common::wire::RefusalCode;
+use common::{AttemptId, BlobRef, Content};
 use link::BlobStore;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::core::ask::JobAsk;
+use crate::content_place::HeldContent;
+use crate::core::ask::{JobAsk, UpkeepAsk};
 use crate::run::SessionContext;
 use crate::store::AttemptResult;
 
 /// The bytes of the longest word. A longer one is compared in pieces of this length, byte by byte.
 const LONGEST_WORD: usize = 4_096;
+/// The time after which storage that was away is asked again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// A result that is to be compared with others of its task.
 #[derive(Debug)]
@@ -36,17 +42,54 @@ pub(crate) struct Comparison {
 /// Makes the comparisons that the core asks for, until the core has ended.
 pub(crate) async fn serve(state: Arc<SessionContext>, mut wanted: UnboundedReceiver<Comparison>) {
     while let Some(comparison) = wanted.recv().await {
-        let blobs = state.blobs.clone();
+        let Some(held) = hold(&state, &comparison).await else {
+            return;
+        };
+
+        let blobs = state.blobs.local().clone();
         let attempt = comparison.attempt;
         let Ok(agrees) = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await
         else {
             continue;
         };
+        drop(held);
         let compared = JobAsk::Compared(attempt, agrees);
         if state.core.ask::<()>(compared).await.is_err() {
             return;
         }
     }
+}
+
+/// Brings all content of the results here, however many tries that takes. What is nowhere is left
+/// out. `None` if the core has ended.
+async fn hold(state: &SessionContext, comparison: &Comparison) -> Option<Vec<HeldContent>> {
+    let others = comparison.others.iter().map(|(_, other)| other);
+    let results = others.chain([&comparison.mine]);
+    let blobs: BTreeSet<BlobRef> = results.flat_map(blobs_of).collect();
+
+    let mut held = Vec::new();
+    for blob in blobs {
+        loop {
+            match state.blobs.bring(&state.core, blob.hash).await {
+                Ok(one) => held.push(one),
+                Err(refusal) if refusal.code == RefusalCode::Unavailable => {
+                    tracing::warn!(hash = %blob.hash, why = refusal.message, "a comparison waits");
+                    tokio::time::sleep(AGAIN).await;
+                    state.core.ask::<()>(UpkeepAsk::Ping).await.ok()?;
+                    continue;
+                }
+                Err(_) => {}
+            }
+            break;
+        }
+    }
+    Some(held)
+}
+
+/// The content of a result that is compared.
+fn blobs_of(result: &AttemptResult) -> impl Iterator<Item = BlobRef> + '_ {
+    let files = result.files.iter().map(|file| file.blob);
+    result.stdout.content.blob().into_iter().chain(files)
 }
 
 fn agreeing(blobs: &BlobStore, comparison: &Comparison) -> Vec<u32> {

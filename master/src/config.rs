@@ -9,6 +9,7 @@ use scheduler::policy::policing::Policing;
 use serde::{Deserialize, Serialize};
 
 use crate::MasterError;
+use crate::content_place::{BucketPlace, ContentSetting, S3Settings};
 use crate::limits::Limits;
 use crate::store::Database;
 
@@ -36,9 +37,11 @@ pub struct Config {
     /// The address of the PostgreSQL database that has the store; `None`: a file of SQLite's in the
     /// master's directory.
     pub store: Option<String>,
-    /// The directory that has the content of files, where masters on several machines share it;
-    /// `None`: `content` in the master's own. Only with `store`.
-    pub content: Option<PathBuf>,
+    /// The place of the content of files: a bucket, `s3://BUCKET[/PREFIX]`, or a directory that masters
+    /// on several machines share, only with `store`; `None`: `content` in the master's own.
+    pub content: Option<String>,
+    /// The settings of the storage that has the bucket.
+    pub s3: S3Settings,
     /// The time without a commit of the active master after which one that stands by takes over.
     pub takeover_after: ConfigDuration,
     /// The interval of workers' heartbeats.
@@ -240,6 +243,7 @@ impl Default for Config {
             record: None,
             store: None,
             content: None,
+            s3: S3Settings::default(),
             takeover_after: seconds(5),
             accept: Accept::default(),
         }
@@ -301,18 +305,22 @@ impl Config {
         Ok(config)
     }
 
-    /// The directory of the content, for a master in `home`.
+    /// The place of the content, for a master in `home`.
     ///
     /// # Errors
-    /// If it is given for a store that no other master can have.
-    pub(crate) fn content_in(&self, home: &Path) -> Result<PathBuf, MasterError> {
-        match &self.content {
-            Some(_) if self.store.is_none() => {
-                let why = "content is given without store: it is for masters that share a database";
+    /// If it is no bucket's address, or a directory for a store that no other master can have.
+    pub(crate) fn content_in(&self, home: &Path) -> Result<ContentSetting, MasterError> {
+        let Some(content) = &self.content else {
+            let dir = home.join(crate::operations::CONTENT);
+            return Ok(ContentSetting::Directory(dir));
+        };
+        match BucketPlace::parse(content, &self.s3) {
+            Some(place) => Ok(ContentSetting::Bucket(place.map_err(MasterError::Config)?)),
+            None if self.store.is_none() => {
+                let why = "content names a directory, and there is no store: such a one is for masters that share a database";
                 Err(MasterError::Config(why.to_owned()))
             }
-            Some(dir) => Ok(dir.clone()),
-            None => Ok(home.join(crate::operations::CONTENT)),
+            None => Ok(ContentSetting::Directory(PathBuf::from(content))),
         }
     }
 

@@ -8,6 +8,7 @@ use link::LinkError;
 use uuid::Uuid;
 
 use crate::clock::Clock;
+use crate::content_place::{BucketPlace, ContentSetting};
 use crate::operations::CONTENT;
 use crate::store::{
     Database, LeaseContender, LeaseSeen, Mark, MasterMember, PgError, Reader, StoreError,
@@ -91,13 +92,19 @@ pub(crate) fn member(home: &Path) -> Result<String, MasterError> {
     Ok(id)
 }
 
+/// The place of the content of the master in `home`, as it was last started.
+fn content_of(home: &Path) -> Result<ContentSetting, MasterError> {
+    let bucket = BucketPlace::of_master(home)?.map(ContentSetting::Bucket);
+    Ok(bucket.unwrap_or_else(|| ContentSetting::Directory(home.join(CONTENT))))
+}
+
 /// A store in a database, and what belongs to it on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct WantedStore {
     /// The master's directory.
     pub(crate) home: PathBuf,
-    /// The directory for content.
-    pub(crate) content: PathBuf,
+    /// The place for content.
+    pub(crate) content: ContentSetting,
     pub(crate) place: Database,
     pub(crate) clock: Clock,
     pub(crate) accept: Accept,
@@ -118,7 +125,7 @@ pub(crate) fn grid_beside(wanted: &WantedStore) -> Result<Option<(Uuid, [u8; 32]
     };
 
     difference(wanted, Some(&found), true)?;
-    content_place::check(&wanted.content, Some(&found))?;
+    content_place::check(&wanted.content, Some(&found), wanted.accept)?;
     whole::compare_clock(found.up, wanted.clock, wanted.accept)?;
     Ok(Some((grid, seed)))
 }
@@ -133,7 +140,7 @@ pub(crate) fn take(
     let found = StoreFacts::in_database(&Reader::of(wanted.place.clone()))?;
     let up = found.as_ref().and_then(|found| found.up.clone());
     let missing = difference(wanted, found.as_ref(), false)?;
-    content_place::check(&wanted.content, found.as_ref())?;
+    content_place::check(&wanted.content, found.as_ref(), wanted.accept)?;
     whole::compare_clock(up, clock, wanted.accept)?;
 
     let Some(mut store) = contender.take(seen, clock.now())? else {
@@ -163,7 +170,7 @@ pub(crate) fn take_now(
     let mut contender = LeaseContender::new(place, here);
     let wanted = WantedStore {
         home: home.to_owned(),
-        content: home.join(CONTENT),
+        content: content_of(home)?,
         place: place.clone(),
         clock,
         accept: Accept::default(),

@@ -101,6 +101,7 @@ impl Engine {
         let (compare, _) = unbounded_channel();
         let around = Around {
             blobs: Box::new(contents.clone()),
+            objects: None,
             room: None,
             compare,
         };

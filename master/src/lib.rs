@@ -31,7 +31,7 @@ mod uploads;
 mod whole;
 
 pub use config::{Accept, Config};
-pub use content_place::ContentFault;
+pub use content_place::{BucketError, BucketFault, ContentFault, S3Settings};
 pub use laws::SafetyRules;
 pub use limits::Limits;
 pub use numbers::{METRICS, Metric, MetricKind};
@@ -82,14 +82,17 @@ pub enum MasterError {
     /// The store is not the one that the master left.
     #[error("{0}. Nothing was changed")]
     Lost(Lost),
-    /// A directory is not the one in which the grid's content lies.
-    #[error("{fault}: {dir}. Nothing was changed", dir = dir.display())]
+    /// A directory or bucket is not the one in which the grid's content lies.
+    #[error("{fault}: {place}. Nothing was changed")]
     Content {
-        /// The directory.
-        dir: PathBuf,
+        /// The directory or bucket.
+        place: String,
         /// The reason.
         fault: ContentFault,
     },
+    /// The bucket for content cannot be used.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
     /// The clock is before a time at which the master was up.
     #[error(
         "this machine's clock reads {now}, but the master was up at {up} already: the clock is {behind} behind"

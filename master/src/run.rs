@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::Time;
 use common::token::Role;
 use link::identity::{LinkInfo, read_certificate};
-use link::{BlobStore, Identity, LinkError, Purpose, TunnelLimits, Validity, endpoint, tls};
+use link::{Identity, LinkError, Purpose, TunnelLimits, Validity, endpoint, tls};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::authority::Authority;
 use crate::away::Away;
 use crate::clock::Clock;
+use crate::content_place::ContentPlace;
 use crate::core::ask::{HostAsk, PeerAsk, UpkeepAsk};
 use crate::core::{self, CoreHandle};
 use crate::database::WantedStore;
@@ -28,7 +29,7 @@ use crate::sessions::alive::WorkerCount;
 use crate::sessions::live::LiveSessions;
 use crate::sessions::share::SharedContent;
 use crate::standby::{Candidate, TakenStore};
-use crate::store::{PeerStatus, PgError, Reader, StoreError, Writer};
+use crate::store::{PeerStatus, PgError, Reader, StoreError, StoreFacts, Writer};
 use crate::tails::Tails;
 use crate::uploads::Uploads;
 use crate::{Config, MasterError, compare, content_place, database, http, sessions, sweep, whole};
@@ -48,7 +49,7 @@ pub(crate) struct SessionContext {
     pub(crate) config: Config,
     pub(crate) core: CoreHandle,
     pub(crate) reader: Reader,
-    pub(crate) blobs: BlobStore,
+    pub(crate) blobs: ContentPlace,
     pub(crate) room: Arc<DiskRoom>,
     pub(crate) authority: Authority,
     pub(crate) ca_key_hash: [u8; 32],
@@ -161,9 +162,15 @@ async fn be_master(
                 None => return Ok(None),
             }
         }
-        None => (whole::open(&home, clock, config.accept)?, None),
+        None => {
+            let store = whole::open(&home, clock, config.accept)?;
+            let facts = StoreFacts::of(store.db())?;
+            content_place::check(&content, Some(&facts), config.accept)?;
+            (store, None)
+        }
     };
-    let begun = begin(dir, store, clock, config, files, room, listening).await;
+    let beginning = begin(dir, store, clock, config, files, room, listening);
+    let begun = Box::pin(beginning).await;
     let StartingMaster {
         grid,
         state,
@@ -301,7 +308,8 @@ async fn begin(
     let known_as = config.advertise.clone().unwrap_or_else(|| known_as(bound));
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
 
-    let blobs = content_place::open(&config.content_in(&home)?, grid, &mut store)?;
+    let place = content_place::open((&home, &config), grid, &mut store, clock);
+    let blobs = Box::pin(place).await?;
     let metrics = http::recorder();
     let ca_key_hash = authority.key_hash()?;
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();

@@ -1,16 +1,20 @@
 //! Removes what nobody needs any more: jobs that settled long ago if the admin wants that, content
 //! of forgotten jobs or of submissions that did not come, and old records of hosts.
 
+mod bucket;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use common::BlobRef;
+use link::Contents;
 use tokio::time::MissedTickBehavior;
 
-use crate::content_place;
+use crate::content_place::ContentPlace;
 use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
 use crate::operations::SweepHold;
 use crate::run::SessionContext;
+use bucket::BucketSweep;
 
 /// The most blobs that one turn of the core looks up, so that other asks do not wait long.
 const PORTION: usize = 1_000;
@@ -20,6 +24,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
     let grace = state.config.content_grace.0.max(Duration::from_secs(1));
     let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + grace, grace);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut bucket = BucketSweep::default();
 
     loop {
         turns.tick().await;
@@ -54,9 +59,12 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
             }
         };
 
-        if !content_place::is_there(state.blobs.root(), state.authority.grid()) {
-            let dir = state.blobs.root().display();
-            tracing::error!(%dir, "content is not swept: its directory has not the mark of this grid, is it mounted?");
+        if !state.blobs.is_ours(state.authority.grid()).await {
+            let place = state.blobs.objects().map_or_else(
+                || state.blobs.local().root().display().to_string(),
+                |objects| objects.place().to_string(),
+            );
+            tracing::error!(%place, "content is not swept: its place has not the mark of this grid, is it there?");
             continue;
         }
 
@@ -85,6 +93,13 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
         if bytes > 0 {
             tracing::info!(bytes, "content that no job needs was removed");
         }
+
+        if let Some(objects) = state.blobs.objects() {
+            let swept = bucket.sweep(&state, objects, grace).await;
+            if let Err(why) = swept {
+                tracing::warn!(why, "the bucket is not swept to the end; it is tried again");
+            }
+        }
     }
 }
 
@@ -93,10 +108,10 @@ type Old = (BlobRef, SystemTime);
 
 /// The blobs that were not uploaded or used for `grace`. Partial uploads of that age are removed at
 /// once.
-fn old(blobs: &link::BlobStore, grace: Duration) -> std::io::Result<Vec<Old>> {
+fn old(blobs: &ContentPlace, grace: Duration) -> std::io::Result<Vec<Old>> {
     let now = SystemTime::now();
     let is_old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age >= grace);
-    blobs.drop_parts(grace)?;
+    blobs.local().drop_parts(grace)?;
     Ok(blobs
         .list()?
         .into_iter()

@@ -51,7 +51,7 @@ class Workshop:
         self.run("rustup", "target", "add", target)
         made = {}
         if not worker_only:
-            self._cargo(tool, "--release", "--target", target, "-p", "cli", "--bin", "deskgrid")
+            self._cargo(tool, "--release", "--target", target, "-p", "cli", "--bin", "deskgrid", "--features", "s3")
             made["deskgrid"] = self._output(target, "release", "deskgrid")
         small = {"deskgrid-worker": "worker-only"}
         if name.startswith("windows"):

@@ -168,10 +168,10 @@ pub(crate) struct MasterArgs {
     /// [example: postgres://deskgrid@127.0.0.1/grid]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
-    /// Keep the content of files in this directory, which all masters on the same database share (a
-    /// network file system) [example: /mnt/deskgrid-content]
-    #[arg(long, value_name = "DIR")]
-    pub content: Option<PathBuf>,
+    /// Keep the content of files in this bucket of S3-compatible storage, or in a directory which all
+    /// masters on the same database share [examples: s3://deskgrid/grid, /mnt/deskgrid-content]
+    #[arg(long, value_name = "DIR|s3://BUCKET[/PREFIX]")]
+    pub content: Option<String>,
     /// Write every event and decision of the scheduler to a file, for replay; an existing
     /// file is appended to
     #[arg(long, value_name = "F")]
@@ -378,6 +378,11 @@ pub(crate) struct DoctorArgs {
     #[cfg(unix)]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// The bucket for the content of files, as in `master start --content`; the settings file may name it,
+    /// too
+    #[cfg(unix)]
+    #[arg(long, value_name = "s3://BUCKET[/PREFIX]")]
+    pub content: Option<String>,
 }
 
 /// `deskgrid worker start`.

@@ -112,6 +112,8 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     #[cfg(unix)]
     {
         findings.extend(machine::surroundings(&context.state, &master_config));
+        findings
+            .extend(machine::bucket(&context.state, &master_config, args.content.clone()).await);
         let address = args.store.clone().or(master_config.store);
         findings.extend(database::findings(&context.state, address).await);
     }

@@ -19,6 +19,8 @@ struct BackupAnswer<'a> {
     store_bytes: u64,
     content_files: u64,
     content_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_elsewhere: Option<&'a str>,
     faults: &'a [String],
 }
 
@@ -99,6 +101,7 @@ pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
         store_bytes: done.store_bytes,
         content_files: done.content_files,
         content_bytes: done.content_bytes,
+        content_elsewhere: done.elsewhere.as_deref(),
         faults: &done.faults,
     };
 
@@ -109,12 +112,16 @@ pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
             store_bytes,
             content_files,
             content_bytes,
+            content_elsewhere,
             faults,
         } = &answer;
+        let elsewhere = content_elsewhere.map_or_else(String::new, |place| {
+            format!("The content stays in {place}: it is not in the backup.\n")
+        });
 
         format!(
             "{to} holds the master as of {taken}: a store of {store_bytes} bytes, {content_files} files of content with \
-             {content_bytes} bytes, and its keys. It was read back.\n{}",
+             {content_bytes} bytes, and its keys. It was read back.\n{elsewhere}{}",
             listed(faults)
         )
     };

@@ -3,10 +3,14 @@
 
 use common::content::BlobHash;
 use common::job::Input;
-use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span};
+use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span, Time};
 
 use super::Core;
-use crate::store::StoreError;
+use crate::store::{LiveObject, ObjectName, StoreError};
+
+/// The longest time between the begin of an upload and the note that it is there. What the storage
+/// has for longer, and no note of, is taken for left over (`sweep`).
+const LONGEST_UPLOAD: Span = Span::from_secs(12 * 3_600);
 
 /// Whether a host needs some content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +49,89 @@ impl Core {
             *sum = sum.saturating_sub(bytes);
         }
         Ok(())
+    }
+
+    /// Notes that content was uploaded to the bucket as the object of this number. Returns whether it
+    /// counts on: the upload of one that began long ago may have been taken for left over.
+    pub(super) fn content_stored(
+        &mut self,
+        blob: BlobRef,
+        generation: i64,
+        begun: Time,
+    ) -> Result<bool, StoreError> {
+        let Some(objects) = self.objects.clone() else {
+            return Ok(false);
+        };
+        if self.now > begun + LONGEST_UPLOAD {
+            return Ok(false);
+        }
+
+        let hash = blob.hash;
+        let now = self.now;
+        if objects.has(&blob) {
+            // Somebody else was quicker: this object is one too many.
+            self.store
+                .condemn_unknown(ObjectName { hash, generation }, now)?;
+            return self.content_counts(&hash);
+        }
+        // An object of another size is none of this content.
+        self.condemn(&hash)?;
+        if !self.store.add_object(generation, blob, now)? {
+            return Ok(false);
+        }
+        let live = LiveObject {
+            generation,
+            size: blob.size,
+            counted_on: now,
+        };
+        objects.add(hash, live);
+        Ok(true)
+    }
+
+    /// Notes that somebody counts on content of the bucket. False if it is not there.
+    pub(super) fn content_counts(&mut self, hash: &BlobHash) -> Result<bool, StoreError> {
+        let counts = self
+            .objects
+            .as_ref()
+            .is_some_and(|objects| objects.counts(hash, self.now));
+        if counts {
+            self.store.object_counts(hash, self.now)?;
+        }
+        Ok(counts)
+    }
+
+    /// Condemns the object with this content, if there is one in a bucket.
+    pub(super) fn condemn(&mut self, hash: &BlobHash) -> Result<(), StoreError> {
+        let live = self.objects.as_ref().and_then(|objects| objects.get(hash));
+        match live {
+            Some(live) => self.content_lost(ObjectName {
+                hash: *hash,
+                generation: live.generation,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Condemns an object of the bucket that counts no more.
+    pub(super) fn content_lost(&mut self, name: ObjectName) -> Result<(), StoreError> {
+        let Some(objects) = &self.objects else {
+            return Ok(());
+        };
+        if objects
+            .get(&name.hash)
+            .is_some_and(|live| live.generation == name.generation)
+        {
+            objects.remove(&name.hash);
+        }
+        self.store.condemn_object(name, self.now)
+    }
+
+    /// Condemns the objects `names` of the bucket that the store does not know.
+    pub(super) fn condemn_unknown(&mut self, names: &[ObjectName]) -> Result<(), StoreError> {
+        let now = self.now;
+        names
+            .iter()
+            .try_for_each(|name| self.store.condemn_unknown(*name, now))
     }
 
     /// Recounts the bytes of unused content by user from the store.

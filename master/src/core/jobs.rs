@@ -643,8 +643,11 @@ impl Core {
     /// Removes the blobs of these that no job needs and that were not used since the given time,
     /// and returns their bytes.
     pub(super) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
-        // A master that was taken over must not remove what the new one counts on.
-        self.store.hold()?;
+        // A master that was taken over must not remove what the new one counts on. From a bucket it
+        // removes nothing but in a group, which then fails.
+        if self.objects.is_none() {
+            self.store.hold()?;
+        }
         let mut bytes = 0;
         for (blob, at) in old {
             // A blob that was used meanwhile, or is needed, stays.
@@ -652,6 +655,7 @@ impl Core {
                 continue;
             }
 
+            self.condemn(&blob.hash)?;
             match self.blobs.remove(&blob.hash) {
                 Ok(()) => {
                     bytes += blob.size;

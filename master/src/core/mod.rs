@@ -38,13 +38,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use common::event::GridEvent;
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
-use link::{BlobStore, Contents, LinkError};
+use link::{Contents, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::compare::Comparison;
+use crate::content_place::{ContentIndex, ContentPlace};
 use crate::laws::SafetyRules;
 use crate::limits::Limits;
 use crate::numbers;
@@ -96,6 +97,8 @@ pub(crate) struct Core {
     scheduler: Scheduler,
     incarnation: Incarnation,
     blobs: Box<dyn Contents>,
+    /// The objects that have the content, if it lies in a bucket. They change with the store.
+    objects: Option<Arc<ContentIndex>>,
     /// The disk to look after, if there is one.
     room: Option<Arc<DiskRoom>>,
     /// Whether an attempt that a host cannot start is charged to that host, and not to the task.
@@ -209,11 +212,12 @@ pub(crate) fn start(
     clock: Clock,
     store: Writer,
     config: &Config,
-    blobs: BlobStore,
+    blobs: ContentPlace,
     compare: UnboundedSender<Comparison>,
     room: Arc<DiskRoom>,
 ) -> Result<(CoreHandle, Incarnation, Thread), MasterError> {
     let around = Around {
+        objects: blobs.index(),
         blobs: Box::new(blobs),
         room: Some(room),
         compare,
@@ -253,6 +257,8 @@ pub(crate) fn start(
 pub(crate) struct Around {
     /// The content of files.
     pub(crate) blobs: Box<dyn Contents>,
+    /// The objects that have it, if it lies in a bucket.
+    pub(crate) objects: Option<Arc<ContentIndex>>,
     /// The disk to look after, if there is one.
     pub(crate) room: Option<Arc<DiskRoom>>,
     /// Takes results to be compared beside the core.
@@ -302,6 +308,7 @@ impl Core {
         let recorder = config.record.as_ref().map(open).transpose()?;
         let Around {
             blobs,
+            objects,
             room,
             compare,
         } = around;
@@ -316,6 +323,7 @@ impl Core {
             scheduler: Scheduler::new(settings, incarnation),
             incarnation,
             blobs,
+            objects,
             room,
             benching: config.benching,
             jobs: BTreeMap::new(),

@@ -128,6 +128,7 @@ mod tests {
         let (compare, _) = tokio::sync::mpsc::unbounded_channel();
         let around = Around {
             blobs: Box::new(BlobStore::open(&dir.join("content")).unwrap()),
+            objects: None,
             room: None,
             compare,
         };

@@ -12,7 +12,7 @@ use link::{LinkError, files};
 
 use super::archive::{self, ArchiveEntry};
 use super::source::{self, Item};
-use super::{HOME, OperationError, STORE, SweepHold};
+use super::{HOME, OperationError, STORE, SweepHold, bucket};
 use crate::clock::Clock;
 use crate::room;
 use crate::store::{self, Reader};
@@ -31,6 +31,8 @@ pub struct BackedUp {
     pub content_files: u64,
     /// Bytes of content.
     pub content_bytes: u64,
+    /// The bucket that has the content, which is not in the backup then.
+    pub elsewhere: Option<String>,
     /// Files that were missing or damaged: they are not in the backup.
     pub faults: Vec<String>,
 }
@@ -119,12 +121,20 @@ fn write(
 
     let (db, _) = store::open_to_look(snapshot)?;
     let named = store::named(&db)?;
+    let place = bucket::of(home)?;
+    let (content, missing) = match &place {
+        Some(_) => (
+            Vec::new(),
+            bucket::unknown(&named, &store::live_objects(&db)?),
+        ),
+        None => source::content(home, &named),
+    };
     drop(db);
 
-    let (content, missing) = source::content(home, &named);
     let mut done = BackedUp {
         taken,
         store_bytes: size(snapshot)?,
+        elsewhere: place.map(|place| place.to_string()),
         ..BackedUp::default()
     };
     done.faults = missing

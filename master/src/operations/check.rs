@@ -6,12 +6,14 @@ use std::fs::File;
 use std::path::Path;
 
 use common::Time;
+use common::content::BlobHash;
 use link::{LinkError, files};
 
 use super::backup::hash_of;
-use super::{CONTENT, HOME, OperationError, STORE, SweepHold, source};
+use super::{CONTENT, HOME, OperationError, STORE, SweepHold, bucket, source};
 use crate::authority;
 use crate::clock::Clock;
+use crate::content_place::{BucketPlace, ContentSetting};
 use crate::room;
 use crate::store::{self, DatabaseSight, Looked};
 use crate::whole;
@@ -81,6 +83,19 @@ pub fn database_of(dir: &Path) -> Option<String> {
     crate::database::named(&dir.join(HOME))
 }
 
+/// Looks at the bucket that has, or is to have, the content of a master with these settings, or else that
+/// of the master in `dir`. Returns it in words, with what is wrong with it; `None` if there is none. Writes
+/// a short object and deletes it.
+pub fn bucket_fault(dir: &Path, config: &Config) -> Option<(String, Option<Fault>)> {
+    let home = dir.join(HOME);
+    let place = match config.content_in(&home) {
+        Ok(ContentSetting::Bucket(place)) => Some(place),
+        Ok(ContentSetting::Directory(_)) => bucket::of(&home).ok().flatten(),
+        Err(_) => None,
+    }?;
+    Some((place.to_string(), bucket::fault_of(&place)))
+}
+
 /// Checks the master in the state directory `dir` (which may be a backup). Hashes its content only
 /// if `read_content`.
 ///
@@ -128,7 +143,10 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
 
     checked.add_store(&looked);
     checked.look_at_keys(&home)?;
-    checked.look_at_content(&home, &looked, read_content);
+    match bucket::of(&home)? {
+        Some(place) => checked.look_at_bucket(&home, &place, &looked, read_content),
+        None => checked.look_at_content(&home, &looked, read_content),
+    }
     Ok(checked)
 }
 
@@ -221,13 +239,48 @@ impl Checked {
             }
         }
 
+        let hint = format!(
+            "put the file of the same name from a backup into {}; an input can also be sent by submitting it again",
+            home.join(CONTENT).display()
+        );
+        self.list_bad(bad, &hint);
+    }
+
+    /// Checks the content that lies in a bucket.
+    fn look_at_bucket(
+        &mut self,
+        home: &Path,
+        place: &BucketPlace,
+        looked: &Looked,
+        read_content: bool,
+    ) {
+        let found = match bucket::look(place, (&looked.named, &looked.objects), read_content) {
+            Ok(found) => found,
+            Err(error) => return self.fault(error.to_string(), error.fault.hint()),
+        };
+
+        self.content_files += found.files;
+        self.content_bytes += found.bytes;
+        let store = store::open_to_look(&home.join(STORE)).ok();
+        let with_jobs = |(hash, what): (BlobHash, String)| {
+            let jobs = store
+                .as_ref()
+                .and_then(|(db, _)| store::jobs_with(db, &hash).ok());
+            let jobs: Vec<String> = jobs
+                .iter()
+                .flat_map(common::IdSet::iter)
+                .map(|id| id.to_string())
+                .collect();
+            format!("{what}; it is of job {}", jobs.join(", "))
+        };
+        let bad = found.bad.into_iter().map(with_jobs).collect();
+        let hint = "send it again: an input by submitting it again, a result by computing it again (deskgrid job retry JOB --damaged)";
+        self.list_bad(bad, hint);
+    }
+
+    fn list_bad(&mut self, bad: Vec<String>, hint: &str) {
         let more = bad.len().saturating_sub(SHOWN);
-        let place = home.join(CONTENT);
         for what in bad.into_iter().take(SHOWN) {
-            let hint = format!(
-                "put the file of the same name from a backup into {}; an input can also be sent by submitting it again",
-                place.display()
-            );
             self.fault(what, hint);
         }
 

@@ -3,6 +3,7 @@
 
 mod archive;
 mod backup;
+mod bucket;
 mod check;
 mod hold;
 mod restore;
@@ -18,7 +19,7 @@ use link::LinkError;
 use crate::StoreError;
 
 pub use backup::{BackedUp, backup};
-pub use check::{Checked, Fault, check, database, database_of, surroundings};
+pub use check::{Checked, Fault, bucket_fault, check, database, database_of, surroundings};
 pub(crate) use hold::SweepHold;
 pub use restore::{Restored, restore};
 

@@ -4,8 +4,9 @@
 use common::checkpoint::{MAX_FILES, MAX_MANIFEST, Saved, Saving};
 use common::manifest::Manifest;
 use common::{AttemptId, BlobRef, HostId, Time};
-use link::BlobStore;
+use link::Contents;
 
+use crate::content_place::ContentPlace;
 use crate::core::ask::HostAsk;
 use crate::run::SessionContext;
 
@@ -29,8 +30,11 @@ pub(super) async fn take(
                 return tracing::debug!(%host, %attempt, "a state is of no use");
             }
 
+            // If it cannot be brought, it is not found below.
+            let held = state.blobs.bring(&state.core, manifest.hash).await;
             let blobs = state.blobs.clone();
             let looked = tokio::task::spawn_blocking(move || look(&blobs, manifest)).await;
+            drop(held);
             let looked = looked.map_err(|panic| panic.to_string()).flatten();
 
             match looked.and_then(|files| brought(state, host, manifest, files)) {
@@ -60,7 +64,7 @@ fn brought(
 }
 
 /// The `Manifest`, if it and all files in it are here.
-fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
+fn look(blobs: &ContentPlace, manifest: BlobRef) -> Result<Manifest, String> {
     let files = read_list(blobs, manifest)?;
     match files.files.iter().find(|file| !blobs.has(&file.blob)) {
         Some(missing) => Err(format!("the content of `{}` is not here", missing.path)),
@@ -69,7 +73,7 @@ fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
 }
 
 /// Reads a `Manifest` of at most `MAX_MANIFEST` bytes, if it is here and whole.
-pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
+pub(super) fn read_list(blobs: &ContentPlace, manifest: BlobRef) -> Result<Manifest, String> {
     if manifest.size > MAX_MANIFEST {
         return Err(format!("its list of files has {} bytes", manifest.size));
     }
@@ -82,7 +86,7 @@ pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest
         ));
     }
 
-    let bytes = std::fs::read(blobs.path_of(&manifest.hash))
+    let bytes = std::fs::read(blobs.local().path_of(&manifest.hash))
         .map_err(|e| format!("its list of files: {e}"))?;
     if link::content::hash_bytes(&bytes) != manifest {
         return Err("its list of files is damaged".to_owned());
@@ -149,13 +153,14 @@ mod tests {
     #[test]
     fn content_of_another_length_than_was_said_is_not_read_as_a_list_of_files() {
         let dir = tempfile::tempdir().unwrap();
-        let blobs = BlobStore::open(dir.path()).unwrap();
-        let list = blobs
+        let local = link::BlobStore::open(dir.path()).unwrap();
+        let blobs = ContentPlace::Directory(local.clone());
+        let list = local
             .add_reader(&Manifest::default().to_bytes().unwrap()[..])
             .unwrap();
         assert_eq!(look(&blobs, list), Ok(Manifest::default()));
 
-        let large = blobs
+        let large = local
             .add_reader(std::io::Read::take(std::io::repeat(7), MAX_MANIFEST + 1))
             .unwrap();
         assert!(look(&blobs, large).unwrap_err().contains("4194305 bytes"));

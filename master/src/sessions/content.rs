@@ -3,22 +3,27 @@
 //! content that their attempts need. A peer that names content uploads it, unless it is that peer's
 //! already.
 
+use std::time::Duration;
+
 use common::content::BlobHash;
 use common::token::Role;
 use common::units::Bytes;
 use common::wire::peer::PeerReport;
-use common::wire::stream::Open;
+use common::wire::stream::{GetReply, Open};
 use common::wire::worker::ToMaster;
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, Completion, HostId};
 use link::content::SendPace;
-use link::{Channel, FrameSender, LinkError, content};
+use link::{Channel, Contents, FrameSender, LinkError, content};
 
 use super::{share, stopped};
 use crate::core::ContentNeed;
 use crate::core::ask::{HostAsk, UpkeepAsk};
 use crate::run::SessionContext;
 use crate::store::Peer;
+
+/// The time after which one who waits for content is told that it is on its way.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Serves a stream of `Open::Get` or `Open::Put`.
 pub(super) async fn serve(
@@ -88,12 +93,10 @@ async fn give(
         (None, Some(host)) => {
             share::give(state, (host, &peer.name), (hash, offset), peers, tx).await
         }
-        (None, None) => {
-            content::serve_get(&state.blobs, tx, hash, offset, &SendPace::default()).await
-        }
+        (None, None) => send(state, tx, (hash, offset), &SendPace::default()).await,
         (Some(why), _) => {
             state.refused(&peer.name, "read", &format!("content {hash}"), why);
-            content::refuse_get(tx, hash).await
+            content::refuse_get(tx, content::not_here(hash)).await
         }
     }
 }
@@ -115,8 +118,14 @@ pub(super) async fn needs(
         ContentNeed::FilesOf(lists) => lists,
     };
 
+    // A list that cannot be brought cannot be read either.
+    let mut held = Vec::new();
+    for list in &lists {
+        held.extend(state.blobs.bring(&state.core, list.hash).await.ok());
+    }
     let blobs = state.blobs.clone();
     let looked = tokio::task::spawn_blocking(move || {
+        let _held = held;
         lists.iter().any(|list| {
             let files = super::checkpoint::read_list(&blobs, *list);
             files.is_ok_and(|files| files.files.iter().any(|file| file.blob.hash == hash))
@@ -147,10 +156,9 @@ async fn take(
     mut channel: Channel,
 ) -> Result<(), LinkError> {
     let from = peer.id.simple().to_string();
-    let turn = state.blobs.turn(blob.hash, &from).await;
-    if state.blobs.has(&blob) && may_name(state, peer, blob).await? {
-        state.blobs.touch(&blob);
-    } else {
+    let local = state.blobs.local();
+    let turn = local.turn(blob.hash, &from).await;
+    if !is_here_for(state, peer, blob).await? {
         let begun = match refuse(state, peer, &from, blob).await? {
             Ok(begun) => begun,
             Err(refusal) => {
@@ -164,12 +172,64 @@ async fn take(
             }
         };
 
-        content::receive_put(&state.blobs, &mut channel, blob, &turn).await?;
+        state.blobs.make_room(&blob);
+        content::receive_put(local, &mut channel, blob, &turn).await?;
+        if let Err(refusal) = state.blobs.keep(&state.core, blob).await {
+            tracing::warn!(
+                who = peer.name,
+                size = blob.size,
+                why = refusal.message,
+                "content is not kept"
+            );
+            return content::refuse_put(&mut channel.tx, refusal).await;
+        }
         drop(begun);
     }
 
     note(state, peer, blob).await?;
     content::answer_stored(channel).await
+}
+
+/// Whether the content is here, and this peer may name it without uploading it. Then it counts as
+/// used now.
+pub(super) async fn is_here_for(
+    state: &SessionContext,
+    peer: &Peer,
+    blob: BlobRef,
+) -> Result<bool, LinkError> {
+    if !state.blobs.has(&blob) || !may_name(state, peer, blob).await? {
+        return Ok(false);
+    }
+    state
+        .blobs
+        .count_on(&state.core, &blob)
+        .await
+        .map_err(stopped)
+}
+
+/// Sends content from this byte on, once it is among the files here.
+pub(super) async fn send(
+    state: &SessionContext,
+    mut tx: FrameSender,
+    (hash, offset): (BlobHash, u64),
+    pace: &SendPace,
+) -> Result<(), LinkError> {
+    let bringing = state.blobs.bring(&state.core, hash);
+    tokio::pin!(bringing);
+    let held = loop {
+        tokio::select! {
+            held = &mut bringing => break held,
+            () = tokio::time::sleep(TELL_EVERY) => {
+                let why = "the master fetches it from its storage".to_owned();
+                tx.send(&GetReply::Waits(why)).await?;
+            }
+        }
+    };
+
+    match held {
+        Ok(_held) => content::serve_get(state.blobs.local(), tx, hash, offset, pace).await,
+        Err(refusal) => content::refuse_get(tx, refusal).await,
+    }
 }
 
 /// Whether this peer may name this content without uploading it.
@@ -242,7 +302,7 @@ pub(super) async fn refuse<'a>(
 
     let unused = UpkeepAsk::UnusedOf(peer.name.clone());
     let unused: u64 = state.core.ask(unused).await.map_err(stopped)?;
-    let blobs = state.blobs.clone();
+    let blobs = state.blobs.local().clone();
     let name = from.to_owned();
     let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;
 

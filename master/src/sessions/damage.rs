@@ -4,14 +4,13 @@
 use common::content::BlobHash;
 use common::selector::Selector;
 use common::view::OutputView;
-use common::wire::RefusalCode;
 use common::wire::client::Reply;
+use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, IdSet, JobId, JobSpec};
-use link::BlobStore;
 
 use super::answers::{Asker, NoAnswer, chosen, refuse};
-use crate::core::Stopped;
 use crate::core::ask::JobAsk;
+use crate::run::SessionContext;
 
 /// The tasks whose results are not whole, and the blobs that are damaged or gone.
 #[derive(Debug, Default)]
@@ -30,17 +29,17 @@ fn blobs_of(view: &OutputView) -> impl Iterator<Item = BlobRef> + '_ {
 impl Damage {
     /// Reads all content that these attempts left. Damaged blobs are set aside, so that they can be
     /// uploaded anew.
-    fn look(&mut self, blobs: &BlobStore, views: &[OutputView]) {
+    async fn look(&mut self, state: &SessionContext, views: &[OutputView]) -> Result<(), Refusal> {
         for view in views {
-            for blob in blobs_of(view).filter(|blob| !blobs.verify(blob)) {
-                tracing::warn!(attempt = %view.attempt, hash = %blob.hash, "a result is damaged or gone");
-                if let Err(error) = blobs.set_aside(&blob.hash) {
-                    tracing::error!(hash = %blob.hash, %error, "damaged content cannot be put aside");
+            for blob in blobs_of(view) {
+                if !state.blobs.look_at(&state.core, blob).await? {
+                    tracing::warn!(attempt = %view.attempt, hash = %blob.hash, "a result is damaged or gone");
+                    self.tasks.insert(view.attempt.task.index);
+                    self.blobs.push(blob.hash);
                 }
-                self.tasks.insert(view.attempt.task.index);
-                self.blobs.push(blob.hash);
             }
         }
+        Ok(())
     }
 
     /// Leaves out the job's inputs: they stay its content, present or not.
@@ -70,12 +69,8 @@ impl Asker {
         let mut damage = Damage::default();
 
         while let Some(views) = self.next_outputs(&mut listing).await? {
-            let blobs = self.state().blobs.clone();
-            let looked = tokio::task::spawn_blocking(move || {
-                damage.look(&blobs, &views);
-                damage
-            });
-            damage = looked.await.map_err(|_| Stopped)?;
+            let looked = damage.look(self.state(), &views).await;
+            looked.map_err(NoAnswer::Refused)?;
         }
 
         let Damage { tasks, blobs } = damage.without_inputs(&spec);

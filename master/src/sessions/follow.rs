@@ -400,7 +400,9 @@ impl<'a> Follower<'a> {
 impl Asker {
     /// Short content of the master's store; `None` if it is not there, or is damaged.
     async fn content(&self, hash: BlobHash, size: u64) -> Option<Vec<u8>> {
-        let path = self.state().blobs.path_of(&hash);
+        let state = self.state();
+        let _held = state.blobs.bring(&state.core, hash).await.ok()?;
+        let path = state.blobs.local().path_of(&hash);
         let read = tokio::task::spawn_blocking(move || {
             use std::io::Read;
             let mut bytes = Vec::new();

@@ -11,7 +11,7 @@ use common::token::Role;
 use common::wire::client::Request;
 use common::wire::{Refusal, RefusalCode};
 use link::LinkError;
-use link::content::{FilePieces, receive_whole, refusal_of};
+use link::content::{FilePieces, not_here, receive_whole, refusal_of};
 use tokio::sync::mpsc;
 
 use super::answer::Response;
@@ -42,12 +42,6 @@ fn peer(who: &Who) -> Peer {
 fn unavailable(error: &impl std::fmt::Display) -> Refusal {
     let hint = "try again; the master's log says more";
     Refusal::new(RefusalCode::Unavailable, error.to_string(), hint)
-}
-
-fn missing(hash: BlobHash) -> Refusal {
-    let hint = "it may have been forgotten; ask for the job's outputs again";
-    let what = format!("content {hash} is not here");
-    Refusal::new(RefusalCode::NotFound, what, hint)
 }
 
 impl Door for NearDoor {
@@ -98,18 +92,19 @@ impl Door for NearDoor {
             if !may {
                 let why = "no job that it may see needs this content";
                 state.refused(&peer.name, "read", &format!("content {hash}"), why);
-                return Err(missing(hash));
+                return Err(not_here(hash));
             }
 
             // Each content on its way takes one of the master's files.
             let turn = state.counters.contents.enter(peer.id).await;
-            let opened = FilePieces::open(state.blobs.path_of(&hash), from).await;
-            let (file, size) = opened.map_err(|_| missing(hash))?;
+            let held = state.blobs.bring(&state.core, hash).await?;
+            let opened = FilePieces::open(state.blobs.local().path_of(&hash), from).await;
+            let (file, size) = opened.map_err(|_| not_here(hash))?;
 
             let (tx, pieces) = mpsc::channel(AHEAD);
             let (state, token) = (Arc::clone(state), who.token);
             tokio::spawn(async move {
-                let _turn = turn;
+                let _kept = (turn, held);
                 tokio::select! {
                     () = pass_on(file, &tx) => {}
                     refusal = lapsed(&state, token) => drop(tx.send(Err(refusal)).await),
@@ -132,24 +127,21 @@ impl Door for NearDoor {
             let failed = |error: LinkError| unavailable(&error);
             let _turn = state.counters.contents.enter(peer.id).await;
             let from = peer.id.simple().to_string();
-            let arriving = state.blobs.turn(blob.hash, &from).await;
+            let local = state.blobs.local();
+            let arriving = local.turn(blob.hash, &from).await;
 
-            let there = state.blobs.has(&blob);
-            if there
-                && content::may_name(state, &peer, blob)
-                    .await
-                    .map_err(failed)?
-            {
-                state.blobs.touch(&blob);
-            } else {
+            let there = content::is_here_for(state, &peer, blob).await;
+            if !there.map_err(failed)? {
                 let refused = content::refuse(state, &peer, &from, blob).await;
                 let _begun = refused.map_err(failed)??;
+                state.blobs.make_room(&blob);
                 tokio::select! {
-                    taken = receive_whole(&state.blobs, &mut content, blob, &arriving) => {
+                    taken = receive_whole(local, &mut content, blob, &arriving) => {
                         taken.map_err(not_whole)?;
                     }
                     refusal = lapsed(state, token) => return Err(refusal),
                 }
+                state.blobs.keep(&state.core, blob).await?;
             }
             content::note(state, &peer, blob).await.map_err(failed)
         })

@@ -14,12 +14,12 @@ use common::wire::peer::{
 use common::wire::stream::GetReply;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId, Time};
-use link::content::{self, SendPace};
+use link::content::{SendPace, not_here, refuse_get};
 use link::{FrameSender, LinkError};
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::watch;
 
-use super::content::needs;
+use super::content::{self, needs};
 use crate::core::SessionId;
 use crate::numbers;
 use crate::run::SessionContext;
@@ -202,8 +202,7 @@ pub(super) async fn give(
     (peers, failed): (bool, Vec<PeerReport>),
     mut tx: FrameSender,
 ) -> Result<(), LinkError> {
-    let size = tokio::fs::metadata(state.blobs.path_of(&hash)).await;
-    let size = size.map_or(0, |meta| meta.len());
+    let size = state.blobs.size_of(&hash).await.unwrap_or(0);
     let wanted = Wanted {
         state,
         host,
@@ -227,7 +226,7 @@ pub(super) async fn give(
                 return Ok(());
             }
             Way::Gone => return Ok(()),
-            Way::NoRight => return content::refuse_get(tx, hash).await,
+            Way::NoRight => return refuse_get(tx, not_here(hash)).await,
         }
     } else {
         let mut inner = state.shared.open();
@@ -377,8 +376,7 @@ impl Wanted<'_> {
     }
 
     async fn send(&self, tx: FrameSender, pace: &SendPace) -> Result<(), LinkError> {
-        let done =
-            content::serve_get(&self.state.blobs, tx, self.blob.hash, self.offset, pace).await;
+        let done = content::send(self.state, tx, (self.blob.hash, self.offset), pace).await;
         sent(pace.sent(), "master");
         done
     }

@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::Span;
 use common::content::BlobHash;
 use common::job::JobSpec;
 use common::view::{AttemptState, JobState, TaskState};
+use common::{IdSet, Span};
 use rusqlite::OpenFlags;
 
 use super::db::Db;
@@ -87,6 +87,8 @@ pub(crate) struct Looked {
     pub(crate) attempts: u64,
     /// The hashes of the blobs that the store names.
     pub(crate) named: BTreeSet<BlobHash>,
+    /// The objects that have the content, if it lies in a bucket.
+    pub(crate) objects: Vec<(BlobHash, super::LiveObject)>,
     /// The time at which the store was copied, if it is a copy on which no master was started yet.
     pub(crate) copied: Option<common::Time>,
 }
@@ -180,6 +182,9 @@ fn through(path: &Path) -> Result<Looked, StoreError> {
 /// Checks the values of a store, whose version is known.
 fn values(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
     looked.named = named(db)?;
+    if db.has_table("content")? {
+        looked.objects = super::live_objects(db)?;
+    }
     looked.copied = super::copies::copied(db)?;
     if looked.version == schema::VERSION {
         references(db, &mut looked.faults)?;
@@ -232,6 +237,13 @@ pub(crate) fn named(db: &Db) -> Result<BTreeSet<BlobHash>, StoreError> {
         }
     }
     Ok(named)
+}
+
+/// The jobs that need this content.
+pub(crate) fn jobs_with(db: &Db, hash: &BlobHash) -> Result<IdSet, StoreError> {
+    let sql = "SELECT job FROM blob_use WHERE hash = $1 UNION SELECT job FROM checkpoint_blob WHERE hash = $1
+        UNION SELECT job FROM kept_blob WHERE hash = $1";
+    super::reader::ids(db, sql, value::values![hash.0])
 }
 
 fn references(db: &Db, faults: &mut Vec<String>) -> Result<(), StoreError> {

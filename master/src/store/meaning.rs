@@ -199,6 +199,16 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
         ],
     ),
     (
+        "content",
+        &[
+            ("hash", Bytes(32)),
+            ("generation", Count),
+            ("size", Count),
+            ("counted_on", Count),
+            ("condemned", Count),
+        ],
+    ),
+    (
         "checkpoint",
         &[("job", Id), ("task", Id), ("saved", Value(value::<Saved>))],
     ),

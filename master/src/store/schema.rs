@@ -6,7 +6,7 @@ use super::StoreError;
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
-pub(super) const MIGRATIONS: &[&str] = &[VERSION_1];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 /// The schema version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -136,6 +136,19 @@ CREATE TABLE kept_blob (
     PRIMARY KEY (job, task, number, hash)) WITHOUT ROWID;
 CREATE INDEX kept_blob_by_hash ON kept_blob (hash);
 CREATE TABLE event (last INTEGER PRIMARY KEY, at INTEGER NOT NULL, body BLOB NOT NULL);
+";
+
+/// The tables of version 2.
+///
+/// - `content` has the objects of a bucket, where content lies in one. `generation` makes each
+///   upload's name its own, `counted_on` is the time at which somebody last sent the content or
+///   counted on it, `condemned` the one at which the object ceased to count; it is deleted later.
+const VERSION_2: &str = "
+CREATE TABLE content (
+    hash BLOB NOT NULL, generation INTEGER NOT NULL, size INTEGER NOT NULL, counted_on INTEGER NOT NULL,
+    condemned INTEGER, PRIMARY KEY (hash, generation)) WITHOUT ROWID;
+CREATE UNIQUE INDEX content_alive ON content (hash) WHERE condemned IS NULL;
+CREATE INDEX content_by_condemned ON content (condemned) WHERE condemned IS NOT NULL;
 ";
 
 /// The schema version of a store, from `user_version`.

@@ -6,6 +6,7 @@
 //! The usual run takes a sample of each; `DESKGRID_FAULTS=long` takes all of them
 //! (CONTRIBUTING.md). What this machine cannot do is skipped, and said.
 
+mod bucket;
 mod crashes;
 mod disk;
 mod disks;
@@ -15,6 +16,7 @@ mod pauses;
 mod proxied;
 mod proxy;
 mod space;
+mod storage;
 mod takeover;
 
 use tests::{Grid, WorkerSetup};

@@ -19,6 +19,8 @@ use tempfile::TempDir;
 use tests::{Output, Started, clean, eventually, free_addresses};
 use uuid::Uuid;
 
+use super::storage::Storage;
+
 /// What owners' worker and master are told, so that neither takes long.
 const WORKER: &str = include_str!("../../../configs/worker-dedicated.toml");
 const MASTER: &str = "heartbeat = \"2s\"\nsuspect_after = \"20s\"\nlease = \"60s\"\n";
@@ -77,9 +79,10 @@ struct Master {
     process: Option<Started>,
 }
 
-/// Two masters on one database with one directory of content, a worker and a user.
+/// Two masters on one database with one place of content, a worker and a user.
 struct Pair {
     dir: TempDir,
+    content: String,
     server: Server,
     masters: [Master; 2],
     worker: Option<Started>,
@@ -88,7 +91,15 @@ struct Pair {
 impl Pair {
     /// The first master is active, the second stands by, and a worker and a user know both.
     fn start() -> Option<Self> {
+        Self::start_with("content", "")
+    }
+
+    /// The same with this place of content, and more settings.
+    fn start_with(content: &str, more: &str) -> Option<Self> {
         let mut pair = Self::prepared()?;
+        content.clone_into(&mut pair.content);
+        let config = format!("{MASTER}{more}");
+        fs::write(pair.dir.path().join("master.toml"), config).expect("a file of the test's own");
         pair.launch(0);
         pair.until_active(0);
         pair.copy_keys();
@@ -133,6 +144,7 @@ impl Pair {
         });
         Some(Self {
             dir,
+            content: "content".to_owned(),
             server,
             masters,
             worker: None,
@@ -175,7 +187,8 @@ impl Pair {
 
     fn launch(&mut self, which: usize) {
         let url = self.server.url.clone();
-        self.launch_at(which, &url, "content");
+        let content = self.content.clone();
+        self.launch_at(which, &url, &content);
     }
 
     /// Starts a master that reaches the database at this address, with this directory for content.
@@ -612,7 +625,7 @@ fn of_two_masters_that_start_at_once_one_is_active_and_one_without_keys_or_conte
     let refused = eventually("it ends", LONG, || pair.process(1).ended());
     assert_ne!(refused, 0);
     let said = pair.said("second");
-    assert!(said.contains("lies in another directory"), "{said}");
+    assert!(said.contains("lies in another place"), "{said}");
     assert!(!pair.dir.path().join("not-mounted").exists());
 
     // Once it has seen the store live, it knows later how far that was.
@@ -733,4 +746,50 @@ fn pass_on(client: &TcpStream, server: &TcpStream, is_cut: &AtomicBool) {
             });
         }
     });
+}
+
+#[test]
+fn a_master_that_stood_still_while_another_took_over_deletes_nothing_in_the_bucket_that_counts() {
+    let Some(storage) = Storage::new() else {
+        return;
+    };
+    let Some(mut pair) = Pair::start_with(&storage.content(), &storage.settings()) else {
+        return;
+    };
+    let submit = |pair: &Pair, bytes: &[u8]| {
+        fs::write(pair.dir.path().join("in"), bytes).expect("a file of the test's own");
+        let words = ["submit", "--input", "in", "--", "wc", "-c", "in"];
+        let job = pair.json(&words)["job"].to_string();
+        pair.run("user", &["job", "wait", &job, "--timeout", "60s"])
+            .expect_code(0);
+        job
+    };
+    let needed = [
+        b"needed ".as_slice(),
+        Uuid::from_bytes(rand::random()).as_bytes(),
+    ]
+    .concat();
+    let job = submit(&pair, &needed);
+    pair.process(0).signal(Signal::STOP);
+    pair.until_active(1);
+
+    // For a moment no job needs it, as the first one knows too; then one does again.
+    pair.run("user", &["job", "forget", &job]).expect_code(0);
+    submit(&pair, &needed);
+    pair.process(0).signal(Signal::CONT);
+    pair.until_standing(0);
+
+    // The active one sweeps: it has deleted what came after that and nobody needs.
+    let not_needed = b"nobody needs this for long".as_slice();
+    let other = submit(&pair, not_needed);
+    pair.run("user", &["job", "forget", &other]).expect_code(0);
+    eventually("it is deleted", LONG, || {
+        storage.objects_of(not_needed).is_empty().then_some(())
+    });
+    let there = storage.objects_of(&needed);
+    assert!(
+        there.iter().any(|path| storage.read(path) == needed),
+        "{there:?}"
+    );
+    submit(&pair, &needed);
 }

@@ -218,6 +218,33 @@ pub(super) fn surroundings(state: &StateDir, config: &master::Config) -> Vec<Fin
         .collect()
 }
 
+/// Tries the bucket for the content of files out, where there is one: `named` on the command line, in
+/// the settings, or that of the master in the state directory.
+#[cfg(unix)]
+pub(super) async fn bucket(
+    state: &StateDir,
+    config: &master::Config,
+    named: Option<String>,
+) -> Vec<Finding> {
+    let mut config = config.clone();
+    config.content = named.or(config.content);
+    let dir = state.root().to_owned();
+
+    // It waits for the storage on its own thread.
+    let look = move || master::operations::bucket_fault(&dir, &config);
+    let found = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+    found
+        .into_iter()
+        .map(|(place, fault)| match fault {
+            None => Finding::ok(
+                "content: bucket",
+                format!("{place} can be listed, written, read and deleted from"),
+            ),
+            Some(fault) => Finding::wrong("content: bucket", fault.what, fault.hint),
+        })
+        .collect()
+}
+
 /// Checks the free space on the disk of the state directory.
 pub(super) fn disk(state: &StateDir) -> Vec<Finding> {
     let there: Option<PathBuf> = state

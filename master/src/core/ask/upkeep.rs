@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use common::{BlobRef, Span};
+use common::content::BlobHash;
+use common::{BlobRef, Span, Time};
 
 use super::{Ask, CoreReply};
 use crate::core::Core;
 use crate::numbers::GridNumbers;
-use crate::store::StoreError;
+use crate::store::{ObjectName, StoreError};
 
 /// A request about the master's upkeep.
 #[derive(Debug, Clone)]
@@ -26,6 +27,24 @@ pub enum UpkeepAsk {
     /// Removes the blobs of these that no job needs. Each comes with its last time of use; one that
     /// was used since stays. Gives `Count`, in bytes.
     Sweep(Vec<(BlobRef, SystemTime)>),
+    /// This content was uploaded to the bucket. The reply says whether it counts: an upload that began
+    /// too long ago does not. Gives `Whether`.
+    ContentStored {
+        /// The content.
+        blob: BlobRef,
+        /// The number in its object's name.
+        generation: i64,
+        /// The time at which the upload began.
+        begun: Time,
+    },
+    /// Somebody counts on content of the bucket. The reply says whether it is there. Gives `Whether`.
+    ContentCounts(BlobHash),
+    /// This object of the bucket is missing or damaged: it does not count any more. Gives `Done`.
+    ContentLost(ObjectName),
+    /// The bucket has these objects, which the store does not know: they never will count. Gives `Done`.
+    CondemnUnknown(Vec<ObjectName>),
+    /// These condemned objects were deleted. Gives `Done`.
+    ObjectsDeleted(Vec<ObjectName>),
     /// Forgets uploads longer ago than this whose content no job of the sender needs. Gives `Done`.
     TrimContent(Span),
     /// Removes a portion of the jobs that settled long ago; the reply says whether there may be
@@ -56,6 +75,15 @@ impl Core {
             UpkeepAsk::ContentCame(user, blob) => self.content_came(&user, blob)?.into(),
             UpkeepAsk::UnusedOf(user) => self.unused_of(&user).into(),
             UpkeepAsk::Sweep(old) => self.sweep(&old)?.into(),
+            UpkeepAsk::ContentStored {
+                blob,
+                generation,
+                begun,
+            } => self.content_stored(blob, generation, begun)?.into(),
+            UpkeepAsk::ContentCounts(hash) => self.content_counts(&hash)?.into(),
+            UpkeepAsk::ContentLost(name) => self.content_lost(name)?.into(),
+            UpkeepAsk::CondemnUnknown(names) => self.condemn_unknown(&names)?.into(),
+            UpkeepAsk::ObjectsDeleted(names) => self.store.forget_objects(&names)?.into(),
             UpkeepAsk::TrimContent(grace) => self.trim_content_of(grace)?.into(),
             UpkeepAsk::Retire => self.retire()?.into(),
             UpkeepAsk::WriteExperience => self.write_experience()?.into(),

@@ -14,6 +14,7 @@ use common::wire::RefusalCode;
 use common::wire::client::{Addition, Reply, Submission};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
 
+use link::Contents;
 use serde::de::DeserializeOwned;
 
 use crate::core::ask::{HostNames, JobAsk, Submitting};
@@ -256,7 +257,7 @@ impl Asker {
     /// Reads a job's description, or what is added to one, that a client has uploaded as a blob.
     async fn described<T: DeserializeOwned>(&self, blob: BlobRef) -> Result<T, NoAnswer> {
         self.fits(blob.size)?;
-        let path = self.state.blobs.path_of(&blob.hash);
+        let path = self.state.blobs.local().path_of(&blob.hash);
         let missing = |_: std::io::Error| {
             refuse(
                 RefusalCode::Conflict,
@@ -277,6 +278,8 @@ impl Asker {
             return Err(missing(std::io::ErrorKind::NotFound.into()));
         }
 
+        let brought = self.state.blobs.bring(&self.state.core, blob.hash).await;
+        let _held = brought.map_err(NoAnswer::Refused)?;
         let bytes = tokio::fs::read(&path).await.map_err(missing)?;
         let broken = |e: postcard::Error| {
             refuse(
