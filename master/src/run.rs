@@ -165,7 +165,7 @@ async fn be_master(
         None => {
             let store = whole::open(&home, clock, config.accept)?;
             let facts = StoreFacts::of(store.db())?;
-            content_place::check(&content, Some(&facts), config.accept)?;
+            content_place::check_in_home(&home, &content, &facts, config.accept)?;
             (store, None)
         }
     };

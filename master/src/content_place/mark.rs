@@ -137,6 +137,22 @@ pub(crate) fn check(
     fault.map_or(Ok(()), |fault| Err(MasterError::Content { place, fault }))
 }
 
+/// Does what [`check`] does, for a master with its store in a file of `home`. The directory for content
+/// is a part of `home` then, and needs no [`ContentMark`], which no backup has: it is refused only where
+/// the content lies in a bucket.
+pub(crate) fn check_in_home(
+    home: &Path,
+    setting: &ContentSetting,
+    facts: &StoreFacts,
+    accept: Accept,
+) -> Result<(), MasterError> {
+    let is_own = matches!(setting, ContentSetting::Directory(_));
+    if is_own && BucketPlace::of_master(home)?.is_none() {
+        return Ok(());
+    }
+    check(setting, Some(facts), accept)
+}
+
 /// Whether the bucket in which the grid's content lies is away, and may come back by itself.
 fn is_away(error: &BucketError, facts: Option<&StoreFacts>) -> bool {
     error.fault.passes() && facts.is_some_and(|facts| facts.content.is_some())

@@ -41,7 +41,7 @@ pub use fault::{BucketError, BucketFault};
 pub(crate) use index::ContentIndex;
 pub use mark::ContentFault;
 use mark::ContentMark;
-pub(crate) use mark::{NOTE, check, is_there, try_out};
+pub(crate) use mark::{NOTE, check, check_in_home, is_there, try_out};
 pub(crate) use remote::Objects;
 pub use setting::S3Settings;
 pub(crate) use setting::{BucketPlace, ContentSetting};
