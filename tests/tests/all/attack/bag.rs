@@ -1,5 +1,7 @@
 //! One bad PC does not eat the bag: rows C18 of the attack and B2 of a new user's first hour.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use tests::Grid;
 
@@ -100,8 +102,11 @@ fn a_benched_host_shows_its_next_task_and_how_to_end_the_bench() {
         &["host", "info", "bad"],
         &["job", "explain", &waits],
     ] {
-        let told = grid.deskgrid(words).expect_code(0).stdout;
-        assert!(told.contains(next), "{words:?}: {told}");
+        // On a busy machine it may be silent for a moment, and is suspect first.
+        tests::eventually(&format!("{words:?}"), Duration::from_secs(60), || {
+            let told = grid.deskgrid(words).expect_code(0).stdout;
+            told.contains(next).then_some(())
+        });
     }
 
     grid.as_user("admin", ["host", "resume", "bad"])
