@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use tests::{Output, Started, clean, eventually, free_addresses};
+use tests::{Output, Postgres, Started, clean, eventually, free_addresses};
 use uuid::Uuid;
 
 use super::storage::Storage;
@@ -36,23 +36,13 @@ struct Server {
 impl Server {
     /// `None` where there is no server; says so.
     fn new() -> Option<Self> {
-        let (url, bin) = (
-            std::env::var("DESKGRID_TEST_PG"),
-            std::env::var("DESKGRID_TEST_PG_BIN"),
-        );
-        let (Ok(url), Ok(bin)) = (url, bin) else {
+        let Some(Postgres { url, .. }) = Postgres::with_database() else {
             super::skip("DESKGRID_TEST_PG names no PostgreSQL (tests/postgres starts one)");
             return None;
         };
+        let bin = std::env::var("DESKGRID_TEST_PG_BIN").expect("the directory of its programs");
         let psql = Path::new(&bin).join("psql");
-        let name = format!("grid_{}", Uuid::from_bytes(rand::random()).simple());
-        let server = Self { url, psql };
-        server.psql(&format!("CREATE DATABASE {name} TEMPLATE template0"));
-        let (front, _) = server.url.rsplit_once('/').expect("an address");
-        Some(Self {
-            url: format!("{front}/{name}"),
-            psql: server.psql,
-        })
+        Some(Self { url, psql })
     }
 
     /// Asks the database by hand.
