@@ -22,7 +22,7 @@ use crate::store::{LiveObject, ObjectName};
 
 /// The directory of the names of content within a bucket.
 pub(crate) const CONTENT: &str = "content";
-/// How often an object that does not come whole is read before it counts as damaged.
+/// The times that an object that does not come whole is read before it counts as damaged.
 const TRIES: u32 = 2;
 
 /// The name of an object within its bucket, below `CONTENT`.

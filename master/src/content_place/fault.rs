@@ -1,4 +1,4 @@
-//! What can be wrong with a bucket, in words for the admin.
+//! The faults of a bucket, in words for the admin.
 
 use std::fmt;
 

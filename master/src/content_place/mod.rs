@@ -2,7 +2,7 @@
 //! read or take lies among the files of this machine; [`ContentPlace::bring`] makes sure of that
 //! before, [`ContentPlace::keep`] puts it where it stays.
 //!
-//! Which content there is, and what may be deleted, is decided by the core.
+//! The core decides which content there is, and what may be deleted.
 
 mod bucket;
 mod cache;

@@ -103,7 +103,7 @@ impl Objects {
         self.unless_missing(read.await)
     }
 
-    /// What was asked for; `None` if the object is missing, and not the bucket.
+    /// The answer; `None` if the object is missing, and not the bucket.
     fn unless_missing<T>(&self, asked: Result<T, Error>) -> Result<Option<T>, BucketError> {
         match asked {
             Ok(found) => Ok(Some(found)),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::MasterError;
 
-/// What the address of a bucket begins with.
+/// The start of a bucket's address.
 const SCHEME: &str = "s3://";
 /// The file in the master's directory that repeats which bucket has its content.
 const FILE: &str = "bucket";

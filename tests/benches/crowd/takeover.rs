@@ -1,10 +1,10 @@
-//! How long a crowd and a user are without a master when the active one of two is killed.
+//! The time for which a crowd and a user have no master when the active one of two is killed.
 
 use std::time::{Duration, Instant};
 
 use tests::{Grid, Postgres};
 
-/// What is promised after `kill -9` of the active master, with a thousand workers.
+/// The promised times after `kill -9` of the active master, with a thousand workers.
 const SERVED: Duration = Duration::from_secs(10);
 const BACK: Duration = Duration::from_secs(30);
 

@@ -104,7 +104,7 @@ fn no_acknowledged_work_is_lost_in_ten_thousand_worlds() {
     println!("{:#?}", live(seeds));
 }
 
-/// How many worlds are lived through on both engines of the store, unless DESKGRID_CHAOS_SHADOWS says
+/// The number of worlds that are lived through on both engines of the store, unless DESKGRID_CHAOS_SHADOWS says
 /// another number.
 const SHADOWS: u64 = 24;
 
