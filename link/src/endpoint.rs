@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use common::wire::stream::Open;
 use common::wire::{ALPN_CLIENT, ALPN_ENROL, ALPN_WORKER};
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{Endpoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Endpoint, EndpointConfig, VarInt};
 
 use crate::channel::Channel;
 use crate::error::{LinkError, OFFERS_NOTHING};
 use crate::farewell::{Farewell, ResetTokens};
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
-use crate::tunnel::{TunnelDoor, TunnelLimits};
+use crate::transport::{DATAGRAM, Patience, first_datagrams};
 use crate::{enrol, masters, tls, tunnel};
 
 /// The longest time that a connection attempt may take.
@@ -34,40 +34,10 @@ const GOODBYE: Duration = Duration::from_millis(5);
 const CLOSE_TURNS: u32 = 32;
 const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
-/// The keep-alive interval, below the shortest common life of a NAT entry.
-pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The idle timeout of a worker's connection, in milliseconds: only the last resort. Workers and
-/// masters watch each other by the intervals that workers promise
-/// ([`common::wire::worker::ToMaster::Alive`]), at most 100 s. The death of a worker alone is
-/// noticed at once: see [`Farewell`].
-const WORKER_IDLE: VarInt = VarInt::from_u32(400_000);
-/// Clients are few, and somebody waits in front of one: it is to notice soon that the master was
-/// restarted.
-const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
-const IDLE: VarInt = VarInt::from_u32(45_000);
-/// The same of a client, which says something every other second: one that was killed is to be
-/// forgotten soon.
-const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
-/// The same of a client that knows several masters: another one takes over within that time.
-const ONE_OF_SEVERAL_KEEP_ALIVE: Duration = Duration::from_secs(1);
-const ONE_OF_SEVERAL_IDLE: VarInt = VarInt::from_u32(5_000);
-/// The idle timeout between two workers, in milliseconds: the parts of a tree come over one
-/// connection.
-const PEER_IDLE: VarInt = VarInt::from_u32(20_000);
-const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
-const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
-/// The most bytes that wait for a peer that does not read.
-const SEND_WINDOW: u64 = 1 << 20;
-/// The largest datagram, where the path takes such: loopback does, and networks with jumbo frames
-/// nearly. The system cuts at most 64 KiB into datagrams at a time, and `quinn` gives it ten.
-const DATAGRAM: u16 = 6_500;
 /// The space for datagrams that have come and wait for this process, in bytes: as much as a
 /// connection may have under way. The system may allow less.
 #[cfg(not(windows))]
 const SOCKET_SPACE: usize = 4 << 20;
-/// The shortest time between two words to strangers that their connection is gone.
-const RESET_PAUSE: Duration = Duration::from_micros(500);
-const STREAMS: VarInt = VarInt::from_u32(16);
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,64 +69,6 @@ impl Purpose {
     }
 }
 
-/// Settings of either end.
-fn transport(keep_alive: Option<Duration>, idle: VarInt) -> Arc<TransportConfig> {
-    let mut transport = TransportConfig::default();
-    let mut mtu = MtuDiscoveryConfig::default();
-    mtu.upper_bound(DATAGRAM);
-
-    transport
-        .mtu_discovery_config(Some(mtu))
-        .max_idle_timeout(Some(IdleTimeout::from(idle)))
-        .keep_alive_interval(keep_alive)
-        .receive_window(RECEIVE_WINDOW)
-        .stream_receive_window(STREAM_WINDOW)
-        .send_window(SEND_WINDOW)
-        .max_concurrent_bidi_streams(STREAMS)
-        .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .datagram_receive_buffer_size(None);
-    Arc::new(transport)
-}
-
-/// Settings of a connection between two workers, who come for a while.
-pub(crate) fn brief() -> Arc<TransportConfig> {
-    transport(None, PEER_IDLE)
-}
-
-/// Settings of somebody for whom nobody waits.
-pub(crate) fn patient() -> Arc<TransportConfig> {
-    transport(Some(KEEP_ALIVE), IDLE)
-}
-
-/// The master's endpoint over UDP. `seed` is kept over restarts, so that a peer of the process
-/// before is told at once that its connection is gone, instead of waiting for its idle timeout.
-///
-/// # Errors
-/// If the TLS settings are unfit for QUIC, or the address cannot be bound.
-pub fn listen(
-    address: SocketAddr,
-    tls: rustls::ServerConfig,
-    seed: [u8; 32],
-) -> Result<Endpoint, LinkError> {
-    let (config, server) = serving(tls, seed)?;
-    let bind = || Endpoint::new(config, Some(server), bound(address)?, runtime()?);
-    bind().map_err(LinkError::file("cannot listen on", address.to_string()))
-}
-
-/// From now on a master's endpoint that listens already answers with these settings.
-///
-/// # Errors
-/// If the TLS settings are unfit for QUIC.
-pub fn answer_with(
-    endpoint: &Endpoint,
-    tls: rustls::ServerConfig,
-    seed: [u8; 32],
-) -> Result<(), LinkError> {
-    let (_, server) = serving(tls, seed)?;
-    endpoint.set_server_config(Some(server));
-    Ok(())
-}
-
 /// Binds a socket with room for what comes while this process is busy.
 pub(crate) fn bound(address: SocketAddr) -> std::io::Result<std::net::UdpSocket> {
     let socket = std::net::UdpSocket::bind(address)?;
@@ -175,53 +87,6 @@ pub(crate) fn settings(mut config: EndpointConfig) -> Result<EndpointConfig, Lin
         .max_udp_payload_size(DATAGRAM)
         .map_err(|e| LinkError::Protocol(e.to_string()))?;
     Ok(config)
-}
-
-/// The master's endpoint for those whom UDP does not reach: on TCP.
-///
-/// # Errors
-/// As for [`listen`].
-pub async fn listen_tcp(
-    address: SocketAddr,
-    tls: rustls::ServerConfig,
-    seed: [u8; 32],
-    limits: TunnelLimits,
-) -> Result<(Endpoint, TunnelDoor), LinkError> {
-    let (config, server) = serving(tls, seed)?;
-    let bind = async {
-        let (socket, door) = tunnel::serve(tokio::net::TcpListener::bind(address).await?, limits)?;
-        Ok((
-            Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)?,
-            door,
-        ))
-    };
-    bind.await
-        .map_err(LinkError::file("cannot listen on TCP", address.to_string()))
-}
-
-fn serving(
-    tls: rustls::ServerConfig,
-    seed: [u8; 32],
-) -> Result<(EndpointConfig, quinn::ServerConfig), LinkError> {
-    let crypto =
-        QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
-
-    let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    // The shorter patience of the two ends counts for both, and the other end keeps it alive.
-    server.transport_config(transport(None, WORKER_IDLE));
-
-    let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);
-    let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
-    let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-    let mut config = EndpointConfig::new(Arc::new(reset_key));
-
-    // Resets are smaller than what they answer; the usual pace of fifty in a second would keep a
-    // crowd waiting for minutes.
-    config.min_reset_interval(RESET_PAUSE);
-    config.cid_generator(move || {
-        Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key))
-    });
-    Ok((settings(config)?, server))
 }
 
 /// Returns the async runtime that endpoints use.
@@ -323,13 +188,6 @@ async fn connect_to_master(
     several: bool,
 ) -> Result<Connection, LinkError> {
     let client = purpose == Purpose::Client;
-    let (keep_alive, idle) = match purpose {
-        Purpose::Client if several => (Some(ONE_OF_SEVERAL_KEEP_ALIVE), ONE_OF_SEVERAL_IDLE),
-        Purpose::Client => (Some(CLIENT_KEEP_ALIVE), CLIENT_IDLE),
-        Purpose::Worker => (None, WORKER_IDLE),
-        Purpose::Enrol => (Some(KEEP_ALIVE), IDLE),
-    };
-
     let head_start = if client {
         CLIENT_HEAD_START
     } else {
@@ -341,7 +199,7 @@ async fn connect_to_master(
         master,
         &key_hash(&identity.ca)?,
         tls,
-        transport(keep_alive, idle),
+        Patience::of(purpose, several),
     )?;
     let connected = Caller {
         home: identity.home.as_deref(),
@@ -364,6 +222,7 @@ pub(crate) struct Caller<'a> {
     /// The name that the master's certificate has to have.
     wanted: String,
     config: quinn::ClientConfig,
+    patience: Patience,
     /// The directory that remembers what networks let through, if there is one.
     home: Option<&'a Path>,
 }
@@ -373,17 +232,16 @@ impl<'a> Caller<'a> {
         master: &'a str,
         ca_key_hash: &[u8; 32],
         tls: rustls::ClientConfig,
-        transport: Arc<TransportConfig>,
+        patience: Patience,
     ) -> Result<Self, LinkError> {
         let crypto =
             QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
 
-        let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(transport);
         Ok(Self {
             master,
             wanted: tls::wanted_name(ca_key_hash),
-            config,
+            config: quinn::ClientConfig::new(Arc::new(crypto)),
+            patience,
             home: None,
         })
     }
@@ -452,7 +310,9 @@ impl<'a> Caller<'a> {
         let connecting = async {
             let resets = ResetTokens::random();
             let endpoint = endpoint_to(address, way, &resets).await?;
-            let connecting = endpoint.connect_with(self.config.clone(), address, &self.wanted);
+            let mut config = self.config.clone();
+            config.transport_config(self.patience.transport(first_datagrams(address.ip())));
+            let connecting = endpoint.connect_with(config, address, &self.wanted);
             let quic = connecting
                 .map_err(|e| LinkError::Closed(e.to_string()))?
                 .await?;

@@ -13,6 +13,7 @@ pub mod error;
 mod farewell;
 pub mod files;
 pub mod identity;
+pub mod listener;
 pub mod masters;
 mod networks;
 pub mod peer;
@@ -21,6 +22,7 @@ pub mod retry;
 #[cfg(windows)]
 mod socket;
 pub mod tls;
+mod transport;
 mod tunnel;
 
 pub use channel::{Channel, FrameReceiver, FrameSender};
@@ -32,4 +34,5 @@ pub use enrol::{IdentityRequest, Probe, Standby, coarse, enrol, enrol_as, probe}
 pub use error::{LinkError, is_full};
 pub use farewell::Farewell;
 pub use identity::{Identity, PeerName, Validity};
+pub use listener::Listener;
 pub use tunnel::{Cut, TunnelDoor, TunnelLimits};

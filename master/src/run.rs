@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::Time;
 use common::token::Role;
 use link::identity::{LinkInfo, read_certificate};
-use link::{Identity, LinkError, Purpose, TunnelLimits, Validity, endpoint, tls};
+use link::{Identity, LinkError, Purpose, TunnelLimits, Validity, listener, tls};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -391,7 +391,8 @@ async fn end(state: &SessionContext, entrances: &[QuicEntrance], mut tasks: Join
     write_the_last(state).await;
     for entrance in entrances {
         entrance
-            .endpoint
+            .listener
+            .endpoint()
             .close(quinn::VarInt::from_u32(0), b"the master shuts down");
     }
     tasks.shutdown().await;
@@ -413,18 +414,18 @@ async fn write_the_last(state: &SessionContext) {
 /// Gives the last packets time to leave.
 async fn farewell(entrances: &[QuicEntrance]) {
     for entrance in entrances {
-        let _ = tokio::time::timeout(GOODBYE, entrance.endpoint.wait_idle()).await;
+        let _ = tokio::time::timeout(GOODBYE, entrance.listener.endpoint().wait_idle()).await;
     }
 }
 
 /// Has sockets that listen already answer with these settings.
 pub(crate) fn answer_with(
-    listening: Listening,
+    mut listening: Listening,
     tls: &rustls::ServerConfig,
     seed: [u8; 32],
 ) -> Result<Listening, MasterError> {
-    for entrance in &listening.entrances {
-        endpoint::answer_with(&entrance.endpoint, tls.clone(), seed)?;
+    for entrance in &mut listening.entrances {
+        entrance.listener.answer_with(tls.clone(), seed)?;
     }
     Ok(listening)
 }
@@ -441,19 +442,20 @@ pub(crate) async fn listen(
     let mut choices = if address.port() == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
-        let endpoint = endpoint::listen(address, tls.clone(), seed)?;
-        let bound = endpoint
+        let listener = listener::listen(address, tls.clone(), seed)?;
+        let bound = listener
+            .endpoint()
             .local_addr()
             .map_err(LinkError::file("cannot listen on", address.to_string()))?;
         let over_udp = QuicEntrance {
-            endpoint,
+            listener,
             tunnels: None,
         };
 
-        match endpoint::listen_tcp(bound, tls.clone(), seed, limits).await {
-            Ok((endpoint, tunnels)) => {
+        match listener::listen_tcp(bound, tls.clone(), seed, limits).await {
+            Ok((listener, tunnels)) => {
                 let over_tcp = QuicEntrance {
-                    endpoint,
+                    listener,
                     tunnels: Some(Arc::new(tunnels)),
                 };
                 let entrances = vec![over_udp, over_tcp];

@@ -147,7 +147,7 @@ impl Candidate<'_> {
         };
 
         for entrance in &listening.entrances {
-            let endpoint = entrance.endpoint.clone();
+            let endpoint = entrance.listener.endpoint().clone();
             let known = known.clone();
             let clock = self.wanted.clock;
             answers.spawn(async move {

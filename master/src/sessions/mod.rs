@@ -29,7 +29,7 @@ use common::token::Role;
 use common::wire::stream::Open;
 use link::error::NOT_LET_IN;
 use link::identity::read_certificate;
-use link::{Channel, LinkError, Purpose, TakenPlace, TunnelDoor, Validity};
+use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor, Validity};
 use quinn::{Connection, Incoming, VarInt};
 use rustls::pki_types::CertificateDer;
 
@@ -57,7 +57,7 @@ pub(crate) const NOT_NOW: VarInt = VarInt::from_u32(2);
 /// A socket on which the master accepts connections.
 #[derive(Debug, Clone)]
 pub(crate) struct QuicEntrance {
-    pub(crate) endpoint: quinn::Endpoint,
+    pub(crate) listener: Listener,
     /// The TCP tunnels that end at this socket, if it serves tunnels.
     pub(crate) tunnels: Option<Arc<TunnelDoor>>,
 }
@@ -77,7 +77,8 @@ pub(crate) async fn note_cuts(state: Arc<SessionContext>, tunnels: Arc<TunnelDoo
 
 /// Accepts connections until the endpoint closes.
 pub(crate) async fn serve(state: Arc<SessionContext>, entrance: QuicEntrance) {
-    let QuicEntrance { endpoint, tunnels } = entrance;
+    let entrance = Arc::new(entrance);
+    let endpoint = entrance.listener.endpoint();
     while let Some(incoming) = endpoint.accept().await {
         let from = incoming.remote_address().ip();
         let proved = incoming.remote_address_validated();
@@ -99,11 +100,9 @@ pub(crate) async fn serve(state: Arc<SessionContext>, entrance: QuicEntrance) {
         };
 
         let state = state.clone();
-        let tunnels = tunnels.clone();
+        let entrance = entrance.clone();
         tokio::spawn(async move {
-            if let Err(error) =
-                serve_connection(&state, incoming, pending, tunnels.as_deref()).await
-            {
+            if let Err(error) = serve_connection(&state, incoming, pending, &entrance).await {
                 tracing::debug!(%error, "connection ended");
             }
         });
@@ -115,12 +114,12 @@ async fn shake_hands(
     state: &SessionContext,
     incoming: Incoming,
     mut pending: TakenPlace,
-    tunnels: Option<&TunnelDoor>,
+    entrance: &QuicEntrance,
 ) -> Result<Connection, LinkError> {
     let address = incoming.remote_address();
     let from = address.ip();
     let ended = async {
-        match tunnels {
+        match &entrance.tunnels {
             Some(tunnels) => tunnels.ended(address).await,
             None => std::future::pending().await,
         }
@@ -130,8 +129,9 @@ async fn shake_hands(
         Err(LinkError::Closed(why.to_owned()))
     };
 
+    let connecting = entrance.listener.accept(incoming)?;
     tokio::select! {
-        shaken = tokio::time::timeout(HANDSHAKE, incoming.into_future()) => match shaken {
+        shaken = tokio::time::timeout(HANDSHAKE, connecting) => match shaken {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
                 if let quinn::ConnectionError::TransportError(broken) = &error {
@@ -151,11 +151,12 @@ async fn serve_connection(
     state: &Arc<SessionContext>,
     incoming: Incoming,
     pending: TakenPlace,
-    tunnels: Option<&TunnelDoor>,
+    entrance: &QuicEntrance,
 ) -> Result<(), LinkError> {
     let address = incoming.remote_address();
     let from = address.ip();
-    let connection = shake_hands(state, incoming, pending, tunnels).await?;
+    let tunnels = entrance.tunnels.as_deref();
+    let connection = shake_hands(state, incoming, pending, entrance).await?;
     let shown = read_handshake(&connection)?;
     if shown.purpose == Purpose::Enrol {
         return enrol::serve(state, &connection, from, shown.wanted.as_deref()).await;

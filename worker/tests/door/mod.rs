@@ -18,7 +18,7 @@ use common::wire::worker::{Assignment, Command, Errand, ToMaster, ToWorker};
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId};
 use link::content::SendPace;
 use link::identity::LinkInfo;
-use link::{BlobStore, Channel, Identity, Purpose, endpoint, tls};
+use link::{BlobStore, Channel, Identity, Purpose, listener, tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::sync::{mpsc, oneshot};
@@ -60,7 +60,8 @@ impl Master {
         let config = tls::server_config(vec![chain], &[Purpose::Worker.alpn()]);
 
         let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let endpoint = endpoint::listen(at, config.unwrap(), [7; 32]).unwrap();
+        let listener = listener::listen(at, config.unwrap(), [7; 32]).unwrap();
+        let endpoint = listener.endpoint().clone();
         let master = endpoint.local_addr().unwrap().to_string();
         let link = LinkInfo {
             master,

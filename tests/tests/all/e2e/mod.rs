@@ -20,6 +20,7 @@ mod identity;
 mod jobs;
 mod kills;
 mod limits;
+mod loopback;
 mod metrics;
 mod needs;
 mod notices;
