@@ -27,6 +27,7 @@ mod store;
 mod sweep;
 mod tails;
 mod transfer;
+mod trusting;
 mod uploads;
 mod whole;
 

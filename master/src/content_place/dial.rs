@@ -19,13 +19,15 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use crate::trusting::trusting;
 
 /// The time until a connection is there, and until a request was sent and its answer begins.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -79,12 +81,7 @@ impl Dialer {
             }
         }
 
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config = trusting(roots).map_err(|error| error.to_string())?;
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 

@@ -19,6 +19,9 @@ pub enum BucketFault {
     Forbidden,
     /// The clocks of this machine and of the storage are too far apart.
     Clock,
+    /// The storage's certificate is of no authority that is trusted here, or for another name, or of
+    /// another time.
+    Certificate,
     /// The storage has no room, or wants less to do.
     NoRoom,
     /// The storage does not answer, or only with errors of its own.
@@ -47,6 +50,9 @@ impl BucketFault {
             Self::Clock => {
                 "set this machine's clock (on most systems: timedatectl set-ntp true), or that of the storage"
             }
+            Self::Certificate => {
+                "name the certificates of its authority (s3.certificates), and the storage by the name in its certificate (s3.endpoint)"
+            }
             Self::NoRoom => {
                 "make room in the storage, or raise its limits; what waits is tried again"
             }
@@ -59,7 +65,10 @@ impl BucketFault {
 
     /// Whether it may pass by itself.
     pub(crate) fn passes(self) -> bool {
-        matches!(self, Self::NoRoom | Self::Away | Self::Clock)
+        matches!(
+            self,
+            Self::NoRoom | Self::Away | Self::Clock | Self::Certificate
+        )
     }
 }
 
@@ -72,6 +81,7 @@ impl fmt::Display for BucketFault {
             Self::Key => "the storage does not take the access key",
             Self::Forbidden => "the access key may not do this",
             Self::Clock => "this machine's clock and that of the storage are too far apart",
+            Self::Certificate => "the storage's certificate is not trusted",
             Self::NoRoom => "the storage has no room, or is asked too much",
             Self::Away => "the storage does not answer",
             Self::Odd => "the storage does not do what it is asked",

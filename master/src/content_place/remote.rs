@@ -1,5 +1,6 @@
 //! The objects of a bucket, over S3's protocol.
 
+use std::error::Error as _;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -358,9 +359,11 @@ fn told(place: &BucketPlace, error: &Error) -> BucketError {
         rest.split_once("</").map(|(value, _)| value.to_owned())
     };
 
+    let cause = cause(error);
     let code = within("Code").unwrap_or_default();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let fault = match (&*code, error) {
+        _ if cause.is_some_and(is_certificate) => BucketFault::Certificate,
         ("NoSuchBucket", _) => BucketFault::NoBucket,
         ("InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken", _) => {
             BucketFault::Key
@@ -377,12 +380,33 @@ fn told(place: &BucketPlace, error: &Error) -> BucketError {
         _ => BucketFault::Odd,
     };
 
-    let message = within("Message").unwrap_or(text);
+    let message = within("Message").unwrap_or_else(|| match cause {
+        Some(cause) => format!("{cause} ({text})"),
+        None => text,
+    });
     BucketError {
         place: place.to_string(),
         fault,
         detail: message.chars().take(SHOWN).collect(),
     }
+}
+
+/// Returns what the connection failed of, if it did: the client's own words stop at the fact.
+fn cause(error: &Error) -> Option<&io::Error> {
+    let mut next = error.source();
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref() {
+            return Some(error);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// Whether a handshake failed because of the storage's certificate.
+fn is_certificate(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::storage::{Front, Storage};
 use super::worker;
 
 /// The longest that anything here may take.
-const LONG: Duration = Duration::from_secs(90);
+pub(super) const LONG: Duration = Duration::from_secs(90);
 
 /// A grid whose content lies in this storage.
 fn grid(storage: &Storage) -> Grid {
@@ -21,18 +21,18 @@ fn grid(storage: &Storage) -> Grid {
 }
 
 /// Removes the files that the master has of its bucket; it must not run.
-fn forget_cache(grid: &Grid) {
+pub(super) fn forget_cache(grid: &Grid) {
     fs::remove_dir_all(grid.state("admin").join("master/cache")).expect("there is a cache");
 }
 
 /// Bytes that no other test has.
-fn bytes(mark: &str, count: usize) -> Vec<u8> {
+pub(super) fn bytes(mark: &str, count: usize) -> Vec<u8> {
     let seed = format!("{mark} {}", rand::random::<u64>());
     seed.bytes().cycle().take(count).collect()
 }
 
 /// Submits a task that gives its input back as a file, changed in its first byte.
-fn submit(grid: &Grid, content: &[u8]) -> String {
+pub(super) fn submit(grid: &Grid, content: &[u8]) -> String {
     let input = grid.file(&format!("in-{}", rand::random::<u32>()), content);
     let place = format!("{}:in", input.display());
     let script = "printf X > out; tail -c +2 in >> out";
@@ -51,17 +51,17 @@ fn submit(grid: &Grid, content: &[u8]) -> String {
 }
 
 /// The output of [`submit`].
-fn output(content: &[u8]) -> Vec<u8> {
+pub(super) fn output(content: &[u8]) -> Vec<u8> {
     [b"X", &content[1..]].concat()
 }
 
-fn wait(grid: &Grid, job: &str) {
+pub(super) fn wait(grid: &Grid, job: &str) {
     grid.deskgrid(["job", "wait", job, "--timeout", "90s"])
         .expect_code(0);
 }
 
 /// Fetches the output of a job, wherever it lies below the directory.
-fn fetched(grid: &Grid, job: &str, name: &str) -> Vec<u8> {
+pub(super) fn fetched(grid: &Grid, job: &str, name: &str) -> Vec<u8> {
     let mut open = vec![grid.fetch(job, name)];
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(dir).expect("a directory").flatten() {

@@ -10,6 +10,7 @@ mod bucket;
 mod crashes;
 mod disk;
 mod disks;
+mod https;
 mod ledger;
 mod network;
 mod pauses;

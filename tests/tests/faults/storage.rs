@@ -57,9 +57,23 @@ impl Storage {
 
     /// The settings of a master that has its content there.
     pub(crate) fn settings(&self) -> String {
-        let (content, address) = (self.content(), &self.proxy.address);
+        self.settings_at(&format!("http://{}", self.proxy.address))
+    }
+
+    /// The same of a master that goes to the server itself by https; `None` where the server has no
+    /// certificate.
+    pub(crate) fn settings_by_https(&self) -> Option<String> {
+        let Ok(endpoint) = std::env::var("DESKGRID_TEST_S3_TLS") else {
+            super::skip("the storage has no certificate (tests/s3 makes one by openssl)");
+            return None;
+        };
+        Some(self.settings_at(&endpoint))
+    }
+
+    fn settings_at(&self, endpoint: &str) -> String {
+        let content = self.content();
         format!(
-            "content = \"{content}\"\ncontent_grace = \"2s\"\n[s3]\nendpoint = \"http://{address}\"\n"
+            "content = \"{content}\"\ncontent_grace = \"2s\"\n[s3]\nendpoint = \"{endpoint}\"\n"
         )
     }
 

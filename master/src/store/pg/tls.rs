@@ -14,6 +14,8 @@ use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
+use crate::trusting::trusting;
+
 /// Makes TLS connections to servers whose certificates come from some authorities.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<ClientConfig>);
@@ -38,12 +40,7 @@ impl Connector {
             return Err(unread(&"it has no certificate"));
         }
 
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(store)
-            .with_no_client_auth();
+        let config = trusting(store).map_err(|error| error.to_string())?;
         Ok(Self(Arc::new(config)))
     }
 }
