@@ -1,4 +1,4 @@
-//! Settings that come from the master ([`Site`]): taken whole or refused with a reason, kept in the
+//! Settings that come from the master ([`SiteState`]): taken whole or refused with a reason, kept in the
 //! worker's directory so that they hold while the master is away, and told to the owner with
 //! what each one was before. They can only restrict tasks further ([`bounds`]).
 //!
@@ -29,7 +29,7 @@ const NOT_TAKEN: &str = "the owner of this PC takes no settings from the master 
 
 /// The settings from the master, as this worker has them.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct SiteState {
     /// Whether the owner lets any come.
     takes: bool,
     /// The owner's own settings.
@@ -116,7 +116,7 @@ fn flat(table: &toml::Table) -> Vec<(String, String)> {
     table.iter().flat_map(below).collect()
 }
 
-impl Site {
+impl SiteState {
     /// Reads the settings that an earlier run kept, for a worker with these settings of its owner.
     pub(crate) fn open(dir: &Path, own: &Config, now: Time) -> Self {
         let mut kept = kept::SiteFile::below(dir).read();

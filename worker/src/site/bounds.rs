@@ -16,7 +16,7 @@ pub(super) struct AtLeast<T>(T);
 
 /// An upper bound for a value of which none (0) means that there is no limit. It is never none itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Limit<T>(T);
+pub(super) struct Cap<T>(T);
 
 /// Something that can be switched off, and not on.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +52,7 @@ impl<T: PartialOrd + Copy> AtLeast<T> {
     }
 }
 
-impl<T: PartialOrd + Copy + Default> Limit<T> {
+impl<T: PartialOrd + Copy + Default> Cap<T> {
     /// Returns the stricter of both values.
     pub(super) fn with(self, own: T) -> T {
         if own == T::default() || self.0 < own {
@@ -70,7 +70,7 @@ impl Off {
     }
 }
 
-impl<'de, T: Deserialize<'de> + PartialOrd + Default> Deserialize<'de> for Limit<T> {
+impl<'de, T: Deserialize<'de> + PartialOrd + Default> Deserialize<'de> for Cap<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let value = T::deserialize(from)?;
         if value > T::default() {

@@ -4,7 +4,7 @@
 use common::settings::ConfigDuration;
 use serde::Deserialize;
 
-use super::bounds::{AtLeast, AtMost, Limit, Off};
+use super::bounds::{AtLeast, AtMost, Cap, Off};
 use crate::config::Config;
 use crate::owner::policy::hours::Hours;
 use crate::owner::rules::{
@@ -46,13 +46,13 @@ pub(super) const KEYS: [&str; 26] = [
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SiteRules {
-    slots: Option<Limit<u32>>,
+    slots: Option<Cap<u32>>,
     lend_gpus: Option<Off>,
     share_inputs: Option<Off>,
-    memory_limit_bytes: Option<Limit<u64>>,
-    processes_limit: Option<Limit<u64>>,
-    disk_limit_bytes: Option<Limit<u64>>,
-    file_limit_bytes: Option<Limit<u64>>,
+    memory_limit_bytes: Option<Cap<u64>>,
+    processes_limit: Option<Cap<u64>>,
+    disk_limit_bytes: Option<Cap<u64>>,
+    file_limit_bytes: Option<Cap<u64>>,
     cache_limit_bytes: Option<AtMost<u64>>,
     owner: OwnerBounds,
 }
@@ -62,7 +62,7 @@ pub(crate) struct SiteRules {
 #[serde(deny_unknown_fields, default)]
 struct OwnerBounds {
     slots_when_active: Option<AtMost<u32>>,
-    evict_after: Option<Limit<ConfigDuration>>,
+    evict_after: Option<Cap<ConfigDuration>>,
     hours: Option<Hours>,
     input: Option<InputBounds>,
     load: Option<LoadBounds>,
@@ -98,7 +98,7 @@ struct MemoryBounds {
     pressure_above: Option<AtMost<f64>>,
     pressure_below: Option<AtMost<f64>>,
     free_after: Option<AtLeast<ConfigDuration>>,
-    evict_after: Option<Limit<ConfigDuration>>,
+    evict_after: Option<Cap<ConfigDuration>>,
 }
 
 /// The bounds on a [`BatteryRule`].
@@ -184,7 +184,7 @@ impl SiteRules {
 
     /// Bounds what the worker lends from its start on.
     pub(super) fn bound(&self, config: &mut Config) {
-        let limit = |own: &mut u64, bound: Option<Limit<u64>>| {
+        let limit = |own: &mut u64, bound: Option<Cap<u64>>| {
             *own = bound.map_or(*own, |bound| bound.with(*own));
         };
         if let Some(slots) = self.slots {

@@ -39,9 +39,9 @@ fn settings(texts: &[&str]) -> SiteSettings {
     }
 }
 
-fn site(own: &Config, texts: &[&str]) -> Site {
+fn site(own: &Config, texts: &[&str]) -> SiteState {
     let dir = tempfile::tempdir().unwrap();
-    let mut site = Site::open(dir.path(), own, Time(0));
+    let mut site = SiteState::open(dir.path(), own, Time(0));
     assert_eq!(site.take(settings(texts), Time(0)).refused, None);
     site
 }
@@ -268,7 +268,7 @@ fn every_key_that_can_come_from_the_master_is_one_of_a_workers_own() {
 fn refused_settings_leave_those_before_and_an_owner_who_takes_none_gets_none() {
     let own = Config::default();
     let dir = tempfile::tempdir().unwrap();
-    let mut site = Site::open(dir.path(), &own, Time(0));
+    let mut site = SiteState::open(dir.path(), &own, Time(0));
     assert_eq!(site.answer(), None);
     site.take(settings(&["slots = 2"]), Time(1));
     let before = site.strictest(4);
@@ -295,7 +295,7 @@ fn refused_settings_leave_those_before_and_an_owner_who_takes_none_gets_none() {
         settings_from_master: false,
         ..own.clone()
     };
-    let mut closed = Site::open(dir.path(), &none, Time(3));
+    let mut closed = SiteState::open(dir.path(), &none, Time(3));
     assert_eq!(closed.strictest(4), None);
     let answer = closed.take(settings(&["slots = 1"]), Time(4));
     assert!(answer.refused.unwrap().contains("takes no settings"));
@@ -306,7 +306,7 @@ fn refused_settings_leave_those_before_and_an_owner_who_takes_none_gets_none() {
 fn the_owner_sees_each_setting_with_its_own_value_and_when_it_changed() {
     let own = Config::default();
     let dir = tempfile::tempdir().unwrap();
-    let mut site = Site::open(dir.path(), &own, Time(0));
+    let mut site = SiteState::open(dir.path(), &own, Time(0));
     let day = |n: u64| Time(n * 86_400_000_000);
     site.take(
         settings(&["slots = 2\n[owner.input]\nidle = \"5m\""]),
@@ -318,7 +318,7 @@ fn the_owner_sees_each_setting_with_its_own_value_and_when_it_changed() {
     );
     SiteFile::below(dir.path()).write(&site.record()).unwrap();
 
-    let mut site = Site::open(dir.path(), &own, day(3));
+    let mut site = SiteState::open(dir.path(), &own, day(3));
     let report = site.report();
     let [idle, slots] = &report.settings[..] else {
         panic!("{report:?}");
@@ -374,7 +374,7 @@ fn a_damaged_file_is_begun_anew_and_an_older_record_replaces_no_newer_one() {
     let own = Config::default();
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("site.json"), "{\"texts\": 3}").unwrap();
-    let mut site = Site::open(dir.path(), &own, Time(0));
+    let mut site = SiteState::open(dir.path(), &own, Time(0));
     assert_eq!((site.answer(), site.strictest(4)), (None, None));
 
     let file = SiteFile::below(dir.path());
@@ -383,7 +383,7 @@ fn a_damaged_file_is_begun_anew_and_an_older_record_replaces_no_newer_one() {
     site.take(settings(&["slots = 2"]), Time(2));
     file.write(&site.record()).unwrap();
     file.write(&older).unwrap();
-    let read = Site::open(dir.path(), &own, Time(3));
+    let read = SiteState::open(dir.path(), &own, Time(3));
     assert_eq!(read.report().settings[0].value, "2");
     assert!(link::files::is_private(&dir.path().join("site.json")).unwrap());
 }
@@ -524,7 +524,7 @@ proptest! {
     ) {
         let own = Config { owner: rules.clone(), ..Config::default() };
         let dir = tempfile::tempdir().unwrap();
-        let mut site = Site::open(dir.path(), &own, Time(0));
+        let mut site = SiteState::open(dir.path(), &own, Time(0));
         let mut pair = Pair::new(&rules, slots);
         let mut second = 0;
         for act in acts {

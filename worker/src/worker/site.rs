@@ -19,7 +19,7 @@ use crate::owner::guard::Guard;
 use crate::owner::rules::HostSize;
 use crate::owner::sensors::{self, Timeouts};
 use crate::session::wall_clock;
-use crate::site::{Site, SiteFile};
+use crate::site::{SiteFile, SiteState};
 
 /// An answer to the master whose settings are durable.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct SiteKept(SiteAnswer);
 
 /// The settings from the master, with what their sensors need.
 pub(super) struct SiteKeeper {
-    site: Site,
+    site: SiteState,
     file: SiteFile,
     /// The owner's own settings.
     own: Config,
@@ -44,7 +44,7 @@ impl SiteKeeper {
         tell: &UnboundedSender<LoopInput>,
     ) -> Self {
         Self {
-            site: Site::open(dir, &own, wall_clock()),
+            site: SiteState::open(dir, &own, wall_clock()),
             file: SiteFile::below(dir),
             own,
             room,
