@@ -26,6 +26,7 @@ pub mod progress;
 pub mod ranks;
 pub mod selector;
 pub mod settings;
+pub mod site;
 pub mod template;
 pub mod text;
 pub mod time;

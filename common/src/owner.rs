@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::site::SiteReport;
 use crate::time::Time;
 
 /// The state of a worker.
@@ -55,6 +56,9 @@ pub struct StatusReport {
     /// The day so far; none from a worker that keeps no [`DayReport`].
     #[serde(default)]
     pub today: Option<DayReport>,
+    /// The settings from the master; none from a worker that knows of none.
+    #[serde(default)]
+    pub site: Option<SiteReport>,
     /// The program's version.
     pub version: String,
 }

@@ -12,7 +12,7 @@ use crate::Span;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A duration in a configuration file, such as `90s` or `1h 30m`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigDuration(pub Duration);
 
 impl ConfigDuration {

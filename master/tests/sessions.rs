@@ -21,6 +21,8 @@ mod lists;
 mod requests;
 #[path = "sessions/shelf.rs"]
 mod shelf;
+#[path = "sessions/site.rs"]
+mod site;
 #[path = "sessions/tail.rs"]
 mod tail;
 
@@ -174,6 +176,11 @@ impl Master {
 
     /// A worker of two slots, welcome.
     async fn worker(&self, identity: &Identity, held: Vec<HeldAttempt>) -> Worker {
+        self.worker_with(identity, &hello(held)).await
+    }
+
+    /// A worker that greets the master so.
+    async fn worker_with(&self, identity: &Identity, hello: &ToMaster) -> Worker {
         let mut identity = Identity {
             certificate: identity.certificate.clone(),
             key: identity.key.clone_key(),
@@ -185,7 +192,7 @@ impl Master {
 
         let connection = link::connect(&identity, Purpose::Worker).await.unwrap();
         let mut control = connection.open(&Open::Control).await.unwrap();
-        control.tx.send(&hello(held)).await.unwrap();
+        control.tx.send(hello).await.unwrap();
 
         let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
         assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");

@@ -71,6 +71,8 @@ pub struct Config {
     pub network: NetworkRule,
     /// Files and directories that tasks may read and execute beside those of the system.
     pub readable_paths: Vec<String>,
+    /// Whether settings from the master are taken. They can only be stricter than these.
+    pub settings_from_master: bool,
     /// The account of tasks where the worker runs as root, by name or number; empty: that of
     /// `nobody`.
     pub account: String,
@@ -132,6 +134,7 @@ impl Default for Config {
             confinement: Choice::Auto,
             network: NetworkRule::Asked,
             readable_paths: Vec::new(),
+            settings_from_master: true,
             account: String::new(),
             freezer: Choice::Auto,
             memory_limit_bytes: 0,

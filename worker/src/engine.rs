@@ -129,6 +129,11 @@ impl Engine {
         self
     }
 
+    /// Sets the time after which a frozen command is given back.
+    pub(crate) fn be_patient(&mut self, patience: Option<Span>) {
+        self.machine.be_patient(patience);
+    }
+
     /// Returns the machine for reading.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
@@ -268,6 +273,7 @@ impl Engine {
             | ToWorker::Tail(_)
             | ToWorker::Serve(_)
             | ToWorker::Unserve(_)
+            | ToWorker::Site(_)
             | ToWorker::Refused(_) => return,
         };
 

@@ -39,6 +39,7 @@ mod record;
 mod seats;
 mod session;
 mod share;
+pub mod site;
 pub mod spawner;
 mod spool;
 mod worker;

@@ -217,6 +217,11 @@ impl Machine {
         }
     }
 
+    /// Sets the time after which a frozen command is given back.
+    pub(crate) fn be_patient(&mut self, patience: Option<Span>) {
+        self.patience = patience;
+    }
+
     /// Sets what the owner lends; until then it is a processor for each slot, and no bound on the
     /// rest.
     pub(crate) fn lend(&mut self, lends: Capacity) {

@@ -2,6 +2,7 @@
 //! neither the others nor the worker; [`policy`] decides what tasks may do, by the owner's
 //! [`rules`]; [`notices`] tell the owner of it, if the owner wants that.
 
+pub mod guard;
 pub(crate) mod hour;
 pub mod notices;
 pub mod pause;
@@ -15,6 +16,7 @@ pub mod watcher;
 use std::path::Path;
 
 use pause::{PAUSE_FILE, PauseFile};
+use policy::Watched;
 use rules::OwnerRules;
 use sensors::Sensor;
 
@@ -39,5 +41,20 @@ pub(crate) fn eyes(config: &Config, dir: &Path) -> Vec<Box<dyn Sensor>> {
     switches(&config.owner, dir)
         .into_iter()
         .chain(sensors)
+        .collect()
+}
+
+/// Returns the sensors whose topic these stricter rules heed, and none of those that are there looks
+/// at.
+pub(crate) fn more_eyes(
+    config: &Config,
+    rules: &OwnerRules,
+    there: &[Watched],
+) -> Vec<Box<dyn Sensor>> {
+    let sensors = config.sensors.heeding(&rules.input);
+    sensors::all(&sensors)
+        .into_iter()
+        .filter(|sensor| rules.heeds(sensor.topic()))
+        .filter(|sensor| there.iter().all(|seen| seen.topic != sensor.topic()))
         .collect()
 }

@@ -7,6 +7,7 @@
 mod beats;
 mod day;
 mod loan;
+mod site;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,9 +36,9 @@ use crate::engine::{CrashRules, Engine, EngineInput as Told, EngineOutput};
 use crate::error::WorkerError;
 use crate::machine::{Action, MachineEvent};
 use crate::os::{self, Accounts, files};
-use crate::owner::policy::OwnerPolicy;
+use crate::owner::guard::Guard;
 use crate::owner::rules::HostSize;
-use crate::owner::sensors::{self, Sighted, Timeouts};
+use crate::owner::sensors::{self, Sighted};
 use crate::owner::{self, hour};
 use crate::peers::InputPeers;
 use crate::record::Look;
@@ -51,6 +52,7 @@ use crate::{facts, lock};
 use beats::Beats;
 use day::OwnerDay;
 use loan::ReportedLoan;
+use site::{SiteKeeper, SiteKept};
 
 /// The most inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
@@ -74,6 +76,7 @@ enum LoopInput {
     Beat(Vec<(AttemptId, ProgressReport)>),
     Load(Option<ProcessorTimes>),
     Recorded(DueIntervals),
+    SiteKept(SiteKept),
 }
 
 impl From<MachineEvent> for LoopInput {
@@ -137,7 +140,7 @@ pub fn repair(dir: &Path) {
 /// finished results can no longer be kept.
 pub async fn run(
     dir: PathBuf,
-    mut config: Config,
+    own: Config,
     identity: Identity,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
@@ -146,14 +149,14 @@ pub async fn run(
     let dir = os::whole_path(&dir).map_err(WorkerError::file("cannot find", &dir))?;
     let (tell, inputs) = unbounded_channel();
     let (current, master) = watch::channel(None);
-    let (force, launcher, traces) = InForce::settle(&dir, &config).await?;
+    let (force, launcher, traces) = InForce::settle(&dir, &own).await?;
     force.announce();
 
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
-    let (mut facts, room) = measure(&identity.link.name, &config).await;
-    config.slots = facts.slots;
-    let cache_bytes = share_disk(&mut config, &dir, facts.slots);
+    let (mut facts, room) = measure(&identity.link.name, &own).await;
+    let mut site = SiteKeeper::open(&dir, own, room, &tell);
+    let (config, cache_bytes) = site.bound(&dir, &mut facts);
     let peers = Arc::new(InputPeers::new(&config));
     let cache = Arc::new(Cache::open(
         (&dir.join("cache"), &dir.join(TREES)),
@@ -186,17 +189,16 @@ pub async fn run(
 
     let gauge = Gauge::new(facts.slots, facts.cores);
     let grace = config.grace.span();
-    let patience = config.owner.patience();
     let engine = Engine::new(
         facts.slots as usize,
         grace,
-        patience,
+        site.patience(),
         spool.ids(),
         CrashRules::KEPT,
     )
     .lending(facts.lends);
 
-    let policy = watch_owner(&config, &dir, &room, &tell)?;
+    let policy = watch_owner(&site, &dir, &room, &tell)?;
 
     // Without the control socket the worker still works, and its switches still hold.
     if let Err(error) = control::serve(dir.clone(), tell.clone()) {
@@ -221,6 +223,7 @@ pub async fn run(
     let shell = Shell {
         engine,
         policy,
+        site,
         link,
         turned: Time(0),
         out: None,
@@ -294,30 +297,29 @@ fn announce(facts: &HostFacts) {
 
 /// Starts the sensors that watch for the owner, and the policy that decides on what they see.
 fn watch_owner(
-    config: &Config,
+    site: &SiteKeeper,
     dir: &Path,
     room: &HostSize,
     tell: &UnboundedSender<LoopInput>,
-) -> Result<OwnerPolicy, WorkerError> {
+) -> Result<Guard, WorkerError> {
+    let config = site.own();
     let mut eyes = owner::eyes(config, dir);
     let named = eyes
         .iter()
         .map(|sensor| (sensor.name().to_owned(), sensor.topic()));
-    let mut policy = OwnerPolicy::new(config.owner.clone(), room, named, Time(0));
+    let mut policy = Guard::new(config.owner.clone(), room, site.slots(), named, Time(0));
 
     // The switch in its own directory is read at once: where no other rule counts, this is the
     // decision that the master hears first.
     policy.saw(Time(0), OWN_SWITCH, eyes[OWN_SWITCH].sense());
-    let timeouts = Timeouts {
-        pause: config.owner_poll(),
-        patience: config.sensors.patience(),
-    };
-    sensors::watch(eyes, timeouts, tell).map_err(WorkerError::file("cannot watch", dir))?;
+    sensors::watch(0, eyes, site.timeouts(), tell)
+        .map_err(WorkerError::file("cannot watch", dir))?;
+    site.restrict(&mut policy, Time(0));
 
     Ok(policy)
 }
 
-/// Bounds the disk space of each task; returns the bytes that the cache may take.
+/// Bounds the disk space of each of `slots` tasks; returns the bytes that the cache may take.
 fn share_disk(config: &mut Config, dir: &Path, slots: u32) -> u64 {
     let disk = facts::disk_bytes(dir);
     let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, disk);
@@ -365,7 +367,8 @@ struct AttemptHandle {
 
 struct Shell {
     engine: Engine,
-    policy: OwnerPolicy,
+    policy: Guard,
+    site: SiteKeeper,
     link: LinkInfo,
     /// The time at which the connection was last made or lost.
     turned: Time,
@@ -527,6 +530,7 @@ impl Shell {
                 };
                 self.book.look(look, &self.tell);
             }
+            LoopInput::SiteKept(kept) => self.answer_site(kept),
             LoopInput::Recorded(DueIntervals(due)) => {
                 if let (Some((last, stretches)), OwedAnswer::Nothing) = (due, self.awaited) {
                     self.awaited = OwedAnswer::Kept;
@@ -611,6 +615,7 @@ impl Shell {
             machine,
             sharing: (peers.state(), peers.bytes()),
             today,
+            site: self.site.report(),
         }
         .report(now)
     }
@@ -656,7 +661,8 @@ impl Shell {
 
     fn on_message(&mut self, message: ToWorker, outputs: &mut Vec<EngineOutput>) {
         match &message {
-            ToWorker::Welcome { .. } => {
+            ToWorker::Welcome { version, .. } => {
+                self.say_site(*version);
                 self.lent = ReportedLoan::Untold;
                 self.awaited = OwedAnswer::Nothing;
                 self.book.ask(&self.tell);
@@ -669,6 +675,7 @@ impl Shell {
             ToWorker::Tail(order) => return self.show(*order),
             ToWorker::Serve(ticket) => return self.peers.expect(ticket.clone()),
             ToWorker::Unserve(numbers) => return self.peers.take_back(numbers),
+            ToWorker::Site(settings) => return self.take_site(settings.clone()),
             _ => {}
         }
 

@@ -8,6 +8,8 @@ mod door;
 #[path = "scripted_master/record.rs"]
 mod record;
 mod runner;
+#[path = "scripted_master/site.rs"]
+mod site;
 
 use std::fs;
 use std::future::Future;
@@ -28,6 +30,7 @@ use common::{AttemptId, BlobRef, Content, Span, Time};
 use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
 use link::{BlobStore, Identity};
 use record::what_was_recorded_is_sent_until_it_is_kept;
+use site::settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them;
 use worker::{Choice, Config, WorkerError};
 
 /// As which the program is a worker that waits to be killed.
@@ -63,6 +66,7 @@ const TESTS: &[(&str, Test)] = tests![
     an_input_that_cannot_be_had_is_named,
     an_absent_master_is_reported_without_waiting,
     what_was_recorded_is_sent_until_it_is_kept,
+    settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them,
 ];
 
 fn main() {

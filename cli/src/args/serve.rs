@@ -631,12 +631,65 @@ Examples:
         #[arg(long, value_name = "LABEL")]
         remove: Vec<Label>,
     },
+    /// Keep settings for workers at the master; they can only be stricter than an owner's
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid host settings set site.toml\n  deskgrid host settings show"
+    )]
+    Settings(HostSettingsCommand),
     /// Give a drained or benched host tasks again
     #[command(after_help = "Example:\n  deskgrid host resume desk-3")]
     Resume {
         /// Its name, or host-N
         host: String,
     },
+}
+
+/// `deskgrid host settings`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostSettingsCommand {
+    /// Print all settings that can come from the master, to begin a file with
+    #[command(after_help = "Example:\n  deskgrid host settings example > site.toml")]
+    Example,
+    /// Show the settings, and which hosts have taken or refused them; admins only
+    #[command(
+        after_help = "Examples:\n  deskgrid host settings show\n  deskgrid --output json host settings show"
+    )]
+    Show,
+    /// Store settings, which workers get at once or when they connect; admins only
+    #[command(after_help = "\
+Examples:
+  deskgrid host settings set site.toml                for every host
+  deskgrid host settings set lab3.toml --label lab3
+  deskgrid host settings set quiet.toml --host desk-3
+
+Of several that hold for a host, and its owner's own, the strictest counts.")]
+    Set {
+        /// The file, in TOML
+        file: PathBuf,
+        #[command(flatten)]
+        scope: SettingsScope,
+    },
+    /// Withdraw settings: those that the flags name, or those for every host; admins only
+    #[command(after_help = "\
+Examples:
+  deskgrid host settings clear
+  deskgrid host settings clear --label lab3")]
+    Clear {
+        #[command(flatten)]
+        scope: SettingsScope,
+    },
+}
+
+/// The hosts for which settings hold.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SettingsScope {
+    /// Only for hosts with this label
+    #[arg(long, value_name = "LABEL", conflicts_with = "host")]
+    pub label: Option<Label>,
+    /// Only for this host
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
 }
 
 /// `deskgrid identity`.

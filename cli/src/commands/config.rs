@@ -37,6 +37,12 @@ pub(super) fn worker(context: &Context, like: Option<Like>) -> Result<Exit, Fail
     )
 }
 
+/// Prints the settings for workers that can come from a master.
+#[cfg(feature = "whole")]
+pub(super) fn site(context: &Context) -> Result<Exit, Failure> {
+    show(context, super::host_settings::EXAMPLE)
+}
+
 fn show(context: &Context, config: &'static str) -> Result<Exit, Failure> {
     context.out.show(
         &Shipped { config },

@@ -7,8 +7,9 @@ use common::units::Bytes;
 use common::view::{HostState, HostView};
 use common::wire::client::Request;
 
-use super::Context;
+use super::{Context, host_settings};
 use crate::args::HostCommand;
+use crate::args::serve::HostSettingsCommand;
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts};
@@ -17,8 +18,12 @@ use crate::session::Session;
 
 /// Executes one verb of `deskgrid host`.
 pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit, Failure> {
+    if let HostCommand::Settings(HostSettingsCommand::Example) = command {
+        return super::config::site(context);
+    }
     let session = Session::open(&context.state).await?;
     match command {
+        HostCommand::Settings(command) => host_settings::run(context, &session, command).await?,
         HostCommand::List { all } => list(context, &session, all).await?,
         HostCommand::Info { host } => {
             one(context, &session, Request::Hosts { names: vec![host] }).await?;

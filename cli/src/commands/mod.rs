@@ -27,6 +27,8 @@ mod group;
 #[cfg(feature = "whole")]
 mod host;
 #[cfg(feature = "whole")]
+mod host_settings;
+#[cfg(feature = "whole")]
 mod identity;
 #[cfg(feature = "whole")]
 mod job;

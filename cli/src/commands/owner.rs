@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use common::owner::{DayReport, StatusReport};
+use common::site::SiteReport;
 use common::units::Bytes;
 use serde::Serialize;
 use worker::control::{self, ControlError, ControlRequest};
@@ -193,6 +194,58 @@ fn today_in_words(day: &DayReport) -> String {
     )
 }
 
+/// Says how many settings come from the master, and whether the newest were refused; `None` where
+/// there is nothing to say.
+fn site_in_words(site: &SiteReport) -> Option<String> {
+    let refused = site
+        .refused
+        .as_ref()
+        .map(|refused| format!("the newest from the master were refused: {}", refused.why));
+    let held = match site.settings.len() {
+        0 => None,
+        1 => Some("1 from the master (--why shows it)".to_owned()),
+        more => Some(format!("{more} from the master (--why shows them)")),
+    };
+    match (held, refused) {
+        (Some(held), Some(refused)) => Some(format!("{held}; {refused}")),
+        (held, refused) => held.or(refused),
+    }
+}
+
+/// Lists the settings from the master, and how they changed; empty where there never were any.
+fn settings(site: &SiteReport, color: bool) -> String {
+    let headings = ["setting", "from the master", "yours", "for", "since", ""];
+    let mut rows = Rows::new(&headings, color);
+    for setting in &site.settings {
+        let later = "counts from the worker's next start";
+        rows.add([
+            setting.key.clone(),
+            setting.value.clone(),
+            setting.own.clone(),
+            setting.scope.clone(),
+            setting.since.clone(),
+            if setting.in_force { "" } else { later }.to_owned(),
+        ]);
+    }
+    let mut changes = Rows::new(&["changed", "setting", "was", "is", "for"], color);
+    for change in &site.changes {
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        changes.add([
+            change.at.clone(),
+            change.key.clone(),
+            value(&change.was),
+            value(&change.is),
+            change.scope.clone(),
+        ]);
+    }
+
+    if site.changes.is_empty() {
+        return String::new();
+    }
+    let none = "no settings from the master hold; your own do\n";
+    format!("\n{}\n{}", rows.text(none), changes.text(""))
+}
+
 fn describe(report: &StatusReport, why: bool, color: bool) -> String {
     let lasts = |seconds: f64| common::Span::from_secs_f64(seconds).to_string();
     let state = match (report.decision.as_str(), &report.reason) {
@@ -244,6 +297,7 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
         ),
         ("confinement", Some(report.confinement.clone())),
         ("sharing", sharing(report)),
+        ("settings", report.site.as_ref().and_then(site_in_words)),
         ("today", report.today.as_ref().map(today_in_words)),
     ]);
 
@@ -283,6 +337,10 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
             reasons.text(none),
             sensors.text("no sensors look\n")
         );
+        text += &report
+            .site
+            .as_ref()
+            .map_or_else(String::new, |site| settings(site, color));
     }
 
     text
@@ -330,6 +388,7 @@ fn failure(error: ControlError, dir: &Path) -> Failure {
 mod tests {
     use common::Time;
     use common::owner::{AttemptReport, EndedTask, RuleSpan, SensorReport, TaskEnd, Why};
+    use common::site::{SiteChange, SiteRefusal, SiteSetting};
 
     use super::*;
 
@@ -372,7 +431,35 @@ mod tests {
             inputs_sent_bytes: 3_000_000,
             inputs_from_hosts_bytes: 0,
             today: Some(today()),
+            site: Some(site()),
             version: "1.2.3".to_owned(),
+        }
+    }
+
+    fn site() -> SiteReport {
+        let at = || "2023-11-14T22:13:20.000000Z".to_owned();
+        let [key, scope, value] = ["owner.input.idle", "all", "\"9m\""].map(str::to_owned);
+        SiteReport {
+            takes: true,
+            settings: vec![SiteSetting {
+                key: key.clone(),
+                value: value.clone(),
+                own: "\"3m\"".to_owned(),
+                scope: scope.clone(),
+                since: at(),
+                in_force: true,
+            }],
+            changes: vec![SiteChange {
+                at: at(),
+                key,
+                scope,
+                was: None,
+                is: Some(value),
+            }],
+            refused: Some(SiteRefusal {
+                at: at(),
+                why: "there is no setting `x`".to_owned(),
+            }),
         }
     }
 
@@ -415,6 +502,7 @@ mod tests {
             "1m15s of processor time; tasks ran 1m20s, were frozen 5.0s; 2 done",
             "keyboard used",
             "7.3#1    suspended  in-use",
+            "1 from the master (--why shows it); the newest from the master were refused: there is no setting `x`",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -437,12 +525,14 @@ mod tests {
             more.starts_with(&text) && more.contains("x11     input     seen   nobody has touched"),
             "{more}"
         );
+        let setting = r#"owner.input.idle  "9m"             "3m"   all  2023-11-14T22:13:20"#;
+        assert!(more.contains(setting), "{more}");
     }
 
     #[test]
     fn the_fields_for_scripts_stay() {
         let json = crate::output::document(&report());
-        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"paused_until":null,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","shares_inputs":"yes","inputs_sent_bytes":3000000,"inputs_from_hosts_bytes":0,"today":{"began":"2023-11-14T22:13:20.000000Z","now":"2023-11-14T22:14:50.000000Z","utc_offset_s":3600,"processor_s":75.0,"ran_s":80.0,"suspended_s":5.0,"tasks_done":2,"tasks_given_back":1,"tasks_failed":0,"rules":[{"from":"2023-11-14T22:14:38.000000Z","to":null,"reason":"in-use","slots":1}],"last_tasks":[{"attempt":"7.2#1","ended":"2023-11-14T22:14:20.000000Z","how":"given-back","ran_s":40.0,"suspended_s":5.0}]},"version":"1.2.3"}"#;
+        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"paused_until":null,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","shares_inputs":"yes","inputs_sent_bytes":3000000,"inputs_from_hosts_bytes":0,"today":{"began":"2023-11-14T22:13:20.000000Z","now":"2023-11-14T22:14:50.000000Z","utc_offset_s":3600,"processor_s":75.0,"ran_s":80.0,"suspended_s":5.0,"tasks_done":2,"tasks_given_back":1,"tasks_failed":0,"rules":[{"from":"2023-11-14T22:14:38.000000Z","to":null,"reason":"in-use","slots":1}],"last_tasks":[{"attempt":"7.2#1","ended":"2023-11-14T22:14:20.000000Z","how":"given-back","ran_s":40.0,"suspended_s":5.0}]},"site":{"takes":true,"settings":[{"key":"owner.input.idle","value":"\"9m\"","own":"\"3m\"","scope":"all","since":"2023-11-14T22:13:20.000000Z","in_force":true}],"changes":[{"at":"2023-11-14T22:13:20.000000Z","key":"owner.input.idle","scope":"all","was":null,"is":"\"9m\""}],"refused":{"at":"2023-11-14T22:13:20.000000Z","why":"there is no setting `x`"}},"version":"1.2.3"}"#;
         assert_eq!(json, expected);
     }
 }

@@ -14,6 +14,7 @@ use crate::ids::{AttemptId, HostId, Incarnation, JobId, RequestId, TaskId};
 use crate::job::{JobSpec, SubmitOptions};
 use crate::needs::Label;
 use crate::selector::Selector;
+use crate::site::{HostSiteView, SiteScope, SiteTextView};
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
@@ -291,6 +292,17 @@ pub enum Request {
     /// Gives the store to a master that stands by. Answered by [`Reply::Masters`], as of before; the
     /// connection may end before the answer.
     HandOver,
+    /// Shows the settings that workers get from the master, and which hosts have them. Answered by
+    /// [`Reply::Site`]. Admins only. From [`SITE_VERSION`](super::SITE_VERSION) on.
+    Site,
+    /// Stores settings for workers, or withdraws them. Answered as [`Request::Site`], without hosts.
+    /// Admins only. From [`SITE_VERSION`](super::SITE_VERSION) on.
+    SiteChange {
+        /// The hosts for which they hold.
+        scope: SiteScope,
+        /// The settings, as TOML; `None`: these hosts have none.
+        text: Option<String>,
+    },
 }
 
 /// The place at which a [`Request::Tail`] begins.
@@ -446,6 +458,8 @@ pub enum Reply {
     },
     /// Answers `Masters`.
     Masters(Box<MastersView>),
+    /// Some of the settings for workers, and some of the hosts for which any hold; more may follow.
+    Site(Vec<SiteTextView>, Vec<HostSiteView>),
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

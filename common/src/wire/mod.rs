@@ -25,9 +25,12 @@ pub const ALPN_PEER: &[u8] = b"deskgrid-peer/1";
 
 /// The message version that this program speaks. It is raised with every change to a message after
 /// a release.
-pub const WIRE_VERSION: u16 = 1;
+pub const WIRE_VERSION: u16 = 2;
 /// The oldest message version that this program still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;
+/// The message version from which on workers take settings from the master, and clients store them
+/// there.
+pub const SITE_VERSION: u16 = 2;
 
 /// The message versions that one end understands, and its program version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

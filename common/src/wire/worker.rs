@@ -13,6 +13,7 @@ use crate::host::{Confinement, HostFacts, Loan, OwnerState, Status};
 use crate::ids::{AttemptId, HostId, Incarnation};
 use crate::needs::Demand;
 use crate::path::PortablePath;
+use crate::site::{SiteAnswer, SiteSettings};
 use crate::time::Span;
 
 /// The most availability intervals in one [`ToMaster::Recorded`].
@@ -106,6 +107,9 @@ pub enum ToMaster {
         /// The bytes that this source gave.
         bytes: u64,
     },
+    /// The settings from the master that the worker has taken or refused: after the welcome, where it has
+    /// any, and in answer to [`ToWorker::Site`]. From [`SITE_VERSION`](super::SITE_VERSION) on.
+    Site(SiteAnswer),
 }
 
 /// A completion on its way to the master.
@@ -189,6 +193,9 @@ pub enum ToWorker {
     Serve(PeerTicket),
     /// These tickets hold no more: what is being sent for them ends.
     Unserve(Vec<u64>),
+    /// The settings from the master that hold for the host, instead of all that came before. Answered
+    /// by [`ToMaster::Site`]. From [`SITE_VERSION`](super::SITE_VERSION) on.
+    Site(SiteSettings),
 }
 
 /// An order to show the output of an attempt while it runs.

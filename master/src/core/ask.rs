@@ -19,7 +19,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
 use super::{
-    AddReply, ContentNeed, Core, Forgetting, Judged, LiveJob, RequestOutcome, SubmitReply,
+    AddReply, ContentNeed, Core, Forgetting, Judged, LiveJob, RequestOutcome, SiteViews,
+    SubmitReply,
 };
 use crate::numbers::GridNumbers;
 use crate::store::{PeerStatus, Redeemed, StoreError};
@@ -116,6 +117,8 @@ replies! {
     Forgotten(Forgetting),
     /// The names of all hosts.
     Names(HostNames),
+    /// The settings for workers, or why they were not changed.
+    Site(Result<SiteViews, Refusal>),
     /// The predicted wait for free hosts.
     Wait(WaitView),
     /// Whether a host needs some content.

@@ -340,6 +340,7 @@ impl Core {
             abandon,
         };
         self.mail(id).welcome = Some(welcome);
+        self.greet_site(id, version);
 
         Ok(())
     }
@@ -381,7 +382,7 @@ impl Core {
         add: Vec<Label>,
         remove: &[Label],
     ) -> Result<(), StoreError> {
-        let Some(host) = self.hosts.get_mut(&id) else {
+        let Some(host) = self.hosts.get(&id) else {
             return Ok(());
         };
         let mut labels = host.labels.clone();
@@ -392,7 +393,11 @@ impl Core {
         }
 
         self.store.host_labels(id, &labels)?;
-        host.labels = labels;
+        let site = self.site_before(id);
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.labels = labels;
+        }
+        self.update_site(id, &site);
         self.tell_offers(id)?;
         self.step(Event::Tick)
     }
@@ -582,6 +587,21 @@ impl Core {
         };
         self.step_with(ended, Some(&delivered))?;
         self.tell_stirred()
+    }
+
+    /// The name of a host, and its labels from its owner and from admins.
+    pub(super) fn host_words(&self, id: HostId) -> Option<(String, BTreeSet<Label>)> {
+        let host = self.hosts.get(&id)?;
+        let own = host.facts.iter().flat_map(|facts| &facts.labels);
+        let labels = own.chain(&host.labels).cloned().collect();
+        Some((host.name.clone(), labels))
+    }
+
+    /// Whether the host's worker is connected.
+    pub(super) fn is_connected(&self, id: HostId) -> bool {
+        self.hosts
+            .get(&id)
+            .is_some_and(|host| host.session.is_some())
     }
 
     /// The number of cores of the host, clamped to 1..=`MOST_CORES`.

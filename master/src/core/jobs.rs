@@ -491,6 +491,7 @@ impl Core {
             self.restore_host(host)?;
         }
 
+        self.restore_site()?;
         self.tell_standings()?;
         self.tell_shares()?;
         for restored in self.store.restore_jobs()? {

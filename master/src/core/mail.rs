@@ -2,6 +2,7 @@
 //! limit allows.
 
 use common::AttemptId;
+use common::site::SiteSettings;
 use common::wire::Refusal;
 use common::wire::worker::{Assignment, Errand, TailOrder, ToWorker};
 use quinn::{Connection, VarInt};
@@ -35,6 +36,8 @@ pub(crate) struct HostMail {
     pub(crate) kept: Option<u64>,
     /// Attempts whose output somebody looks at.
     pub(crate) tail: Vec<TailOrder>,
+    /// The settings for the host.
+    pub(crate) site: Option<SiteSettings>,
     /// The reason for refusing the worker; if set, nothing else is sent.
     pub(crate) refuse: Option<Refusal>,
 }
@@ -154,6 +157,7 @@ impl HostMail {
         );
         messages.extend(self.kept.map(|last| ToWorker::Kept { last }));
         messages.extend(self.tail.into_iter().map(ToWorker::Tail));
+        messages.extend(self.site.map(ToWorker::Site));
 
         messages
     }

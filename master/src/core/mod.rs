@@ -24,6 +24,7 @@ mod progress;
 mod promises;
 mod record;
 mod retention;
+mod site;
 mod speculation;
 mod starts;
 mod tail;
@@ -65,6 +66,7 @@ pub(crate) use jobs::{LiveJob, SubmitReply, content_is_missing};
 pub(crate) use mail::{HostMail, Outbox};
 pub(crate) use order::{AddReply, Adding};
 pub(crate) use peers::Judged;
+pub(crate) use site::SiteViews;
 pub(crate) use speculation::RequestOutcome;
 
 /// The most asks in one commit, so that replies do not wait without bound under load.
@@ -149,6 +151,8 @@ pub(crate) struct Core {
     settled: (bool, watch::Sender<u64>),
     /// The words of live attempts' programs about their progress.
     words: BTreeMap<AttemptId, String>,
+    /// The settings for workers.
+    site: site::SiteBook,
     /// The events of the present group.
     events: events::EventBook,
     newest_event: watch::Sender<u64>,
@@ -354,6 +358,7 @@ impl Core {
             changed: (false, watch::Sender::new(0)),
             settled: (false, watch::Sender::new(0)),
             words: BTreeMap::new(),
+            site: site::SiteBook::default(),
             events: events::EventBook::of(config),
             newest_event: watch::Sender::new(0),
             stopping: false,

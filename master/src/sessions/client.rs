@@ -19,6 +19,7 @@ use super::rights::needed;
 use super::tail::tail;
 use super::views::{Listing, in_frames};
 use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
+use crate::core::SiteViews;
 use crate::core::ask::TokenWish;
 use crate::run::SessionContext;
 use crate::store::Peer;
@@ -27,6 +28,8 @@ use crate::store::Peer;
 const WATCH_PERIOD: Duration = Duration::from_millis(100);
 /// The most entries in one reply; entries of ordinary size then stay far below the frame limit.
 const CHUNK: usize = 100;
+/// The most texts of settings in one reply.
+const SITE_TEXTS: usize = 30;
 /// Replies are sent once this many bytes have collected.
 const FLUSH: usize = 64 * 1024;
 
@@ -229,6 +232,10 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::HostLabels { host, add, remove } => {
             push(tx, &Reply::Hosts(asker.label(host, add, remove).await?))?;
         }
+        Request::Site => send_site(asker.site().await?, tx).await?,
+        Request::SiteChange { scope, text } => {
+            send_site(asker.change_site(scope, text).await?, tx).await?;
+        }
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
         Request::TokenCreate {
             role,
@@ -292,6 +299,22 @@ async fn send(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
     push(tx, reply)?;
     if tx.pending() >= FLUSH {
         tx.flush().await?;
+    }
+    Ok(())
+}
+
+/// Sends settings for workers, some at a time: each may be long.
+async fn send_site((texts, hosts): SiteViews, tx: &mut Response) -> Result<(), NoAnswer> {
+    for chunk in texts.chunks(SITE_TEXTS) {
+        send(tx, &Reply::Site(chunk.to_vec(), Vec::new())).await?;
+    }
+    for chunk in hosts.chunks(CHUNK) {
+        send(tx, &Reply::Site(Vec::new(), chunk.to_vec())).await?;
+    }
+
+    // None at all is an answer too.
+    if texts.is_empty() && hosts.is_empty() {
+        push(tx, &Reply::Site(texts, hosts))?;
     }
     Ok(())
 }

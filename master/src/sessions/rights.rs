@@ -56,6 +56,8 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         Request::Undrain { .. } => Right::Administer("resuming a host"),
         Request::HostOwner { .. } => Right::Administer("saying whose a host is"),
         Request::HostLabels { .. } => Right::Administer("labelling a host"),
+        Request::Site => Right::Administer("looking at settings for workers"),
+        Request::SiteChange { .. } => Right::Administer("changing settings for workers"),
         Request::Availability { .. } => Right::Administer("reading how hosts were available"),
         Request::TokenCreate { .. } => Right::Administer("making a join token"),
         Request::TokenList => Right::Administer("listing join tokens"),

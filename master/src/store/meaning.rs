@@ -8,6 +8,7 @@ use common::checkpoint::Saved;
 use common::event::GridEvent;
 use common::host::HostFacts;
 use common::needs::Label;
+use common::site::SiteScope;
 use common::token::Role;
 use serde::Deserialize;
 
@@ -282,6 +283,24 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
         ],
     ),
     (
+        "site_text",
+        &[
+            ("scope", Word(scope)),
+            ("body", Text),
+            ("who", Text),
+            ("at", Count),
+        ],
+    ),
+    (
+        "site_answer",
+        &[
+            ("host", Id),
+            ("digest", Count),
+            ("at", Count),
+            ("refused", Text),
+        ],
+    ),
+    (
         "event",
         &[
             ("last", Count),
@@ -316,6 +335,13 @@ fn labels(text: &str) -> Result<(), StoreError> {
 fn label_of(word: &str) -> Result<(), StoreError> {
     let label: Result<Label, _> = word.parse();
     label
+        .map(drop)
+        .map_err(|bad| StoreError::Content(bad.to_string()))
+}
+
+fn scope(text: &str) -> Result<(), StoreError> {
+    let scope: Result<SiteScope, _> = text.parse();
+    scope
         .map(drop)
         .map_err(|bad| StoreError::Content(bad.to_string()))
 }

@@ -31,6 +31,7 @@ mod results;
 mod retention;
 mod schema;
 mod shadow;
+mod site;
 mod speculation;
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,7 @@ pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Attendance, RestoredHost, RestoredJob};
 pub(crate) use schema::VERSION;
 pub use shadow::StoreShadow;
+pub(crate) use site::StoredAnswer;
 pub(crate) use speculation::Disclosure;
 pub(crate) use transfer::copy as copy_store;
 pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};

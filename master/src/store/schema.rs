@@ -6,7 +6,7 @@ use super::StoreError;
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
-pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 /// The schema version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -151,6 +151,16 @@ CREATE UNIQUE INDEX content_alive ON content (hash) WHERE condemned IS NULL;
 CREATE INDEX content_by_condemned ON content (condemned) WHERE condemned IS NOT NULL;
 ";
 
+/// The tables of version 3.
+///
+/// - `site_text` has the settings for workers: `scope` is a `common::site::SiteScope` as it prints,
+///   `body` the text, `who` the admin who stored it. `site_answer` has the last answer of each host to those that
+///   hold for it, whose number is `digest`; `refused` is the reason of a refusal, else NULL.
+const VERSION_3: &str = "
+CREATE TABLE site_text (scope TEXT PRIMARY KEY, body TEXT NOT NULL, who TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE site_answer (host INTEGER PRIMARY KEY, digest INTEGER NOT NULL, at INTEGER NOT NULL, refused TEXT);
+";
+
 /// The schema version of a store, from `user_version`.
 pub(super) fn version(db: &Connection) -> Result<usize, StoreError> {
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -223,6 +233,18 @@ mod tests {
             ),
             (2, 5)
         );
+    }
+
+    #[test]
+    fn a_store_of_each_earlier_version_gets_the_tables_of_this_one() {
+        for known in 1..=VERSION {
+            let mut db = Connection::open_in_memory().expect("a database in memory");
+            apply(&mut db, &MIGRATIONS[..known]).expect("an earlier version");
+            migrate(&mut db).expect("an upgrade");
+            let sql = "SELECT COUNT(*) FROM site_text, site_answer, content, host";
+            let count = db.query_row(sql, [], |row| row.get::<_, i64>(0));
+            assert_eq!(count, Ok(0), "from version {known}");
+        }
     }
 
     #[test]

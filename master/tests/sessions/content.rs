@@ -512,6 +512,8 @@ fn kind(request: &Request) -> Kind {
         | Request::HostForget { .. }
         | Request::HostOwner { .. }
         | Request::HostLabels { .. }
+        | Request::Site
+        | Request::SiteChange { .. }
         | Request::TokenCreate { .. }
         | Request::TokenList
         | Request::TokenRevoke { .. }

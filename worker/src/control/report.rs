@@ -3,10 +3,12 @@
 use common::attempt::HeldAttempt;
 use common::host::HostFacts;
 use common::owner::{AttemptReport, DayReport, SensorReport, StatusReport, Why};
+use common::site::SiteReport;
 use common::{Span, Time};
 
 use crate::machine::Machine;
-use crate::owner::policy::{Decision, OwnerPolicy, Watched};
+use crate::owner::guard::Guard;
+use crate::owner::policy::{Decision, Watched};
 use crate::owner::sight::{Reading, Sight, Topic};
 
 /// The sources of a report.
@@ -20,12 +22,14 @@ pub(crate) struct ReportSources<'a> {
     pub(crate) silent_for: Span,
     /// The reason why it is not connected, if so.
     pub(crate) out: Option<&'a str>,
-    pub(crate) policy: &'a OwnerPolicy,
+    pub(crate) policy: &'a Guard,
     pub(crate) machine: &'a Machine,
     /// Whether it passes inputs on, and the bytes that it has sent and got so.
     pub(crate) sharing: (String, (u64, u64)),
     /// The day so far.
     pub(crate) today: DayReport,
+    /// The settings from the master.
+    pub(crate) site: SiteReport,
 }
 
 impl ReportSources<'_> {
@@ -61,6 +65,7 @@ impl ReportSources<'_> {
             inputs_sent_bytes,
             inputs_from_hosts_bytes,
             today: Some(self.today),
+            site: Some(self.site),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

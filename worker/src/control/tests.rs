@@ -9,7 +9,7 @@ use common::{Span, Speed, Time};
 use super::*;
 use crate::diary::{Diary, LocalDay};
 use crate::machine::Machine;
-use crate::owner::policy::OwnerPolicy;
+use crate::owner::guard::Guard;
 use crate::owner::rules::{HostSize, OwnerRules};
 
 fn report() -> StatusReport {
@@ -32,7 +32,7 @@ fn report() -> StatusReport {
         memory: 0,
         memory_per_task: 0,
     };
-    let policy = OwnerPolicy::new(OwnerRules::dedicated(), &room, [], Time(0));
+    let policy = Guard::new(OwnerRules::dedicated(), &room, 3, [], Time(0));
     let machine = Machine::new(3, Span::ZERO, None, []);
     let connected = (false, Time(0));
 
@@ -43,6 +43,7 @@ fn report() -> StatusReport {
             now: Time(0),
             utc_offset_s: 0,
         }),
+        site: common::site::SiteReport::default(),
         host: "h",
         master: "m:1",
         facts: &facts,

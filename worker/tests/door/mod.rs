@@ -136,9 +136,25 @@ impl Master {
         abandon: Vec<AttemptId>,
         heartbeat: Span,
     ) -> Worker {
+        let version = common::wire::WIRE_VERSION;
+        self.welcome_at(version, abandon, heartbeat).await
+    }
+
+    /// A master of another message version.
+    pub(crate) async fn welcome_as(&mut self, version: u16) -> Worker {
+        let heartbeat = Span::from_millis(50);
+        self.welcome_at(version, Vec::new(), heartbeat).await
+    }
+
+    async fn welcome_at(
+        &mut self,
+        version: u16,
+        abandon: Vec<AttemptId>,
+        heartbeat: Span,
+    ) -> Worker {
         let mut worker = self.greeted().await;
         let welcome = ToWorker::Welcome {
-            version: common::wire::WIRE_VERSION,
+            version,
             host: HostId(1),
             name: "w".to_owned(),
             incarnation: Incarnation(1),

@@ -3,6 +3,7 @@
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::needs::Label;
+use common::site::SiteScope;
 use common::wire::worker::ToMaster;
 use common::{AttemptId, HostId, Span};
 
@@ -74,6 +75,17 @@ pub enum HostAsk {
         /// Labels that it has no more.
         remove: Vec<Label>,
     },
+    /// The settings for workers. Gives `Site`.
+    Site,
+    /// Stores or withdraws settings for workers. Gives `Site`, without hosts.
+    SiteChange {
+        /// The admin.
+        by: String,
+        /// The hosts for which they hold.
+        scope: SiteScope,
+        /// The settings; `None`: these hosts have none.
+        text: Option<String>,
+    },
     /// Takes back attempts that hosts have not begun within this time. Gives `Done`.
     TakeBack(Span),
     /// Forgets old records of this host's availability. Gives `Done`.
@@ -117,6 +129,8 @@ impl Core {
             HostAsk::Label { host, add, remove } => {
                 self.change_host(host, |core, host| core.label(host, add, &remove))?
             }
+            HostAsk::Site => Ok(self.site_views()).into(),
+            HostAsk::SiteChange { by, scope, text } => self.change_site(&by, &scope, text)?.into(),
             HostAsk::TakeBack(within) => self.take_back(within)?.into(),
             HostAsk::TrimAvailability(host) => self.trim_availability(host)?.into(),
         })

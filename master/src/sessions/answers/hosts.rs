@@ -3,12 +3,13 @@
 use common::Time;
 use common::host::MAX_HOST_NAME;
 use common::needs::{Label, MAX_LABELS};
+use common::site::SiteScope;
 use common::view::{AvailabilityView, HostView};
-use common::wire::RefusalCode;
 use common::wire::client::Reply;
+use common::wire::{Refusal, RefusalCode};
 
-use crate::core::Forgetting;
 use crate::core::ask::HostAsk;
+use crate::core::{Forgetting, SiteViews};
 
 use super::{Asker, NoAnswer, refuse};
 
@@ -111,6 +112,24 @@ impl Asker {
     async fn hosts_of(&self, ask: HostAsk) -> Result<Vec<HostView>, NoAnswer> {
         let views: Result<Vec<HostView>, String> = self.core(ask).await?;
         views.map_err(|name| no_host(&name))
+    }
+
+    /// Returns the settings for workers, and which hosts have them.
+    pub(in crate::sessions) async fn site(&self) -> Result<SiteViews, NoAnswer> {
+        let views: Result<SiteViews, Refusal> = self.core(HostAsk::Site).await?;
+        views.map_err(NoAnswer::Refused)
+    }
+
+    /// Stores or withdraws settings for workers.
+    pub(in crate::sessions) async fn change_site(
+        &self,
+        scope: SiteScope,
+        text: Option<String>,
+    ) -> Result<SiteViews, NoAnswer> {
+        let by = self.user.clone();
+        let ask = HostAsk::SiteChange { by, scope, text };
+        let views: Result<SiteViews, Refusal> = self.core(ask).await?;
+        views.map_err(NoAnswer::Refused)
     }
 
     pub(in crate::sessions) async fn own(

@@ -205,6 +205,19 @@ fn turns_are_trimmed_and_go_on_counting() {
 }
 
 #[test]
+fn a_database_of_the_layout_before_gets_the_tables_of_this_one() {
+    let Some((_dir, place)) = place() else { return };
+    drop(Writer::take(&place).unwrap());
+    by_hand(
+        &place,
+        "DROP TABLE site_text; DROP TABLE site_answer; UPDATE lease SET layout = 2",
+    );
+    let store = Writer::take(&place).unwrap();
+    assert_eq!(store.site_texts().unwrap(), []);
+    assert_eq!(store.site_answers().unwrap(), []);
+}
+
+#[test]
 fn a_newer_layout_and_a_database_that_only_reads_are_refused_in_words() {
     let Some((_dir, place)) = place() else { return };
     drop(Writer::take(&place).unwrap());
@@ -214,7 +227,8 @@ fn a_newer_layout_and_a_database_that_only_reads_are_refused_in_words() {
         matches!(newer, StoreError::Newer { found: 99, .. }),
         "{newer}"
     );
-    by_hand(&place, "UPDATE lease SET layout = 1");
+    let ours = super::super::schema::VERSION;
+    by_hand(&place, &format!("UPDATE lease SET layout = {ours}"));
 
     let url = std::env::var("DESKGRID_TEST_PG").unwrap();
     let url = format!("{url}?options=-c%20default_transaction_read_only%3Don");

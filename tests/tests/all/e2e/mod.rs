@@ -37,6 +37,7 @@ mod record;
 mod requests;
 mod research;
 mod service;
+mod settings;
 pub(crate) mod sharing;
 mod speculation;
 mod tail;

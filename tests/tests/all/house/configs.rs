@@ -9,8 +9,9 @@ use super::{files, text};
 type Load = fn(&str) -> Result<(), String>;
 
 /// Each file of `configs/` and what loads it.
-const CONFIGS: [(&str, Load); 5] = [
+const CONFIGS: [(&str, Load); 6] = [
     ("configs/master.toml", master),
+    ("configs/site.toml", worker::site::check),
     ("configs/worker-boinc.toml", boinc),
     ("configs/worker-dedicated.toml", dedicated),
     ("configs/worker-htcondor.toml", htcondor),

@@ -4,6 +4,7 @@
 
 mod masters;
 mod peers;
+mod site;
 mod values;
 
 use std::fmt::Write;
@@ -81,7 +82,8 @@ fn all_lines() -> String {
         values::request_name,
     );
 
-    lines(&mut out, "reply", values::replies(), values::reply_name);
+    let replies = [values::replies(), vec![site::reply()]].concat();
+    lines(&mut out, "reply", replies, values::reply_name);
     lines(&mut out, "peer", vec![peers::get()], |_| "PeerGet");
     out
 }

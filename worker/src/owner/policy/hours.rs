@@ -52,14 +52,39 @@ impl fmt::Display for WeekTime {
 pub struct Hours {
     said: Vec<String>,
     /// The start and end of each window, in seconds of the week; sorted, disjoint, none across the
-    /// end of the week.
+    /// end of the week. With words in `said` and no window no task may run.
     windows: Vec<(u32, u32)>,
 }
 
 impl Hours {
     /// Whether there is no rule, so that tasks may always run.
     pub fn always(&self) -> bool {
-        self.windows.is_empty()
+        self.said.is_empty()
+    }
+
+    /// Returns the hours that are among both; none at all where the two have none in common.
+    #[must_use]
+    pub fn within(&self, others: &Hours) -> Hours {
+        if self.always() {
+            return others.clone();
+        }
+        if others.always() {
+            return self.clone();
+        }
+
+        let mut windows = Vec::new();
+        for (from, to) in &self.windows {
+            let common = others
+                .windows
+                .iter()
+                .map(|(start, end)| (*from.max(start), *to.min(end)));
+            windows.extend(common.filter(|(from, to)| from < to));
+        }
+        windows.sort_unstable();
+        Hours {
+            said: vec![format!("{self}; of these only {others}")],
+            windows,
+        }
     }
 
     /// Whether tasks may run at this moment.
@@ -268,6 +293,25 @@ mod tests {
 
     fn at(day: u32, hour: u32, minute: u32) -> WeekTime {
         WeekTime::new(day, s((hour * 60 + minute) * 60))
+    }
+
+    #[test]
+    fn common_hours_are_those_of_both_also_where_there_are_none() {
+        let nights = hours(&["18:00-08:00"]);
+        let week = hours(&["mon-fri"]);
+        let both = nights.within(&week);
+        for (day, hour, open) in [(0, 7, true), (0, 9, false), (4, 19, true), (5, 19, false)] {
+            assert_eq!(both.allow(at(day, hour, 0)), open, "day {day}, {hour}:00");
+        }
+        assert_eq!(nights.within(&Hours::default()), nights);
+        assert_eq!(Hours::default().within(&nights), nights);
+
+        let none = hours(&["sat"]).within(&week);
+        assert!(!none.always());
+        assert!((0..7 * 24).all(|hour| !none.allow(at(0, 0, 0).later(s(hour * 3_600)))));
+        assert_eq!(none.changes_in(at(0, 0, 0)), None);
+        assert_eq!(none.loan(at(0, 0, 0), Some(s(60))), None);
+        assert!(none.to_string().contains("sat; of these only mon-fri"));
     }
 
     #[test]

@@ -48,20 +48,21 @@ fn lock(desk: &Mutex<SharedSight>) -> MutexGuard<'_, SharedSight> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a thread for each sensor that looks now, and again after each wait, until `tell` is
-/// closed. Returns at once, with the first sight of each: unknown.
+/// Starts a thread for each sensor, numbered from `first` on, that looks now, and again after each
+/// wait, until `tell` is closed. Returns at once, with the first sight of each: unknown.
 ///
 /// If a thread cannot be started.
 pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
+    first: usize,
     sensors: Vec<Box<dyn Sensor>>,
     timeouts: Timeouts,
     tell: &UnboundedSender<T>,
 ) -> io::Result<Vec<Sight>> {
     let unseen = Sight::Unknown("it has not looked yet".to_owned());
     let mut desks = Vec::new();
-    let first = vec![unseen.clone(); sensors.len()];
+    let sights = vec![unseen.clone(); sensors.len()];
 
-    for (sensor, mut eyes) in sensors.into_iter().enumerate() {
+    for (sensor, mut eyes) in (first..).zip(sensors) {
         let desk = Arc::new(Mutex::new(SharedSight {
             since: None,
             told: unseen.clone(),
@@ -90,7 +91,7 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
     let look_after = move || {
         while !tell.is_closed() {
             thread::sleep(timeouts.patience / LOOKS);
-            for (sensor, desk) in desks.iter().enumerate() {
+            for (sensor, desk) in (first..).zip(&desks) {
                 let mut desk = lock(desk);
                 if desk
                     .since
@@ -112,7 +113,7 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
         .stack_size(STACK)
         .spawn(look_after)?;
 
-    Ok(first)
+    Ok(sights)
 }
 
 fn overdue(patience: Duration) -> Sight {
@@ -227,7 +228,7 @@ mod tests {
             pause: Duration::ZERO,
             patience: Duration::from_secs(600),
         };
-        let first = watch(vec![eyes], times, &tell).unwrap();
+        let first = watch(0, vec![eyes], times, &tell).unwrap();
         assert!(
             matches!(&first[..], [Sight::Unknown(_)]),
             "what nobody has looked at is not known"
@@ -274,7 +275,7 @@ mod tests {
             pause: Duration::ZERO,
             patience: Duration::from_millis(20),
         };
-        watch(vec![hangs, sees], times, &tell).unwrap();
+        watch(0, vec![hangs, sees], times, &tell).unwrap();
 
         let overdue = loop {
             strings.send(rand_load()).unwrap();

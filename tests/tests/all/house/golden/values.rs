@@ -52,21 +52,21 @@ variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused, Waits, At }
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
     Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive, Words,
-    Shares, Fetched,
+    Shares, Fetched, Site,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve, Site,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
-    Follow, Tail, AddTasks, Close, Masters, HandOver,
+    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
     Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail, Added,
-    Masters,
+    Masters, Site,
 });
 
 fn forecast() -> Forecast {
@@ -353,6 +353,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         ToMaster::Words(vec![(attempt(), "reading".into())]),
         super::peers::shares(blob(6).hash),
         super::peers::fetched(blob(7).hash),
+        super::site::to_master(),
     ]
 }
 
@@ -453,6 +454,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         ToWorker::SendEvery(Span(100_000_000)),
         super::peers::serve(blob(8)),
         ToWorker::Unserve(vec![1 << 45]),
+        super::site::to_worker(),
         ToWorker::Tail(TailOrder {
             attempt: attempt(),
             stream: StreamKind::Stderr,
@@ -680,6 +682,8 @@ pub(super) fn requests() -> Vec<Request> {
         },
         Request::Masters,
         Request::HandOver,
+        Request::Site,
+        super::site::change(),
         Request::Tail {
             task: attempt().task,
             stream: StreamKind::Stderr,

@@ -1,0 +1,253 @@
+//! Settings of workers that admins keep here: each host is sent the texts that hold for it, by
+//! its name, its labels, or since they hold for all, and says whether it takes them. What they may
+//! say is the workers' affair; only their length is bounded here.
+
+use std::collections::BTreeMap;
+
+use common::HostId;
+use common::site::{
+    HostSiteView, MAX_SCOPES, SiteAnswer, SiteScope, SiteSettings, SiteStanding, SiteText,
+    SiteTextView,
+};
+use common::wire::{Refusal, RefusalCode, SITE_VERSION};
+
+use super::{Core, SessionId};
+use crate::store::{StoreError, StoredAnswer};
+
+/// The settings of workers, and what hosts said to them.
+#[derive(Debug, Default)]
+pub(super) struct SiteBook {
+    texts: BTreeMap<SiteScope, SiteTextView>,
+    answers: BTreeMap<HostId, StoredAnswer>,
+    /// The message version of each host's last session.
+    versions: BTreeMap<HostId, u16>,
+}
+
+/// All settings, with the hosts for which any hold.
+pub(crate) type SiteViews = (Vec<SiteTextView>, Vec<HostSiteView>);
+
+/// The number of exactly these texts; 0 for none.
+fn digest(texts: &[SiteText]) -> u64 {
+    if texts.is_empty() {
+        return 0;
+    }
+
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        for part in [&text.scope.to_string(), &text.text] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    // The store's numbers have a sign.
+    (u64::from_le_bytes(first) >> 1).max(1)
+}
+
+impl Core {
+    /// Reads the settings and the answers from the store.
+    pub(super) fn restore_site(&mut self) -> Result<(), StoreError> {
+        for view in self.store.site_texts()? {
+            match view.scope.parse() {
+                Ok(scope) => drop(self.site.texts.insert(scope, view)),
+                Err(bad) => tracing::warn!(%bad, "settings in the store are left out"),
+            }
+        }
+        self.site.answers = self.store.site_answers()?.into_iter().collect();
+        Ok(())
+    }
+
+    /// Returns the settings that hold for a host.
+    fn site_of(&self, id: HostId) -> SiteSettings {
+        let Some((name, labels)) = self.host_words(id).filter(|_| !self.site.texts.is_empty())
+        else {
+            return SiteSettings::default();
+        };
+        let holds = |scope: &SiteScope| match scope {
+            SiteScope::All => true,
+            SiteScope::Label(label) => labels.contains(label),
+            SiteScope::Host(host) => *host == name,
+        };
+        let texts = self.site.texts.iter().filter(|(scope, _)| holds(scope));
+        let texts: Vec<SiteText> = texts
+            .map(|(scope, view)| SiteText {
+                scope: scope.clone(),
+                text: view.text.clone(),
+            })
+            .collect();
+
+        SiteSettings {
+            digest: digest(&texts),
+            texts,
+        }
+    }
+
+    /// Sends a host that has just connected its settings, if any hold for it. One that has others says so.
+    pub(super) fn greet_site(&mut self, id: HostId, version: u16) {
+        self.site.versions.insert(id, version);
+        let settings = self.site_of(id);
+        if version >= SITE_VERSION && settings.digest > 0 {
+            self.mail(id).site = Some(settings);
+        }
+    }
+
+    /// Sends a host its settings if they are not those before.
+    pub(super) fn update_site(&mut self, id: HostId, before: &SiteSettings) {
+        let settings = self.site_of(id);
+        let takes = self.site.versions.get(&id) >= Some(&SITE_VERSION);
+        if settings != *before && takes && self.is_connected(id) {
+            self.mail(id).site = Some(settings);
+        }
+    }
+
+    /// Returns the settings of a host before a change of its labels.
+    pub(super) fn site_before(&self, id: HostId) -> SiteSettings {
+        self.site_of(id)
+    }
+
+    /// Takes a host's answer to its settings.
+    pub(super) fn on_site(
+        &mut self,
+        id: HostId,
+        session: SessionId,
+        answer: SiteAnswer,
+    ) -> Result<(), StoreError> {
+        if !self.is_current(id, session) {
+            return Ok(());
+        }
+
+        let SiteAnswer { digest, refused } = answer.sound();
+        let due = self.site_of(id);
+        if due.digest == 0 && digest != 0 {
+            // They were withdrawn while it was away.
+            self.mail(id).site = Some(due);
+        }
+
+        let before = self.site.answers.get(&id);
+        if before.is_some_and(|before| before.digest == digest && before.refused == refused) {
+            return Ok(());
+        }
+        let answer = StoredAnswer {
+            digest,
+            at: self.now,
+            refused,
+        };
+        self.store.set_site_answer(id, &answer)?;
+        if let (Some(why), Some((name, _))) = (&answer.refused, self.host_words(id)) {
+            self.audit(&name, "settings", "settings from the master", Err(why))?;
+        }
+        self.site.answers.insert(id, answer);
+        Ok(())
+    }
+
+    /// Stores settings, or (`None`) withdraws them, and sends them to the hosts for which they
+    /// hold.
+    pub(super) fn change_site(
+        &mut self,
+        by: &str,
+        scope: &SiteScope,
+        text: Option<String>,
+    ) -> Result<Result<SiteViews, Refusal>, StoreError> {
+        if let Some(refusal) = self.refuses_site(scope, text.as_deref()) {
+            return Ok(Err(refusal));
+        }
+
+        let ids: Vec<HostId> = self.hosts.keys().copied().collect();
+        let before: Vec<SiteSettings> = ids.iter().map(|id| self.site_of(*id)).collect();
+        let done = match text {
+            Some(text) => {
+                let view = SiteTextView {
+                    scope: scope.to_string(),
+                    text,
+                    by: by.to_owned(),
+                    at: self.now,
+                };
+                self.store.set_site_text(&view)?;
+                self.site.texts.insert(scope.clone(), view);
+                "stored"
+            }
+            None => {
+                self.store.remove_site_text(scope)?;
+                self.site.texts.remove(scope);
+                "withdrawn"
+            }
+        };
+
+        self.audit(by, "settings", &scope.to_string(), Ok(done))?;
+        for (id, before) in ids.into_iter().zip(before) {
+            self.update_site(id, &before);
+        }
+        Ok(Ok((self.site_views().0, Vec::new())))
+    }
+
+    fn refuses_site(&self, scope: &SiteScope, text: Option<&str>) -> Option<Refusal> {
+        let there = self.site.texts.contains_key(scope);
+        let Some(text) = text else {
+            return (!there).then(|| {
+                Refusal::new(
+                    RefusalCode::NotFound,
+                    format!("there are no settings for {scope}"),
+                    "see `deskgrid host settings show`",
+                )
+            });
+        };
+
+        if let SiteScope::Host(name) = scope
+            && self.find_host(name).is_none_or(|id| self.is_revoked(id))
+        {
+            let why = format!("there is no host `{name}`");
+            return Some(Refusal::new(
+                RefusalCode::NotFound,
+                why,
+                "see `deskgrid host list`",
+            ));
+        }
+        if !there && self.site.texts.len() >= MAX_SCOPES {
+            let why = format!("there are settings for {MAX_SCOPES} labels and hosts already");
+            let hint = "withdraw some first: deskgrid host settings clear";
+            return Some(Refusal::new(RefusalCode::Conflict, why, hint));
+        }
+
+        let text = SiteText {
+            scope: scope.clone(),
+            text: text.to_owned(),
+        };
+        let bad = text.check().err()?;
+        let hint = "make them shorter, in plain text";
+        Some(Refusal::new(RefusalCode::Invalid, bad.to_string(), hint))
+    }
+
+    /// Returns all settings, and the hosts for which any hold.
+    pub(super) fn site_views(&self) -> SiteViews {
+        let texts = self.site.texts.values().cloned().collect();
+        if self.site.texts.is_empty() {
+            return (texts, Vec::new());
+        }
+        let known = self.hosts.keys().filter(|id| !self.is_revoked(**id));
+        let hosts = known.filter_map(|id| self.site_view(*id)).collect();
+        (texts, hosts)
+    }
+
+    fn site_view(&self, id: HostId) -> Option<HostSiteView> {
+        let due = self.site_of(id).digest;
+        let (host, _) = self.host_words(id).filter(|_| due > 0)?;
+        let answer = self.site.answers.get(&id);
+        let answer = answer.filter(|answer| answer.digest == due);
+        let old = |version: &u16| *version < SITE_VERSION;
+
+        let standing = match answer {
+            Some(answer) if answer.refused.is_some() => SiteStanding::Refused,
+            Some(_) => SiteStanding::Taken,
+            None if self.site.versions.get(&id).is_some_and(old) => SiteStanding::TooOld,
+            None if self.is_connected(id) => SiteStanding::Waiting,
+            None => SiteStanding::Away,
+        };
+        Some(HostSiteView {
+            host,
+            standing,
+            answered: answer.map(|answer| answer.at),
+            why: answer.and_then(|answer| answer.refused.clone()),
+        })
+    }
+}

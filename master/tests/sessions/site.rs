@@ -1,0 +1,120 @@
+//! Settings for workers are sent to those whose version knows of them, and to no other.
+
+use common::site::{SiteAnswer, SiteScope, SiteStanding};
+use common::wire::SITE_VERSION;
+
+use super::*;
+
+async fn set(admin: &Client, text: Option<&str>) {
+    let request = Request::SiteChange {
+        scope: SiteScope::All,
+        text: text.map(str::to_owned),
+    };
+    let replies = within(admin.ask(&request)).await.unwrap();
+    assert!(matches!(&replies[..], [Reply::Site(..)]), "{replies:?}");
+}
+
+/// How the settings of the one host stand, with the reason of a refusal.
+async fn standing(admin: &Client) -> (SiteStanding, Option<String>) {
+    let replies = within(admin.ask(&Request::Site)).await.unwrap();
+    let hosts = replies.into_iter().flat_map(|reply| match reply {
+        Reply::Site(_, hosts) => hosts,
+        other => panic!("{other:?}"),
+    });
+    let hosts: Vec<_> = hosts.collect();
+    assert_eq!(hosts.len(), 1, "{hosts:?}");
+    (hosts[0].standing, hosts[0].why.clone())
+}
+
+impl Worker {
+    /// The next settings that it is sent.
+    async fn site(&mut self) -> common::site::SiteSettings {
+        loop {
+            if let ToWorker::Site(settings) = self.next().await {
+                return settings;
+            }
+        }
+    }
+
+    async fn answers(&mut self, digest: u64, refused: Option<&str>) {
+        let refused = refused.map(str::to_owned);
+        let answer = ToMaster::Site(SiteAnswer { digest, refused });
+        self.control.tx.send(&answer).await.unwrap();
+        self.heard().await;
+    }
+
+    /// Waits until the master has heard what was said before; false if settings came meanwhile.
+    async fn heard(&mut self) -> bool {
+        let beat = ToMaster::Heartbeat {
+            status: OwnerState::Away.into(),
+            held: Vec::new(),
+        };
+        self.control.tx.send(&beat).await.unwrap();
+        let mut quiet = true;
+        loop {
+            match self.next().await {
+                ToWorker::Beat { .. } => return quiet,
+                ToWorker::Site(_) => quiet = false,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_sent_at_once_and_at_each_connection_and_answers_are_kept() {
+    let mut master = Master::start().await;
+    let identity = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&identity, Vec::new()).await;
+    assert!(worker.heard().await, "there are no settings");
+
+    let admin = master.admin().await;
+    set(&admin, Some("slots = 1")).await;
+    let sent = worker.site().await;
+    assert_eq!(sent.texts[0].text, "slots = 1");
+    assert_eq!(standing(&admin).await.0, SiteStanding::Waiting);
+    worker.answers(sent.digest, Some("not\u{1b} here")).await;
+    let refused = (SiteStanding::Refused, Some("not  here".to_owned()));
+    assert_eq!(standing(&admin).await, refused);
+
+    // A master that starts again knows the answer, and sends the same settings.
+    drop(worker);
+    master.restart_with(|_| ()).await;
+    let admin = master.admin().await;
+    assert_eq!(standing(&admin).await, refused);
+    let mut worker = master.worker(&identity, Vec::new()).await;
+    assert_eq!(worker.site().await, sent);
+    worker.answers(sent.digest, None).await;
+    assert_eq!(standing(&admin).await, (SiteStanding::Taken, None));
+
+    // What was withdrawn while a host was away goes when it says that it has it.
+    drop(worker);
+    set(&admin, None).await;
+    let mut worker = master.worker(&identity, Vec::new()).await;
+    let still = ToMaster::Site(SiteAnswer {
+        digest: sent.digest,
+        refused: None,
+    });
+    worker.control.tx.send(&still).await.unwrap();
+    assert_eq!(worker.site().await, common::site::SiteSettings::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_of_an_earlier_version_works_on_and_is_sent_no_settings() {
+    let master = Master::start().await;
+    let identity = master.enrol(Role::Worker, "pc").await;
+    let mut old = hello(Vec::new());
+    if let ToMaster::Hello { versions, .. } = &mut old {
+        versions.max = SITE_VERSION - 1;
+    }
+
+    let admin = master.admin().await;
+    set(&admin, Some("slots = 1")).await;
+    let mut worker = master.worker_with(&identity, &old).await;
+    assert!(matches!(worker.welcome, ToWorker::Welcome { version, .. } if version < SITE_VERSION));
+    set(&admin, Some("slots = 2")).await;
+    assert!(worker.heard().await);
+    assert_eq!(standing(&admin).await.0, SiteStanding::TooOld);
+    submit(&admin, 1, &noops(1)).await.unwrap();
+    assert_eq!(worker.assignments(1).await.len(), 1);
+}

@@ -1,0 +1,343 @@
+//! The settings that can come from the master ([`SiteRules`]), and how they bound the owner's own.
+//! `configs/site.toml` has each of them.
+
+use common::settings::ConfigDuration;
+use serde::Deserialize;
+
+use super::bounds::{AtLeast, AtMost, Cap, Off};
+use crate::config::Config;
+use crate::owner::policy::hours::Hours;
+use crate::owner::rules::{
+    BatteryRule, InputRule, LoadRule, MemoryRule, OwnerRules, ProgramsRule, Whole,
+};
+
+/// The keys of [`SiteRules`].
+pub(super) const KEYS: [&str; 26] = [
+    "slots",
+    "memory_limit_bytes",
+    "processes_limit",
+    "disk_limit_bytes",
+    "cache_limit_bytes",
+    "share_inputs",
+    "owner.slots_when_active",
+    "owner.evict_after",
+    "owner.hours",
+    "owner.input.idle",
+    "owner.input.resume",
+    "owner.load.busy_above",
+    "owner.load.busy_after",
+    "owner.load.free_below",
+    "owner.load.free_after",
+    "owner.memory.available_below",
+    "owner.memory.available_above",
+    "owner.memory.pressure_above",
+    "owner.memory.pressure_below",
+    "owner.memory.free_after",
+    "owner.memory.evict_after",
+    "owner.battery.charge_above",
+    "owner.battery.resume_after",
+    "owner.programs.resume_after",
+    "lend_gpus",
+    "file_limit_bytes",
+];
+
+/// The settings of one text from the master. Each has the meaning that it has in a worker's own
+/// file, and can only bound the owner's value.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SiteRules {
+    slots: Option<Cap<u32>>,
+    lend_gpus: Option<Off>,
+    share_inputs: Option<Off>,
+    memory_limit_bytes: Option<Cap<u64>>,
+    processes_limit: Option<Cap<u64>>,
+    disk_limit_bytes: Option<Cap<u64>>,
+    file_limit_bytes: Option<Cap<u64>>,
+    cache_limit_bytes: Option<AtMost<u64>>,
+    owner: OwnerBounds,
+}
+
+/// The bounds on [`OwnerRules`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct OwnerBounds {
+    slots_when_active: Option<AtMost<u32>>,
+    evict_after: Option<Cap<ConfigDuration>>,
+    hours: Option<Hours>,
+    input: Option<InputBounds>,
+    load: Option<LoadBounds>,
+    memory: Option<MemoryBounds>,
+    battery: Option<BatteryBounds>,
+    programs: Option<ProgramsBounds>,
+}
+
+/// The bounds on an [`InputRule`], which is heeded where they are given.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct InputBounds {
+    idle: Option<AtLeast<ConfigDuration>>,
+    resume: Option<AtLeast<ConfigDuration>>,
+}
+
+/// The bounds on a [`LoadRule`], in processors.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LoadBounds {
+    busy_above: Option<AtMost<f64>>,
+    busy_after: Option<AtMost<ConfigDuration>>,
+    free_below: Option<AtMost<f64>>,
+    free_after: Option<AtLeast<ConfigDuration>>,
+}
+
+/// The bounds on a [`MemoryRule`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct MemoryBounds {
+    available_below: Option<AtLeast<f64>>,
+    available_above: Option<AtLeast<f64>>,
+    pressure_above: Option<AtMost<f64>>,
+    pressure_below: Option<AtMost<f64>>,
+    free_after: Option<AtLeast<ConfigDuration>>,
+    evict_after: Option<Cap<ConfigDuration>>,
+}
+
+/// The bounds on a [`BatteryRule`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BatteryBounds {
+    charge_above: Option<AtLeast<f64>>,
+    resume_after: Option<AtLeast<ConfigDuration>>,
+}
+
+/// The bounds on a [`ProgramsRule`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ProgramsBounds {
+    resume_after: Option<AtLeast<ConfigDuration>>,
+}
+
+impl SiteRules {
+    /// Checks that each value is in its range.
+    ///
+    /// # Errors
+    /// Names the key and the range.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let part = |value: f64| (0.0..=1.0).contains(&value);
+        let load = |value: f64| value > 0.0 && value.is_finite();
+        let load_of = self.owner.load.as_ref();
+        let memory = self.owner.memory.as_ref();
+        let battery = self.owner.battery.as_ref();
+
+        let least = |bound: Option<AtLeast<f64>>| bound.is_none_or(|bound| bound.is(part));
+        let most = |bound: Option<AtMost<f64>>| bound.is_none_or(|bound| bound.is(part));
+        let loads = |bound: Option<AtMost<f64>>| bound.is_none_or(|bound| bound.is(load));
+
+        for (key, sound, range) in [
+            (
+                "owner.load.busy_above",
+                loads(load_of.and_then(|load| load.busy_above)),
+                "above 0",
+            ),
+            (
+                "owner.load.free_below",
+                loads(load_of.and_then(|load| load.free_below)),
+                "above 0",
+            ),
+            (
+                "owner.memory.available_below",
+                least(memory.and_then(|memory| memory.available_below)),
+                "from 0 to 1",
+            ),
+            (
+                "owner.memory.available_above",
+                least(memory.and_then(|memory| memory.available_above)),
+                "from 0 to 1",
+            ),
+            (
+                "owner.memory.pressure_above",
+                most(memory.and_then(|memory| memory.pressure_above)),
+                "from 0 to 1",
+            ),
+            (
+                "owner.memory.pressure_below",
+                most(memory.and_then(|memory| memory.pressure_below)),
+                "from 0 to 1",
+            ),
+            (
+                "owner.battery.charge_above",
+                least(battery.and_then(|battery| battery.charge_above)),
+                "from 0 to 1",
+            ),
+        ] {
+            if !sound {
+                return Err(format!("{key} must be {range}"));
+            }
+        }
+
+        match &self.owner.hours {
+            Some(hours) if hours.always() => {
+                Err("owner.hours has no window, which would be every hour; leave it out".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bounds what the worker lends from its start on.
+    pub(super) fn bound(&self, config: &mut Config) {
+        let limit = |own: &mut u64, bound: Option<Cap<u64>>| {
+            *own = bound.map_or(*own, |bound| bound.with(*own));
+        };
+        if let Some(slots) = self.slots {
+            config.slots = slots.with(config.slots_here());
+        }
+
+        limit(&mut config.memory_limit_bytes, self.memory_limit_bytes);
+        limit(&mut config.processes_limit, self.processes_limit);
+        limit(&mut config.disk_limit_bytes, self.disk_limit_bytes);
+        limit(&mut config.file_limit_bytes, self.file_limit_bytes);
+        if let Some(bound) = self.cache_limit_bytes {
+            config.cache_limit_bytes = bound.with(Some(config.cache_limit_bytes));
+        }
+
+        let off = |own: &mut bool, off: Option<Off>| {
+            *own = off.map_or(*own, |off| off.with(*own));
+        };
+        off(&mut config.lend_gpus, self.lend_gpus);
+        off(&mut config.share_inputs, self.share_inputs);
+    }
+
+    /// Returns the stricter of these settings and the rules, on a host with this many processors.
+    pub(super) fn strictest(&self, rules: OwnerRules, cores: u32) -> OwnerRules {
+        let bounds = &self.owner;
+        let active = rules.slots_when_active;
+        let evict = rules.evict_after;
+        OwnerRules {
+            slots_when_active: most(Some(active), bounds.slots_when_active).unwrap_or(active),
+            evict_after: bounds.evict_after.map_or(evict, |bound| bound.with(evict)),
+            hours: match &bounds.hours {
+                Some(hours) => rules.hours.within(hours),
+                None => rules.hours.clone(),
+            },
+            input: with(&rules.input, bounds.input.as_ref(), InputBounds::bound),
+            load: with(&rules.load, bounds.load.as_ref(), |bounds, own| {
+                bounds.bound(own, cores)
+            }),
+            memory: with(&rules.memory, bounds.memory.as_ref(), MemoryBounds::bound),
+            battery: with(
+                &rules.battery,
+                bounds.battery.as_ref(),
+                BatteryBounds::bound,
+            ),
+            programs: with(
+                &rules.programs,
+                bounds.programs.as_ref(),
+                ProgramsBounds::bound,
+            ),
+            ..rules
+        }
+    }
+}
+
+/// Bounds a rule where there are bounds for it.
+fn with<R: Clone, B>(own: &R, bounds: Option<&B>, bound: impl FnOnce(&B, &R) -> R) -> R {
+    bounds.map_or_else(|| own.clone(), |bounds| bound(bounds, own))
+}
+
+/// Bounds a value from above; `own` is `None` where the owner does not heed the rule.
+fn most<T: PartialOrd + Copy>(own: Option<T>, bound: Option<AtMost<T>>) -> Option<T> {
+    bound.map(|bound| bound.with(own)).or(own)
+}
+
+/// Bounds a value from below; `own` is `None` where the owner does not heed the rule.
+fn least<T: PartialOrd + Copy>(own: Option<T>, bound: Option<AtLeast<T>>) -> Option<T> {
+    bound.map(|bound| bound.with(own)).or(own)
+}
+
+impl InputBounds {
+    fn bound(&self, own: &InputRule) -> InputRule {
+        let idle = least(own.heed.then_some(own.idle), self.idle);
+        let resume = least(own.heed.then_some(own.resume), self.resume).unwrap_or(own.resume);
+        InputRule {
+            heed: true,
+            // Before the first task nobody waits for less than before a frozen one goes on.
+            idle: idle.unwrap_or(own.idle).max(resume),
+            resume,
+        }
+    }
+}
+
+impl LoadBounds {
+    fn bound(&self, own: &LoadRule, cores: u32) -> LoadRule {
+        let processors = |load: f64| match own.of {
+            Whole::Processor => load,
+            Whole::Host => load * f64::from(cores.max(1)),
+        };
+        let heeded = |load: f64| own.heed.then_some(processors(load));
+        let busy_above = most(heeded(own.busy_above), self.busy_above);
+        let busy_above = busy_above.unwrap_or(processors(own.busy_above));
+        let free_below = most(heeded(own.free_below), self.free_below);
+        let free_below = free_below.unwrap_or(processors(own.free_below));
+
+        let busy_after = most(own.heed.then_some(own.busy_after), self.busy_after);
+        let free_after = least(own.heed.then_some(own.free_after), self.free_after);
+        LoadRule {
+            heed: true,
+            of: Whole::Processor,
+            busy_above,
+            busy_after: busy_after.unwrap_or(own.busy_after),
+            free_below: free_below.min(busy_above),
+            free_after: free_after.unwrap_or(own.free_after),
+        }
+    }
+}
+
+impl MemoryBounds {
+    fn bound(&self, own: &MemoryRule) -> MemoryRule {
+        let heeded = |value: f64| own.heed.then_some(value);
+        let available_below =
+            least(heeded(own.available_below), self.available_below).unwrap_or(own.available_below);
+        let available_above =
+            least(heeded(own.available_above), self.available_above).unwrap_or(own.available_above);
+
+        let pressure_above =
+            most(heeded(own.pressure_above), self.pressure_above).unwrap_or(own.pressure_above);
+        let pressure_below =
+            most(heeded(own.pressure_below), self.pressure_below).unwrap_or(own.pressure_below);
+
+        let free_after = least(own.heed.then_some(own.free_after), self.free_after);
+        let evict_after = own.evict_after;
+        MemoryRule {
+            heed: true,
+            available_below,
+            available_above: available_above.max(available_below),
+            pressure_above,
+            pressure_below: pressure_below.min(pressure_above),
+            free_after: free_after.unwrap_or(own.free_after),
+            evict_after: self
+                .evict_after
+                .map_or(evict_after, |bound| bound.with(evict_after)),
+        }
+    }
+}
+
+impl BatteryBounds {
+    fn bound(&self, own: &BatteryRule) -> BatteryRule {
+        let charge_above = least(own.heed.then_some(own.charge_above), self.charge_above);
+        let resume_after = least(own.heed.then_some(own.resume_after), self.resume_after);
+        BatteryRule {
+            heed: true,
+            charge_above: charge_above.unwrap_or(own.charge_above),
+            resume_after: resume_after.unwrap_or(own.resume_after),
+        }
+    }
+}
+
+impl ProgramsBounds {
+    fn bound(&self, own: &ProgramsRule) -> ProgramsRule {
+        let resume_after = least(own.heed.then_some(own.resume_after), self.resume_after);
+        ProgramsRule {
+            heed: true,
+            resume_after: resume_after.unwrap_or(own.resume_after),
+        }
+    }
+}

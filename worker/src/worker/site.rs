@@ -1,0 +1,173 @@
+//! Settings from the master in the running worker: they are taken or refused, bound the owner's
+//! policy at once, are kept by another thread, and only then answered. What they may say is decided in
+//! [`crate::site`].
+
+use std::io;
+use std::path::Path;
+
+use common::host::HostFacts;
+use common::site::{SiteAnswer, SiteReport, SiteSettings};
+use common::wire::SITE_VERSION;
+use common::wire::worker::ToMaster;
+use common::{Span, Time};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{LoopInput, Shell, share_disk};
+use crate::config::Config;
+use crate::owner;
+use crate::owner::guard::Guard;
+use crate::owner::rules::HostSize;
+use crate::owner::sensors::{self, Timeouts};
+use crate::session::wall_clock;
+use crate::site::{SiteFile, SiteState};
+
+/// An answer to the master whose settings are durable.
+#[derive(Debug)]
+pub(super) struct SiteKept(SiteAnswer);
+
+/// The settings from the master, with what their sensors need.
+pub(super) struct SiteKeeper {
+    site: SiteState,
+    file: SiteFile,
+    /// The owner's own settings.
+    own: Config,
+    room: HostSize,
+    tell: UnboundedSender<LoopInput>,
+}
+
+impl SiteKeeper {
+    /// Reads the settings that an earlier run kept.
+    pub(super) fn open(
+        dir: &Path,
+        own: Config,
+        room: HostSize,
+        tell: &UnboundedSender<LoopInput>,
+    ) -> Self {
+        Self {
+            site: SiteState::open(dir, &own, wall_clock()),
+            file: SiteFile::below(dir),
+            own,
+            room,
+            tell: tell.clone(),
+        }
+    }
+
+    /// Returns the settings with which the worker runs from its start on, and the bytes that the
+    /// cache may take: limits of the owner's own, and lower ones from the master. The host then
+    /// lends no more.
+    pub(super) fn bound(&mut self, dir: &Path, facts: &mut HostFacts) -> (Config, u64) {
+        let mut config = self.own.clone();
+        self.site.bound(&mut config);
+        let lent = facts.slots;
+        let room = HostSize {
+            slots: config.slots_here(),
+            memory_per_task: config.memory_limit_bytes,
+            ..self.room
+        };
+
+        // A lower limit for each task makes room for more of them, and is not meant to.
+        facts.slots = config.owner.slots_idle(&room).min(facts.slots);
+        config.slots = facts.slots;
+        config.say_of(facts);
+        self.room = HostSize {
+            slots: facts.slots,
+            ..room
+        };
+
+        // Fewer slots are no reason for larger parts of the disk.
+        let cache_bytes = share_disk(&mut config, dir, lent);
+        (config, cache_bytes)
+    }
+
+    /// Returns the owner's own settings.
+    pub(super) fn own(&self) -> &Config {
+        &self.own
+    }
+
+    /// Returns the number of slots of the worker.
+    pub(super) fn slots(&self) -> u32 {
+        self.room.slots
+    }
+
+    pub(super) fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            pause: self.own.owner_poll(),
+            patience: self.own.sensors.patience(),
+        }
+    }
+
+    /// Bounds the owner's policy with the settings, and starts the sensors that only they need.
+    pub(super) fn restrict(&self, policy: &mut Guard, now: Time) {
+        let rules = self.site.strictest(self.room.cores);
+        let eyes = rules.as_ref().map_or_else(Vec::new, |rules| {
+            owner::more_eyes(&self.own, rules, policy.sensors())
+        });
+        let named: Vec<_> = eyes
+            .iter()
+            .map(|sensor| (sensor.name().to_owned(), sensor.topic()))
+            .collect();
+
+        let first = policy.sensors().len();
+        policy.restrict(now, rules, &self.room, named);
+        if eyes.is_empty() {
+            return;
+        }
+        if let Err(error) = sensors::watch(first, eyes, self.timeouts(), &self.tell) {
+            // What has not looked counts as the owner's presence.
+            tracing::warn!(%error, "sensors for the settings from the master cannot be started");
+        }
+    }
+
+    /// Returns the time that a task may be suspended.
+    pub(super) fn patience(&self) -> Option<Span> {
+        let strictest = self.site.strictest(self.room.cores);
+        strictest.as_ref().unwrap_or(&self.own.owner).patience()
+    }
+
+    pub(super) fn report(&self) -> SiteReport {
+        self.site.report()
+    }
+}
+
+impl Shell {
+    /// Takes settings from the master, or refuses them.
+    pub(super) fn take_site(&mut self, settings: SiteSettings) {
+        let answer = self.site.site.take(settings, wall_clock());
+        let now = self.now();
+        self.site.restrict(&mut self.policy, now);
+        self.engine.be_patient(self.site.patience());
+
+        let file = self.site.file.clone();
+        let record = self.site.site.record();
+        let tell = self.tell.clone();
+        tokio::task::spawn_blocking(move || {
+            let kept = file.write(&record);
+            let _ = tell.send(LoopInput::SiteKept(SiteKept(told(answer, kept))));
+        });
+    }
+
+    /// Answers the master once the settings are durable.
+    pub(super) fn answer_site(&self, SiteKept(answer): SiteKept) {
+        self.say(ToMaster::Site(answer));
+    }
+
+    /// Tells a master that knows of settings which ones this worker has.
+    pub(super) fn say_site(&self, version: u16) {
+        if let Some(answer) = self.site.site.answer().filter(|_| version >= SITE_VERSION) {
+            self.say(ToMaster::Site(answer));
+        }
+    }
+}
+
+/// Returns the answer, which is a refusal where the settings are not kept.
+fn told(answer: SiteAnswer, kept: io::Result<()>) -> SiteAnswer {
+    match (kept, &answer.refused) {
+        (Err(error), None) => SiteAnswer {
+            refused: Some(format!(
+                "they hold until the worker ends, and cannot be kept: {error}"
+            )),
+            ..answer
+        },
+        _ => answer,
+    }
+}

@@ -1,0 +1,91 @@
+//! Settings from the master: answered once they are kept, told to each master that knows of them, and
+//! never to one that does not.
+
+use common::site::{SiteAnswer, SiteScope, SiteSettings, SiteText};
+use common::wire::SITE_VERSION;
+
+use super::*;
+
+fn settings(digest: u64, text: &str) -> ToWorker {
+    ToWorker::Site(SiteSettings {
+        digest,
+        texts: vec![SiteText {
+            scope: SiteScope::All,
+            text: text.to_owned(),
+        }],
+    })
+}
+
+impl Worker {
+    /// What it says next of its settings.
+    async fn site(&mut self) -> SiteAnswer {
+        self.until(|message| match message {
+            ToMaster::Site(answer) => Some(answer),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Whether it says anything of its settings until it has been heard twice.
+    async fn speaks_of_site(&mut self) -> bool {
+        let mut beats = 0;
+        self.until(|message| {
+            beats += usize::from(matches!(message, ToMaster::Heartbeat { .. }));
+            match message {
+                ToMaster::Site(_) => Some(true),
+                _ => (beats >= 2).then_some(false),
+            }
+        })
+        .await
+    }
+}
+
+pub(super) async fn settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them()
+ {
+    let mut master = Master::new();
+    let (stop, run) = master.start();
+    let mut worker = master.welcome(Vec::new()).await;
+    assert!(!worker.speaks_of_site().await, "it has none");
+    let file = master.home().join("site.json");
+
+    worker
+        .control
+        .tx
+        .send(&settings(5, "slots = 1"))
+        .await
+        .unwrap();
+    let taken = SiteAnswer {
+        digest: 5,
+        refused: None,
+    };
+    assert_eq!(worker.site().await, taken);
+    assert!(fs::read_to_string(&file).unwrap().contains("slots = 1"));
+
+    let loosens = settings(6, "confinement = \"process\"");
+    worker.control.tx.send(&loosens).await.unwrap();
+    let refused = worker.site().await;
+    let why = refused.refused.clone().unwrap();
+    assert!(
+        refused.digest == 6 && why.contains("only the PC's own"),
+        "{why}"
+    );
+    assert!(fs::read_to_string(&file).unwrap().contains("slots = 1"));
+
+    // A master of an earlier version hears nothing of them, in whatever order masters come.
+    worker.connection.close(0u32.into(), b"");
+    let mut worker = master.welcome_as(SITE_VERSION - 1).await;
+    assert!(!worker.speaks_of_site().await);
+    worker.connection.close(0u32.into(), b"");
+    let mut worker = master.welcome(Vec::new()).await;
+    assert_eq!(worker.site().await, refused);
+
+    drop(stop);
+    within(run).await.unwrap().unwrap();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(Vec::new()).await;
+    assert_eq!(
+        worker.facts.slots, 1,
+        "a limit counts from the next start on"
+    );
+    assert_eq!(worker.site().await, refused);
+}
