@@ -16,7 +16,7 @@ use crate::error::{LinkError, OFFERS_NOTHING};
 use crate::farewell::{Farewell, ResetTokens};
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
-use crate::transport::{DATAGRAM, Patience, first_datagrams};
+use crate::transport::{DATAGRAM, KeepAlive, first_datagrams};
 use crate::{enrol, masters, tls, tunnel};
 
 /// The longest time that a connection attempt may take.
@@ -199,7 +199,7 @@ async fn connect_to_master(
         master,
         &key_hash(&identity.ca)?,
         tls,
-        Patience::of(purpose, several),
+        KeepAlive::of(purpose, several),
     )?;
     let connected = Caller {
         home: identity.home.as_deref(),
@@ -222,7 +222,7 @@ pub(crate) struct Caller<'a> {
     /// The name that the master's certificate has to have.
     wanted: String,
     config: quinn::ClientConfig,
-    patience: Patience,
+    keep_alive: KeepAlive,
     /// The directory that remembers what networks let through, if there is one.
     home: Option<&'a Path>,
 }
@@ -232,7 +232,7 @@ impl<'a> Caller<'a> {
         master: &'a str,
         ca_key_hash: &[u8; 32],
         tls: rustls::ClientConfig,
-        patience: Patience,
+        keep_alive: KeepAlive,
     ) -> Result<Self, LinkError> {
         let crypto =
             QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
@@ -241,7 +241,7 @@ impl<'a> Caller<'a> {
             master,
             wanted: tls::wanted_name(ca_key_hash),
             config: quinn::ClientConfig::new(Arc::new(crypto)),
-            patience,
+            keep_alive,
             home: None,
         })
     }
@@ -311,7 +311,7 @@ impl<'a> Caller<'a> {
             let resets = ResetTokens::random();
             let endpoint = endpoint_to(address, way, &resets).await?;
             let mut config = self.config.clone();
-            config.transport_config(self.patience.transport(first_datagrams(address.ip())));
+            config.transport_config(self.keep_alive.transport(first_datagrams(address.ip())));
             let connecting = endpoint.connect_with(config, address, &self.wanted);
             let quic = connecting
                 .map_err(|e| LinkError::Closed(e.to_string()))?

@@ -13,7 +13,7 @@ use rcgen::{CertificateParams, KeyPair};
 use crate::endpoint::{Caller, Carrier, Connection, Purpose};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
-use crate::transport::Patience;
+use crate::transport::KeepAlive;
 use crate::{masters, tls};
 
 /// The pause before the same request is repeated after the connection broke off.
@@ -119,7 +119,7 @@ async fn redeem_at(
     request: &Enrol,
 ) -> Result<EnrolReply, LinkError> {
     let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
-    let connection = Caller::new(master, &token.ca_key_hash, tls, Patience::PATIENT)?
+    let connection = Caller::new(master, &token.ca_key_hash, tls, KeepAlive::PATIENT)?
         .connect_patiently()
         .await?;
     let mut channel = connection.open_bare().await?;
@@ -260,7 +260,7 @@ impl IdentityRequest {
     /// As for [`probe`].
     pub async fn probe_at(&self, master: &str, way: Carrier) -> Result<Probe, LinkError> {
         let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn())?;
-        let connection = Caller::new(master, &self.ca_key_hash, tls, Patience::PATIENT)?
+        let connection = Caller::new(master, &self.ca_key_hash, tls, KeepAlive::PATIENT)?
             .connect_by(way)
             .await?;
         ask(connection).await

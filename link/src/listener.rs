@@ -9,7 +9,7 @@ use quinn::{Endpoint, EndpointConfig};
 
 use crate::endpoint::{bound, runtime, settings};
 use crate::error::LinkError;
-use crate::transport::{ANY_PATH, DATAGRAM, Patience, is_here};
+use crate::transport::{ANY_PATH, DATAGRAM, KeepAlive, is_here};
 use crate::tunnel::{self, TunnelDoor, TunnelLimits};
 
 /// The shortest time between two words to strangers that their connection is gone.
@@ -30,6 +30,7 @@ pub fn listen(
         let socket = bound(address)?;
         Endpoint::new(config, Some(serving.anywhere), socket, runtime()?)
     };
+
     let endpoint = bind().map_err(LinkError::file("cannot listen on", address.to_string()))?;
     Ok(Listener {
         endpoint,
@@ -97,6 +98,7 @@ pub async fn listen_tcp(
         let endpoint = Endpoint::new_with_abstract_socket(config, server, socket, runtime()?)?;
         Ok((endpoint, door))
     };
+
     let (endpoint, door) = bind
         .await
         .map_err(LinkError::file("cannot listen on TCP", address.to_string()))?;
@@ -119,8 +121,8 @@ fn serving(
 
     let mut anywhere = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     let mut here = anywhere.clone();
-    anywhere.transport_config(Patience::MASTER.transport(ANY_PATH));
-    here.transport_config(Patience::MASTER.transport(DATAGRAM));
+    anywhere.transport_config(KeepAlive::MASTER.transport(ANY_PATH));
+    here.transport_config(KeepAlive::MASTER.transport(DATAGRAM));
     let here = Arc::new(here);
 
     let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);

@@ -20,7 +20,7 @@ use crate::endpoint::{any_like, bound, runtime, settings};
 use crate::error::{LinkError, NOT_LET_IN};
 use crate::identity::{Identity, PeerName, read_certificate};
 use crate::tls;
-use crate::transport::{ANY_PATH, Patience};
+use crate::transport::{ANY_PATH, KeepAlive};
 
 /// The longest time that a handshake may take, at either end.
 const HANDSHAKE: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ impl PeerPapers {
         let crypto =
             QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-        server.transport_config(Patience::BRIEF.transport(ANY_PATH));
+        server.transport_config(KeepAlive::BRIEF.transport(ANY_PATH));
         Ok(server)
     }
 
@@ -65,7 +65,7 @@ impl PeerPapers {
         let crypto =
             QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(Patience::BRIEF.transport(ANY_PATH));
+        config.transport_config(KeepAlive::BRIEF.transport(ANY_PATH));
 
         let mut last = LinkError::Closed("it has no address".to_owned());
         for address in &source.addresses {

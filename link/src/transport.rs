@@ -1,4 +1,4 @@
-//! The settings of QUIC connections: their patience, their windows, and the size of their datagrams.
+//! The settings of QUIC connections: their timeouts, their windows, and the size of their datagrams.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -41,38 +41,38 @@ const STREAMS: VarInt = VarInt::from_u32(16);
 
 /// How often an end of a connection says that it is there, and how long it waits for the other.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    keep_alive: Option<Duration>,
+pub(crate) struct KeepAlive {
+    every: Option<Duration>,
     idle: VarInt,
 }
 
-impl Patience {
+impl KeepAlive {
     /// Of a connection between two workers, who come for a while.
     pub(crate) const BRIEF: Self = Self {
-        keep_alive: None,
+        every: None,
         idle: PEER_IDLE,
     };
     /// Of somebody for whom nobody waits.
     pub(crate) const PATIENT: Self = Self {
-        keep_alive: Some(KEEP_ALIVE),
+        every: Some(KEEP_ALIVE),
         idle: IDLE,
     };
     /// Of the master. The shorter idle timeout of the two ends counts for both, and the other end
     /// keeps the connection alive.
     pub(crate) const MASTER: Self = Self {
-        keep_alive: None,
+        every: None,
         idle: WORKER_IDLE,
     };
 
     /// Of somebody who connects to a master, or to one of several.
     pub(crate) fn of(purpose: Purpose, several: bool) -> Self {
-        let (keep_alive, idle) = match purpose {
+        let (every, idle) = match purpose {
             Purpose::Client if several => (Some(ONE_OF_SEVERAL_KEEP_ALIVE), ONE_OF_SEVERAL_IDLE),
             Purpose::Client => (Some(CLIENT_KEEP_ALIVE), CLIENT_IDLE),
             Purpose::Worker => (None, WORKER_IDLE),
             Purpose::Enrol => return Self::PATIENT,
         };
-        Self { keep_alive, idle }
+        Self { every, idle }
     }
 
     /// Makes the settings of either end, to begin with datagrams of so many bytes.
@@ -85,7 +85,7 @@ impl Patience {
             .initial_mtu(first_datagrams)
             .mtu_discovery_config(Some(mtu))
             .max_idle_timeout(Some(IdleTimeout::from(self.idle)))
-            .keep_alive_interval(self.keep_alive)
+            .keep_alive_interval(self.every)
             .receive_window(RECEIVE_WINDOW)
             .stream_receive_window(STREAM_WINDOW)
             .send_window(SEND_WINDOW)
