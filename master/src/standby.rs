@@ -323,9 +323,12 @@ impl LeaseWatcher {
         if known.grid.is_none() {
             known.grid = database::grid_beside(&self.wanted)?;
             if let Some((grid, _)) = known.grid {
+                // What an admin accepts to be missing is still missing when the store is taken.
+                let before = Mark::read(&self.wanted.home).ok().flatten();
+                let before = before.filter(|mark| mark.grid == grid);
                 let marked = Marked {
                     grid,
-                    commits: seen.reached(),
+                    commits: before.map_or(0, |mark| mark.commits).max(seen.reached()),
                     whole: None,
                 };
                 let mark = Mark::write(&self.wanted.home, marked);
