@@ -8,16 +8,20 @@
 
 mod bucket;
 mod crashes;
+mod cutoff;
 mod disk;
 mod disks;
 mod ledger;
 mod network;
+mod pair;
 mod pauses;
 mod proxied;
 mod proxy;
+mod replica;
 mod space;
 mod storage;
 mod takeover;
+mod way;
 
 use tests::{Grid, WorkerSetup};
 
