@@ -7,11 +7,8 @@ use serde_json::Value;
 use tests::eventually;
 use uuid::Uuid;
 
-use super::pair::{LONG, Pair};
+use super::pair::{LEASE_AND_MORE, LONG, Pair};
 use super::way::Way;
-
-/// Longer than the lease, `takeover_after`.
-const LEASE_AND_MORE: Duration = Duration::from_secs(8);
 
 /// A pair of which these masters reach the database by a way of its own.
 fn start(by_way: &[usize]) -> Option<(Way, Pair)> {

@@ -15,6 +15,8 @@ use uuid::Uuid;
 /// What owners' worker and master are told, so that neither takes long.
 const WORKER: &str = include_str!("../../../configs/worker-dedicated.toml");
 const MASTER: &str = "heartbeat = \"2s\"\nsuspect_after = \"20s\"\nlease = \"60s\"\n";
+/// Longer than `takeover_after`.
+pub(crate) const LEASE_AND_MORE: Duration = Duration::from_secs(8);
 /// The longest that anything here may take.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 

@@ -2,12 +2,13 @@
 //! it. What was acknowledged is there, once.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::Value;
-use tests::{Replicated, eventually};
+use tests::{Replicated, Started, eventually};
 use uuid::Uuid;
 
-use super::pair::{LONG, Pair};
+use super::pair::{LEASE_AND_MORE, LONG, Pair};
 
 /// A pair on a primary with a replica. `None` where there is no server; says so.
 fn start(synchronous: bool) -> Option<(Replicated, Pair)> {
@@ -177,4 +178,97 @@ fn a_replica_that_lacks_what_a_dead_master_confirmed_is_taken_over_only_if_that_
     let (job, file) = pair.submit(2, 0.1);
     pair.expect_once(&job, 2, &file);
     assert!(job.parse::<u64>().expect("a number") > lost.parse().expect("a number"));
+}
+
+/// The connections of masters' that wait for the replica to confirm a commit.
+fn waiting(servers: &Replicated) -> u64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity
+               WHERE wait_event = 'SyncRep' AND application_name = 'deskgrid'";
+    servers.ask_primary(sql).parse().expect("a number")
+}
+
+/// Commits wait for longer than the lease, since nobody confirms them, until `end` ends that.
+fn stalled(end: impl FnOnce(&Replicated)) {
+    let Some((servers, pair)) = start(true) else {
+        return;
+    };
+    let (job, file) = pair.submit(6, 1.0);
+    eventually("some have run", LONG, || file.exists().then_some(()));
+    let (lease, joins) = (pair.lease(), pair.joins());
+
+    servers.follow(false);
+    eventually("it says so", LONG, || {
+        let (status, said) = pair.health(0)?;
+        (status == "503" && said.contains("the store does not answer")).then_some(())
+    });
+    assert!(waiting(&servers) > 0);
+    let request = new_request();
+    let words = ["submit", "--request-id", &request, "--", "true"];
+    let mut submitting = Started::new(pair.command("user").args(words));
+    std::thread::sleep(LEASE_AND_MORE);
+    assert_ne!(submitting.ended(), Some(0), "nothing was acknowledged");
+    assert!(!pair.is_active(1), "nobody can commit");
+
+    end(&servers);
+    pair.until_active(0);
+    pair.until_standing(1);
+    let answer = submit(&pair, &request);
+    expect_one_job(&pair, &request, &answer);
+    pair.expect_once(&job, 6, &file);
+    assert_eq!(pair.lease(), lease, "there was no takeover");
+    assert_eq!(pair.joins(), joins, "the worker has stayed");
+}
+
+#[test]
+fn while_the_replica_that_confirms_commits_is_away_nothing_is_told_and_nobody_takes_over() {
+    stalled(|servers| servers.follow(true));
+}
+
+#[test]
+fn a_master_goes_on_once_nobody_waits_for_a_replica_that_is_gone() {
+    stalled(Replicated::wait_for_no_replica);
+}
+
+#[test]
+fn a_commit_that_was_visible_before_it_was_confirmed_is_told_only_after_the_failover() {
+    let Some((mut servers, pair)) = start(true) else {
+        return;
+    };
+    let jobs = "SELECT count(*) FROM deskgrid.job";
+    let mut told = 0;
+    // It takes luck that the commit which waits is that of a submission, and not an idle master's.
+    let (request, mut submitting) = loop {
+        servers.follow(false);
+        let request = new_request();
+        let words = ["submit", "--request-id", &request, "--", "true"];
+        let submitting = Started::new(pair.command("user").args(words));
+        eventually("a commit waits", LONG, || {
+            (waiting(&servers) > 0).then_some(())
+        });
+        std::thread::sleep(Duration::from_secs(1));
+
+        // After a restart what was not confirmed is there as well.
+        servers.kill_primary();
+        servers.start_primary();
+        if servers.ask_primary(jobs) != told.to_string() {
+            break (request, submitting);
+        }
+        servers.follow(true);
+        let answer = submit(&pair, &request);
+        expect_one_job(&pair, &request, &answer);
+        told += 1;
+    };
+    // The master has come back, sees it, and waits for a commit after it.
+    let comes_back = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%UPDATE lease%'";
+    eventually("the next commit waits", LONG, || {
+        (servers.ask_primary(comes_back) == "1").then_some(())
+    });
+    assert_ne!(submitting.ended(), Some(0), "nothing was acknowledged");
+
+    servers.kill_primary();
+    servers.promote();
+    pair.until_active(0);
+    let answer = submit(&pair, &request);
+    expect_one_job(&pair, &request, &answer);
+    assert_eq!(pair.server.psql(jobs), (told + 1).to_string());
 }
