@@ -1,5 +1,6 @@
 //! Two masters of which one, or both, do not reach the database or the grid for a while.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -8,6 +9,7 @@ use tests::eventually;
 use uuid::Uuid;
 
 use super::pair::{LEASE_AND_MORE, LONG, Pair};
+use super::proxy::{Proxy, Weather};
 use super::way::Way;
 
 /// A pair of which these masters reach the database by a way of its own.
@@ -199,4 +201,46 @@ fn of_three_masters_that_start_at_once_on_an_empty_database_one_makes_the_grid()
         .find(|which| *which != next)
         .expect("two");
     pair.until_standing(last);
+}
+
+#[test]
+fn a_master_that_reaches_nobody_but_the_database_stays_active_until_an_admin_has_it_hand_over() {
+    let Some(mut pair) = Pair::prepared() else {
+        return;
+    };
+    let first = &mut pair.masters[0];
+    let proxy = Proxy::new(
+        first.listen.parse().expect("an address"),
+        Weather::FINE,
+        super::seed(),
+    );
+    first.address = proxy.address();
+    pair.begin();
+    let (job, file) = pair.submit(6, 0.5);
+    eventually("some have run", LONG, || file.exists().then_some(()));
+    let (lease, joins) = (pair.lease(), pair.joins());
+
+    proxy.cut();
+    eventually("the worker asks the other one", LONG, || {
+        pair.said("pc").contains("stands by").then_some(())
+    });
+    std::thread::sleep(LEASE_AND_MORE);
+    pair.until_standing(1);
+    assert_eq!(
+        pair.lease(),
+        lease,
+        "it lives, as far as the database knows"
+    );
+
+    // The admin on its own machine reaches it.
+    let admin = pair.state("first").join("client/link.toml");
+    let text = fs::read_to_string(&admin).expect("the admin is known");
+    let there = format!("{},{}", pair.masters[0].listen, pair.masters[1].listen);
+    fs::write(&admin, text.replace(&proxy.address(), &there)).expect("a file of the test's own");
+    pair.run("first", &["master", "hand-over"]).expect_code(0);
+    pair.until_active(1);
+    eventually("the worker is back", LONG, || {
+        (pair.joins() > joins).then_some(())
+    });
+    pair.expect_once(&job, 6, &file);
 }

@@ -24,6 +24,8 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 pub(crate) struct Master {
     pub(crate) name: &'static str,
     pub(crate) listen: String,
+    /// The address at which others reach it.
+    pub(crate) address: String,
     http: String,
     /// The address at which it has the database.
     pub(crate) store: String,
@@ -38,6 +40,7 @@ impl Master {
         let (listen, http) = free_addresses();
         Self {
             name,
+            address: listen.clone(),
             listen,
             http,
             store: store.to_owned(),
@@ -102,8 +105,8 @@ impl Pair {
 
     /// Both masters have these settings, beside those that make them quick.
     fn configure(&self, more: &str) {
-        let config = format!("{MASTER}{more}");
-        fs::write(self.dir.path().join("master.toml"), config).expect("a file of the test's own");
+        let file = self.dir.path().join("master.toml");
+        fs::write(file, format!("{MASTER}{more}")).expect("a file of the test's own");
     }
 
     /// Starts both, with a worker and a user that know both.
@@ -130,7 +133,7 @@ impl Pair {
     }
 
     pub(crate) fn both(&self) -> String {
-        format!("{},{}", self.masters[0].listen, self.masters[1].listen)
+        format!("{},{}", self.masters[0].address, self.masters[1].address)
     }
 
     pub(crate) fn log(&self, who: &str) -> PathBuf {
@@ -170,8 +173,16 @@ impl Pair {
 
     pub(crate) fn launch(&mut self, which: usize) {
         let master = &self.masters[which];
+        let settings = fs::read_to_string(self.dir.path().join("master.toml"));
+        let settings = settings.expect("a file of the test's own");
+        let config = self.dir.path().join(format!("{}.toml", master.name));
+        let advertise = format!("advertise = \"{}\"\n{settings}", master.address);
+        fs::write(&config, advertise).expect("a file of the test's own");
+
         let mut command = self.command(master.name);
-        command.args(["master", "start", "--tied", "--config", "master.toml"]);
+        command
+            .args(["master", "start", "--tied", "--config"])
+            .arg(config);
         command.args(["--content", &master.content, "--store", &master.store]);
         command.args(["--listen", &master.listen, "--http", &master.http]);
         command.args(&master.words);
