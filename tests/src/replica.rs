@@ -1,7 +1,9 @@
 //! Two PostgreSQL servers of a test's own: a primary, and a replica that follows it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +24,11 @@ const NOBODY: u32 = 65_534;
 pub struct Replicated {
     programs: PathBuf,
     servers: [Server; 2],
-    dir: TempDir,
+    /// The directory of their data.
+    dir: PathBuf,
+    /// The words behind which they are started.
+    words: Vec<OsString>,
+    _temporary: Option<TempDir>,
 }
 
 /// One of the two.
@@ -38,33 +44,15 @@ impl Replicated {
     /// # Panics
     /// If they do not start.
     pub fn start(synchronous: bool) -> Option<Self> {
-        let programs = programs()?;
         // Not where TMPDIR says, which others than root need not reach.
-        let dir = tempfile::Builder::new()
+        let temporary = tempfile::Builder::new()
             .prefix("deskgrid-replica-")
             .tempdir_in("/tmp")
             .expect("a temporary directory");
-        if getuid().is_root() {
-            std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("as root");
-        }
-        let servers = [(), ()].map(|()| Server {
-            port: free_port(),
-            process: None,
-        });
-        let mut both = Self {
-            programs,
-            servers,
-            dir,
-        };
+        let dir = temporary.path().to_owned();
+        let mut both = Self::alone(Vec::new(), &dir, &dir)?;
+        both._temporary = Some(temporary);
 
-        let primary = both.data(0);
-        let made = ["--auth=trust", "--username=deskgrid", "--encoding=UTF8"];
-        both.run(
-            "initdb",
-            &["--locale=C.UTF-8", "--no-sync", "-D", &primary],
-            &made,
-        );
-        both.launch(0);
         let (copy, follows) = (both.data(1), both.follows());
         both.run(
             "pg_basebackup",
@@ -81,6 +69,36 @@ impl Replicated {
             });
         }
         Some(both)
+    }
+
+    /// A primary without a replica, started behind these words, with its data in this directory, which the
+    /// test itself sees at `seen`.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn alone(words: Vec<OsString>, dir: &Path, seen: &Path) -> Option<Self> {
+        let programs = programs()?;
+        if getuid().is_root() {
+            chown(seen, Some(NOBODY), Some(NOBODY)).expect("as root");
+        }
+        let servers = [(), ()].map(|()| Server {
+            port: free_port(),
+            process: None,
+        });
+        let mut alone = Self {
+            programs,
+            servers,
+            dir: dir.to_owned(),
+            words,
+            _temporary: None,
+        };
+
+        let data = alone.data(0);
+        let made = ["--auth=trust", "--username=deskgrid", "--encoding=UTF8"];
+        let place = ["--locale=C.UTF-8", "--no-sync", "-D", &data];
+        alone.run("initdb", &place, &made);
+        alone.launch(0);
+        Some(alone)
     }
 
     /// The database at whichever of the two takes changes.
@@ -192,7 +210,7 @@ impl Replicated {
 
     fn data(&self, which: usize) -> String {
         let name = ["primary", "replica"][which];
-        self.dir.path().join(name).display().to_string()
+        self.dir.join(name).display().to_string()
     }
 
     fn launch(&mut self, which: usize) {
@@ -218,16 +236,16 @@ impl Replicated {
     }
 
     fn command(&self, program: &str) -> Command {
-        let program = self.programs.join(program);
-        let mut command = if getuid().is_root() {
-            let mut command = Command::new("setpriv");
+        let mut words = self.words.clone();
+        if getuid().is_root() {
             let nobody = NOBODY.to_string();
-            command.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups"]);
-            command.args(["--pdeathsig", "INT"]).arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
+            let as_nobody = ["setpriv", "--reuid", &nobody, "--regid", &nobody];
+            words.extend(as_nobody.map(OsString::from));
+            words.extend(["--clear-groups", "--pdeathsig", "INT"].map(OsString::from));
+        }
+        words.push(self.programs.join(program).into());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command
             .env_clear()
             .env("PATH", "/usr/bin:/bin")

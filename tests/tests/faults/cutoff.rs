@@ -244,3 +244,30 @@ fn a_master_that_reaches_nobody_but_the_database_stays_active_until_an_admin_has
     });
     pair.expect_once(&job, 6, &file);
 }
+
+#[test]
+fn a_master_that_is_taken_over_while_it_starts_stands_by() {
+    let Some((way, mut pair)) = start(&[1]) else {
+        return;
+    };
+    let (job, file) = pair.submit(6, 0.5);
+    eventually("some have run", LONG, || file.exists().then_some(()));
+    let lease = pair.lease();
+
+    // The second one has taken the store over, and does not come to read it.
+    way.silence_after_takeover();
+    pair.kill(0);
+    eventually("it has the lease", LONG, || {
+        (pair.lease() != lease).then_some(())
+    });
+    pair.launch(0);
+    pair.until_active(0);
+    way.silence(false);
+    pair.until_standing(1);
+    assert_eq!(pair.process(1).ended(), None);
+    pair.expect_once(&job, 6, &file);
+
+    // It can still take the store over.
+    pair.kill(0);
+    pair.until_active(1);
+}

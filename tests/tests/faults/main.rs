@@ -11,6 +11,7 @@ mod crashes;
 mod cutoff;
 mod disk;
 mod disks;
+mod full;
 mod ledger;
 mod network;
 mod pair;

@@ -97,7 +97,11 @@ fn a_replica_that_was_behind_takes_over_and_the_master_writes_again_what_it_lack
     servers.kill_primary();
     servers.promote();
 
+    // Whoever asks meanwhile is not told that there is no such job.
+    let known = lacking[0].1["job"].to_string();
     eventually("it says what it has written again", LONG, || {
+        let answer = pair.run("user", &["job", "info", &known]);
+        assert!([0, 7].contains(&answer.code), "{answer:?}");
         pair.said("first").contains("written again").then_some(())
     });
     for (request, answer) in &lacking {

@@ -24,7 +24,12 @@ struct State {
     silent: AtomicBool,
     /// The number of commits whose answers are still to be lost, with the connection.
     lost_answers: AtomicU32,
+    /// It falls silent after the next takeover that comes by.
+    silent_after_takeover: AtomicBool,
 }
+
+/// The words of a takeover.
+const TAKEOVER: &[u8] = b"UPDATE lease l SET token";
 
 impl Way {
     /// A way to the server of this address, `postgres://USER@HOST:PORT/DATABASE`.
@@ -70,6 +75,13 @@ impl Way {
         self.state.lost_answers.store(commits, Ordering::SeqCst);
     }
 
+    /// Nothing comes through from the moment at which a master has taken the store over by this way.
+    pub(crate) fn silence_after_takeover(&self) {
+        self.state
+            .silent_after_takeover
+            .store(true, Ordering::SeqCst);
+    }
+
     /// The number of commits whose answers are still to be lost.
     pub(crate) fn answers_to_lose(&self) -> u32 {
         self.state.lost_answers.load(Ordering::SeqCst)
@@ -79,9 +91,15 @@ impl Way {
 impl State {
     fn pass_on(&self, client: &TcpStream, server: &TcpStream) {
         let in_doubt = AtomicBool::new(false);
+        let takes_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 self.pass(client, server, |bytes| {
+                    if has(bytes, TAKEOVER)
+                        && self.silent_after_takeover.swap(false, Ordering::SeqCst)
+                    {
+                        takes_over.store(true, Ordering::SeqCst);
+                    }
                     if has(bytes, b"COMMIT\0") && self.lost_answers.load(Ordering::SeqCst) > 0 {
                         in_doubt.store(true, Ordering::SeqCst);
                     }
@@ -91,6 +109,9 @@ impl State {
             scope.spawn(|| {
                 let mut kept = true;
                 self.pass(server, client, |bytes| {
+                    if takes_over.load(Ordering::SeqCst) && has(bytes, b"COMMIT\0") {
+                        self.silent.store(true, Ordering::SeqCst);
+                    }
                     if in_doubt.load(Ordering::SeqCst) {
                         kept = false;
                         // The answer has this word as well, once it is done.

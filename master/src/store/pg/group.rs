@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// is still its own: that is how others see that it lives, and before that it tells nobody anything.
 /// A little below the second in which the core looks at its clock anyway.
 const SURE_FOR: Span = Span::from_millis(900);
+/// The time after which a group is sent again for which the server had no room.
+const ROOM_AGAIN: Duration = Duration::from_secs(1);
 /// The number of turns after which old ones are removed.
 const TRIM_EVERY: i64 = 1_000;
 
@@ -230,16 +232,41 @@ impl Group {
                 // What is seen there need not be on the server's replica yet; what is committed after it says so.
                 return self.send(place, true);
             }
+            if lacks_room(&error) {
+                self.wait_for_room(place)?;
+            }
         }
     }
 
     fn end(&mut self, place: &Database) {
-        self.turn += 1;
         let changes = std::mem::take(&mut self.changes);
-        self.recent.keep(self.turn, changes, since_boot());
-        place.has_reached(self.token, self.turn);
+        self.note_turn(place, changes);
         self.sent = 0;
         self.begun = false;
+    }
+
+    /// Counts a turn that was committed with these changes.
+    fn note_turn(&mut self, place: &Database, changes: Vec<KeptChange>) {
+        self.turn += 1;
+        self.recent.keep(self.turn, changes, since_boot());
+        place.has_reached(self.token, self.turn);
+    }
+
+    /// Waits a moment, and commits a turn without changes, for which there may be room: otherwise others
+    /// would take this master for dead.
+    fn wait_for_room(&mut self, place: &Database) -> Result<(), StoreError> {
+        std::thread::sleep(ROOM_AGAIN);
+        let committed = match self.fly_with(Some(self.turn + 1), &[], true) {
+            Ok(_) => true,
+            Err(error) if passes(&error) => {
+                matches!(self.decide(place, &error)?, Decided::Committed)
+            }
+            Err(error) => return Err(self.refused(&error).into()),
+        };
+        if committed {
+            self.note_turn(place, Vec::new());
+        }
+        Ok(())
     }
 
     /// Sends what was not sent yet, with the commit if wanted. Returns the numbers of changed rows, of
@@ -314,10 +341,11 @@ impl Group {
     /// Connects again, and finds out what became of the open group. Nothing of it was told to
     /// anybody yet.
     fn decide(&mut self, place: &Database, error: &Error) -> Result<Decided, StoreError> {
-        tracing::warn!(
-            error = words(error),
-            "the connection to PostgreSQL broke; it is made anew"
-        );
+        let why = match lacks_room(error) {
+            true => "PostgreSQL has no room for the changes; they are sent until it has",
+            false => "the connection to PostgreSQL broke; it is made anew",
+        };
+        tracing::warn!(error = words(error), "{why}");
         let begun = Instant::now();
         let mut pause = Duration::from_millis(50);
         loop {
@@ -408,4 +436,11 @@ impl Group {
 /// Whether a turn is there already: the commit that was in doubt has arrived meanwhile.
 fn came(error: &Error) -> bool {
     error.as_db_error().and_then(|said| said.constraint()) == Some("turn_pkey")
+}
+
+/// Whether the server lacks what time may bring: room on its disk, memory, connections.
+fn lacks_room(error: &Error) -> bool {
+    error
+        .code()
+        .is_some_and(|code| code.code().starts_with("53"))
 }

@@ -148,6 +148,11 @@ impl Pg {
         }
     }
 
+    /// The database.
+    pub(super) fn place(&self) -> &Database {
+        &self.place
+    }
+
     /// The incarnation that was drawn with the lease; `None` of a reader.
     pub(super) fn token(&self) -> Option<u32> {
         match &*self.inside.borrow() {
