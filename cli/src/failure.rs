@@ -308,6 +308,12 @@ impl From<master::MasterError> for Failure {
             master::MasterError::Store(master::StoreError::Full { .. }) => {
                 "make room on that disk, then start the master again"
             }
+            master::MasterError::Store(master::StoreError::Postgres(
+                master::PgError::WentBack(_),
+            )) => {
+                "bring the newer state of the database back, then start the master again; or, to go on without what is missing, as on a \
+                 backup: deskgrid master start --accept-store"
+            }
             master::MasterError::Store(master::StoreError::Postgres(_)) => {
                 "see to the database, or to its address (--store, or `store` in the settings); nothing acknowledged is lost"
             }

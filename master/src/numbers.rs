@@ -77,6 +77,8 @@ pub(crate) const COMMIT_S: &str = "deskgrid_commit_seconds";
 pub(crate) const STATEMENTS: &str = "deskgrid_store_statements_total";
 /// The times that the core has waited for an answer of PostgreSQL's within a group.
 pub(crate) const QUESTIONS: &str = "deskgrid_store_questions_total";
+/// The groups of changes that were written again, since a replica that took over lacked them.
+pub(crate) const WRITTEN_AGAIN: &str = "deskgrid_store_groups_written_again_total";
 /// The content that workers were sent, by `by`.
 pub(crate) const SENT: &str = "deskgrid_content_sent_bytes_total";
 /// The results that were removed since nobody had requested them.
@@ -115,7 +117,7 @@ const fn in_unit(unit: Unit, metric: Metric) -> Metric {
 }
 
 /// Every number that the master records.
-pub const METRICS: [Metric; 25] = [
+pub const METRICS: [Metric; 26] = [
     gauge(
         HOSTS,
         Some("state"),
@@ -196,6 +198,11 @@ pub const METRICS: [Metric; 25] = [
         QUESTIONS,
         None,
         "Answers of PostgreSQL's that the core waited for before a commit; 0 with a store in a file.",
+    ),
+    counter(
+        WRITTEN_AGAIN,
+        None,
+        "Groups of changes that were written to PostgreSQL again, since a replica that took over lacked them.",
     ),
     in_unit(
         Unit::Bytes,

@@ -19,6 +19,7 @@ use crate::authority::Authority;
 use crate::away::Away;
 use crate::clock::Clock;
 use crate::content_place::ContentPlace;
+use crate::content_place::ContentSetting;
 use crate::core::ask::{HostAsk, PeerAsk, UpkeepAsk};
 use crate::core::{self, CoreHandle};
 use crate::database::WantedStore;
@@ -124,8 +125,8 @@ pub async fn run(
 pub(crate) struct StoreLoss {
     /// Whether it was asked to give it to another master; else one took it.
     pub(crate) handed_over: bool,
-    /// The sockets at which it goes on answering.
-    pub(crate) listening: Listening,
+    /// The sockets at which it goes on answering, if it had come so far.
+    pub(crate) listening: Option<Listening>,
 }
 
 /// Has the store, and serves it, once no other master has it. `before` is what is left of the last time.
@@ -143,34 +144,34 @@ async fn be_master(
     config.check_http()?;
     let content = config.content_in(&home)?;
     let place = database::place(&config)?;
-    let (store, listening) = match &place {
-        Some(place) => {
+    let is_shared = place.is_some();
+    let wanted = place.map(|place| WantedStore {
+        home: home.clone(),
+        content: content.clone(),
+        place,
+        clock,
+        accept: config.accept,
+    });
+    let taken = match wanted {
+        Some(wanted) => {
             let candidate = Candidate {
-                wanted: WantedStore {
-                    home: home.clone(),
-                    content,
-                    place: place.clone(),
-                    clock,
-                    accept: config.accept,
-                },
+                wanted,
                 config: &config,
                 files,
                 before,
             };
-            match candidate.take(shutdown.as_mut()).await? {
-                Some(TakenStore { store, listening }) => (store, listening),
-                None => return Ok(None),
-            }
+            candidate.take(shutdown.as_mut()).await?
         }
-        None => {
-            let store = whole::open(&home, clock, config.accept)?;
-            let facts = StoreFacts::of(store.db())?;
-            content_place::check_in_home(&home, &content, &facts, config.accept)?;
-            (store, None)
-        }
+        None => Some(open_file(&home, &content, clock, &config)?),
+    };
+    let Some(TakenStore { store, listening }) = taken else {
+        return Ok(None);
     };
     let beginning = begin(dir, store, clock, config, files, room, listening);
-    let begun = Box::pin(beginning).await;
+    let begun = match Box::pin(beginning).await {
+        Ok(begun) => begun,
+        Err(error) => return lost_early(&home, error).map(Some),
+    };
     let StartingMaster {
         grid,
         state,
@@ -181,7 +182,7 @@ async fn be_master(
         to_compare,
         incarnation,
         thread,
-    } = begun.inspect_err(|error| whole::note_refusal(&home, error))?;
+    } = begun;
 
     let written = write_addresses(&home, &address, listener.as_ref());
     if written.is_ok() {
@@ -222,14 +223,14 @@ async fn be_master(
         }
         ended = &mut core_end => {
             let ended = core_result(ended);
-            if place.is_none() {
+            if !is_shared {
                 return ended.map(|()| None);
             }
             let handed_over = was_handed_over(ended)?;
             tasks.shutdown().await;
             // Whoever is connected finds the master that has the store now.
             state.live.close_all("another master has the store");
-            let listening = Listening { bound, entrances };
+            let listening = Some(Listening { bound, entrances });
             return Ok(Some(StoreLoss { handed_over, listening }));
         }
     }
@@ -237,6 +238,31 @@ async fn be_master(
     drop(state);
     whole::note_end(&home, grid);
     written.map(|()| None)
+}
+
+/// Opens the store in a file in `home`.
+fn open_file(
+    home: &Path,
+    content: &ContentSetting,
+    clock: Clock,
+    config: &Config,
+) -> Result<TakenStore, MasterError> {
+    let store = whole::open(home, clock, config.accept)?;
+    let facts = StoreFacts::of(store.db())?;
+    content_place::check_in_home(home, content, &facts, config.accept)?;
+    let listening = None;
+    Ok(TakenStore { store, listening })
+}
+
+/// The rest of a start that has failed since another master took the store; else why it failed.
+fn lost_early(home: &Path, error: MasterError) -> Result<StoreLoss, MasterError> {
+    whole::note_refusal(home, &error);
+    let handed_over = was_handed_over(Err(error))?;
+    let listening = None;
+    Ok(StoreLoss {
+        handed_over,
+        listening,
+    })
 }
 
 /// Whether the core, which has ended, gave the store to another master; else one took it.
@@ -311,6 +337,7 @@ async fn begin(
     let place = content_place::open((&home, &config), grid, &mut store, clock);
     let blobs = Box::pin(place).await?;
     let metrics = http::recorder();
+    let reader = store.reader(&home);
     let ca_key_hash = authority.key_hash()?;
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
     let (core, incarnation, thread) =
@@ -321,7 +348,6 @@ async fn begin(
         || format!("the file {}", home.join(whole::STORE).display()),
         |place| format!("PostgreSQL at {}", place.name()),
     );
-    let reader = place.map_or_else(|| Reader::new(&home), Reader::of);
     let counters = Counters::new(&config.limits, &files);
     let live = LiveSessions::default();
     let shared = SharedContent::new(config.peer_fan_out);

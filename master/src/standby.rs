@@ -25,7 +25,9 @@ use crate::database::WantedStore;
 use crate::duty::{LeaseDecision, LeaseDuty};
 use crate::limits::FileTransfers;
 use crate::run::{Listening, StoreLoss};
-use crate::store::{LeaseContender, LeaseSeen, Mark, Marked, MasterMember, StoreError, Writer};
+use crate::store::{
+    LeaseContender, LeaseSeen, Mark, Marked, MasterMember, PgError, StoreError, Writer,
+};
 use crate::{Config, MasterError, database, http, run, sessions};
 
 /// The time between two `LeaseWatcher::look`s.
@@ -78,7 +80,7 @@ impl Candidate<'_> {
             .before
             .as_ref()
             .is_some_and(|before| before.handed_over);
-        let mut sockets = self.before.take().map(|before| before.listening);
+        let mut sockets = self.before.take().and_then(|before| before.listening);
         let address = run::known_before(self.config);
         let (tell, mut known) = watch::channel(StandbyKnowledge::default());
         let stop = Arc::new(AtomicBool::new(false));
@@ -273,6 +275,11 @@ impl LeaseWatcher {
                     self.duty.saw_nothing();
                     self.has_trouble(Some(error.to_string()));
                 }
+                // Another one has taken it before this one had read it.
+                Err(MasterError::Store(StoreError::Postgres(error @ PgError::TakenOver(_)))) => {
+                    tracing::error!("{error}. It stands by");
+                    self.duty.saw_nothing();
+                }
                 Err(error) => return Err(error),
             }
             std::thread::sleep(LOOK);
@@ -323,9 +330,12 @@ impl LeaseWatcher {
         if known.grid.is_none() {
             known.grid = database::grid_beside(&self.wanted)?;
             if let Some((grid, _)) = known.grid {
+                // What an admin accepts to be missing is still missing when the store is taken.
+                let before = Mark::read(&self.wanted.home).ok().flatten();
+                let before = before.filter(|mark| mark.grid == grid);
                 let marked = Marked {
                     grid,
-                    commits: seen.reached(),
+                    commits: before.map_or(0, |mark| mark.commits).max(seen.reached()),
                     whole: None,
                 };
                 let mark = Mark::write(&self.wanted.home, marked);

@@ -11,6 +11,7 @@ mod grid;
 mod http;
 mod postgres;
 mod process;
+mod replica;
 
 pub use display::Display;
 pub use gateway::Gateway;
@@ -21,3 +22,4 @@ pub use process::{
     Output, Started, alive_with, build_release, build_worker, children_processor_s, clean,
     eventually, lab, lab_json, processor_s, program, resident,
 };
+pub use replica::Replicated;

@@ -121,6 +121,7 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
         home,
         run,
         refused: false,
+        last: None,
     };
     while !tell.is_closed() {
         let result = converse(
@@ -214,6 +215,8 @@ struct Papers {
     refused: bool,
     /// The highest incarnation of a master so far.
     highest: Highest,
+    /// The master that was connected last: if it fails, the next one is the first to be tried.
+    last: Option<String>,
 }
 
 impl Papers {
@@ -273,11 +276,13 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     again: &mut Again,
 ) -> Result<Next, LinkError> {
     papers.freshen(identity).await?;
+    if let Some(last) = &papers.last {
+        identity.link.master = masters::beginning_after(&identity.link.master, last);
+    }
     let connection = link::connect(identity, Purpose::Worker).await?;
     let several = masters::are_several(&identity.link.master);
     let here = connection.master().to_owned();
-    // If this one fails, the next one is the first to be tried.
-    identity.link.master = masters::beginning_after(&identity.link.master, &here);
+    papers.last = Some(here.clone());
     let mut control = connection.open(&Open::Control).await?;
 
     // Outputs on their way must not hold up heartbeats.

@@ -17,6 +17,7 @@ use super::log::{FileLogs, Logs};
 use super::numbers::{LastNumbers, Numbered};
 #[cfg(test)]
 use super::pg::Database;
+use super::reader::Reader;
 use super::shadow::StoreShadow;
 use super::value::{SqlRow, SqlValue, values};
 use super::{AttemptResult, Attendance, Mark, StoreError, from_postcard, micros, to_postcard};
@@ -191,6 +192,14 @@ impl Writer {
             self.db.hold()?;
         }
         Ok(())
+    }
+
+    /// A `Reader` of this store, which is in `home` if it is in a file.
+    pub(crate) fn reader(&self, home: &Path) -> Reader {
+        match &self.db {
+            Db::Lite(_) => Reader::new(home),
+            Db::Pg(pg) => Reader::of(pg.place().clone()),
+        }
     }
 
     /// Whether other masters can take the store.

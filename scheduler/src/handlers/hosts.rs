@@ -119,8 +119,8 @@ impl Scheduler {
 
     /// Compares the host's list with its books. A listed attempt that is not on them is put back if
     /// it once was there and its task can still use it; else the host may drop it. An attempt on
-    /// the books that is not listed is lost: at once when the host joins, after [`MISSING_BEATS`]
-    /// heartbeats otherwise.
+    /// the books that is not listed is lost: at once when the host joins, else after [`MISSING_BEATS`]
+    /// heartbeats, the last of which came long enough after its assignment to know of it.
     fn reconcile(&mut self, id: HostId, held: &[HeldAttempt], joining: bool, fx: &mut Vec<Effect>) {
         let Some(host) = self.hosts.get(id) else {
             return;
@@ -147,17 +147,17 @@ impl Scheduler {
         if listed < host.books.len() {
             // What it does not list may still come.
             host.back = back;
-            let patience = |load: &HostAttempt| {
+            let (now, heartbeat) = (self.now, self.settings.heartbeat);
+            let is_missing = |load: &HostAttempt| {
+                let beats = host.beat.wrapping_sub(load.seen);
                 if joining || load.stopping {
-                    1
-                } else {
-                    MISSING_BEATS
+                    return beats >= 1;
                 }
+                // Lists that waited together, since the caller stood still, were all sent before it was assigned.
+                beats >= MISSING_BEATS && now.since(load.assigned) >= heartbeat
             };
-            let missing = host
-                .books
-                .iter()
-                .filter(|(_, load)| host.beat.wrapping_sub(load.seen) >= patience(load));
+            let books = host.books.iter();
+            let missing = books.filter(|(_, load)| is_missing(load));
             for attempt in missing.map(|(attempt, _)| *attempt).collect::<Vec<_>>() {
                 self.lose(id, attempt, EndReason::Forgotten, fx);
             }

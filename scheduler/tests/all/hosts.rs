@@ -210,12 +210,27 @@ fn one_heartbeat_without_an_attempt_may_have_crossed_its_assignment() {
     let host = w.host(1).joins();
     let attempt = w.attempt_on(host);
     assert_eq!(ended(&w.heard(host, vec![])), []);
+    w.pass(s(60));
     let effects = w.heard(host, vec![]);
     assert_eq!(
         ended(&effects),
         [(attempt, EndReason::Forgotten)],
         "two have not"
     );
+}
+
+#[test]
+fn heartbeats_that_waited_together_say_nothing_of_what_was_assigned_before_them() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let host = w.host(1).joins();
+    let attempt = w.attempt_on(host);
+    for _ in 0..5 {
+        assert_eq!(ended(&w.heard(host, vec![])), []);
+    }
+    w.pass(s(60));
+    w.beats(host);
+    assert_eq!(w.attempt_on(host), attempt);
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl EngineGrid {
         let (config, server) = match kind {
             EngineKind::Sqlite => (String::new(), None),
             EngineKind::Postgres => {
-                let Some(Postgres { url, server }) = Postgres::with_database() else {
+                let Some(Postgres { url, server, .. }) = Postgres::with_database() else {
                     eprintln!(
                         "no PostgreSQL: run this by `tests/postgres cargo bench -p tests --bench store`"
                     );

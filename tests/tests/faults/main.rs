@@ -8,17 +8,22 @@
 
 mod bucket;
 mod crashes;
+mod cutoff;
 mod disk;
 mod disks;
+mod full;
 mod https;
 mod ledger;
 mod network;
+mod pair;
 mod pauses;
 mod proxied;
 mod proxy;
+mod replica;
 mod space;
 mod storage;
 mod takeover;
+mod way;
 
 use tests::{Grid, WorkerSetup};
 

@@ -24,6 +24,16 @@ pub(crate) struct Weather {
     pub(crate) twice: f64,
 }
 
+impl Weather {
+    /// All packets pass at once.
+    pub(crate) const FINE: Self = Self {
+        delay: Duration::ZERO,
+        jitter: Duration::ZERO,
+        loss: 0.0,
+        twice: 0.0,
+    };
+}
+
 /// A proxy that works until it is dropped.
 pub(crate) struct Proxy {
     address: SocketAddr,
@@ -72,6 +82,11 @@ impl Proxy {
     /// Where clients connect.
     pub(crate) fn address(&self) -> String {
         self.address.to_string()
+    }
+
+    /// From now on all packets are lost.
+    pub(crate) fn cut(&self) {
+        self.drawn.lock().expect("no panic").weather.loss = 1.0;
     }
 
     /// How many packets were lost, came twice, and came at all.

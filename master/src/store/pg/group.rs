@@ -15,6 +15,7 @@ use super::super::StoreError;
 use super::super::value::SqlValue;
 use super::cells::KeptValue;
 use super::lease::LeaseSeen;
+use super::recent::RecentGroups;
 use super::runs::{KeptChange, KeptText, runs};
 use super::session::{DbSession, Ready, passes, refused, words};
 use super::{Database, PgError, tables};
@@ -28,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// is still its own: that is how others see that it lives, and before that it tells nobody anything.
 /// A little below the second in which the core looks at its clock anyway.
 const SURE_FOR: Span = Span::from_millis(900);
+/// The time after which a group is sent again for which the server had no room.
+const ROOM_AGAIN: Duration = Duration::from_secs(1);
 /// The number of turns after which old ones are removed.
 const TRIM_EVERY: i64 = 1_000;
 
@@ -50,6 +53,8 @@ pub(super) struct Group {
     before: u64,
     /// The last turn that was committed.
     turn: i64,
+    /// The groups that were committed before it.
+    recent: RecentGroups,
     changes: Vec<KeptChange>,
     /// The number of changes that the open transaction has.
     sent: usize,
@@ -66,6 +71,8 @@ pub(super) struct Group {
 enum Decided {
     Committed,
     Lost,
+    /// It is lost, and so are all groups after this turn, which were committed once.
+    WentBack(i64),
 }
 
 impl Group {
@@ -77,6 +84,7 @@ impl Group {
             token,
             before,
             turn: 0,
+            recent: RecentGroups::default(),
             changes: Vec::new(),
             sent: 0,
             begun: false,
@@ -208,7 +216,7 @@ impl Group {
                     self.begun = true;
                     self.sent = self.changes.len();
                     if commit {
-                        self.end();
+                        self.end(place);
                         self.sure_at = sent_at;
                     }
                     return Ok(counts);
@@ -216,44 +224,75 @@ impl Group {
                 Err(error) => error,
             };
 
-            if error.code() == Some(&SqlState::DIVISION_BY_ZERO) {
-                let holder = LeaseSeen::read(&self.session).map(|lease| lease.holder);
-                return Err(PgError::TakenOver(holder.unwrap_or_default()).into());
-            }
-            // The turn is there already: the commit that was in doubt has arrived meanwhile.
-            let came = error.as_db_error().and_then(|said| said.constraint()) == Some("turn_pkey");
-            if !came && !passes(&error) {
-                return Err(refused(&error).into());
+            if !came(&error) && !passes(&error) {
+                return Err(self.refused(&error).into());
             }
             if let Decided::Committed = self.decide(place, &error)? {
-                self.end();
+                self.end(place);
                 // What is seen there need not be on the server's replica yet; what is committed after it says so.
                 return self.send(place, true);
+            }
+            if lacks_room(&error) {
+                self.wait_for_room(place)?;
             }
         }
     }
 
-    fn end(&mut self) {
-        self.turn += 1;
-        self.changes.clear();
+    fn end(&mut self, place: &Database) {
+        let changes = std::mem::take(&mut self.changes);
+        self.note_turn(place, changes);
         self.sent = 0;
         self.begun = false;
+    }
+
+    /// Counts a turn that was committed with these changes.
+    fn note_turn(&mut self, place: &Database, changes: Vec<KeptChange>) {
+        self.turn += 1;
+        self.recent.keep(self.turn, changes, since_boot());
+        place.has_reached(self.token, self.turn);
+    }
+
+    /// Waits a moment, and commits a turn without changes, for which there may be room: otherwise others
+    /// would take this master for dead.
+    fn wait_for_room(&mut self, place: &Database) -> Result<(), StoreError> {
+        std::thread::sleep(ROOM_AGAIN);
+        let committed = match self.fly_with(Some(self.turn + 1), &[], true) {
+            Ok(_) => true,
+            Err(error) if passes(&error) => {
+                matches!(self.decide(place, &error)?, Decided::Committed)
+            }
+            Err(error) => return Err(self.refused(&error).into()),
+        };
+        if committed {
+            self.note_turn(place, Vec::new());
+        }
+        Ok(())
     }
 
     /// Sends what was not sent yet, with the commit if wanted. Returns the numbers of changed rows, of
     /// a change that is counted at its place.
     pub(super) fn fly(&self, commit: bool) -> Result<Vec<u64>, Error> {
+        let begins = (!self.begun).then_some(self.turn + 1);
+        self.fly_with(begins, &self.changes[self.sent..], commit)
+    }
+
+    /// Sends these changes, as the first ones of this turn if there is one, with the commit if wanted.
+    fn fly_with(
+        &self,
+        begins: Option<i64>,
+        changes: &[KeptChange],
+        commit: bool,
+    ) -> Result<Vec<u64>, Error> {
         let mut statements: Vec<Ready> = Vec::new();
-        if !self.begun {
+        if let Some(turn) = begins {
             let fence: Arc<str> = Arc::from(tables::FENCE);
-            let turn: Arc<str> = Arc::from(tables::TURN);
+            let insert: Arc<str> = Arc::from(tables::TURN);
             let token = KeptValue::Int(self.token);
-            let next = KeptValue::Int(self.turn + 1);
+            let turn = KeptValue::Int(turn);
             statements.push(self.session.ready(&fence, [token.clone()].into_iter())?);
-            statements.push(self.session.ready(&turn, [token, next].into_iter())?);
+            statements.push(self.session.ready(&insert, [token, turn].into_iter())?);
         }
 
-        let changes = &self.changes[self.sent..];
         let mut has_many = false;
         for run in runs(changes) {
             let run: Vec<&KeptChange> = run.into_iter().map(|at| &changes[at]).collect();
@@ -261,11 +300,11 @@ impl Group {
         }
 
         metrics::counter!(numbers::STATEMENTS).increment(statements.len() as u64);
-        let before = match (self.begun, has_many) {
-            (false, false) => Some(BEGIN.to_owned()),
-            (false, true) => Some(format!("{BEGIN}; {FOR_MANY}")),
-            (true, true) => Some(FOR_MANY.to_owned()),
-            (true, false) => None,
+        let before = match (begins, has_many) {
+            (Some(_), false) => Some(BEGIN.to_owned()),
+            (Some(_), true) => Some(format!("{BEGIN}; {FOR_MANY}")),
+            (None, true) => Some(FOR_MANY.to_owned()),
+            (None, false) => None,
         };
         self.session
             .fly(before, statements, commit.then_some("COMMIT"))
@@ -302,10 +341,11 @@ impl Group {
     /// Connects again, and finds out what became of the open group. Nothing of it was told to
     /// anybody yet.
     fn decide(&mut self, place: &Database, error: &Error) -> Result<Decided, StoreError> {
-        tracing::warn!(
-            error = words(error),
-            "the connection to PostgreSQL broke; it is made anew"
-        );
+        let why = match lacks_room(error) {
+            true => "PostgreSQL has no room for the changes; they are sent until it has",
+            false => "the connection to PostgreSQL broke; it is made anew",
+        };
+        tracing::warn!(error = words(error), "{why}");
         let begun = Instant::now();
         let mut pause = Duration::from_millis(50);
         loop {
@@ -324,7 +364,11 @@ impl Group {
                     self.session = session;
                     self.begun = false;
                     self.sent = 0;
-                    return self.judge(&lease);
+                    match self.judge(&lease)? {
+                        Decided::WentBack(to) if !self.write_again(to)? => {}
+                        Decided::WentBack(_) => return Ok(Decided::Lost),
+                        decided => return Ok(decided),
+                    }
                 }
                 Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
                 Err(error) => tracing::warn!(%error, "the store waits for its database"),
@@ -334,12 +378,69 @@ impl Group {
         }
     }
 
+    /// Writes the groups after turn `to` again. Returns whether that was done: if not, the connection
+    /// broke once more, and how far it came is to be looked up.
+    fn write_again(&self, to: i64) -> Result<bool, StoreError> {
+        let behind = self.turn.abs_diff(to);
+        let Some(groups) = self.recent.after(to) else {
+            return Err(PgError::WentBack(behind).into());
+        };
+
+        tracing::warn!(
+            groups = behind,
+            "the database lacks the last groups of changes, which it had confirmed: a replica that was behind took over"
+        );
+        for group in groups {
+            match self.fly_with(Some(group.turn), &group.changes, true) {
+                Ok(_) => metrics::counter!(numbers::WRITTEN_AGAIN).increment(1),
+                Err(error) if came(&error) || passes(&error) => return Ok(false),
+                Err(error) => return Err(self.refused(&error).into()),
+            }
+        }
+        tracing::warn!(
+            groups = behind,
+            "what the database lacked was written again: nothing is lost"
+        );
+        Ok(true)
+    }
+
+    /// The error of a group that does not pass with time: the fence has refused it, or the server.
+    fn refused(&self, error: &Error) -> PgError {
+        if error.code() != Some(&SqlState::DIVISION_BY_ZERO) {
+            return refused(error);
+        }
+        let holder = LeaseSeen::read(&self.session).map(|lease| lease.holder);
+        PgError::TakenOver(holder.unwrap_or_default())
+    }
+
     fn judge(&self, lease: &LeaseSeen) -> Result<Decided, StoreError> {
         match lease.turn - self.turn {
-            _ if lease.token != self.token => Err(PgError::TakenOver(lease.holder.clone()).into()),
+            // The takeover itself is not there.
+            _ if lease.token < self.token => {
+                Err(PgError::WentBack(self.turn.unsigned_abs()).into())
+            }
+            _ if lease.token > self.token => Err(PgError::TakenOver(lease.holder.clone()).into()),
             0 => Ok(Decided::Lost),
             1 => Ok(Decided::Committed),
-            behind => Err(PgError::WentBack(behind.unsigned_abs()).into()),
+            _ => Ok(Decided::WentBack(lease.turn)),
         }
     }
+
+    /// Forgets what could be written again, as after a long time.
+    #[cfg(test)]
+    pub(super) fn forget_recent(&mut self) {
+        self.recent.forget();
+    }
+}
+
+/// Whether a turn is there already: the commit that was in doubt has arrived meanwhile.
+fn came(error: &Error) -> bool {
+    error.as_db_error().and_then(|said| said.constraint()) == Some("turn_pkey")
+}
+
+/// Whether the server lacks what time may bring: room on its disk, memory, connections.
+fn lacks_room(error: &Error) -> bool {
+    error
+        .code()
+        .is_some_and(|code| code.code().starts_with("53"))
 }

@@ -7,6 +7,7 @@ mod cells;
 mod group;
 mod health;
 mod lease;
+mod recent;
 mod runs;
 mod session;
 mod tables;
@@ -64,10 +65,10 @@ pub enum PgError {
         "another master ({0}) has taken the store over: nothing that this one had not answered counts, and what it goes on saying is refused"
     )]
     TakenOver(String),
-    /// The database lacks groups that were durable in it.
+    /// The database lacks groups that were durable in it, more than are remembered here.
     #[error(
-        "PostgreSQL lacks the last {0} groups of changes, which it had confirmed: it was restored, or a replica that was behind took \
-         over. The master ends, so that nothing is built upon that. Start it with --accept-store to go on without them, as on a backup"
+        "PostgreSQL lacks the last {0} groups of changes, which it had confirmed, and they are too old to be written again: it was \
+         restored, or a replica that was far behind took over. The master ends, so that nothing is built upon that"
     )]
     WentBack(u64),
     /// The server refuses a statement.
@@ -145,6 +146,11 @@ impl Pg {
             place,
             inside: RefCell::new(Inside::Writes(Box::new(group))),
         }
+    }
+
+    /// The database.
+    pub(super) fn place(&self) -> &Database {
+        &self.place
     }
 
     /// The incarnation that was drawn with the lease; `None` of a reader.

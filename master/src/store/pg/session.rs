@@ -3,20 +3,23 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Statement};
 
 use super::cells::{KeptValue, SentValue};
+use super::lease::LeaseSeen;
 use super::runs::{KeptChange, RowChange};
 use super::{PgError, wait};
 use crate::store::value::SqlValue;
 
 /// The oldest server that is known to understand the store, as `server_version_num`.
 const OLDEST: i32 = 130_000;
+/// The time for which a reader waits for a server that lacks changes.
+const WAITS: Duration = Duration::from_secs(10);
 /// The schema of the store's tables.
 const SCHEMA: &str = "deskgrid";
 
@@ -29,6 +32,9 @@ struct Inner {
     config: Config,
     schema: String,
     tls: Option<super::tls::Connector>,
+    /// The token and the last turn of this process, if it has the store: a server that knows less of
+    /// them was behind, and is not read from until they are there again.
+    reached: Mutex<(i64, i64)>,
 }
 
 impl Database {
@@ -90,6 +96,7 @@ impl Database {
             config,
             schema,
             tls,
+            reached: Mutex::default(),
         })))
     }
 
@@ -119,6 +126,16 @@ impl Database {
         let hosts: Vec<String> = config.get_hosts().iter().enumerate().map(host).collect();
         let database = config.get_dbname().or(config.get_user()).unwrap_or("?");
         format!("{}/{database}", hosts.join(","))
+    }
+
+    /// Notes that this process has committed this turn.
+    pub(super) fn has_reached(&self, token: i64, turn: i64) {
+        *self.reached() = (token, turn);
+    }
+
+    fn reached(&self) -> MutexGuard<'_, (i64, i64)> {
+        let reached = self.0.reached.lock();
+        reached.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unfit(&self, why: impl Into<String>) -> PgError {
@@ -227,9 +244,31 @@ impl DbSession {
         })
     }
 
-    /// A session of a reader.
+    /// A session of a reader. Where another server has taken the place of the one before, it is waited
+    /// for until the writer has seen to what may be missing there.
     pub(super) fn to_read(place: &Database) -> Result<Self, PgError> {
-        Self::connect(place)
+        let session = Self::connect(place)?;
+        let since = Instant::now();
+        loop {
+            let has_all = session.has_all(place);
+            if has_all.map_err(|error| place.away(&error))? {
+                return Ok(session);
+            }
+            if since.elapsed() > WAITS {
+                return Err(place.unfit("it lacks changes that it had confirmed"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Whether the server has all that this process has committed.
+    fn has_all(&self, place: &Database) -> Result<bool, Error> {
+        let (token, turn) = *place.reached();
+        if turn == 0 {
+            return Ok(true);
+        }
+        let seen = LeaseSeen::read(self)?;
+        Ok((seen.token, seen.turn) >= (token, turn))
     }
 
     /// A session of the writer, with a database that takes changes.

@@ -6,7 +6,7 @@ mod shadow;
 use common::Time;
 use common::token::Role;
 
-use super::super::{Reader, StoreError, Writer};
+use super::super::{Reader, StoreError, Writer, schema};
 use super::{Database, Inside, LeaseContender, MasterMember, Pg, PgError, of_tests};
 use crate::store::db::Db;
 use crate::store::value::values;
@@ -23,7 +23,7 @@ fn place() -> Option<(tempfile::TempDir, Database)> {
 
 /// Does something by hand, as an admin would.
 fn by_hand(place: &Database, sql: &str) {
-    let session = super::session::DbSession::to_read(place).unwrap();
+    let session = super::session::DbSession::to_write(place).unwrap();
     session.execute(sql.to_owned()).unwrap();
 }
 
@@ -164,26 +164,62 @@ fn a_master_that_was_stopped_in_a_group_is_fenced_off_when_it_goes_on() {
     assert!(hosts(&place).is_empty());
 }
 
-#[test]
-fn a_database_that_went_back_is_not_built_upon() {
-    let Some((_dir, place)) = place() else { return };
-    let mut store = Writer::take(&place).unwrap();
+/// A store of three hosts, of which the database has lost two again, with the turns that made them.
+fn gone_back(place: &Database) -> Writer {
+    let mut store = Writer::take(place).unwrap();
     for name in ["one", "two", "three"] {
         add_host(&mut store, name);
         store.commit().unwrap();
     }
     by_hand(
-        &place,
-        "DELETE FROM turn WHERE seq > 1; DELETE FROM host WHERE name <> 'one'",
+        place,
+        "DELETE FROM turn WHERE seq > 1; DELETE FROM host WHERE name <> 'one';
+         DELETE FROM peer WHERE name <> 'one'",
     );
-    cut(&place);
+    cut(place);
+    store
+}
+
+#[test]
+fn a_database_that_went_back_gets_again_what_it_lacks_and_nobody_reads_from_it_before() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = gone_back(&place);
+    let reading = place.clone();
+    let reader = std::thread::spawn(move || hosts(&reading));
+    let waits = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity
+                 WHERE state = 'idle' AND query LIKE '%FROM lease l WHERE grid = 1%' AND pid <> pg_backend_pid())";
+    let admin = super::session::DbSession::to_write(&place).unwrap();
+    while !reader.is_finished() && !admin.ask(waits).unwrap().get::<_, bool>(0) {}
+    assert!(!reader.is_finished(), "it would see one host");
+
+    add_host(&mut store, "four");
+    store.commit().unwrap();
+    let all = ["one", "two", "three", "four"];
+    assert_eq!(hosts(&place), all);
+    assert!(
+        reader
+            .join()
+            .unwrap()
+            .starts_with(&all.map(str::to_owned)[..3])
+    );
+    assert_eq!(store.db().commits().unwrap(), 4);
+    assert_eq!(pg(&store).reached(), Some(4));
+}
+
+#[test]
+fn a_database_that_went_back_further_than_is_remembered_is_not_built_upon() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = gone_back(&place);
+    match &mut *pg(&store).inside.borrow_mut() {
+        Inside::Writes(group) => group.forget_recent(),
+        Inside::Reads(_) => panic!("it writes"),
+    }
     store.set_meta("x", &[1]).unwrap();
     let back = store.commit().unwrap_err();
     assert!(
         matches!(back, StoreError::Postgres(PgError::WentBack(2))),
         "{back}"
     );
-    assert_eq!(hosts(&place), ["one"]);
 }
 
 #[test]
@@ -227,8 +263,8 @@ fn a_newer_layout_and_a_database_that_only_reads_are_refused_in_words() {
         matches!(newer, StoreError::Newer { found: 99, .. }),
         "{newer}"
     );
-    let ours = super::super::schema::VERSION;
-    by_hand(&place, &format!("UPDATE lease SET layout = {ours}"));
+    let layout = format!("UPDATE lease SET layout = {}", schema::VERSION);
+    by_hand(&place, &layout);
 
     let url = std::env::var("DESKGRID_TEST_PG").unwrap();
     let url = format!("{url}?options=-c%20default_transaction_read_only%3Don");
