@@ -160,7 +160,7 @@ async fn be_master(
                 files,
                 before,
             };
-            candidate.take(shutdown.as_mut()).await?
+            Box::pin(candidate.take(shutdown.as_mut())).await?
         }
         None => Some(open_file(&home, &content, clock, &config)?),
     };

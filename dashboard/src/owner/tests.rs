@@ -47,6 +47,7 @@ fn report(usable: u32, reason: Option<&str>, phases: &[&str]) -> StatusReport {
         inputs_sent_bytes: 0,
         inputs_from_hosts_bytes: 0,
         today: Some(day()),
+        site: None,
         version: "1".to_owned(),
     }
 }
