@@ -1,6 +1,6 @@
-//! Settings that come from the master ([`SiteState`]): taken whole or refused with a reason, kept in the
+//! Settings that come from the master (`SiteState`): taken whole or refused with a reason, kept in the
 //! worker's directory so that they hold while the master is away, and told to the owner with
-//! what each one was before. They can only restrict tasks further ([`bounds`]).
+//! what each one was before. They can only restrict tasks further (`bounds`).
 //!
 //! A text is data. Of the keys in a worker's file only those in `rules` can come from the master: none names a file, a
 //! program, an account or an address.
