@@ -12,7 +12,7 @@ use common::attempt::{Completion, HeldAttempt, Outcome, Phase, Stream};
 use common::host::{Confinement, HostFacts, OwnerState};
 use common::token::JoinToken;
 use common::wire::stream::Open;
-use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::wire::worker::{BUSY_EVERY, Delivery, ToMaster, ToWorker};
 use common::wire::{ALPN_WORKER, Versions};
 use common::{AttemptId, Span, Speed};
 use link::{Channel, Identity, LinkError, masters, tls};
@@ -27,6 +27,8 @@ const OF_A_SOCKET: usize = 250;
 const JOINING: usize = 16;
 /// So often a worker tries to join.
 const ATTEMPTS: usize = 20;
+/// QUIC's own idle timeout, as real workers have it, in milliseconds: they find out sooner.
+const IDLE: quinn::VarInt = quinn::VarInt::from_u32(400_000);
 
 /// The process, as the benchmark sees it.
 pub(super) struct Herd {
@@ -228,6 +230,7 @@ async fn session(
     };
     assert!(abandon.is_empty(), "a lease was lost");
 
+    let mut alive = AliveTicks::new(&connection, &identity.link.master);
     if std::mem::replace(joined, true) {
         counts.back.fetch_add(1, Ordering::Relaxed);
     } else {
@@ -247,12 +250,56 @@ async fn session(
                 }
                 _ => {}
             },
+            unanswered = alive.next() => {
+                if unanswered {
+                    connection.close(0_u32.into(), b"no answer");
+                    return Err(LinkError::Closed("the master does not answer".to_owned()));
+                }
+                channel.tx.send(&ToMaster::Alive(BUSY_EVERY)).await?;
+            }
             () = told(&mut deliver), if held.is_some() => {
                 if let Some(attempt) = held.take() {
                     channel.tx.send(&ToMaster::Delivered(vec![delivery(attempt)])).await?;
                 }
             }
         }
+    }
+}
+
+/// The times at which a worker says that it is there, and whether anything has come since: as often, and
+/// as patiently, as real workers that hold attempts.
+struct AliveTicks<'a> {
+    connection: &'a quinn::Connection,
+    ticks: tokio::time::Interval,
+    received: u64,
+    unanswered: u32,
+    most: u32,
+}
+
+impl<'a> AliveTicks<'a> {
+    fn new(connection: &'a quinn::Connection, known: &str) -> Self {
+        let mut ticks = tokio::time::interval(BUSY_EVERY.into());
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        Self {
+            connection,
+            ticks,
+            received: 0,
+            unanswered: 0,
+            most: if masters::are_several(known) { 2 } else { 3 },
+        }
+    }
+
+    /// Waits for the next time; returns whether the master has been silent for too long.
+    async fn next(&mut self) -> bool {
+        self.ticks.tick().await;
+        let received = self.connection.stats().udp_rx.datagrams;
+        self.unanswered = if received == self.received {
+            self.unanswered + 1
+        } else {
+            0
+        };
+        self.received = received;
+        self.unanswered >= self.most
     }
 }
 
@@ -269,7 +316,7 @@ async fn connect(
         .expect("settings for QUIC");
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     let mut transport = quinn::TransportConfig::default();
-    transport.keep_alive_interval(Some(std::time::Duration::from_secs(4)));
+    transport.max_idle_timeout(Some(IDLE.into()));
     config.transport_config(Arc::new(transport));
 
     let known = &*identity.link.master;
