@@ -14,7 +14,7 @@ use common::token::JoinToken;
 use common::wire::stream::Open;
 use common::wire::worker::{BUSY_EVERY, Delivery, ToMaster, ToWorker};
 use common::wire::{ALPN_WORKER, Versions};
-use common::{AttemptId, Span, Speed};
+use common::{AttemptId, Incarnation, Span, Speed};
 use link::{Channel, Identity, LinkError, masters, tls};
 use quinn::crypto::rustls::QuicClientConfig;
 use tests::Grid;
@@ -190,7 +190,7 @@ async fn work(
 ) {
     let mut held: Option<AttemptId> = None;
     let mut backoff = link::retry::Backoff::default();
-    let mut joined = false;
+    let mut seen = SeenMasters::default();
 
     loop {
         if let Err(error) = session(
@@ -198,7 +198,7 @@ async fn work(
             &identity,
             &counts,
             &mut held,
-            &mut joined,
+            &mut seen,
             deliver.clone(),
         )
         .await
@@ -215,7 +215,7 @@ async fn session(
     identity: &Identity,
     counts: &Counts,
     held: &mut Option<AttemptId>,
-    joined: &mut bool,
+    seen: &mut SeenMasters,
     mut deliver: watch::Receiver<bool>,
 ) -> Result<(), LinkError> {
     let connection = connect(endpoint, identity).await?;
@@ -225,17 +225,23 @@ async fn session(
     channel.tx.send(&hello(&identity.link.name, *held)).await?;
 
     let welcome: ToWorker = channel.rx.expect().await?;
-    let ToWorker::Welcome { abandon, .. } = &welcome else {
+    let ToWorker::Welcome {
+        abandon,
+        incarnation,
+        ..
+    } = &welcome
+    else {
         panic!("{welcome:?}")
     };
-    assert!(abandon.is_empty(), "a lease was lost");
+    if !abandon.is_empty() {
+        let name = &identity.link.name;
+        eprintln!("{name} lost its lease: another one has done {abandon:?}");
+        *held = None;
+        counts.done.fetch_add(1, Ordering::Relaxed);
+    }
 
     let mut alive = AliveTicks::new(&connection, &identity.link.master);
-    if std::mem::replace(joined, true) {
-        counts.back.fetch_add(1, Ordering::Relaxed);
-    } else {
-        counts.joined.fetch_add(1, Ordering::Relaxed);
-    }
+    seen.count(*incarnation, counts);
 
     loop {
         tokio::select! {
@@ -262,6 +268,30 @@ async fn session(
                     channel.tx.send(&ToMaster::Delivered(vec![delivery(attempt)])).await?;
                 }
             }
+        }
+    }
+}
+
+/// The masters that have let a worker in.
+#[derive(Default)]
+struct SeenMasters {
+    first: Option<Incarnation>,
+    is_back: bool,
+}
+
+impl SeenMasters {
+    /// Counts the worker once when it has joined, and once when it has come back to another master.
+    fn count(&mut self, master: Incarnation, counts: &Counts) {
+        match self.first {
+            None => {
+                self.first = Some(master);
+                counts.joined.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(first) if first != master && !self.is_back => {
+                self.is_back = true;
+                counts.back.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(_) => {}
         }
     }
 }
