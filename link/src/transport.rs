@@ -39,7 +39,8 @@ pub(crate) const DATAGRAM: u16 = 6_500;
 pub(crate) const ANY_PATH: u16 = 1_200;
 const STREAMS: VarInt = VarInt::from_u32(16);
 
-/// How often an end of a connection says that it is there, and how long it waits for the other.
+/// The interval at which an end of a connection says that it is there, and the time for which it waits
+/// for the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeepAlive {
     every: Option<Duration>,

@@ -30,8 +30,6 @@ const NOT_TAKEN: &str = "the owner of this PC takes no settings from the master 
 /// The settings from the master, as this worker has them.
 #[derive(Debug)]
 pub(crate) struct SiteState {
-    /// Whether the owner lets any come.
-    takes: bool,
     /// The owner's own settings.
     own: Config,
     kept: KeptSite,
@@ -138,12 +136,16 @@ impl SiteState {
         }
 
         Self {
-            takes: own.settings_from_master,
             own: own.clone(),
             started: kept.settings.clone(),
             kept,
             rules,
         }
+    }
+
+    /// Returns the owner's own settings.
+    pub(crate) fn own(&self) -> &Config {
+        &self.own
     }
 
     /// Takes settings from the master instead of those before, or refuses them: then those before
@@ -158,7 +160,7 @@ impl SiteState {
     }
 
     fn admit(&mut self, new: SiteSettings, now: Time) -> Result<(), String> {
-        if !self.takes && !new.texts.is_empty() {
+        if !self.own.settings_from_master && !new.texts.is_empty() {
             return Err(NOT_TAKEN.to_owned());
         }
 
@@ -225,7 +227,7 @@ impl SiteState {
             in_force: setting.key.starts_with("owner.") || self.started.contains(setting),
         });
         SiteReport {
-            takes: self.takes,
+            takes: self.own.settings_from_master,
             settings: settings.collect(),
             changes: self.kept.changes.clone(),
             refused: self.kept.refused.clone(),

@@ -155,7 +155,7 @@ pub async fn run(
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
     let (mut facts, room) = measure(&identity.link.name, &own).await;
-    let mut site = SiteKeeper::open(&dir, own, room, &tell);
+    let mut site = SiteKeeper::open(&dir, &own, room, &tell);
     let (config, cache_bytes) = site.bound(&dir, &mut facts);
     let peers = Arc::new(InputPeers::new(&config));
     let cache = Arc::new(Cache::open(

@@ -393,7 +393,7 @@ impl Core {
         }
 
         self.store.host_labels(id, &labels)?;
-        let site = self.site_before(id);
+        let site = self.site_of(id);
         if let Some(host) = self.hosts.get_mut(&id) {
             host.labels = labels;
         }

@@ -59,7 +59,7 @@ impl Core {
     }
 
     /// Returns the settings that hold for a host.
-    fn site_of(&self, id: HostId) -> SiteSettings {
+    pub(super) fn site_of(&self, id: HostId) -> SiteSettings {
         let Some((name, labels)) = self.host_words(id).filter(|_| !self.site.texts.is_empty())
         else {
             return SiteSettings::default();
@@ -99,11 +99,6 @@ impl Core {
         if settings != *before && takes && self.is_connected(id) {
             self.mail(id).site = Some(settings);
         }
-    }
-
-    /// Returns the settings of a host before a change of its labels.
-    pub(super) fn site_before(&self, id: HostId) -> SiteSettings {
-        self.site_of(id)
     }
 
     /// Takes a host's answer to its settings.
@@ -178,7 +173,7 @@ impl Core {
         for (id, before) in ids.into_iter().zip(before) {
             self.update_site(id, &before);
         }
-        Ok(Ok((self.site_views().0, Vec::new())))
+        Ok(Ok((self.site_texts(), Vec::new())))
     }
 
     fn refuses_site(&self, scope: &SiteScope, text: Option<&str>) -> Option<Refusal> {
@@ -220,13 +215,17 @@ impl Core {
 
     /// Returns all settings, and the hosts for which any hold.
     pub(super) fn site_views(&self) -> SiteViews {
-        let texts = self.site.texts.values().cloned().collect();
-        if self.site.texts.is_empty() {
+        let texts = self.site_texts();
+        if texts.is_empty() {
             return (texts, Vec::new());
         }
         let known = self.hosts.keys().filter(|id| !self.is_revoked(**id));
         let hosts = known.filter_map(|id| self.site_view(*id)).collect();
         (texts, hosts)
+    }
+
+    fn site_texts(&self) -> Vec<SiteTextView> {
+        self.site.texts.values().cloned().collect()
     }
 
     fn site_view(&self, id: HostId) -> Option<HostSiteView> {

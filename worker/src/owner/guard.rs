@@ -23,7 +23,6 @@ pub struct Guard {
     sensors: Vec<Watched>,
     slots: u32,
     decision: (Time, Decision),
-    hour: WeekTime,
 }
 
 impl Guard {
@@ -40,7 +39,6 @@ impl Guard {
         Self {
             sensors: own.sensors().to_vec(),
             decision: own.decided(),
-            hour: WeekTime::new(0, common::Span::ZERO),
             site: None,
             slots,
             own,
@@ -90,7 +88,6 @@ impl Guard {
 
     /// Decides what tasks may do from now on, at this hour of the week.
     pub fn decide(&mut self, now: Time, hour: WeekTime) -> Decision {
-        self.hour = hour;
         let own = self.own.decide(now, hour);
         let site = self.site.as_mut().map(|site| site.decide(now, hour));
         let decision = match site {

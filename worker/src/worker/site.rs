@@ -29,8 +29,6 @@ pub(super) struct SiteKept(SiteAnswer);
 pub(super) struct SiteKeeper {
     site: SiteState,
     file: SiteFile,
-    /// The owner's own settings.
-    own: Config,
     room: HostSize,
     tell: UnboundedSender<LoopInput>,
 }
@@ -39,14 +37,13 @@ impl SiteKeeper {
     /// Reads the settings that an earlier run kept.
     pub(super) fn open(
         dir: &Path,
-        own: Config,
+        own: &Config,
         room: HostSize,
         tell: &UnboundedSender<LoopInput>,
     ) -> Self {
         Self {
-            site: SiteState::open(dir, &own, wall_clock()),
+            site: SiteState::open(dir, own, wall_clock()),
             file: SiteFile::below(dir),
-            own,
             room,
             tell: tell.clone(),
         }
@@ -56,7 +53,7 @@ impl SiteKeeper {
     /// cache may take: limits of the owner's own, and lower ones from the master. The host then
     /// lends no more.
     pub(super) fn bound(&mut self, dir: &Path, facts: &mut HostFacts) -> (Config, u64) {
-        let mut config = self.own.clone();
+        let mut config = self.own().clone();
         self.site.bound(&mut config);
         let lent = facts.slots;
         let room = HostSize {
@@ -81,7 +78,7 @@ impl SiteKeeper {
 
     /// Returns the owner's own settings.
     pub(super) fn own(&self) -> &Config {
-        &self.own
+        self.site.own()
     }
 
     /// Returns the number of slots of the worker.
@@ -91,8 +88,8 @@ impl SiteKeeper {
 
     pub(super) fn timeouts(&self) -> Timeouts {
         Timeouts {
-            pause: self.own.owner_poll(),
-            patience: self.own.sensors.patience(),
+            pause: self.own().owner_poll(),
+            patience: self.own().sensors.patience(),
         }
     }
 
@@ -100,7 +97,7 @@ impl SiteKeeper {
     pub(super) fn restrict(&self, policy: &mut Guard, now: Time) {
         let rules = self.site.strictest(self.room.cores);
         let eyes = rules.as_ref().map_or_else(Vec::new, |rules| {
-            owner::more_eyes(&self.own, rules, policy.sensors())
+            owner::more_eyes(self.own(), rules, policy.sensors())
         });
         let named: Vec<_> = eyes
             .iter()
@@ -121,7 +118,7 @@ impl SiteKeeper {
     /// Returns the time that a task may be suspended.
     pub(super) fn patience(&self) -> Option<Span> {
         let strictest = self.site.strictest(self.room.cores);
-        strictest.as_ref().unwrap_or(&self.own.owner).patience()
+        strictest.as_ref().unwrap_or(&self.own().owner).patience()
     }
 
     pub(super) fn report(&self) -> SiteReport {
