@@ -60,6 +60,35 @@ pub(crate) struct Disk {
     place: TempDir,
     space: Space,
     kind: &'static DiskKind,
+    slowed: Option<SlowDevice>,
+}
+
+/// The files of the kernel that bound what a block device does in a second, by the control groups of
+/// version 1, and how slow a spinning disk is.
+const BLKIO: &str = "/sys/fs/cgroup/blkio";
+const SPINNING: [(&str, u64); 4] = [
+    ("read_iops", 100),
+    ("write_iops", 100),
+    ("read_bps", 80 << 20),
+    ("write_bps", 80 << 20),
+];
+
+/// A device that is bounded for everybody, until this is dropped.
+struct SlowDevice(String);
+
+impl SlowDevice {
+    fn set(&self, bounds: impl Fn(u64) -> u64) -> io::Result<()> {
+        SPINNING.iter().try_for_each(|(what, bound)| {
+            let file = format!("{BLKIO}/blkio.throttle.{what}_device");
+            fs::write(file, format!("{} {}", self.0, bounds(*bound)))
+        })
+    }
+}
+
+impl Drop for SlowDevice {
+    fn drop(&mut self) {
+        let _ = self.set(|_| 0);
+    }
 }
 
 impl Disk {
@@ -80,7 +109,12 @@ impl Disk {
             .tempdir()
             .expect("a temporary directory");
         match Self::mount(kind, &place, mib) {
-            Ok(space) => Some(Self { place, space, kind }),
+            Ok(space) => Some(Self {
+                place,
+                space,
+                kind,
+                slowed: None,
+            }),
             Err(why) => {
                 skip(&format!("no disk of its own, by {maker}: {why}"));
                 None
@@ -149,6 +183,22 @@ impl Disk {
         let how = if yes { "remount,ro" } else { "remount,rw" };
         self.space
             .must(&["mount", "-o", how, self.inside().to_str().expect("UTF-8")]);
+    }
+
+    /// From now on it is as slow as a spinning disk. Whether that can be had here; if not, it is said.
+    pub(crate) fn spin(&mut self) -> bool {
+        let device = rustix::fs::stat(self.seen()).expect("the disk is there");
+        let (major, minor) = (
+            rustix::fs::major(device.st_dev),
+            rustix::fs::minor(device.st_dev),
+        );
+        let slowed = SlowDevice(format!("{major}:{minor}"));
+        if let Err(error) = slowed.set(|bound| bound) {
+            skip(&format!("no slow disk: {BLKIO}: {error}"));
+            return false;
+        }
+        self.slowed = Some(slowed);
+        true
     }
 
     /// Somebody else writes until not one more byte fits.

@@ -15,6 +15,7 @@ mod full;
 mod https;
 mod ledger;
 mod network;
+mod old_pcs;
 mod pair;
 mod pauses;
 mod proxied;

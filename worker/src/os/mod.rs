@@ -14,8 +14,8 @@ pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     Accounts, DirWatch, account, awake, boot_id, close_inherited, cores, donor_main, enlarge,
-    files, give_up_capabilities, is_root, landlock_version, since_boot, spawner_main, this_program,
-    thread_cpu,
+    files, give_up_capabilities, is_root, landlock_version, memory_bound, since_boot, spawner_main,
+    this_program, thread_cpu,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};

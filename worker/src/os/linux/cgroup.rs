@@ -14,3 +14,8 @@ mod room;
 pub(super) use ground::Pool;
 pub use ground::{Grounds, Survey};
 pub(super) use room::{OpenRoom, Room};
+
+/// Returns the least memory that this process's own groups and those above them leave it, in bytes.
+pub(crate) fn memory_bound() -> Option<u64> {
+    find::Own::read().memory_bound()
+}

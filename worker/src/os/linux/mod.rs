@@ -41,6 +41,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use super::{Launch, ProcessOrder, WatcherReport};
+pub(crate) use cgroup::memory_bound;
 pub use cgroup::{Grounds, Survey};
 pub(crate) use confine::donor_main;
 use idle::IdleInits;

@@ -47,6 +47,25 @@ impl Own {
 
         own
     }
+
+    /// Returns the least memory that these groups and those above them leave to all their processes
+    /// together, in bytes; `None` where none of them has a limit.
+    pub(super) fn memory_bound(&self) -> Option<u64> {
+        let old = self.controllers.get("memory");
+        let unified = bounds(self.unified.as_deref(), "memory.max");
+        unified
+            .chain(bounds(old.map(PathBuf::as_path), "memory.limit_in_bytes"))
+            .min()
+    }
+}
+
+/// Returns the numbers in this file of a group and of those above it, as far as they can be seen.
+fn bounds(group: Option<&Path>, file: &'static str) -> impl Iterator<Item = u64> {
+    let groups = group.into_iter().flat_map(Path::ancestors);
+    groups.filter_map(move |dir| {
+        let text = std::fs::read_to_string(dir.join(file)).ok()?;
+        text.trim().parse().ok()
+    })
 }
 
 /// A hierarchy as it is mounted.
@@ -159,6 +178,32 @@ mod tests {
             own.controllers["cpu"],
             Path::new("/sys/fs/cgroup/cpu,cpuacct/box")
         );
+    }
+
+    #[test]
+    fn the_least_memory_of_all_groups_above_counts() {
+        let root = tempfile::tempdir().expect("a directory");
+        let group = |name: &str, file: &str, text: &str| {
+            let dir = root.path().join(name);
+            std::fs::create_dir_all(&dir).expect("a directory");
+            std::fs::write(dir.join(file), text).expect("a file");
+            dir
+        };
+
+        group("new", "memory.max", "3000\n");
+        let own = Own {
+            unified: Some(group("new/slice/worker", "memory.max", "max\n")),
+            ..Own::default()
+        };
+        assert_eq!(own.memory_bound(), Some(3_000));
+
+        let limited = group("old/worker", "memory.limit_in_bytes", "2000\n");
+        let both = Own {
+            controllers: BTreeMap::from([("memory".to_owned(), limited)]),
+            ..own
+        };
+        assert_eq!(both.memory_bound(), Some(2_000));
+        assert_eq!(Own::default().memory_bound(), None);
     }
 
     #[test]
