@@ -24,6 +24,7 @@ mod replica;
 mod space;
 mod storage;
 mod takeover;
+mod views;
 mod way;
 
 use tests::{Grid, WorkerSetup};

@@ -127,6 +127,8 @@ fn here(migration: &str) -> String {
         .replace(" BLOB", " bytea")
         .replace(" REAL", " double precision")
         .replace(" WITHOUT ROWID", "")
+        .replace("datetime(", "to_timestamp(")
+        .replace(", 'unixepoch')", ")")
         // SQLite compares texts byte by byte, and so must this: lists are told in that order.
         .replace(" TEXT", " text COLLATE \"C\"")
 }
