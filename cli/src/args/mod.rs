@@ -44,7 +44,7 @@ pub(crate) use deferred::Deferred;
 #[cfg(feature = "whole")]
 pub(crate) use job::{JobCommand, TaskCommand};
 pub(crate) use serve::{
-    EnrolArgs, HostCommand, IdentityCommand, MasterCommand, PlaceArgs, TokenCommand, WorkerCommand,
+    EnrolArgs, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand,
 };
 #[cfg(feature = "whole")]
 pub(crate) use submit::SubmitArgs;

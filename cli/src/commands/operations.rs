@@ -9,7 +9,7 @@ use master::{Config, MasterError, PgError, StoreError, StoreMove};
 use serde::Serialize;
 
 use super::Context;
-use crate::args::PlaceArgs;
+use crate::args::serve::PlaceArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::when;
 
