@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::content_place::{BucketPlace, ContentSetting};
 use crate::operations::CONTENT;
 use crate::store::{
-    Database, LeaseContender, LeaseSeen, Mark, MasterMember, PgError, Reader, StoreError,
+    Database, LeaseContender, LeaseSeen, Mark, Marked, MasterMember, PgError, Reader, StoreError,
     StoreFacts, Writer,
 };
 use crate::{Accept, Config, MasterError, authority, content_place, whole};
@@ -42,16 +42,6 @@ pub(crate) fn name_it(home: &Path, place: &Database) -> Result<(), LinkError> {
 /// Removes what [`name_it`] wrote: the store is a file again.
 pub(crate) fn forget(home: &Path) -> Result<(), LinkError> {
     fs::remove_file(home.join(FILE)).map_err(LinkError::file("cannot remove", home.join(FILE)))
-}
-
-/// Refuses what works on the files of a store, where the store of `home` is in a database.
-pub(crate) fn not_in_one(home: &Path, hint: &str) -> Result<(), String> {
-    match named(home) {
-        Some(name) => Err(format!(
-            "the store of this grid is in PostgreSQL, at {name}: {hint}"
-        )),
-        None => Ok(()),
-    }
 }
 
 /// Refuses, with this remedy, what a master does on a store in a file, where that of `home` is in a [`Database`].
@@ -93,7 +83,7 @@ pub(crate) fn member(home: &Path) -> Result<String, MasterError> {
 }
 
 /// The place of the content of the master in `home`, as it was last started.
-fn content_of(home: &Path) -> Result<ContentSetting, MasterError> {
+pub(crate) fn content_of(home: &Path) -> Result<ContentSetting, MasterError> {
     let bucket = BucketPlace::of_master(home)?.map(ContentSetting::Bucket);
     Ok(bucket.unwrap_or_else(|| ContentSetting::Directory(home.join(CONTENT))))
 }
@@ -124,7 +114,7 @@ pub(crate) fn grid_beside(wanted: &WantedStore) -> Result<Option<(Uuid, [u8; 32]
         return Ok(None);
     };
 
-    difference(wanted, Some(&found), true)?;
+    difference(wanted, Some(&found), true, marked(&wanted.home))?;
     content_place::check(&wanted.content, Some(&found), wanted.accept)?;
     whole::compare_clock(found.up, wanted.clock, wanted.accept)?;
     Ok(Some((grid, seed)))
@@ -139,7 +129,7 @@ pub(crate) fn take(
     let clock = wanted.clock;
     let found = StoreFacts::in_database(&Reader::of(wanted.place.clone()))?;
     let up = found.as_ref().and_then(|found| found.up.clone());
-    let missing = difference(wanted, found.as_ref(), false)?;
+    let missing = difference(wanted, found.as_ref(), false, marked(&wanted.home))?;
     content_place::check(&wanted.content, found.as_ref(), wanted.accept)?;
     whole::compare_clock(up, clock, wanted.accept)?;
 
@@ -195,13 +185,30 @@ pub(crate) fn take_now(
     }
 }
 
-/// Compares the database with the mark and the keys in `home`. Returns the number of groups that are
+/// Compares the database with the mark and the keys of the master, as [`take`] does, and changes nothing. A master
+/// may run meanwhile.
+pub(crate) fn look(wanted: &WantedStore, reader: &Reader) -> Result<(), MasterError> {
+    // Before the facts: it names what was durable at that moment.
+    let mark = marked(&wanted.home);
+    let found = StoreFacts::in_database(reader)?;
+    let lives = found.as_ref().is_some_and(|found| found.held);
+    difference(wanted, found.as_ref(), lives, mark)?;
+    content_place::check(&wanted.content, found.as_ref(), wanted.accept)
+}
+
+/// The mark in `home`; one that cannot be read counts as none.
+fn marked(home: &Path) -> Option<Marked> {
+    Mark::read(home).ok().flatten()
+}
+
+/// Compares the database with the `Marked` and the keys in `home`. Returns the number of groups that are
 /// missing in it, if an admin accepts that. What another master has at this moment (`lives`) is the
 /// grid's store even where nothing here has a mark of it.
 fn difference(
     wanted: &WantedStore,
     found: Option<&StoreFacts>,
     lives: bool,
+    mark: Option<Marked>,
 ) -> Result<Option<u64>, MasterError> {
     let WantedStore {
         home,
@@ -244,7 +251,6 @@ fn difference(
         ));
     }
 
-    let mark = Mark::read(home).ok().flatten();
     let reached = mark
         .filter(|mark| mark.grid == grid)
         .map(|mark| mark.commits);

@@ -71,7 +71,7 @@ fn into_database(home: &Path, place: &Database, clock: Clock) -> Result<Moved, M
 
     let from = whole::open(home, clock, Accept::default())?;
     let mut to = database::take_now(home, place, clock, true)?;
-    let rows = store::copy_store(&from, &mut to)?;
+    let rows = store::copy_store(from.db(), &mut to)?;
     let (grid, commits) = facts(&to)?;
     to.finish()?;
     drop((from, to));
@@ -121,7 +121,7 @@ fn out_of(
 ) -> Result<Moved, MasterError> {
     let mut from = database::take_now(home, place, clock, false)?;
     let mut to = Writer::open(part)?;
-    let rows = store::copy_store(&from, &mut to)?;
+    let rows = store::copy_store(from.db(), &mut to)?;
     let (grid, commits) = facts(&to)?;
     to.finish()?;
     from.finish()?;

@@ -104,12 +104,16 @@ knows the address of the other master. The master that was active stands by from
 Examples:
   deskgrid master backup /backup/deskgrid-monday
   deskgrid --dir /srv/deskgrid master backup /backup/deskgrid.tar
-Reads the master's own directory, as its user; the backup is read back before it gets its name. It holds the \
+  deskgrid master backup --config master.toml /backup/deskgrid.tar
+--config, or --store and --content, where the store is in PostgreSQL. Reads the master's own directory, as its user; the backup is read back before it gets its name. It holds the \
 grid's CA key: keep it as safe as the master. Exit code 1: something that the store names was missing or damaged.")]
     Backup {
         /// Directory to make, or one file if the name ends in .tar; must not exist
         #[arg(value_name = "DIR|FILE.tar")]
         to: PathBuf,
+        /// Where store and content are.
+        #[command(flatten)]
+        places: PlaceArgs,
     },
     /// Check whether the master's files are sound: store, content, keys. Changes nothing; the master
     /// may run
@@ -122,6 +126,9 @@ Exit code 0: all is well; 1: something is wrong, and what to do is printed besid
         /// Check only whether files of content exist; do not read them
         #[arg(long)]
         no_content: bool,
+        /// Where store and content are.
+        #[command(flatten)]
+        places: PlaceArgs,
     },
     /// Put a backup in place, on this machine or another
     #[command(after_help = "\
@@ -150,6 +157,20 @@ another name, which is printed: remove it once the grid runs on the new one.")]
         #[arg(long, value_name = "URL", group = "direction")]
         from: Option<String>,
     },
+}
+
+/// The settings that say where store and content of a master are, unless both are in its directory.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PlaceArgs {
+    /// The database that has the store, as in `master start --store`
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// The directory or bucket that has the content of files, as in `master start --content`
+    #[arg(long, value_name = "DIR|s3://BUCKET[/PREFIX]")]
+    pub content: Option<String>,
+    /// The master's settings file, which may name both; flags override it
+    #[arg(long, value_name = "F")]
+    pub config: Option<PathBuf>,
 }
 
 /// `deskgrid master start`.

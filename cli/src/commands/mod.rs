@@ -212,11 +212,11 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         }
         Commands::Master(Deferred(MasterCommand::Status)) => masters::status(context).await,
         Commands::Master(Deferred(MasterCommand::HandOver)) => masters::hand_over(context).await,
-        Commands::Master(Deferred(MasterCommand::Backup { to })) => {
-            operations::backup(context, &to)
+        Commands::Master(Deferred(MasterCommand::Backup { to, places })) => {
+            operations::backup(context, &to, places)
         }
-        Commands::Master(Deferred(MasterCommand::Check { no_content })) => {
-            operations::check(context, !no_content)
+        Commands::Master(Deferred(MasterCommand::Check { no_content, places })) => {
+            operations::check(context, places, !no_content)
         }
         Commands::Master(Deferred(MasterCommand::Restore { from })) => {
             operations::restore(context, &from)

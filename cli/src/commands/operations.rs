@@ -5,10 +5,11 @@ use common::units::Bytes;
 use std::path::Path;
 
 use master::operations::{self, Fault, OperationError};
-use master::{MasterError, PgError, StoreError, StoreMove};
+use master::{Config, MasterError, PgError, StoreError, StoreMove};
 use serde::Serialize;
 
 use super::Context;
+use crate::args::serve::PlaceArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::when;
 
@@ -59,6 +60,13 @@ struct MoveAnswer<'a> {
 
 impl From<OperationError> for Failure {
     fn from(error: OperationError) -> Self {
+        let error = match error {
+            OperationError::Master(error) => return error.into(),
+            OperationError::Store(error @ StoreError::Postgres(_)) => {
+                return MasterError::from(error).into();
+            }
+            other => other,
+        };
         let hint = match &error {
             OperationError::NoMaster { .. } => "name the master's state directory: --dir DIR",
             OperationError::Exists { .. } => {
@@ -72,9 +80,8 @@ impl From<OperationError> for Failure {
             OperationError::Store(StoreError::Full { .. }) => {
                 "make room on that disk, then try again"
             }
-            OperationError::Database(_) => "docs/operations.md says what there is for such a grid",
             OperationError::Store(_) => "deskgrid master check says more",
-            OperationError::File(_) => "run it as the master's user",
+            OperationError::File(_) | OperationError::Master(_) => "run it as the master's user",
         };
 
         Failure::new(Exit::Error, "operation", error.to_string(), hint).caused(&error)
@@ -92,9 +99,20 @@ fn listed(faults: &[String]) -> String {
         .collect()
 }
 
+/// The settings that say where store and content are.
+fn settings(places: PlaceArgs) -> Result<Config, Failure> {
+    let config = places.config.as_deref().map(Config::load).transpose()?;
+    let config = config.unwrap_or_default();
+    Ok(Config {
+        store: places.store.or(config.store),
+        content: places.content.or(config.content),
+        ..config
+    })
+}
+
 /// Copies what there is of a master.
-pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
-    let done = operations::backup(context.state.root(), to)?;
+pub(super) fn backup(context: &Context, to: &Path, places: PlaceArgs) -> Result<Exit, Failure> {
+    let done = operations::backup(context.state.root(), to, &settings(places)?)?;
     let answer = BackupAnswer {
         to: to.display().to_string(),
         taken: when::iso(done.taken),
@@ -133,8 +151,12 @@ pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
 }
 
 /// Looks at what there is of a master.
-pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failure> {
-    let found = operations::check(context.state.root(), read_content)?;
+pub(super) fn check(
+    context: &Context,
+    places: PlaceArgs,
+    read_content: bool,
+) -> Result<Exit, Failure> {
+    let found = operations::check(context.state.root(), &settings(places)?, read_content)?;
     let shown = |fault: &'_ Fault| -> (String, String) { (fault.what.clone(), fault.hint.clone()) };
     let faults: Vec<(String, String)> = found.faults.iter().map(shown).collect();
     let answer = CheckAnswer {

@@ -11,11 +11,11 @@ use common::content::BlobHash;
 use link::{LinkError, files};
 
 use super::archive::{self, ArchiveEntry};
+use super::places::MasterPlaces;
 use super::source::{self, Item};
 use super::{HOME, OperationError, STORE, SweepHold, bucket};
 use crate::clock::Clock;
-use crate::room;
-use crate::store::{self, Reader};
+use crate::{Config, authority, room, store};
 
 /// The bytes of a file that are read at a time.
 const PIECE: usize = 256 * 1024;
@@ -52,16 +52,19 @@ struct BackedUpFile {
 
 /// Backs up the master in the state directory `dir` to `target`, which must not exist: an archive
 /// in one file if its name ends in `.tar`, else a directory that is a state directory itself. The
-/// master may run meanwhile.
+/// master may run meanwhile. Of its settings those count that say where store and content are.
 ///
 /// # Errors
 /// If there is no master's state, something is there already, it would not fit, or does not read
 /// back as written.
-pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
-    let home = dir.join(HOME);
-    let hint = "back it up with PostgreSQL's tools (pg_dump), and the directory `master` as files, without which nobody is let in";
-    crate::database::not_in_one(&home, hint).map_err(OperationError::Database)?;
-    if !home.join(STORE).exists() {
+pub fn backup(dir: &Path, target: &Path, config: &Config) -> Result<BackedUp, OperationError> {
+    let places = MasterPlaces::of(dir, config)?;
+    let home = &places.home;
+    let is_there = match places.database {
+        Some(_) => authority::exists(home)?,
+        None => home.join(STORE).exists(),
+    };
+    if !is_there {
         return Err(OperationError::NoMaster {
             dir: dir.to_owned(),
         });
@@ -76,13 +79,15 @@ pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
         }
     }
 
-    room::look_for_room_beside(&home)?;
-    let _hold = SweepHold::against_sweeping(&home)
+    room::look_for_room_beside(home)?;
+    let _hold = SweepHold::against_sweeping(home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let snapshot = beside(target, "store");
     let _ = fs::remove_file(&snapshot);
-    let written = write(&home, &snapshot, target, &part);
-    let _ = fs::remove_file(&snapshot);
+    let written = write(&places, &snapshot, target, &part);
+    for end in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{end}", snapshot.display()));
+    }
 
     if written.is_err() {
         let _ = if part.is_dir() {
@@ -109,32 +114,39 @@ fn parent(path: &Path) -> &Path {
 }
 
 fn write(
-    home: &Path,
+    places: &MasterPlaces,
     snapshot: &Path,
     target: &Path,
     part: &Path,
 ) -> Result<BackedUp, OperationError> {
+    let home = &places.home;
     let taken = Clock::start().now();
-    let store_bytes = size(&home.join(STORE))? + size(&home.join("store.sqlite-wal")).unwrap_or(0);
+    places.compare()?;
+    let reader = places.reader();
+    let store_bytes = match reader.database_bytes()? {
+        Some(bytes) => bytes,
+        None => size(&home.join(STORE))? + size(&home.join("store.sqlite-wal")).unwrap_or(0),
+    };
     enough_room(parent(target), store_bytes)?;
-    Reader::new(home).copy_to(snapshot, taken)?;
+    files::create_private(snapshot).map_err(LinkError::file("cannot write", snapshot))?;
+    reader.copy_to(snapshot, taken, places.bucket().is_none())?;
 
     let (db, _) = store::open_to_look(snapshot)?;
     let named = store::named(&db)?;
-    let place = bucket::of(home)?;
-    let (content, missing) = match &place {
+    let place = places.bucket();
+    let (content, missing) = match place {
         Some(_) => (
             Vec::new(),
             bucket::unknown(&named, &store::live_objects(&db)?),
         ),
-        None => source::content(home, &named),
+        None => places.content(&named),
     };
     drop(db);
 
     let mut done = BackedUp {
         taken,
         store_bytes: size(snapshot)?,
-        elsewhere: place.map(|place| place.to_string()),
+        elsewhere: place.map(ToString::to_string),
         ..BackedUp::default()
     };
     done.faults = missing

@@ -10,14 +10,12 @@ use common::content::BlobHash;
 use link::{LinkError, files};
 
 use super::backup::hash_of;
-use super::{CONTENT, HOME, OperationError, STORE, SweepHold, bucket, source};
-use crate::authority;
+use super::places::MasterPlaces;
+use super::{HOME, OperationError, STORE, SweepHold, bucket};
 use crate::clock::Clock;
 use crate::content_place::{BucketPlace, ContentSetting};
-use crate::room;
 use crate::store::{self, DatabaseSight, Looked};
-use crate::whole;
-use crate::{Accept, Config};
+use crate::{Accept, Config, MasterError, PgError, StoreError, authority, room, whole};
 
 /// The most damaged or missing blobs that are named one by one.
 const SHOWN: usize = 100;
@@ -97,60 +95,61 @@ pub fn bucket_fault(dir: &Path, config: &Config) -> Option<(String, Option<Fault
 }
 
 /// Checks the master in the state directory `dir` (which may be a backup). Hashes its content only
-/// if `read_content`.
+/// if `read_content`. Of the settings those count that say where store and content are.
 ///
 /// # Errors
 /// If there is no master's state, or it cannot be looked at.
-pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> {
-    let home = dir.join(HOME);
-    let hint = "it is not looked at here";
-    crate::database::not_in_one(&home, hint).map_err(OperationError::Database)?;
-    if !home.join(STORE).exists() && !authority::exists(&home).unwrap_or(false) {
+pub fn check(dir: &Path, config: &Config, read_content: bool) -> Result<Checked, OperationError> {
+    let places = MasterPlaces::of(dir, config)?;
+    let home = &places.home;
+    if !home.join(STORE).exists() && !authority::exists(home).unwrap_or(false) {
         return Err(OperationError::NoMaster {
             dir: dir.to_owned(),
         });
     }
 
-    room::look_for_room_beside(&home)?;
-    let _hold = SweepHold::against_sweeping(&home)
+    room::look_for_room_beside(home)?;
+    let _hold = SweepHold::against_sweeping(home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let mut checked = Checked::default();
 
-    // Read before anything else: the mark names what was durable at that moment.
-    match whole::look(&home) {
-        Ok(None) => {}
-        Ok(Some(lost)) if lost.is_empty() => {
-            checked.fault(lost.to_string(), RESTORE);
-            checked.look_at_keys(&home)?;
-            return Ok(checked);
-        }
-        Ok(Some(lost)) => checked.fault(lost.to_string(), RESTORE),
-        Err(error) => checked.fault(error.to_string(), RESTORE),
+    // Before anything else: the mark names what was durable at that moment.
+    let is_there = match places.database {
+        Some(_) => checked.compare_database(&places),
+        None => checked.compare_file(home),
+    };
+    if !is_there {
+        checked.look_at_keys(home)?;
+        return Ok(checked);
     }
 
-    let looked = match store::look(&home.join(STORE)) {
+    let looked = match places.database {
+        Some(_) => store::look_in(&places.reader()),
+        None => store::look(&home.join(STORE)),
+    };
+    let looked = match looked {
         Ok(looked) => looked,
-        Err(full @ crate::StoreError::Full { .. }) => return Err(full.into()),
+        Err(full @ StoreError::Full { .. }) => return Err(full.into()),
         Err(error) => {
             let hint = match error {
-                crate::StoreError::Newer { .. } => "use the deskgrid that wrote it, or a newer one",
-                _ => RESTORE,
+                StoreError::Newer { .. } => "use the deskgrid that wrote it, or a newer one",
+                _ => places.remedy(),
             };
             checked.fault(error.to_string(), hint);
             Looked::default()
         }
     };
 
-    checked.add_store(&looked);
-    checked.look_at_keys(&home)?;
-    match bucket::of(&home)? {
-        Some(place) => checked.look_at_bucket(&home, &place, &looked, read_content),
-        None => checked.look_at_content(&home, &looked, read_content),
+    checked.add_store(&looked, places.remedy());
+    checked.look_at_keys(home)?;
+    match places.bucket() {
+        Some(place) => checked.look_at_bucket(&places, place, &looked, read_content),
+        None => checked.look_at_content(&places, &looked, read_content),
     }
     Ok(checked)
 }
 
-const RESTORE: &str =
+pub(super) const RESTORE: &str =
     "stop the master, keep the directory, and put a backup in its place: deskgrid master restore";
 
 impl Checked {
@@ -161,12 +160,46 @@ impl Checked {
         });
     }
 
-    fn add_store(&mut self, looked: &Looked) {
+    /// Compares the file of the store with its mark. Returns whether there is one to look at.
+    fn compare_file(&mut self, home: &Path) -> bool {
+        match whole::look(home) {
+            Ok(None) => true,
+            Ok(Some(lost)) => {
+                self.fault(lost.to_string(), RESTORE);
+                !lost.is_empty()
+            }
+            Err(error) => {
+                self.fault(error.to_string(), RESTORE);
+                true
+            }
+        }
+    }
+
+    /// The same for a store in a database, whose errors say what to do where it is not the grid's.
+    fn compare_database(&mut self, places: &MasterPlaces) -> bool {
+        let error = match places.compare() {
+            Ok(()) => return true,
+            Err(error) => error,
+        };
+        let (hint, is_there) = match &error {
+            MasterError::Content { fault, .. } => (fault.hint(), true),
+            MasterError::Bucket(bucket) => (bucket.fault.hint(), true),
+            MasterError::Store(StoreError::Postgres(PgError::Away { .. })) => {
+                ("see to the database, or to its address (--store)", false)
+            }
+            _ => (places.remedy(), false),
+        };
+        self.fault(error.to_string(), hint);
+        is_there
+    }
+
+    fn add_store(&mut self, looked: &Looked, remedy: &str) {
         self.jobs = looked.jobs;
         self.attempts = looked.attempts;
         for what in &looked.faults {
-            self.fault(format!("the store: {what}"), RESTORE);
+            self.fault(format!("the store: {what}"), remedy);
         }
+        self.notes.extend(looked.notes.iter().cloned());
 
         self.copied = looked.copied;
         if looked.version != 0 && looked.version < store::VERSION {
@@ -216,8 +249,8 @@ impl Checked {
         Ok(())
     }
 
-    fn look_at_content(&mut self, home: &Path, looked: &Looked, read_content: bool) {
-        let (items, missing) = source::content(home, &looked.named);
+    fn look_at_content(&mut self, places: &MasterPlaces, looked: &Looked, read_content: bool) {
+        let (items, missing) = places.content(&looked.named);
         let mut bad: Vec<String> = missing
             .iter()
             .map(|hash| format!("content {hash} is missing"))
@@ -241,7 +274,7 @@ impl Checked {
 
         let hint = format!(
             "put the file of the same name from a backup into {}; an input can also be sent by submitting it again",
-            home.join(CONTENT).display()
+            places.directory().unwrap_or(&places.home).display()
         );
         self.list_bad(bad, &hint);
     }
@@ -249,7 +282,7 @@ impl Checked {
     /// Checks the content that lies in a bucket.
     fn look_at_bucket(
         &mut self,
-        home: &Path,
+        places: &MasterPlaces,
         place: &BucketPlace,
         looked: &Looked,
         read_content: bool,
@@ -261,11 +294,9 @@ impl Checked {
 
         self.content_files += found.files;
         self.content_bytes += found.bytes;
-        let store = store::open_to_look(&home.join(STORE)).ok();
+        let reader = places.reader();
         let with_jobs = |(hash, what): (BlobHash, String)| {
-            let jobs = store
-                .as_ref()
-                .and_then(|(db, _)| store::jobs_with(db, &hash).ok());
+            let jobs = reader.jobs_with(&hash).ok();
             let jobs: Vec<String> = jobs
                 .iter()
                 .flat_map(common::IdSet::iter)

@@ -6,6 +6,7 @@ mod backup;
 mod bucket;
 mod check;
 mod hold;
+mod places;
 mod restore;
 mod source;
 #[cfg(test)]
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 use link::LinkError;
 
-use crate::StoreError;
+use crate::{MasterError, StoreError};
 
 pub use backup::{BackedUp, backup};
 pub use check::{Checked, Fault, bucket_fault, check, database, database_of, surroundings};
@@ -32,9 +33,9 @@ pub enum OperationError {
         /// The state directory that was looked at.
         dir: PathBuf,
     },
-    /// The store is in a database, and this works on its file.
-    #[error("{0}")]
-    Database(String),
+    /// Store or content are not where the settings say, or are not looked at.
+    #[error(transparent)]
+    Master(#[from] MasterError),
     /// A file or directory would be overwritten.
     #[error("{path} is there already", path = path.display())]
     Exists {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use link::{LinkError, files};
 
 use super::source::{Meaning, meaning};
-use super::{HOME, OperationError, STORE, archive};
+use super::{CONTENT, HOME, OperationError, STORE, archive};
 use crate::room;
 use crate::store;
 
@@ -220,7 +220,7 @@ fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
     // Content in a bucket is in no backup: `master check` looks at it.
     let missing = match super::bucket::of(part)? {
         Some(_) => super::bucket::unknown(&looked.named, &looked.objects),
-        None => super::source::content(part, &looked.named).1,
+        None => super::source::content(&part.join(CONTENT), &looked.named).1,
     };
     Ok(missing
         .iter()

@@ -12,13 +12,15 @@ use link::LinkError;
 use super::{CONTENT, HOME, OperationError, STORE};
 
 /// The files of a master that belong to its process, or that it makes anew.
-const NOT_TAKEN: [&str; 6] = [
+const NOT_TAKEN: [&str; 8] = [
+    "database",
     "lock",
     "sweep-lock",
     "address",
     "http-address",
     "reserve",
     "mark",
+    "member",
 ];
 
 /// A file that goes into the backup.
@@ -80,13 +82,13 @@ pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
     Ok(items)
 }
 
-/// The files of content that a store names, and the hashes of the missing ones.
-pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Vec<BlobHash>) {
+/// The files of content in `dir` that a store names, and the hashes of the missing ones.
+pub(super) fn content(dir: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Vec<BlobHash>) {
     let mut items = Vec::new();
     let mut missing = Vec::new();
     for hash in named {
         let short = path_of(hash);
-        let path = home.join(CONTENT).join(&short);
+        let path = dir.join(&short);
         match fs::metadata(&path) {
             Ok(meta) if meta.is_file() => {
                 let name = format!("{HOME}/{CONTENT}/{short}");

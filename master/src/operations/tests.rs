@@ -11,9 +11,18 @@ use common::{BlobRef, IdSet, Incarnation, JobSpec, RequestId, TaskSet, Time};
 use link::BlobStore;
 use uuid::Uuid;
 
-use super::{OperationError, backup, check, restore};
+use super::{OperationError, restore};
+use crate::Config;
 use crate::authority::Authority;
 use crate::store::{NewJob, NewToken, Redeemed, Writer};
+
+fn backup(dir: &Path, target: &Path) -> Result<super::BackedUp, OperationError> {
+    super::backup(dir, target, &Config::default())
+}
+
+fn check(dir: &Path, read_content: bool) -> Result<super::Checked, OperationError> {
+    super::check(dir, &Config::default(), read_content)
+}
 
 /// The state directory of a stopped master.
 struct Place {

@@ -7,11 +7,12 @@ use common::{Incarnation, Time};
 use rusqlite::OpenFlags;
 
 use super::db::{Db, SET_META};
-use super::lite::connect;
+use super::lite::{self, connect};
+use super::log::FileLogs;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, micros};
+use super::{StoreError, micros, schema};
 
 /// The key in `meta` for the time at which this copy was made. The entry is removed when a master
 /// is started on the copy.
@@ -35,17 +36,56 @@ pub(crate) struct TakenUp {
 
 impl Reader {
     /// Writes the committed state of the store, as of one moment, to a new file at `path`, and
-    /// marks that file as a copy made at `now`.
-    pub(crate) fn copy_to(&self, path: &Path, now: Time) -> Result<(), StoreError> {
+    /// marks that file as a copy made at `now`. Of a database every row is copied and compared. With
+    /// `with_content` its content is copied, too, and may lie in any directory.
+    pub(crate) fn copy_to(
+        &self,
+        path: &Path,
+        now: Time,
+        with_content: bool,
+    ) -> Result<(), StoreError> {
         let name = path
             .to_str()
             .ok_or_else(|| StoreError::Content(format!("{} is not UTF-8", path.display())))?;
-        self.with(|db| db.copy_to(name))
-            .map_err(|error| error.on_disk_of(path))?;
+        let copied = self.with_snapshot(|db| match db {
+            Db::Lite(db) => lite::copy_to(db, name),
+            Db::Pg(_) => copy_rows(db, path),
+        });
+        copied.map_err(|error| error.on_disk_of(path))?;
+
         let copy = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         copy.execute(SET_META, (COPIED, micros(now).to_le_bytes()))?;
+        if with_content {
+            let forget = "DELETE FROM meta WHERE key = $1";
+            copy.execute(forget, [crate::content_place::NOTE])?;
+        }
+        copy.pragma_update(None, "journal_mode", "DELETE")?;
         copy.close().map_err(|(_, error)| error)?;
         Ok(())
+    }
+}
+
+/// Copies all tables of a store into a new file.
+fn copy_rows(from: &Db, path: &Path) -> Result<(), StoreError> {
+    let found = from.version()?;
+    if found != schema::VERSION {
+        return Err(other_layout(found));
+    }
+    let mut to = Writer::on(lite::open_at(path, &FileLogs)?)?;
+    super::transfer::copy(from, &mut to)?;
+    to.finish()
+}
+
+/// The error of tables of another version than this program's, in a database.
+fn other_layout(found: usize) -> StoreError {
+    let known = schema::VERSION;
+    match found {
+        0 => StoreError::Content("there are no tables of a store in the database".to_owned()),
+        _ if found > known => StoreError::Newer { found, known },
+        _ => StoreError::Content(format!(
+            "its tables have version {found}, and are copied only at version {known}: start a master of this deskgrid first, which \
+             brings them there, or use the deskgrid that wrote them"
+        )),
     }
 }
 

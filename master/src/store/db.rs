@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::pg::Pg;
 use super::value::{SqlRow, SqlValue, values};
-use super::{StoreError, lite};
+use super::{StoreError, lite, schema};
 
 /// The key in `meta` for the number of transactions that were committed.
 const COMMITS: &str = "commits";
@@ -57,10 +57,7 @@ impl Db {
                 }
                 Ok(())
             }
-            Db::Pg(db) => {
-                let rows = db.rows(sql, values)?;
-                rows.iter().try_for_each(|row| each(&SqlRow::Pg(row)))
-            }
+            Db::Pg(db) => db.each(sql, values, |row| each(&SqlRow::Pg(row))),
         }
     }
 
@@ -175,13 +172,19 @@ impl Db {
         }
     }
 
-    /// Writes all that is committed, as of one moment, to a new file of SQLite's.
-    pub(super) fn copy_to(&self, path: &str) -> Result<(), StoreError> {
+    /// The version of the tables; 0 if there are none.
+    pub(super) fn version(&self) -> Result<usize, StoreError> {
         match self {
-            Db::Lite(db) => lite::copy_to(db, path),
-            Db::Pg(_) => Err(StoreError::Content(
-                "a copy of PostgreSQL is made by its own tools".to_owned(),
-            )),
+            Db::Lite(db) => schema::version(db),
+            Db::Pg(db) => db.version(),
+        }
+    }
+
+    /// Whether some master has the store at this moment, as far as the engine shows that.
+    pub(super) fn is_held(&self) -> Result<bool, StoreError> {
+        match self {
+            Db::Lite(_) => Ok(false),
+            Db::Pg(db) => db.is_held(),
         }
     }
 

@@ -26,10 +26,14 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
 /// Opens the store in `dir` to write, creates or migrates its tables, and checks it. Its log is in
 /// `logs`.
 pub(super) fn open(dir: &Path, logs: &dyn Logs) -> Result<Db, StoreError> {
-    let path = dir.join(FILE);
-    open_file(&path, logs)
+    open_at(&dir.join(FILE), logs)
+}
+
+/// The same of the file at `path`.
+pub(super) fn open_at(path: &Path, logs: &dyn Logs) -> Result<Db, StoreError> {
+    open_file(path, logs)
         .map(Db::Lite)
-        .map_err(|error| error.on_disk_of(&path))
+        .map_err(|error| error.on_disk_of(path))
 }
 
 fn open_file(path: &Path, logs: &dyn Logs) -> Result<Connection, StoreError> {
@@ -124,6 +128,16 @@ pub(super) fn copy_to(db: &Connection, path: &str) -> Result<(), StoreError> {
 pub(super) fn has_table(db: &Connection, name: &str) -> Result<bool, StoreError> {
     let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
     Ok(db.prepare(there)?.exists([name])?)
+}
+
+/// The indexes and views that a store of this version has beside its keys, each in words.
+pub(super) fn parts() -> Result<Vec<String>, StoreError> {
+    let mut empty = Connection::open_in_memory()?;
+    schema::migrate(&mut empty)?;
+    let sql = "SELECT 'the ' || type || ' ' || name FROM sqlite_master WHERE type <> 'table' AND sql IS NOT NULL";
+    let mut parts = empty.prepare(sql)?;
+    let found = parts.query_map([], |row| row.get(0))?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// A column of a table.

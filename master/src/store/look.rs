@@ -91,6 +91,8 @@ pub(crate) struct Looked {
     pub(crate) objects: Vec<(BlobHash, super::LiveObject)>,
     /// The time at which the store was copied, if it is a copy on which no master was started yet.
     pub(crate) copied: Option<common::Time>,
+    /// Remarks about things that are no faults, such as what was not looked at.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Opens a store's file for reading, and returns its schema version. Fails with
@@ -127,6 +129,8 @@ pub(crate) struct StoreFacts {
     pub(crate) content: Option<uuid::Uuid>,
     /// Whether any job names content.
     pub(crate) names_content: bool,
+    /// Whether some master has it at this moment, where masters take it from each other.
+    pub(crate) held: bool,
 }
 
 impl StoreFacts {
@@ -154,6 +158,7 @@ impl StoreFacts {
             content: note(crate::content_place::NOTE)?
                 .and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
             names_content: db.exists("SELECT 1 FROM blob_use LIMIT 1", &[])?,
+            held: db.is_held()?,
         })
     }
 }
@@ -177,6 +182,58 @@ fn through(path: &Path) -> Result<Looked, StoreError> {
         values(&db, &mut looked)?;
     }
     Ok(looked)
+}
+
+/// Checks a store in a database, as of one moment: its layout, and the values in it. Its pages are its
+/// server's.
+pub(crate) fn look_in(reader: &Reader) -> Result<Looked, StoreError> {
+    reader.with_snapshot(|db| {
+        let mut looked = Looked {
+            version: db.version()?,
+            ..Looked::default()
+        };
+        match looked.version {
+            0 => looked
+                .faults
+                .push("there are no tables of it in the database".to_owned()),
+            found if found > schema::VERSION => {
+                let known = schema::VERSION;
+                return Err(StoreError::Newer { found, known });
+            }
+            _ => {
+                layout(db, &mut looked)?;
+                if looked.faults.is_empty() {
+                    values(db, &mut looked)?;
+                }
+            }
+        }
+        Ok(looked)
+    })
+}
+
+/// Compares the parts of a layout of this version with those that a database has.
+fn layout(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+    let Db::Pg(pg) = db else {
+        return Ok(());
+    };
+    let (found, sums) = pg.layout()?;
+    if looked.version == schema::VERSION {
+        let found: BTreeSet<String> = found.into_iter().collect();
+        let wanted = super::transfer::parts()?.into_iter();
+        let missing = wanted.filter(|part| !found.contains(part));
+        looked
+            .faults
+            .extend(missing.map(|part| format!("{part} is missing")));
+    }
+
+    let sums = match sums {
+        true => "has checksums for them",
+        false => "has no checksums for them (initdb --data-checksums, pg_checksums)",
+    };
+    looked.notes.push(format!(
+        "the database's own pages and indexes were not read: its server {sums}, and pg_amcheck looks at them"
+    ));
+    Ok(())
 }
 
 /// Checks the values of a store, whose version is known.
@@ -240,7 +297,7 @@ pub(crate) fn named(db: &Db) -> Result<BTreeSet<BlobHash>, StoreError> {
 }
 
 /// The jobs that need this content.
-pub(crate) fn jobs_with(db: &Db, hash: &BlobHash) -> Result<IdSet, StoreError> {
+pub(super) fn jobs_with(db: &Db, hash: &BlobHash) -> Result<IdSet, StoreError> {
     let sql = "SELECT job FROM blob_use WHERE hash = $1 UNION SELECT job FROM checkpoint_blob WHERE hash = $1
         UNION SELECT job FROM kept_blob WHERE hash = $1";
     super::reader::ids(db, sql, value::values![hash.0])

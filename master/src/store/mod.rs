@@ -57,7 +57,7 @@ pub(crate) use events::EventRow;
 pub(crate) use foretold::{Awaited, WaitPrediction};
 pub(crate) use kept::{Removed, bytes_left};
 pub use log::Logs;
-pub(crate) use look::{Looked, StoreFacts, jobs_with, look, named, open as open_to_look};
+pub(crate) use look::{Looked, StoreFacts, look, look_in, named, open as open_to_look};
 pub(crate) use mark::{Mark, Marked};
 pub(crate) use objects::ObjectName;
 pub(crate) use objects::{LiveObject, live_objects};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use common::checkpoint::Saved;
+use common::content::BlobHash;
 use common::view::{
     AttemptState, AttemptView, JobState, JobView, StandbyView, TaskCounts, TaskState,
 };
@@ -143,6 +144,22 @@ impl Reader {
         lock().out -= 1;
         given_back.notify_one();
         answer
+    }
+
+    /// The jobs that need this content.
+    pub(crate) fn jobs_with(&self, hash: &BlobHash) -> Result<IdSet, StoreError> {
+        self.with(|db| super::look::jobs_with(db, hash))
+    }
+
+    /// Asks on a connection of its own, for which all questions see one state.
+    pub(super) fn with_snapshot<T>(
+        &self,
+        query: impl FnOnce(&Db) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        query(&match &*self.place {
+            StorePlace::File(_) => self.connect()?,
+            StorePlace::Postgres(place) => Db::Pg(Pg::snapshot(place)?),
+        })
     }
 
     fn connect(&self) -> Result<Db, StoreError> {

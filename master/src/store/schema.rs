@@ -6,7 +6,7 @@ use super::StoreError;
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
-pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 /// The schema version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -161,6 +161,45 @@ CREATE TABLE site_text (scope TEXT PRIMARY KEY, body TEXT NOT NULL, who TEXT NOT
 CREATE TABLE site_answer (host INTEGER PRIMARY KEY, digest INTEGER NOT NULL, at INTEGER NOT NULL, refused TEXT);
 ";
 
+/// The views of version 4, which nothing here reads: they are for people, and for what they show on a
+/// wall. Their names and columns are a contract (docs/metrics.md); times are those of the engine, seconds
+/// are numbers. A later version that changes a column below drops and makes its view anew.
+///
+/// - `people_jobs`: a job's own counts hold once it has ended, so those of one that has not are counted.
+/// - `people_attempts` leaves out what attempts left, `people_hosts` what only programs read.
+const VERSION_4: &str = "
+CREATE VIEW people_jobs AS SELECT
+    j.id AS job, j.name AS name, j.\"user\" AS submitted_by, j.state AS state, j.policy AS policy, j.priority AS priority,
+    j.total AS tasks,
+    CASE WHEN j.ended IS NOT NULL THEN j.finished ELSE (
+        SELECT COUNT(DISTINCT a.task) FROM attempt a WHERE a.job = j.id AND a.state = 'finished'
+        AND (a.verdict IS NULL OR a.verdict LIKE 'alone %' OR a.verdict = 'agreed ' || a.number)) END AS tasks_finished,
+    CASE WHEN j.ended IS NOT NULL THEN j.failed ELSE (
+        SELECT CAST(COALESCE(SUM(s.last - s.first + 1), 0) AS INTEGER) FROM settled s
+        WHERE s.job = j.id AND s.state = 'failed') END AS tasks_failed,
+    CASE WHEN j.ended IS NOT NULL THEN j.cancelled ELSE (
+        SELECT CAST(COALESCE(SUM(s.last - s.first + 1), 0) AS INTEGER) FROM settled s
+        WHERE s.job = j.id AND s.state = 'cancelled') END AS tasks_cancelled,
+    (SELECT COUNT(*) FROM attempt a WHERE a.job = j.id AND a.ended IS NULL) AS attempts_running,
+    datetime(j.submitted / 1000000, 'unixepoch') AS submitted, datetime(j.started / 1000000, 'unixepoch') AS started,
+    datetime(j.ended / 1000000, 'unixepoch') AS ended,
+    CAST(j.started - j.submitted AS REAL) / 1000000 AS waited_seconds,
+    CAST(j.ended - j.started AS REAL) / 1000000 AS took_seconds, j.reason AS reason
+FROM job j;
+CREATE VIEW people_hosts AS SELECT
+    h.name AS host, h.id AS number, h.owner AS owner, h.labels AS labels, h.attendance AS attendance, h.draining AS draining,
+    h.finished AS attempts_finished, h.lost AS attempts_lost, datetime(h.heard / 1000000, 'unixepoch') AS last_heard
+FROM host h;
+CREATE VIEW people_attempts AS SELECT
+    a.job AS job, j.name AS job_name, j.\"user\" AS submitted_by, a.task AS task, a.number AS attempt, h.name AS host,
+    a.state AS state, a.duplicate AS is_copy, datetime(a.assigned / 1000000, 'unixepoch') AS assigned,
+    datetime(a.started / 1000000, 'unixepoch') AS started, datetime(a.ended / 1000000, 'unixepoch') AS ended,
+    CAST(a.ran AS REAL) / 1000000 AS ran_seconds, CAST(a.cpu AS REAL) / 1000000 AS cpu_seconds,
+    CAST(a.suspended AS REAL) / 1000000 AS suspended_seconds, a.exit_code AS exit_code, a.start_why AS start_reason,
+    a.end_why AS end_reason
+FROM attempt a JOIN job j ON j.id = a.job LEFT JOIN host h ON h.id = a.host;
+";
+
 /// The schema version of a store, from `user_version`.
 pub(super) fn version(db: &Connection) -> Result<usize, StoreError> {
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -241,10 +280,34 @@ mod tests {
             let mut db = Connection::open_in_memory().expect("a database in memory");
             apply(&mut db, &MIGRATIONS[..known]).expect("an earlier version");
             migrate(&mut db).expect("an upgrade");
-            let sql = "SELECT COUNT(*) FROM site_text, site_answer, content, host";
-            let count = db.query_row(sql, [], |row| row.get::<_, i64>(0));
-            assert_eq!(count, Ok(0), "from version {known}");
+            for tables in [
+                "site_text, site_answer, content, host",
+                "people_jobs, people_hosts, people_attempts",
+            ] {
+                let sql = format!("SELECT COUNT(*) FROM {tables}");
+                let count = db.query_row(&sql, [], |row| row.get::<_, i64>(0));
+                assert_eq!(count, Ok(0), "{tables} from version {known}");
+            }
         }
+    }
+
+    #[test]
+    fn a_store_in_a_file_has_the_views_with_times_in_utc() {
+        let mut db = Connection::open_in_memory().expect("a database in memory");
+        migrate(&mut db).expect("the tables");
+        let sql = "INSERT INTO job (id, request, body_hash, name, \"user\", policy, priority, spec, total, state, submitted, started, needs)
+            VALUES (7, x'00', x'00', 'bag', 'ann', 'ours', 0, x'00', 5, 'running', 1000000, 3500000, '');
+            INSERT INTO host (id, name) VALUES (1, 'pc');
+            INSERT INTO attempt (job, task, number, incarnation, host, state, duplicate, assigned, ended, start_why, ran)
+            VALUES (7, 1, 1, 1, 1, 'finished', FALSE, 1, 2, '', 1500000), (7, 2, 1, 1, 1, 'running', FALSE, 1, NULL, '', 0);
+            INSERT INTO settled VALUES (7, 3, 4, 'cancelled', '')";
+        db.execute_batch(sql).expect("rows");
+
+        let sql = "SELECT j.tasks_finished || ' ' || j.tasks_cancelled || ' ' || j.attempts_running || ' ' || j.submitted || ' '
+            || j.waited_seconds || ' ' || a.host || ' ' || a.ran_seconds
+            FROM people_jobs j JOIN people_attempts a ON a.job = j.job AND a.state = 'finished'";
+        let told = db.query_row(sql, [], |row| row.get::<_, String>(0));
+        assert_eq!(told.expect("a row"), "1 2 1 1970-01-01 00:00:01 2.5 pc 1.5");
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl StoreShadow {
         self.with(|inside| {
             inside.changed.clear();
             inside.unsent = false;
-            transfer::copy(store, &mut inside.copy).map(drop)
+            transfer::copy(store.db(), &mut inside.copy).map(drop)
         });
     }
 

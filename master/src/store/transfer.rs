@@ -67,6 +67,17 @@ impl KeptField {
     }
 }
 
+/// The columns and indexes of all tables and the views, each in words.
+pub(super) fn parts() -> Result<Vec<String>, StoreError> {
+    let mut parts = lite::parts()?;
+    for StoreTable { name, columns, .. } in StoreTable::all()? {
+        parts.push(format!("the index {name}_pkey"));
+        let columns = columns.iter();
+        parts.extend(columns.map(|column| format!("the column {name}.{}", column.name)));
+    }
+    Ok(parts)
+}
+
 impl StoreTable {
     pub(super) fn name(&self) -> &str {
         &self.name
@@ -178,12 +189,12 @@ fn numbered(count: usize) -> String {
 ///
 /// # Errors
 /// If a store fails, or the copy is not what was copied.
-pub(crate) fn copy(from: &Writer, to: &mut Writer) -> Result<u64, StoreError> {
+pub(crate) fn copy(from: &Db, to: &mut Writer) -> Result<u64, StoreError> {
     let tables = StoreTable::all()?;
     for table in &tables {
         to.change(&format!("DELETE FROM {}", quoted(&table.name)), &[])?;
     }
-    to.counts_on_from(from.commits())?;
+    to.counts_on_from(from.commits()?)?;
     to.commit()?;
 
     let mut count = 0;
@@ -194,7 +205,7 @@ pub(crate) fn copy(from: &Writer, to: &mut Writer) -> Result<u64, StoreError> {
             table.names(),
             numbered(table.columns.len())
         );
-        table.pages(from.db(), |rows| {
+        table.pages(from, |rows| {
             count += rows.len() as u64;
             for row in rows {
                 let values: Vec<SqlValue<'_>> = row.iter().map(KeptField::to_value).collect();
@@ -204,16 +215,14 @@ pub(crate) fn copy(from: &Writer, to: &mut Writer) -> Result<u64, StoreError> {
         })?;
     }
 
-    same(from, to)?;
+    same(from, to.db())?;
     Ok(count)
 }
 
 /// Fails if a table of one store is not the same in the other.
-pub(super) fn same(from: &Writer, to: &Writer) -> Result<(), StoreError> {
+pub(super) fn same(from: &Db, to: &Db) -> Result<(), StoreError> {
     let tables = StoreTable::all()?;
-    tables
-        .iter()
-        .try_for_each(|table| compare(table, from.db(), to.db()))
+    tables.iter().try_for_each(|table| compare(table, from, to))
 }
 
 /// Fails if the table is not the same in both.
@@ -295,7 +304,7 @@ mod tests {
             .unwrap();
         to.commit().unwrap();
 
-        let rows = copy(&from, &mut to).unwrap();
+        let rows = copy(from.db(), &mut to).unwrap();
         assert_eq!(rows, 2 * PAGE as u64 + 2);
         assert!(to.commits() > from.commits());
         assert!(to.db().commits().unwrap() >= to.commits());

@@ -6,6 +6,7 @@
 //! The usual run takes a sample of each; `DESKGRID_FAULTS=long` takes all of them
 //! (CONTRIBUTING.md). What this machine cannot do is skipped, and said.
 
+mod backups;
 mod bucket;
 mod crashes;
 mod cutoff;
@@ -24,6 +25,7 @@ mod replica;
 mod space;
 mod storage;
 mod takeover;
+mod views;
 mod way;
 
 use tests::{Grid, WorkerSetup};

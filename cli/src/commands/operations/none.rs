@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Context;
+use crate::args::serve::PlaceArgs;
 use crate::failure::{Exit, Failure};
 
 fn no_master() -> Failure {
@@ -14,12 +15,12 @@ fn no_master() -> Failure {
 }
 
 /// Refuses: this program has no master.
-pub(super) fn backup(_: &Context, _: &Path) -> Result<Exit, Failure> {
+pub(super) fn backup(_: &Context, _: &Path, _: PlaceArgs) -> Result<Exit, Failure> {
     Err(no_master())
 }
 
 /// Refuses: this program has no master.
-pub(super) fn check(_: &Context, _: bool) -> Result<Exit, Failure> {
+pub(super) fn check(_: &Context, _: PlaceArgs, _: bool) -> Result<Exit, Failure> {
     Err(no_master())
 }
 

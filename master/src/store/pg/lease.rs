@@ -71,7 +71,7 @@ impl LeaseSeen {
             .map(|rows| Self::of(&rows[0]))
     }
 
-    fn of(row: &tokio_postgres::Row) -> Self {
+    pub(super) fn of(row: &tokio_postgres::Row) -> Self {
         Self {
             token: row.get(0),
             turn: row.get(1),
@@ -89,6 +89,11 @@ impl LeaseSeen {
     /// on the directory with this number, which has ended.
     pub(crate) fn is_left_to(&self, id: &str) -> bool {
         self.member.is_empty() || self.member == id && !self.connected
+    }
+
+    /// Whether a master has the store, and its connection lives.
+    pub(super) fn is_held(&self) -> bool {
+        !self.member.is_empty() && self.connected
     }
 
     /// A lease of this member, whose connection has ended.

@@ -10,12 +10,13 @@ mod lease;
 mod recent;
 mod runs;
 mod session;
+mod snapshot;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod tls;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::sync::LazyLock;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -124,27 +125,32 @@ fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T 
 pub(crate) struct Pg {
     place: Database,
     inside: RefCell<Inside>,
+    /// The number of answers that are being read in portions, each within the one before.
+    cursors: Cell<usize>,
 }
 
 enum Inside {
     Reads(Option<DbSession>),
+    Sees(DbSession),
     Writes(Box<Group>),
 }
 
 impl Pg {
     /// A connection for reading. It is made with the first question.
     pub(super) fn reader(place: Database) -> Self {
-        Self {
-            place,
-            inside: RefCell::new(Inside::Reads(None)),
-        }
+        Self::with(place, Inside::Reads(None))
     }
 
     /// The connection of the master that has the store.
     fn of(place: Database, group: Group) -> Self {
+        Self::with(place, Inside::Writes(Box::new(group)))
+    }
+
+    fn with(place: Database, inside: Inside) -> Self {
         Self {
             place,
-            inside: RefCell::new(Inside::Writes(Box::new(group))),
+            inside: RefCell::new(inside),
+            cursors: Cell::new(0),
         }
     }
 
@@ -157,7 +163,7 @@ impl Pg {
     pub(super) fn token(&self) -> Option<u32> {
         match &*self.inside.borrow() {
             Inside::Writes(group) => Some(u32::try_from(group.token()).unwrap_or(u32::MAX)),
-            Inside::Reads(_) => None,
+            Inside::Reads(_) | Inside::Sees(_) => None,
         }
     }
 
@@ -165,7 +171,7 @@ impl Pg {
     pub(super) fn reached(&self) -> Option<u64> {
         match &*self.inside.borrow() {
             Inside::Writes(group) => Some(group.reached()),
-            Inside::Reads(_) => None,
+            Inside::Reads(_) | Inside::Sees(_) => None,
         }
     }
 
@@ -197,6 +203,24 @@ impl Pg {
         Ok(commits.transpose()?.unwrap_or(0).max(0) as u64)
     }
 
+    /// The version of the tables; 0 if there are none.
+    pub(super) fn version(&self) -> Result<usize, StoreError> {
+        if !self.has_table("lease")? {
+            return Ok(0);
+        }
+        let rows = self.rows(tables::VERSION, &[])?;
+        let version = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        Ok(usize::try_from(version).unwrap_or(usize::MAX))
+    }
+
+    /// Whether some master has the store, and its connection lives.
+    pub(super) fn is_held(&self) -> Result<bool, StoreError> {
+        let rows = self.rows(tables::LEASE, &[])?;
+        Ok(rows
+            .first()
+            .is_some_and(|row| lease::LeaseSeen::of(row).is_held()))
+    }
+
     /// Counts further commits on from so many.
     pub(super) fn counts_on_from(&self, commits: u64) -> Result<(), StoreError> {
         self.group(|group, _| {
@@ -221,6 +245,7 @@ impl Pg {
         match &mut *self.inside.borrow_mut() {
             Inside::Writes(group) => group.rows(&self.place, sql, values),
             Inside::Reads(session) => read(&self.place, session, sql, values),
+            Inside::Sees(session) => snapshot::answer(&self.place, session.rows(sql, values)),
         }
     }
 
@@ -248,7 +273,9 @@ impl Pg {
     ) -> Result<T, StoreError> {
         match &mut *self.inside.borrow_mut() {
             Inside::Writes(group) => act(group, &self.place),
-            Inside::Reads(_) => Err(StoreError::Content("a reader does not write".to_owned())),
+            Inside::Reads(_) | Inside::Sees(_) => {
+                Err(StoreError::Content("a reader does not write".to_owned()))
+            }
         }
     }
 }

@@ -351,6 +351,13 @@ impl DbSession {
         wait(async move { client.query(&statement, &parameters(&values)).await })
     }
 
+    /// The next rows of a cursor. Their columns are those of the cursor, so nothing is kept prepared.
+    pub(super) fn portion(&self, sql: &str) -> Result<Vec<tokio_postgres::Row>, Error> {
+        let client = self.client.clone();
+        let sql = sql.to_owned();
+        wait(async move { client.query(&sql, &[]).await })
+    }
+
     /// A statement with its values. It is prepared, if that was not done yet.
     pub(super) fn ready(
         &self,

@@ -89,6 +89,21 @@ pub(super) const TURN: &str = "INSERT INTO turn (token, seq) VALUES ($1, $2)";
 pub(super) const HAS_TABLE: &str = "SELECT EXISTS (SELECT 1 FROM pg_tables
     WHERE schemaname = current_schema() AND tablename = $1)";
 
+/// The columns, indexes and views that there are, each in words.
+pub(super) const PARTS: &str = "SELECT CASE c.relkind WHEN 'v' THEN 'the view ' || c.relname
+        ELSE 'the column ' || c.relname || '.' || a.attname END
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relnamespace = CAST(current_schema() AS regnamespace) AND c.relkind IN ('r', 'v') AND a.attnum > 0
+    AND NOT a.attisdropped
+    UNION SELECT 'the index ' || c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE c.relnamespace = CAST(current_schema() AS regnamespace) AND i.indisvalid";
+
+/// Whether the server keeps checksums of its pages.
+pub(super) const CHECKSUMS: &str = "SELECT current_setting('data_checksums') = 'on'";
+
+/// The version of the tables.
+pub(super) const VERSION: &str = "SELECT layout FROM lease WHERE grid = 1";
+
 /// Removes turns that tell nothing any more.
 pub(super) const TRIM: &str = "DELETE FROM turn WHERE token < $1 OR (token = $1 AND seq < $2)";
 
@@ -112,6 +127,8 @@ fn here(migration: &str) -> String {
         .replace(" BLOB", " bytea")
         .replace(" REAL", " double precision")
         .replace(" WITHOUT ROWID", "")
+        .replace("datetime(", "to_timestamp(")
+        .replace(", 'unixepoch')", ")")
         // SQLite compares texts byte by byte, and so must this: lists are told in that order.
         .replace(" TEXT", " text COLLATE \"C\"")
 }

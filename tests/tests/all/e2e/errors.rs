@@ -212,6 +212,12 @@ fn a_store_that_is_elsewhere_is_refused_with_what_to_do_about_it() {
     ];
     fails(admin(&["start"]), 2, &there);
     fails(admin(&["move", "--to", nowhere]), 2, &there);
+    let there = [
+        "is in PostgreSQL, at 127.0.0.1:1/grid",
+        "try: name its address",
+    ];
+    fails(admin(&["backup", "copy"]), 2, &there);
+    fails(admin(&["check"]), 2, &there);
 }
 
 #[test]
