@@ -118,3 +118,34 @@ async fn a_worker_of_an_earlier_version_works_on_and_is_sent_no_settings() {
     submit(&admin, 1, &noops(1)).await.unwrap();
     assert_eq!(worker.assignments(1).await.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_refuses_again_and_again_does_not_fill_the_audit_log() {
+    let master = Master::start().await;
+    let identity = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&identity, Vec::new()).await;
+    let admin = master.admin().await;
+    set(&admin, Some("slots = 1")).await;
+    let sent = worker.site().await;
+    worker.answers(sent.digest + 1, Some("of none")).await;
+    assert_eq!(standing(&admin).await, (SiteStanding::Waiting, None));
+    for number in 0..20 {
+        let why = format!("reason {number}");
+        worker.answers(sent.digest, Some(&why)).await;
+        worker.answers(sent.digest, None).await;
+    }
+    worker.answers(sent.digest, Some("the last")).await;
+    let last = (SiteStanding::Refused, Some("the last".to_owned()));
+    assert_eq!(standing(&admin).await, last);
+
+    let replies = within(admin.ask(&Request::Audit { most: 100 })).await;
+    let entries = replies.unwrap().into_iter().flat_map(|reply| match reply {
+        Reply::Audit(some) => some,
+        other => panic!("{other:?}"),
+    });
+    let refused: Vec<_> = entries
+        .filter(|of| of.what == "settings" && !of.allowed)
+        .collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].why, "reason 0");
+}
