@@ -168,6 +168,7 @@ impl Core {
         scope: &SiteScope,
         text: Option<String>,
     ) -> Result<Result<SiteViews, Refusal>, StoreError> {
+        let scope = &self.by_name(scope);
         if let Some(refusal) = self.refuses_site(scope, text.as_deref()) {
             return Ok(Err(refusal));
         }
@@ -199,6 +200,15 @@ impl Core {
             self.update_site(id, &before);
         }
         Ok(Ok((self.site_views().0, hosts)))
+    }
+
+    /// Returns the hosts by name, also where one was named by its number (`host-N`).
+    fn by_name(&self, scope: &SiteScope) -> SiteScope {
+        let SiteScope::Host(host) = scope else {
+            return scope.clone();
+        };
+        let found = self.find_host(host).and_then(|id| self.host_words(id));
+        SiteScope::Host(found.map_or_else(|| host.clone(), |(name, _)| name))
     }
 
     fn refuses_site(&self, scope: &SiteScope, text: Option<&str>) -> Option<Refusal> {

@@ -149,3 +149,20 @@ async fn a_host_that_refuses_again_and_again_does_not_fill_the_audit_log() {
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert_eq!(refused[0].why, "reason 0");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_for_a_host_that_is_named_by_its_number_hold_for_it() {
+    let master = Master::start().await;
+    let identity = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&identity, Vec::new()).await;
+    let admin = master.admin().await;
+    let change = |text: Option<&str>| Request::SiteChange {
+        scope: SiteScope::Host("host-1".to_owned()),
+        text: text.map(str::to_owned),
+    };
+    within(admin.ask(&change(Some("slots = 1")))).await.unwrap();
+    let sent = worker.site().await;
+    assert_eq!(sent.texts[0].scope, SiteScope::Host("pc".to_owned()));
+    within(admin.ask(&change(None))).await.unwrap();
+    assert_eq!(worker.site().await.digest, 0);
+}
