@@ -164,7 +164,7 @@ impl SiteState {
             true => read_all(&kept.sent()),
             false => Err(NOT_TAKEN.to_owned()),
         };
-        let rules = read.map(|(rules, _)| rules).unwrap_or_else(|why| {
+        let unread = |why: String| {
             if !kept.texts.is_empty() {
                 tracing::warn!(why, "settings from the master are not used");
             }
@@ -172,7 +172,8 @@ impl SiteState {
             // Those that held do not any more.
             kept.answered.take_if(|answer| answer.refused.is_none());
             Vec::new()
-        });
+        };
+        let rules = read.map_or_else(unread, |(rules, _)| rules);
 
         Self {
             takes: own.settings_from_master,
