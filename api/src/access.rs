@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use common::content::Content;
 use common::selector::Selector;
+use common::site::{HostSiteView, SiteTextView};
 use common::view::{JobState, JobView, OutputView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
@@ -52,6 +53,25 @@ impl GridAccess {
     pub async fn one(&self, request: Request) -> Result<Reply, Problem> {
         let reply = self.ask(request).recv().await;
         Ok(reply.ok_or_else(Problem::unexpected)??)
+    }
+
+    /// Returns the settings that admins keep for workers, and the hosts for which any hold.
+    ///
+    /// # Errors
+    /// If the master refuses, or does not reply.
+    pub async fn site(&self) -> Result<(Vec<SiteTextView>, Vec<HostSiteView>), Problem> {
+        let mut replies = self.ask(Request::Site);
+        let mut settings = Vec::new();
+        let mut hosts = Vec::new();
+
+        while let Some(reply) = replies.recv().await {
+            let Reply::Site(some, of_hosts) = reply? else {
+                return Err(Problem::unexpected());
+            };
+            settings.extend(some);
+            hosts.extend(of_hosts);
+        }
+        Ok((settings, hosts))
     }
 
     /// Returns a [`JobView`] of each of these jobs, of these states if some are named.

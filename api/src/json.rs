@@ -12,6 +12,7 @@ mod hosts;
 mod jobs;
 mod peers;
 mod promise;
+mod site;
 mod tasks;
 mod timeline;
 mod waits;
@@ -21,6 +22,7 @@ use std::fmt::Display;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::identity::IdentityState;
+use common::site::SiteStanding;
 use common::token::Role;
 use common::view::{AttemptState, Belief, HostState, JobState, PromiseState, TaskState};
 use common::{EndCondition, Span, Time};
@@ -39,6 +41,7 @@ pub use jobs::{
 };
 pub use peers::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, TokenJson};
 pub use promise::{LimitsJson, QualityJson};
+pub use site::{HostSiteJson, SiteJson, SiteTextJson};
 pub use tasks::{AttemptJson, CheckpointJson, TaskJson};
 pub use timeline::{
     AccuracyJson, DrawnRange, ForetoldJson, PredictionsJson, TimelineJson, TimelineRow,
@@ -214,6 +217,7 @@ words! {
     "HostState": HostState = HostState::ALL,
     "PromiseState": PromiseState = PromiseState::ALL,
     "Belief": Belief = Belief::ALL,
+    "SiteStanding": SiteStanding = SiteStanding::ALL,
     "Role": Role = &[Role::Worker, Role::Client, Role::Admin],
     "IdentityState": IdentityState = &[
         IdentityState::Active, IdentityState::Waiting, IdentityState::Revoked,

@@ -3,12 +3,21 @@
 //! `commands::first_start`'s.
 
 mod deb;
+mod rpm;
 mod script;
 
 use std::path::{Path, PathBuf};
 
 use crate::args::package::InstallerKind;
 use crate::failure::Failure;
+
+/// The file by which a PC joins. Only root can read it from its first byte on.
+const JOIN: &str = "etc/deskgrid/join.toml";
+/// The site's settings, which the package's script puts in place: so they count as changed on the
+/// PC, and a plain package of a newer version keeps them.
+const SETTINGS: &str = "etc/deskgrid/site.toml";
+/// A file of every plain package, of the same owner.
+const PATTERN: &str = "etc/deskgrid/worker.toml";
 
 /// The content that an installer has beside the plain package.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +89,7 @@ impl InstallerKind {
         match self {
             Self::Sh => "sh",
             Self::Deb => "deb",
+            Self::Rpm => "rpm",
         }
     }
 
@@ -91,6 +101,7 @@ impl InstallerKind {
                 let machine = if arch == "aarch64" { "arm64" } else { "amd64" };
                 ("deskgrid-worker_", format!("_{machine}.deb"))
             }
+            Self::Rpm => ("deskgrid-worker-", format!("-1.{arch}.rpm")),
         }
     }
 }
@@ -152,6 +163,7 @@ impl PlainPackage {
         match self.kind {
             InstallerKind::Sh => Ok(script::installer(self, site, token)),
             InstallerKind::Deb => deb::installer(&self.bytes, site, token),
+            InstallerKind::Rpm => rpm::installer(&self.bytes, site, token),
         }
     }
 }

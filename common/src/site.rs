@@ -6,13 +6,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::needs::Label;
+use crate::host::MAX_HOST_NAME;
+use crate::needs::{Label, MAX_LABELS};
 use crate::text::acts;
 use crate::time::Time;
 
 /// The longest text of settings, in bytes. Those of a host with as many labels as it can have fit
 /// into one message.
 pub const MAX_SITE_TEXT: usize = 3_000;
+/// The most texts that hold for one host: for all, for it, and for each label from its owner and
+/// from admins.
+pub const MAX_SITE_TEXTS: usize = 2 + 2 * MAX_LABELS;
 /// The most scopes that have settings at one master.
 pub const MAX_SCOPES: usize = 500;
 /// The longest reason for which a worker refuses settings, in bytes.
@@ -152,7 +156,7 @@ pub struct SiteRefusal {
     pub why: String,
 }
 
-/// The reason why a text cannot be one of settings, whatever it says.
+/// The reason why texts cannot be settings, whatever they say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSiteText {
     /// It is longer than [`MAX_SITE_TEXT`].
@@ -161,10 +165,29 @@ pub enum BadSiteText {
     /// It has a character that acts on a terminal.
     #[error("the settings have a control character in line {0}")]
     Control(usize),
+    /// There are more than [`MAX_SITE_TEXTS`].
+    #[error("there are {0} texts of settings, and {MAX_SITE_TEXTS} at most can hold for a host")]
+    TooMany(usize),
+    /// It is for a host whose name no host can have.
+    #[error("the settings are for a host, and it names no host")]
+    NoHost,
+}
+
+impl SiteSettings {
+    /// Checks the number of texts, and each of them.
+    ///
+    /// # Errors
+    /// If there are too many, or one is not sound.
+    pub fn check(&self) -> Result<(), BadSiteText> {
+        if self.texts.len() > MAX_SITE_TEXTS {
+            return Err(BadSiteText::TooMany(self.texts.len()));
+        }
+        self.texts.iter().try_for_each(SiteText::check)
+    }
 }
 
 impl SiteText {
-    /// Checks the length and the characters of the text.
+    /// Checks the length and the characters of the text, and the name of its host.
     ///
     /// # Errors
     /// If it is too long, or has a control character.
@@ -172,12 +195,28 @@ impl SiteText {
         if self.text.len() > MAX_SITE_TEXT {
             return Err(BadSiteText::TooLong(self.text.len()));
         }
+        if let SiteScope::Host(name) = &self.scope
+            && (name.is_empty() || name.len() > MAX_HOST_NAME || name.contains(acts))
+        {
+            return Err(BadSiteText::NoHost);
+        }
         let bad = |c: char| acts(c) && !matches!(c, '\t' | '\r');
         match self.text.split('\n').position(|line| line.contains(bad)) {
             Some(line) => Err(BadSiteText::Control(line + 1)),
             None => Ok(()),
         }
     }
+}
+
+impl SiteStanding {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Taken,
+        Self::Refused,
+        Self::Waiting,
+        Self::Away,
+        Self::TooOld,
+    ];
 }
 
 impl SiteAnswer {
@@ -260,6 +299,15 @@ mod tests {
         };
         assert_eq!(checked("slots = 1\r\n\t# é\n"), Ok(()));
         assert_eq!(checked("a\nb\u{1b}[2J"), Err(BadSiteText::Control(2)));
+        let named = |name: &str| {
+            let scope = SiteScope::Host(name.to_owned());
+            let text = String::new();
+            SiteText { scope, text }.check()
+        };
+        assert_eq!(named("pc 7"), Ok(()));
+        for name in ["", "pc\u{1b}", &"x".repeat(MAX_HOST_NAME + 1)] {
+            assert_eq!(named(name), Err(BadSiteText::NoHost), "{name:?}");
+        }
         let long = "#".repeat(MAX_SITE_TEXT + 1);
         assert_eq!(checked(&long), Err(BadSiteText::TooLong(long.len())));
 

@@ -4,6 +4,7 @@ use api::collect;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use common::identity::{AuditView, IdentityState, IdentityView};
+use common::site::{HostSiteView, SiteStanding, SiteTextView};
 use common::text::printable;
 use common::token::Role;
 use common::view::TokenView;
@@ -11,7 +12,7 @@ use common::wire::client::{Reply, Request};
 use maud::{Markup, html};
 
 use crate::error::PageError;
-use crate::parts::{StateLook, badge, count, table};
+use crate::parts::{StateLook, badge, count, host_link, table};
 use crate::shell::{HtmlPage, LoggedIn, Shared};
 use crate::when::{clock, now};
 
@@ -28,6 +29,8 @@ pub(crate) async fn page(
     let tokens = collect!(grid, Request::TokenList, Reply::Tokens);
     let names = Vec::new();
     let identities = collect!(grid, Request::Identities { names }, Reply::Identities);
+    // A master of an earlier version keeps none.
+    let (settings, hosts) = grid.site().await.unwrap_or_default();
     let most = ENTRIES;
     let mut audit = collect!(grid, Request::Audit { most }, Reply::Audit);
     audit.reverse();
@@ -36,6 +39,7 @@ pub(crate) async fn page(
         h1 { "Admin" }
         (tokens_part(&tokens))
         (identities_part(identities))
+        (settings_part(&settings, &hosts))
         (audit_part(&audit))
     };
     Ok(HtmlPage {
@@ -115,6 +119,36 @@ fn look(state: IdentityState) -> StateLook {
         IdentityState::Active => StateLook::of_task(common::view::TaskState::Finished),
         IdentityState::Waiting => StateLook::of_task(common::view::TaskState::Waiting),
         IdentityState::Revoked => StateLook::of_task(common::view::TaskState::Failed),
+    }
+}
+
+/// The settings for workers, with the hosts that have not taken theirs first.
+fn settings_part(settings: &[SiteTextView], hosts: &[HostSiteView]) -> Markup {
+    let taken = |host: &&HostSiteView| host.standing == SiteStanding::Taken;
+
+    let others: Vec<_> = hosts.iter().filter(|host| !taken(host)).collect();
+    html! {
+        section aria-labelledby="settings" {
+            h2 #settings { "Settings for workers" }
+            @if settings.is_empty() { p.quiet { "None are kept here: " code { "deskgrid host settings set FILE" } "." } }
+            @for view in settings {
+                h3 { "For " (printable(&view.scope)) ", by " (printable(&view.by)) ", " (clock(view.at)) }
+                pre { @for line in view.text.lines() { (printable(line)) "\n" } }
+            }
+            @if !settings.is_empty() {
+                p { (count(hosts.iter().filter(taken).count() as u64, "host has", "hosts have")) " taken what holds for it, " (others.len()) " not." }
+            }
+            @if !others.is_empty() {
+                (table(&["Host", "Settings", "Answered", "Why"], &html! {
+                    @for host in others.iter().take(IDENTITIES) { tr {
+                        td { (host_link(&host.host)) } td { (host.standing) }
+                        td { @if let Some(at) = host.answered { (clock(at)) } }
+                        td.why { @if let Some(why) = &host.why { (printable(why)) } }
+                    } }
+                }))
+                @if others.len() > IDENTITIES { p.quiet { "and " (others.len() - IDENTITIES) " more: deskgrid host settings show" } }
+            }
+        }
     }
 }
 

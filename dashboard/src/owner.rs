@@ -5,6 +5,7 @@
 
 mod day;
 mod sentence;
+mod site;
 
 use std::sync::Arc;
 
@@ -140,6 +141,7 @@ fn there(report: &StatusReport) -> Markup {
         (buttons(paused))
         (attempts(report))
         @if let Some(day) = &report.today { (day::sections(day)) }
+        @if let Some(site) = &report.site { (site::section(site)) }
         p.quiet { (sentence::master(report)) }
     }
 }

@@ -136,7 +136,7 @@ def _rpm(work: Workshop, program: str, machine: str, files: pathlib.Path) -> Non
     macros = {
         "_topdir": str(top), "_rpmdir": str(work.into), "_build_name_fmt": "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm",
         "_buildhost": "deskgrid", "use_source_date_epoch_as_buildtime": "1", "clamp_mtime_to_source_date_epoch": "1",
-        "__os_install_post": "%{nil}", "debug_package": "%{nil}", "_build_id_links": "none", "_binary_payload": "w19.xzdio",
+        "__os_install_post": "%{nil}", "debug_package": "%{nil}", "_build_id_links": "none", "_binary_payload": "w9.gzdio",
     }
     words = [word for name, value in macros.items() for word in ("--define", f"{name} {value}")]
     work.run("rpmbuild", "-bb", "--quiet", "--target", machine, *words, spec, env={**os.environ, "SOURCE_DATE_EPOCH": str(work.epoch)})

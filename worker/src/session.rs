@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use common::site::SiteSettings;
 use common::wire::RefusalCode;
 use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
@@ -52,6 +53,9 @@ pub(crate) enum SessionEvent {
     Up(Uplink, Span),
     /// A message from the master.
     Said(ToWorker),
+    /// Settings of the master. It is heard again once the other side drops its sender: they take
+    /// longer than other messages, and would pile up.
+    Settings(SiteSettings, oneshot::Sender<()>),
     /// The connection is lost; another is being made.
     Down,
     /// There is no connection, for this reason; another is being made.
@@ -400,6 +404,14 @@ async fn hear<T: From<SessionEvent>>(
         match message {
             ToWorker::SendEvery(every) => alive.set_idle_every(every),
             ToWorker::Refused(refusal) => return Err(refusal.into()),
+            ToWorker::Site(settings) => {
+                let (looking, looked) = oneshot::channel();
+                let settings = SessionEvent::Settings(settings, looking);
+                if tell.send(settings.into()).is_err() {
+                    return Ok(());
+                }
+                let _ = looked.await;
+            }
             message => {
                 if tell.send(SessionEvent::Said(message).into()).is_err() {
                     return Ok(());

@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use common::Time;
-use common::site::{SiteAnswer, SiteReport, SiteSetting, SiteSettings};
+use common::site::{MAX_REASON, SiteAnswer, SiteReport, SiteSetting, SiteSettings};
+use common::text::printable;
 
 use crate::config::Config;
 use crate::owner::rules::OwnerRules;
@@ -26,6 +27,9 @@ use rules::{KEYS, SiteRules};
 /// The answer of a worker whose owner takes no settings from the master.
 const NOT_TAKEN: &str = "the owner of this PC takes no settings from the master (settings_from_master = false in its \
                          worker.toml)";
+
+/// The longest reason against one text, in bytes: the name of its hosts has room behind it.
+const MAX_WHY: usize = MAX_REASON - 100;
 
 /// The settings from the master, as this worker has them.
 #[derive(Debug)]
@@ -46,8 +50,39 @@ pub fn check(text: &str) -> Result<(), String> {
     read(text).map(drop)
 }
 
-/// Reads one text: its settings, and each key with its value.
+/// The settings of some texts, with each key, its value and the hosts for which it holds.
+type ReadTexts = (Vec<SiteRules>, Vec<(String, String, String)>);
+
+/// Reads all texts that hold for this host.
+fn read_all(new: &SiteSettings) -> Result<ReadTexts, String> {
+    new.check().map_err(|bad| bad.to_string())?;
+
+    let mut rules = Vec::new();
+    let mut settings = Vec::new();
+    for text in &new.texts {
+        let scope = text.scope.to_string();
+        let (read, keys) =
+            read(&text.text).map_err(|why| format!("{why} (settings of {scope})"))?;
+        rules.push(read);
+        settings.extend(
+            keys.into_iter()
+                .map(|(key, value)| (key, value, scope.clone())),
+        );
+    }
+    Ok((rules, settings))
+}
+
+/// Reads one text: its settings, and each key with its value. The reason of a refusal is short and
+/// plain, whatever the text has.
 fn read(text: &str) -> Result<(SiteRules, Vec<(String, String)>), String> {
+    parsed(text).map_err(|why| {
+        let mut why = printable(&why);
+        why.truncate(why.floor_char_boundary(MAX_WHY));
+        why
+    })
+}
+
+fn parsed(text: &str) -> Result<(SiteRules, Vec<(String, String)>), String> {
     let table: toml::Table = text.parse().map_err(|bad: toml::de::Error| plain(&bad))?;
     let keys = flat(&table);
     let there = every_key_of(&Config::default());
@@ -76,11 +111,16 @@ fn read(text: &str) -> Result<(SiteRules, Vec<(String, String)>), String> {
     Ok((rules, keys))
 }
 
-/// Returns what TOML has against a text, on one line.
+/// Returns what TOML has against a text, on one line, with the line of the text unless that is long.
 fn plain(bad: &toml::de::Error) -> String {
     let text = bad.to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join(" ")
+    let whole = lines.collect::<Vec<_>>().join(" ");
+    if whole.len() <= MAX_WHY {
+        return whole;
+    }
+    let place = text.lines().next().unwrap_or_default();
+    format!("{place}: {}", bad.message())
 }
 
 /// Whether `key` is a table above `other`, or the other way round.
@@ -118,22 +158,20 @@ impl SiteState {
     /// Reads the settings that an earlier run kept, for a worker with these settings of its owner.
     pub(crate) fn open(dir: &Path, own: &Config, now: Time) -> Self {
         let mut kept = kept::SiteFile::below(dir).read();
-        let mut rules = Vec::new();
-        let readable = own.settings_from_master
-            && kept.texts.iter().all(|text| match read(&text.text) {
-                Ok((read, _)) => {
-                    rules.push(read);
-                    true
-                }
-                Err(why) => {
-                    tracing::warn!(scope = %text.scope, why, "settings from the master are not used");
-                    false
-                }
-            });
-        if !readable {
+        let read = match own.settings_from_master {
+            true => read_all(&kept.sent()),
+            false => Err(NOT_TAKEN.to_owned()),
+        };
+        let unread = |why: String| {
+            if !kept.texts.is_empty() {
+                tracing::warn!(why, "settings from the master are not used");
+            }
             kept.replace(SiteSettings::default(), Vec::new(), now);
-            rules.clear();
-        }
+            // Those that held do not any more.
+            kept.answered.take_if(|answer| answer.refused.is_none());
+            Vec::new()
+        };
+        let rules = read.map_or_else(unread, |(rules, _)| rules);
 
         Self {
             own: own.clone(),
@@ -164,19 +202,7 @@ impl SiteState {
             return Err(NOT_TAKEN.to_owned());
         }
 
-        let mut rules = Vec::new();
-        let mut settings = Vec::new();
-        for text in &new.texts {
-            text.check().map_err(|bad| bad.to_string())?;
-            let (read, keys) =
-                read(&text.text).map_err(|why| format!("{why} (settings of {})", text.scope))?;
-            rules.push(read);
-            settings.extend(
-                keys.into_iter()
-                    .map(|(key, value)| (key, value, text.scope.to_string())),
-            );
-        }
-
+        let (rules, settings) = read_all(&new)?;
         for change in self.kept.replace(new, settings, now) {
             let was = change.was.as_deref().unwrap_or("none");
             let is = change.is.as_deref().unwrap_or("none");

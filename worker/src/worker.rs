@@ -648,6 +648,10 @@ impl Shell {
                 self.tell(Told::Up, outputs);
             }
             SessionEvent::Said(message) => self.on_message(message, outputs),
+            SessionEvent::Settings(settings, looked) => {
+                self.take_site(settings);
+                drop(looked);
+            }
             SessionEvent::Down => {
                 self.turned = self.now();
                 self.uplink = None;
@@ -675,7 +679,6 @@ impl Shell {
             ToWorker::Tail(order) => return self.show(*order),
             ToWorker::Serve(ticket) => return self.peers.expect(ticket.clone()),
             ToWorker::Unserve(numbers) => return self.peers.take_back(numbers),
-            ToWorker::Site(settings) => return self.take_site(settings.clone()),
             _ => {}
         }
 

@@ -30,7 +30,11 @@ use common::{AttemptId, BlobRef, Content, Span, Time};
 use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
 use link::{BlobStore, Identity};
 use record::what_was_recorded_is_sent_until_it_is_kept;
-use site::settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them;
+use site::{
+    of_settings_in_a_row_the_last_ones_hold_and_are_answered_last,
+    settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them,
+    settings_that_come_faster_than_they_can_be_read_do_not_pile_up,
+};
 use worker::{Choice, Config, WorkerError};
 
 /// As which the program is a worker that waits to be killed.
@@ -67,6 +71,8 @@ const TESTS: &[(&str, Test)] = tests![
     an_absent_master_is_reported_without_waiting,
     what_was_recorded_is_sent_until_it_is_kept,
     settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them,
+    of_settings_in_a_row_the_last_ones_hold_and_are_answered_last,
+    settings_that_come_faster_than_they_can_be_read_do_not_pile_up,
 ];
 
 fn main() {

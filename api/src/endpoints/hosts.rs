@@ -11,7 +11,7 @@ use crate::access::collect;
 use crate::answer::JsonDocument;
 use crate::call::Call;
 use crate::cursor::PageStart;
-use crate::json::{HostJson, Object};
+use crate::json::{HostJson, Object, SiteJson};
 use crate::problem::Problem;
 use crate::table::{JsonBody, NoBody, NoQuery, Table};
 
@@ -67,6 +67,19 @@ pub(super) fn add(table: &mut Table) {
         ),
         forget,
     );
+    table.add(
+        &get(
+            "/settings",
+            "workerSettings",
+            "Shows the settings that admins keep for workers, and which hosts have taken them. Admins only.",
+        ),
+        settings,
+    );
+}
+
+async fn settings(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<SiteJson>, Problem> {
+    let (settings, hosts) = call.grid.site().await?;
+    Ok(JsonDocument(SiteJson::new(&settings, &hosts)))
 }
 
 /// The hosts that are wanted.

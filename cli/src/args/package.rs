@@ -15,12 +15,14 @@ pub(crate) enum InstallerKind {
     Sh,
     /// A package for Debian, Ubuntu and their like.
     Deb,
+    /// A package for Fedora, RHEL and their like.
+    Rpm,
 }
 
 /// The flags of `deskgrid package`.
 #[derive(Debug, Args)]
 pub(crate) struct PackageArgs {
-    /// sh: a script for any Linux with systemd; deb: a package for Debian and Ubuntu
+    /// sh: a script for any Linux with systemd; deb, rpm: a package for Debian and Ubuntu, Fedora and RHEL
     #[arg(long, value_name = "KIND", hide_possible_values = true)]
     pub format: InstallerKind,
     /// Directory with the plain packages of the worker, as `./release` makes them

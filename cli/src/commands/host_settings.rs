@@ -4,42 +4,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use common::site::{HostSiteView, SiteScope, SiteStanding, SiteText, SiteTextView};
+use api::json::SiteJson;
+use common::site::{HostSiteView, SiteScope, SiteText, SiteTextView};
 use common::text::printable;
 use common::wire::SITE_VERSION;
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
-use serde::Serialize;
 
 use super::Context;
 use crate::args::serve::{HostSettingsCommand, SettingsScope};
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
-use crate::output::when;
+use crate::output::{note, when};
 use crate::session::Session;
-
-/// The settings and the hosts, for scripts.
-#[derive(Debug, Serialize)]
-struct SettingsAnswer {
-    settings: Vec<SettingsJson>,
-    hosts: Vec<HostSettingsJson>,
-}
-
-#[derive(Debug, Serialize)]
-struct SettingsJson {
-    scope: String,
-    text: String,
-    by: String,
-    stored: String,
-}
-
-#[derive(Debug, Serialize)]
-struct HostSettingsJson {
-    host: String,
-    standing: SiteStanding,
-    answered: Option<String>,
-    why: Option<String>,
-}
 
 /// The text of a file that has every setting.
 pub(super) const EXAMPLE: &str = include_str!("../../../configs/site.toml");
@@ -84,6 +61,8 @@ impl SettingsScope {
 fn read(file: &Path, scope: &SiteScope) -> Result<String, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
+    // Editors of Windows put a mark before the first character.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
     let whole = SiteText {
         scope: scope.clone(),
         text,
@@ -106,25 +85,56 @@ async fn change(
 ) -> Result<(), Failure> {
     let words = scope.to_string();
     let stored = text.is_some();
-    let (settings, _) = asked(session, &Request::SiteChange { scope, text }).await?;
-    let answer = document(&settings, &[]);
-    let told = || {
-        let words = printable(&words);
-        if stored {
-            format!(
-                "stored for {words}; connected workers get them now, others when they connect\n\
-                 see which have taken them: deskgrid host settings show\n"
-            )
-        } else {
-            format!("withdrawn for {words}\n")
-        }
+    let (settings, hosts) = asked(
+        session,
+        &Request::SiteChange {
+            scope: scope.clone(),
+            text,
+        },
+    )
+    .await?;
+    let answer = SiteJson::new(&settings, &hosts);
+    let told = || match stored {
+        true => stored_in_words(&scope, hosts.len()),
+        false => format!("withdrawn for {}\n", printable(&words)),
     };
-    context.out.show(&answer, told, || vec![words.clone()])
+    context.out.show(&answer, told, || vec![words.clone()])?;
+    if stored && hosts.is_empty() {
+        note(&holds_for_none(&scope));
+    }
+    Ok(())
+}
+
+/// Says for how many hosts settings hold that were just stored.
+fn stored_in_words(scope: &SiteScope, hosts: usize) -> String {
+    let words = scope.to_string();
+    let hosts = match hosts {
+        0 => return format!("stored for {}\n", printable(&words)),
+        1 => "one host".to_owned(),
+        more => format!("{more} hosts"),
+    };
+
+    format!(
+        "stored for {}, {hosts} for now; connected workers get them at once, others when they connect\n\
+         see which have taken them: deskgrid host settings show\n",
+        printable(&words)
+    )
+}
+
+/// Warns of settings that hold for no host yet.
+fn holds_for_none(scope: &SiteScope) -> String {
+    match scope {
+        SiteScope::All => "note: no host has joined yet; those that do get them".to_owned(),
+        SiteScope::Host(name) => format!("note: `{}` has not been here", printable(name)),
+        SiteScope::Label(label) => format!(
+            "note: no host has the label `{label}`; they hold for those that get it: deskgrid host label HOST {label}"
+        ),
+    }
 }
 
 async fn show(context: &Context, session: &Session) -> Result<(), Failure> {
     let (settings, hosts) = asked(session, &Request::Site).await?;
-    let answer = document(&settings, &hosts);
+    let answer = SiteJson::new(&settings, &hosts);
     let text = || shown(&settings, &hosts, context.out.color());
     let scopes = || settings.iter().map(|view| view.scope.clone()).collect();
     context.out.show(&answer, text, scopes)
@@ -147,25 +157,6 @@ async fn asked(
         }
     }
     Ok((settings, hosts))
-}
-
-fn document(settings: &[SiteTextView], hosts: &[HostSiteView]) -> SettingsAnswer {
-    let settings = settings.iter().map(|view| SettingsJson {
-        scope: view.scope.clone(),
-        text: view.text.clone(),
-        by: view.by.clone(),
-        stored: common::time::iso(view.at),
-    });
-    let hosts = hosts.iter().map(|view| HostSettingsJson {
-        host: view.host.clone(),
-        standing: view.standing,
-        answered: view.answered.map(common::time::iso),
-        why: view.why.clone(),
-    });
-    SettingsAnswer {
-        settings: settings.collect(),
-        hosts: hosts.collect(),
-    }
 }
 
 fn shown(settings: &[SiteTextView], hosts: &[HostSiteView], color: bool) -> String {
@@ -212,6 +203,7 @@ fn shown(settings: &[SiteTextView], hosts: &[HostSiteView], color: bool) -> Stri
 #[cfg(test)]
 mod tests {
     use common::Time;
+    use common::site::SiteStanding;
 
     use super::*;
 

@@ -212,6 +212,18 @@ fn site_in_words(site: &SiteReport) -> Option<String> {
     }
 }
 
+/// The most characters of a value in a table; the JSON has all of it.
+const SHOWN: usize = 60;
+
+/// A value that fits into a table.
+fn short(value: &str) -> String {
+    let mut shown: String = value.chars().take(SHOWN).collect();
+    if value.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// Lists the settings from the master, and how they changed; empty where there never were any.
 fn settings(site: &SiteReport, color: bool) -> String {
     let headings = ["setting", "from the master", "yours", "for", "since", ""];
@@ -220,22 +232,23 @@ fn settings(site: &SiteReport, color: bool) -> String {
         let later = "counts from the worker's next start";
         rows.add([
             setting.key.clone(),
-            setting.value.clone(),
-            setting.own.clone(),
-            setting.scope.clone(),
+            short(&setting.value),
+            short(&setting.own),
+            short(&setting.scope),
             setting.since.clone(),
             if setting.in_force { "" } else { later }.to_owned(),
         ]);
     }
     let mut changes = Rows::new(&["changed", "setting", "was", "is", "for"], color);
     for change in &site.changes {
-        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        let value =
+            |value: &Option<String>| value.as_deref().map_or_else(|| "none".to_owned(), short);
         changes.add([
             change.at.clone(),
             change.key.clone(),
             value(&change.was),
             value(&change.is),
-            change.scope.clone(),
+            short(&change.scope),
         ]);
     }
 

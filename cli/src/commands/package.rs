@@ -43,14 +43,18 @@ const LOOKUP: Duration = Duration::from_secs(3);
 pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Failure> {
     let plain = PlainPackage::find(&args.from, args.format, &args.arch)?;
     let settings = args.config.as_deref().map(read_settings).transpose()?;
+    let master = String::new();
+    let blank = SiteFiles { master, settings };
+    // Packing takes a while, in which a session would end.
+    plain.installer(&blank, "")?;
+
     let session = Session::open(&context.state).await?;
     let master = match &args.master {
         Some(master) => master.clone(),
         None => reachable(session.master())?,
     };
     note_unknown(&master).await;
-    let site = SiteFiles { master, settings };
-    plain.installer(&site, "")?;
+    let site = SiteFiles { master, ..blank };
 
     let ending = args.format.ending();
     let out = args.out.clone();

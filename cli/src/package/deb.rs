@@ -7,20 +7,13 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use super::{BadPackage, SiteFiles};
+use super::{BadPackage, JOIN, PATTERN, SETTINGS, SiteFiles};
 
 const MAGIC: &[u8] = b"!<arch>\n";
 /// The length of the head of a member.
 const HEAD: usize = 60;
 /// The unit of an archive of tar, in bytes.
 const BLOCK: usize = 512;
-/// The file by which a PC joins. Only root can read it from its first byte on.
-const JOIN: &str = "etc/deskgrid/join.toml";
-/// The site's settings, which the package's script puts in place: so they count as changed on the
-/// PC, and a plain package of a newer version keeps them.
-const SETTINGS: &str = "etc/deskgrid/site.toml";
-/// A file of every plain package, of the same owner.
-const PATTERN: &str = "etc/deskgrid/worker.toml";
 /// The script that asks before the installation: everything is known.
 const NO_QUESTIONS: &[u8] = b"#!/bin/sh\nexit 0\n";
 

@@ -1,6 +1,7 @@
 //! The owner's page from made-up reports.
 
 use common::owner::{AttemptReport, DayReport, RuleSpan, Why};
+use common::site::{SiteChange, SiteRefusal, SiteReport, SiteSetting};
 use common::{Span, Time};
 
 use super::*;
@@ -188,4 +189,60 @@ fn only_a_paused_worker_can_be_resumed() {
     assert!(shown("paused-by-owner").contains("action=\"/resume\""));
     assert!(!shown("in-use").contains("action=\"/resume\""));
     assert!(gone(Some("switch")).0.contains("action=\"/resume\""));
+}
+
+#[test]
+fn settings_from_the_master_stand_beside_the_owners_own_with_their_last_changes() {
+    let change = |n: u32| SiteChange {
+        at: format!("2026-11-26T17:{n:02}:02.123456Z"),
+        key: "owner.hours".to_owned(),
+        scope: "label <b>lab".to_owned(),
+        was: (n > 0).then(|| format!("window {n}")),
+        is: Some("x".repeat(3_000)),
+    };
+    let with = |site| StatusReport {
+        site: Some(site),
+        ..report(4, None, &[])
+    };
+    let site = SiteReport {
+        takes: true,
+        settings: vec![SiteSetting {
+            key: "slots".to_owned(),
+            value: "1<i>\u{202e}".to_owned(),
+            own: "3".to_owned(),
+            scope: "all".to_owned(),
+            since: "2026-11-26T17:01:02.123456Z".to_owned(),
+            in_force: false,
+        }],
+        changes: (0..10).map(change).collect(),
+        refused: Some(SiteRefusal {
+            at: String::new(),
+            why: "there is no setting `<script>`".to_owned(),
+        }),
+    };
+    let shown = there(&with(site.clone())).0;
+    for part in [
+        "<td>slots</td>",
+        "<td>3</td>",
+        "2026-11-26 17:01 UTC, counts from the worker's next start",
+        "there is no setting `&lt;script&gt;`",
+        "settings_from_master = false",
+        "<td>none</td>",
+        "Earlier",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("<i>") && !shown.contains("<b>") && !shown.contains('\u{202e}'));
+    assert!(!shown.contains(&"x".repeat(81)));
+    let newest = shown.find("window 9").expect("the last change");
+    assert!(newest < shown.find("window 8").expect("the one before"));
+
+    let none = SiteReport {
+        settings: Vec::new(),
+        takes: false,
+        ..site
+    };
+    assert!(there(&with(none)).0.contains("None hold; your own do."));
+    let never = there(&with(SiteReport::default())).0;
+    assert!(!never.contains("Settings from the master"), "{never}");
 }

@@ -11,6 +11,7 @@ use common::attempt::Stream;
 use common::availability::AvailabilityInterval;
 use common::content::{BlobHash, Content};
 use common::host::HostFacts;
+use common::site::{HostSiteView, SiteStanding, SiteTextView};
 use common::token::Role;
 use common::units::Speed;
 use common::view::{
@@ -185,6 +186,7 @@ impl Memory {
             }
             Request::TokenList => ("tokens", vec![Reply::Tokens(Vec::new())]),
             Request::Identities { .. } => ("identities", vec![Reply::Identities(Vec::new())]),
+            Request::Site => ("settings", vec![self.settings()]),
             Request::Audit { .. } => ("audit", vec![Reply::Audit(Vec::new())]),
             other => {
                 let what = format!("{other:?} is nothing that a page asks here");
@@ -198,6 +200,22 @@ impl Memory {
             .entry(kind)
             .or_default() += 1;
         replies.into_iter().map(Ok).collect()
+    }
+
+    fn settings(&self) -> Reply {
+        let text = SiteTextView {
+            scope: format!("host pc{}", self.size.mark),
+            text: format!("slots = 1 # {}", self.size.mark),
+            by: format!("ada{}", self.size.mark),
+            at: Time(1),
+        };
+        let host = HostSiteView {
+            host: format!("pc{}", self.size.mark),
+            standing: SiteStanding::Refused,
+            answered: Some(Time(1)),
+            why: Some(format!("no{}", self.size.mark)),
+        };
+        Reply::Site(vec![text], vec![host])
     }
 
     fn output(&self, task: TaskId) -> OutputView {

@@ -2,23 +2,29 @@
 //! its name, its labels, or since they hold for all, and says whether it takes them. What they may
 //! say is the workers' affair; only their length is bounded here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use common::HostId;
+use common::needs::Label;
 use common::site::{
     HostSiteView, MAX_SCOPES, SiteAnswer, SiteScope, SiteSettings, SiteStanding, SiteText,
     SiteTextView,
 };
 use common::wire::{Refusal, RefusalCode, SITE_VERSION};
+use common::{HostId, Span, Time};
 
 use super::{Core, SessionId};
 use crate::store::{StoreError, StoredAnswer};
+
+/// The shortest time between two refusals of one host's in the audit log.
+const AUDIT_EVERY: Span = Span::from_secs(60);
 
 /// The settings of workers, and what hosts said to them.
 #[derive(Debug, Default)]
 pub(super) struct SiteBook {
     texts: BTreeMap<SiteScope, SiteTextView>,
     answers: BTreeMap<HostId, StoredAnswer>,
+    /// The time at which a refusal of each host's was entered in the audit log.
+    audited: BTreeMap<HostId, Time>,
     /// The message version of each host's last session.
     versions: BTreeMap<HostId, u16>,
 }
@@ -45,6 +51,15 @@ fn digest(texts: &[SiteText]) -> u64 {
     (u64::from_le_bytes(first) >> 1).max(1)
 }
 
+/// Whether settings for these hosts hold for the one of this name, with these labels.
+fn holds(scope: &SiteScope, name: &str, labels: &BTreeSet<Label>) -> bool {
+    match scope {
+        SiteScope::All => true,
+        SiteScope::Label(label) => labels.contains(label),
+        SiteScope::Host(host) => host == name,
+    }
+}
+
 impl Core {
     /// Reads the settings and the answers from the store.
     pub(super) fn restore_site(&mut self) -> Result<(), StoreError> {
@@ -64,12 +79,8 @@ impl Core {
         else {
             return SiteSettings::default();
         };
-        let holds = |scope: &SiteScope| match scope {
-            SiteScope::All => true,
-            SiteScope::Label(label) => labels.contains(label),
-            SiteScope::Host(host) => *host == name,
-        };
-        let texts = self.site.texts.iter().filter(|(scope, _)| holds(scope));
+        let texts = self.site.texts.iter();
+        let texts = texts.filter(|(scope, _)| holds(scope, &name, &labels));
         let texts: Vec<SiteText> = texts
             .map(|(scope, view)| SiteText {
                 scope: scope.clone(),
@@ -114,9 +125,12 @@ impl Core {
 
         let SiteAnswer { digest, refused } = answer.sound();
         let due = self.site_of(id);
-        if due.digest == 0 && digest != 0 {
-            // They were withdrawn while it was away.
-            self.mail(id).site = Some(due);
+        if due.digest != digest {
+            // Others are on their way, unless all were withdrawn while it was away.
+            if due.digest == 0 {
+                self.mail(id).site = Some(due);
+            }
+            return Ok(());
         }
 
         let before = self.site.answers.get(&id);
@@ -129,8 +143,13 @@ impl Core {
             refused,
         };
         self.store.set_site_answer(id, &answer)?;
-        if let (Some(why), Some((name, _))) = (&answer.refused, self.host_words(id)) {
+        // One host must not fill the log.
+        let audited = self.site.audited.get(&id);
+        let lately = audited.is_some_and(|at| self.now.since(*at) < AUDIT_EVERY);
+        if let (Some(why), Some((name, _)), false) = (&answer.refused, self.host_words(id), lately)
+        {
             self.audit(&name, "settings", "settings from the master", Err(why))?;
+            self.site.audited.insert(id, self.now);
         }
         self.site.answers.insert(id, answer);
         Ok(())
@@ -144,6 +163,7 @@ impl Core {
         scope: &SiteScope,
         text: Option<String>,
     ) -> Result<Result<SiteViews, Refusal>, StoreError> {
+        let scope = &self.by_name(scope);
         if let Some(refusal) = self.refuses_site(scope, text.as_deref()) {
             return Ok(Err(refusal));
         }
@@ -169,11 +189,21 @@ impl Core {
             }
         };
 
+        let hosts = self.site_hosts(scope);
         self.audit(by, "settings", &scope.to_string(), Ok(done))?;
         for (id, before) in ids.into_iter().zip(before) {
             self.update_site(id, &before);
         }
-        Ok(Ok((self.site_texts(), Vec::new())))
+        Ok(Ok((self.site_texts(), hosts)))
+    }
+
+    /// Returns the hosts by name, also where one was named by its number (`host-N`).
+    fn by_name(&self, scope: &SiteScope) -> SiteScope {
+        let SiteScope::Host(host) = scope else {
+            return scope.clone();
+        };
+        let found = self.find_host(host).and_then(|id| self.host_words(id));
+        SiteScope::Host(found.map_or_else(|| host.clone(), |(name, _)| name))
     }
 
     fn refuses_site(&self, scope: &SiteScope, text: Option<&str>) -> Option<Refusal> {
@@ -222,6 +252,20 @@ impl Core {
         let known = self.hosts.keys().filter(|id| !self.is_revoked(**id));
         let hosts = known.filter_map(|id| self.site_view(*id)).collect();
         (texts, hosts)
+    }
+
+    /// Returns the hosts for which the settings of a scope hold.
+    fn site_hosts(&self, scope: &SiteScope) -> Vec<HostSiteView> {
+        let there = self.site.texts.contains_key(scope);
+        let known = self
+            .hosts
+            .keys()
+            .filter(|id| there && !self.is_revoked(**id));
+        let named = known.filter(|id| {
+            let words = self.host_words(**id);
+            words.is_some_and(|(name, labels)| holds(scope, &name, &labels))
+        });
+        named.filter_map(|id| self.site_view(*id)).collect()
     }
 
     fn site_texts(&self) -> Vec<SiteTextView> {

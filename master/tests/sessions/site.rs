@@ -11,7 +11,11 @@ async fn set(admin: &Client, text: Option<&str>) {
         text: text.map(str::to_owned),
     };
     let replies = within(admin.ask(&request)).await.unwrap();
-    assert!(matches!(&replies[..], [Reply::Site(..)]), "{replies:?}");
+    let of_site = |reply: &Reply| matches!(reply, Reply::Site(..));
+    assert!(
+        !replies.is_empty() && replies.iter().all(of_site),
+        "{replies:?}"
+    );
 }
 
 /// How the settings of the one host stand, with the reason of a refusal.
@@ -117,4 +121,52 @@ async fn a_worker_of_an_earlier_version_works_on_and_is_sent_no_settings() {
     assert_eq!(standing(&admin).await.0, SiteStanding::TooOld);
     submit(&admin, 1, &noops(1)).await.unwrap();
     assert_eq!(worker.assignments(1).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_refuses_again_and_again_does_not_fill_the_audit_log() {
+    let master = Master::start().await;
+    let identity = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&identity, Vec::new()).await;
+    let admin = master.admin().await;
+    set(&admin, Some("slots = 1")).await;
+    let sent = worker.site().await;
+    worker.answers(sent.digest + 1, Some("of none")).await;
+    assert_eq!(standing(&admin).await, (SiteStanding::Waiting, None));
+    for number in 0..20 {
+        let why = format!("reason {number}");
+        worker.answers(sent.digest, Some(&why)).await;
+        worker.answers(sent.digest, None).await;
+    }
+    worker.answers(sent.digest, Some("the last")).await;
+    let last = (SiteStanding::Refused, Some("the last".to_owned()));
+    assert_eq!(standing(&admin).await, last);
+
+    let replies = within(admin.ask(&Request::Audit { most: 100 })).await;
+    let entries = replies.unwrap().into_iter().flat_map(|reply| match reply {
+        Reply::Audit(some) => some,
+        other => panic!("{other:?}"),
+    });
+    let refused: Vec<_> = entries
+        .filter(|of| of.what == "settings" && !of.allowed)
+        .collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].why, "reason 0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_for_a_host_that_is_named_by_its_number_hold_for_it() {
+    let master = Master::start().await;
+    let identity = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&identity, Vec::new()).await;
+    let admin = master.admin().await;
+    let change = |text: Option<&str>| Request::SiteChange {
+        scope: SiteScope::Host("host-1".to_owned()),
+        text: text.map(str::to_owned),
+    };
+    within(admin.ask(&change(Some("slots = 1")))).await.unwrap();
+    let sent = worker.site().await;
+    assert_eq!(sent.texts[0].scope, SiteScope::Host("pc".to_owned()));
+    within(admin.ask(&change(None))).await.unwrap();
+    assert_eq!(worker.site().await.digest, 0);
 }

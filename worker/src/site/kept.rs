@@ -129,6 +129,21 @@ impl KeptSite {
     pub(super) fn record(&self) -> SiteRecord {
         SiteRecord(self.clone())
     }
+
+    /// Returns the texts, as the master sent them.
+    pub(super) fn sent(&self) -> SiteSettings {
+        SiteSettings {
+            digest: 0,
+            texts: self.texts.clone(),
+        }
+    }
+}
+
+impl SiteRecord {
+    /// Returns the number of changes of this run up to it.
+    pub(crate) fn version(&self) -> u64 {
+        self.0.version
+    }
 }
 
 impl SiteFile {

@@ -1,5 +1,7 @@
 //! What settings from the master can do to a worker, and what they cannot.
 
+use std::fs;
+
 use common::host::YieldReason::{InUse, OnBattery, OutsideHours};
 use common::site::{SiteScope, SiteText};
 use common::{Span, Time};
@@ -373,7 +375,7 @@ fn a_limit_that_came_since_the_start_counts_from_the_next_one_and_says_so() {
 fn a_damaged_file_is_begun_anew_and_an_older_record_replaces_no_newer_one() {
     let own = Config::default();
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("site.json"), "{\"texts\": 3}").unwrap();
+    fs::write(dir.path().join("site.json"), "{\"texts\": 3}").unwrap();
     let mut site = SiteState::open(dir.path(), &own, Time(0));
     assert_eq!((site.answer(), site.strictest(4)), (None, None));
 
@@ -386,6 +388,82 @@ fn a_damaged_file_is_begun_anew_and_an_older_record_replaces_no_newer_one() {
     let read = SiteState::open(dir.path(), &own, Time(3));
     assert_eq!(read.report().settings[0].value, "2");
     assert!(link::files::is_private(&dir.path().join("site.json")).unwrap());
+}
+
+/// Whether an answer refuses for this reason, and what held before holds on.
+#[track_caller]
+fn refuses(new: SiteSettings, why: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut site = SiteState::open(dir.path(), &Config::default(), Time(0));
+    site.take(settings(&["slots = 2"]), Time(1));
+    let refused = site.take(new, Time(2)).refused.expect("a refusal");
+    assert!(refused.contains(why), "{refused}");
+    assert_eq!(site.report().settings.len(), 1);
+}
+
+#[test]
+fn more_texts_than_can_hold_for_a_host_and_scopes_that_name_none_are_refused() {
+    refuses(settings(&["slots = 1"; 67]), "66 at most");
+    for name in ["x".repeat(65), "desk\u{1b}[2J".to_owned(), String::new()] {
+        let mut named = settings(&["slots = 1"]);
+        named.texts[0].scope = SiteScope::Host(name);
+        refuses(named, "names no host");
+    }
+}
+
+#[test]
+fn a_reason_is_one_short_line_that_a_terminal_can_show() {
+    for text in [
+        "\"\\u001b[2J\\u202e\" = 1".to_owned(),
+        format!("slots = {}", "[".repeat(2_000)),
+        format!("{} = 1", "a".repeat(2_900)),
+        format!("slots = \"\\u001b{}\"", "x".repeat(2_000)),
+        format!("[owner]\nhours = [\"{}\"]", "y".repeat(2_900)),
+    ] {
+        let told = check(&text).unwrap_err();
+        assert!(told.len() <= common::site::MAX_REASON, "{}", told.len());
+        assert!(!told.contains(common::text::acts), "{told:?}");
+    }
+}
+
+#[test]
+fn a_kept_file_that_was_changed_gives_no_more_than_the_master_could() {
+    let own = Config::default();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("site.json");
+    let mut site = SiteState::open(dir.path(), &own, Time(0));
+    site.take(settings(&["slots = 2"]), Time(1));
+    SiteFile::below(dir.path()).write(&site.record()).unwrap();
+    let kept = fs::read_to_string(&path).unwrap();
+    for (from, to) in [
+        ("slots = 2", "share_inputs = true".to_owned()),
+        ("slots = 2", "#".repeat(common::site::MAX_SITE_TEXT + 1)),
+        ("slots = 2", "# \\u001b[2J".to_owned()),
+        ("\"All\"", "{\"Host\": \"\\u001b[2J\"}".to_owned()),
+    ] {
+        fs::write(&path, kept.replace(from, &to)).unwrap();
+        let site = SiteState::open(dir.path(), &own, Time(3));
+        assert_eq!(site.strictest(4), None, "{to}");
+        assert!(site.report().settings.is_empty(), "{to}");
+        assert_eq!(site.answer(), None, "it does not say that they hold");
+    }
+}
+
+#[test]
+fn an_owner_who_forbids_settings_does_not_say_that_the_earlier_ones_hold() {
+    let own = Config::default();
+    let dir = tempfile::tempdir().unwrap();
+    let mut site = SiteState::open(dir.path(), &own, Time(0));
+    site.take(settings(&["slots = 2"]), Time(1));
+    SiteFile::below(dir.path()).write(&site.record()).unwrap();
+
+    let none = Config {
+        settings_from_master: false,
+        ..own.clone()
+    };
+    assert_eq!(SiteState::open(dir.path(), &none, Time(2)).answer(), None);
+    let again = SiteState::open(dir.path(), &own, Time(3)).answer();
+    assert_eq!(again.expect("they were kept").digest, 7);
 }
 
 /// A number in a text of settings, or none.

@@ -21,9 +21,14 @@ use crate::owner::sensors::{self, Timeouts};
 use crate::session::wall_clock;
 use crate::site::{SiteFile, SiteState};
 
-/// An answer to the master whose settings are durable.
+/// The end of a write of settings.
 #[derive(Debug)]
-pub(super) struct SiteKept(SiteAnswer);
+pub(super) struct SiteKept {
+    version: u64,
+    /// The answer to the master once they are kept.
+    answer: SiteAnswer,
+    kept: io::Result<()>,
+}
 
 /// The settings from the master, with what their sensors need.
 pub(super) struct SiteKeeper {
@@ -31,6 +36,10 @@ pub(super) struct SiteKeeper {
     file: SiteFile,
     room: HostSize,
     tell: UnboundedSender<LoopInput>,
+    /// Whether a write is under way. What comes meanwhile is written, and answered, after it.
+    writing: bool,
+    /// Whether the master of this connection knows of settings.
+    known: bool,
 }
 
 impl SiteKeeper {
@@ -46,6 +55,8 @@ impl SiteKeeper {
             file: SiteFile::below(dir),
             room,
             tell: tell.clone(),
+            writing: false,
+            known: false,
         }
     }
 
@@ -129,28 +140,50 @@ impl SiteKeeper {
 impl Shell {
     /// Takes settings from the master, or refuses them.
     pub(super) fn take_site(&mut self, settings: SiteSettings) {
-        let answer = self.site.site.take(settings, wall_clock());
+        self.site.site.take(settings, wall_clock());
         let now = self.now();
         self.site.restrict(&mut self.policy, now);
         self.engine.be_patient(self.site.patience());
 
+        self.keep_site();
+    }
+
+    /// Writes the settings, unless a write is under way.
+    fn keep_site(&mut self) {
+        let Some(answer) = self.site.site.answer().filter(|_| !self.site.writing) else {
+            return;
+        };
+
+        self.site.writing = true;
         let file = self.site.file.clone();
         let record = self.site.site.record();
         let tell = self.tell.clone();
         tokio::task::spawn_blocking(move || {
-            let kept = file.write(&record);
-            let _ = tell.send(LoopInput::SiteKept(SiteKept(told(answer, kept))));
+            let kept = SiteKept {
+                version: record.version(),
+                answer,
+                kept: file.write(&record),
+            };
+            let _ = tell.send(LoopInput::SiteKept(kept));
         });
     }
 
-    /// Answers the master once the settings are durable.
-    pub(super) fn answer_site(&self, SiteKept(answer): SiteKept) {
-        self.say(ToMaster::Site(answer));
+    /// Answers the master once the newest settings are durable.
+    pub(super) fn answer_site(&mut self, written: SiteKept) {
+        self.site.writing = false;
+        if written.version < self.site.site.record().version() {
+            self.keep_site();
+        } else if self.site.known {
+            self.say(ToMaster::Site(told(written.answer, written.kept)));
+        }
     }
 
-    /// Tells a master that knows of settings which ones this worker has.
-    pub(super) fn say_site(&self, version: u16) {
-        if let Some(answer) = self.site.site.answer().filter(|_| version >= SITE_VERSION) {
+    /// Tells a master that knows of settings which ones this worker has. Those that are being
+    /// written are told later.
+    pub(super) fn say_site(&mut self, version: u16) {
+        self.site.known = version >= SITE_VERSION;
+        let tells = self.site.known && !self.site.writing;
+        if let Some(answer) = self.site.site.answer().filter(|_| tells) {
             self.say(ToMaster::Site(answer));
         }
     }

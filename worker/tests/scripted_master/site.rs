@@ -89,3 +89,75 @@ pub(super) async fn settings_are_kept_before_they_are_answered_and_told_to_maste
     );
     assert_eq!(worker.site().await, refused);
 }
+
+pub(super) async fn of_settings_in_a_row_the_last_ones_hold_and_are_answered_last() {
+    let mut master = Master::new();
+    let (stop, run) = master.start();
+    let mut worker = master.welcome(Vec::new()).await;
+    for digest in 1..=200 {
+        let text = format!("slots = {digest}");
+        worker
+            .control
+            .tx
+            .send(&settings(digest, &text))
+            .await
+            .unwrap();
+    }
+    let mut last = 0;
+    while last < 200 {
+        let SiteAnswer { digest, refused } = worker.site().await;
+        assert!(digest > last && refused.is_none(), "{digest} after {last}");
+        last = digest;
+    }
+    let kept = fs::read_to_string(master.home().join("site.json")).unwrap();
+    assert!(kept.contains("\"slots = 200\""), "{kept}");
+    assert!(!worker.speaks_of_site().await, "nothing of earlier ones");
+
+    drop(stop);
+    within(run).await.unwrap().unwrap();
+}
+
+/// The most memory that this process has had, in MiB.
+fn peak_mib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.unwrap().parse::<u64>().unwrap() / 1_024
+}
+
+pub(super) async fn settings_that_come_faster_than_they_can_be_read_do_not_pile_up() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(Vec::new()).await;
+    let large = |digest| {
+        let text = "slots = 1\n".to_owned() + &"#\n".repeat(1_400);
+        let text = SiteText {
+            scope: SiteScope::All,
+            text,
+        };
+        ToWorker::Site(SiteSettings {
+            digest,
+            texts: vec![text; 66],
+        })
+    };
+    worker.control.tx.send(&large(1)).await.unwrap();
+    assert_eq!(worker.site().await.refused, None);
+    let before = peak_mib();
+    for digest in 2..=300 {
+        worker.control.tx.send(&large(digest)).await.unwrap();
+    }
+    worker
+        .control
+        .tx
+        .send(&settings(301, "slots = 1"))
+        .await
+        .unwrap();
+    worker
+        .until(|message| match message {
+            ToMaster::Site(answer) => (answer.digest == 301).then_some(()),
+            _ => None,
+        })
+        .await;
+    let grown = peak_mib() - before;
+    assert!(grown < 24, "{grown} MiB for 300 messages of 185 KB");
+}

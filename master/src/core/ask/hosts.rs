@@ -77,7 +77,7 @@ pub enum HostAsk {
     },
     /// The settings for workers. Gives `Site`.
     Site,
-    /// Stores or withdraws settings for workers. Gives `Site`, without hosts.
+    /// Stores or withdraws settings for workers. Gives `Site`, with the hosts for which these hold.
     SiteChange {
         /// The admin.
         by: String,

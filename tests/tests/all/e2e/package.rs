@@ -192,6 +192,140 @@ fn a_site_package_for_debian_has_a_token_that_only_root_can_read() {
     assert_eq!(program.mode() & 0o777, 0o755);
 }
 
+/// Builds the plain package of this version as `./release` does, with files of this test.
+fn plain_rpm(grid: &Grid, version: &str) -> PathBuf {
+    let tree = grid.dir().join("tree");
+    let spec = format!(
+        "Name: deskgrid-worker\nVersion: {version}\nRelease: 1\nSummary: a try\nLicense: MIT\nAutoReqProv: no\n\
+         %description\na try\n%install\ncp -a {}/. %{{buildroot}}/\n%files\n%defattr(-,root,root)\n\
+         %dir /etc/deskgrid\n%config(noreplace) /etc/deskgrid/worker.toml\n/usr/bin/deskgrid-worker\n",
+        tree.display()
+    );
+    let spec = grid.file("try.spec", &spec);
+    let mut build = Command::new("rpmbuild");
+    build.args(["-bb", "--quiet", "--target", "x86_64"]);
+    for (name, value) in [
+        ("_topdir", grid.dir().join("rpm").display().to_string()),
+        ("_rpmdir", grid.dir().join("dist").display().to_string()),
+        (
+            "_build_name_fmt",
+            "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm".to_owned(),
+        ),
+        ("_binary_payload", "w9.gzdio".to_owned()),
+        ("_build_id_links", "none".to_owned()),
+        ("debug_package", "%{nil}".to_owned()),
+        ("__os_install_post", "%{nil}".to_owned()),
+    ] {
+        build.arg("--define").arg(format!("{name} {value}"));
+    }
+    run(build.arg(spec));
+    let name = format!("dist/deskgrid-worker-{version}-1.x86_64.rpm");
+    grid.dir().join(name)
+}
+
+#[test]
+fn a_site_package_of_rpm_has_a_token_that_only_root_can_read_and_leaves_nothing() {
+    if lacks("rpmbuild", "rpm") || lacks("rpm", "rpm") {
+        return;
+    }
+    let grid = Grid::start();
+    grid.file("tree/etc/deskgrid/worker.toml", "# plain\n");
+    let program = grid.file("tree/usr/bin/deskgrid-worker", "program");
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("a mode can be set");
+    let plain = plain_rpm(&grid, "1.0.0");
+    let settings = grid.file("worker.toml", "slots = 3\n");
+    let settings = settings.to_str().expect("UTF-8");
+    let more = ["--master", grid.listen(), "--config", settings];
+    make(&grid, "rpm", &more).expect_code(0);
+    let made = grid.dir().join("site.rpm");
+    let mode = fs::metadata(&made).expect("it is there").mode();
+    assert_eq!(mode & 0o777, 0o600, "it has the token");
+
+    // Every sum is right, and what anybody can ask of a package has no token.
+    let rpm = |words: &[&str]| {
+        let mut command = Command::new("rpm");
+        command.args(words);
+        run(command.arg(&made)).stdout
+    };
+    let sums = rpm(&["-Kv"]);
+    for sum in ["Header SHA256 digest: OK", "Payload SHA256 digest: OK"] {
+        assert!(sums.contains(sum), "{sums}");
+    }
+    let listed = rpm(&["-qlvp"]);
+    let line = listed.lines().find(|line| line.ends_with("join.toml"));
+    assert!(
+        line.is_some_and(|line| line.starts_with("-rw-------")),
+        "{listed}"
+    );
+    let told = rpm(&["-qip", "--scripts", "--provides"]) + &rpm(&["-qp", "--xml"]);
+    assert!(!told.contains("dg1."), "{told}");
+
+    let id = run(Command::new("id").arg("-u")).stdout;
+    if id.trim() != "0" {
+        println!("SKIPPED: only root installs packages");
+        return;
+    }
+    let root = grid.dir().join("root");
+    fs::create_dir(&root).expect("a directory can be made");
+    let on_pc = |words: &[&str]| {
+        let mut command = Command::new("rpm");
+        command.arg("--root").arg(&root).args(words);
+        // Debian's rpm keeps its books in a person's home otherwise.
+        command.args(["--define", "_dbpath /var/lib/rpm"]);
+        run(&mut command)
+    };
+    let path = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let alone = ["--nodeps", "--noscripts"];
+    let made = path(&made);
+    on_pc(&[&["-i"], &alone[..], &[&made]].concat());
+    let etc = root.join("etc/deskgrid");
+    let join = etc.join("join.toml");
+    let mode = fs::metadata(&join).expect("a file to join by").mode();
+    assert_eq!(mode & 0o777, 0o600, "the token is for root alone");
+    let text = fs::read_to_string(&join).expect("a file to join by");
+    let secret = text.split('"').find(|word| word.starts_with("dg1."));
+    let secret = secret.expect("a token").to_owned();
+    assert!(text.contains(grid.listen()), "{text}");
+    let kept = fs::read_to_string(etc.join("site.toml"));
+    assert_eq!(kept.expect("settings"), "slots = 3\n");
+    let program = fs::metadata(root.join("usr/bin/deskgrid-worker")).expect("a program");
+    assert_eq!(program.mode() & 0o777, 0o755);
+
+    // The worker takes the file away, its script the settings; neither is missed.
+    fs::rename(etc.join("site.toml"), etc.join("worker.toml")).expect("can be moved");
+    fs::remove_file(&join).expect("can be removed");
+    let checked = on_pc(&["-V", "--nodeps", "deskgrid-worker", "--noconfig"]).stdout;
+    assert_eq!(checked, "");
+    for file in files(&root) {
+        let bytes = fs::read(&file).expect("can be read");
+        let at = bytes
+            .windows(secret.len())
+            .position(|part| part == secret.as_bytes());
+        assert_eq!(at, None, "the token lies in {}", file.display());
+    }
+
+    // A newer installer brings a token, a newer plain package takes it and keeps the settings.
+    on_pc(&[&["-U", "--replacepkgs"], &alone[..], &[&made]].concat());
+    assert!(join.exists());
+    fs::rename(etc.join("site.toml"), etc.join("worker.toml")).expect("can be moved");
+    fs::remove_file(&plain).expect("can be removed");
+    let newer = path(&plain_rpm(&grid, "2.0.0"));
+    on_pc(&[&["-U"], &alone[..], &[&newer]].concat());
+    assert!(!join.exists());
+    let kept = fs::read_to_string(etc.join("worker.toml"));
+    assert_eq!(kept.expect("settings"), "slots = 3\n");
+
+    on_pc(&[&["-e"], &alone[..], &["deskgrid-worker"]].concat());
+    let left = files(&root);
+    let books = root.join("var/lib/rpm");
+    let left: Vec<_> = left
+        .iter()
+        .filter(|file| !file.starts_with(&books))
+        .collect();
+    let saved = etc.join("worker.toml.rpmsave");
+    assert_eq!(left, [&saved], "the package's script removes that");
+}
+
 #[test]
 fn a_second_installer_names_the_token_of_the_first_and_how_to_end_it() {
     let grid = Grid::start();
@@ -271,6 +405,13 @@ fn an_installer_that_cannot_be_made_costs_no_token_and_says_why() {
     grid.file("dist/deskgrid-worker_1.0.0_amd64.deb", "no package");
     let broken = make(&grid, "deb", &["--master", "grid:7411"]).expect_code(2);
     assert!(broken.stderr.contains("./release"), "{broken:?}");
+
+    let lead = "\u{0}".repeat(200);
+    for text in ["no package", &lead] {
+        grid.file("dist/deskgrid-worker-1.0.0-1.x86_64.rpm", text);
+        let broken = make(&grid, "rpm", &["--master", "grid:7411"]).expect_code(2);
+        assert!(broken.stderr.contains("no package of RPM"), "{broken:?}");
+    }
 
     grid.file("dist/deskgrid-worker-2.0.0-linux-x86_64.tar.xz", "packed");
     let two = make(&grid, "sh", &["--master", "grid:7411"]).expect_code(2);

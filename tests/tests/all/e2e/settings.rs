@@ -140,11 +140,11 @@ fn an_owner_who_takes_no_settings_gets_none_and_the_admin_sees_who_refused() {
         .start();
     grid.worker("elsewhere").start();
     let file = grid.file("lab.toml", "[owner.battery]\ncharge_above = 1.0\n");
-    settings(
-        &grid,
-        &["set", &file.display().to_string(), "--label", "lab3"],
-    )
-    .expect_code(0);
+    let file = file.display().to_string();
+    let early = settings(&grid, &["set", &file, "--label", "lab3"]).expect_code(0);
+    let warned = early.stderr.contains("no host has the label `lab3`")
+        && early.stderr.contains("deskgrid host label HOST lab3");
+    assert!(warned && !early.stdout.contains("hosts"), "{early:?}");
     let shown = shown(&grid);
     assert_eq!(shown["hosts"], Value::Array(Vec::new()), "{shown}");
 
@@ -156,6 +156,12 @@ fn an_owner_who_takes_no_settings_gets_none_and_the_admin_sees_who_refused() {
     let why = until_standing(&grid, "closed", "refused");
     let why = why.as_str().expect("a reason");
     assert!(why.contains("settings_from_master = false"), "{why}");
+    let late = settings(&grid, &["set", &file, "--label", "lab3"]).expect_code(0);
+    assert!(
+        late.stdout.contains("for label lab3, 2 hosts for now"),
+        "{late:?}"
+    );
+    assert_eq!(late.stderr, "");
     let table = settings(&grid, &["show"]).expect_code(0).stdout;
     assert!(table.contains("hosts: 1 refused, 1 taken"), "{table}");
     assert!(!table.contains("elsewhere"), "{table}");
@@ -208,6 +214,13 @@ fn settings_that_make_no_sense_or_would_loosen_something_are_refused_where_they_
             "{refused}"
         );
     }
+
+    let marked = set("\u{feff}slots = 1\r\n").expect_code(0);
+    assert!(
+        marked.stderr.contains("no host has joined yet"),
+        "{marked:?}"
+    );
+    settings(&grid, &["clear"]).expect_code(0);
 
     let example = settings(&grid, &["example"]).expect_code(0).stdout;
     assert_eq!(

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 const DAY: u32 = 86_400;
 const WEEK: u32 = 7 * DAY;
 const MICROS: u64 = 1_000_000;
+/// The longest description of hours that several rules give together, in bytes.
+const LONGEST_WORDS: usize = 300;
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 /// A moment of the week, as the clock on the wall shows it: microseconds since Monday, midnight.
@@ -73,16 +75,22 @@ impl Hours {
         }
 
         let mut windows = Vec::new();
-        for (from, to) in &self.windows {
-            let common = others
-                .windows
-                .iter()
-                .map(|(start, end)| (*from.max(start), *to.min(end)));
-            windows.extend(common.filter(|(from, to)| from < to));
+        let mut ours = self.windows.iter().peekable();
+        let mut theirs = others.windows.iter().peekable();
+        while let (Some((from, to)), Some((start, end))) = (ours.peek(), theirs.peek()) {
+            let common = (*from.max(start), *to.min(end));
+            windows.extend((common.0 < common.1).then_some(common));
+            if to <= end {
+                ours.next();
+            } else {
+                theirs.next();
+            }
         }
-        windows.sort_unstable();
+
+        let mut said = format!("{self}; of these only {others}");
+        said.truncate(said.floor_char_boundary(LONGEST_WORDS));
         Hours {
-            said: vec![format!("{self}; of these only {others}")],
+            said: vec![said],
             windows,
         }
     }
@@ -93,11 +101,9 @@ impl Hours {
     }
 
     fn open(&self, second: u32) -> bool {
-        self.always()
-            || self
-                .windows
-                .iter()
-                .any(|(from, to)| (*from..*to).contains(&second))
+        let begun = self.windows.partition_point(|(from, _)| *from <= second);
+        let last = begun.checked_sub(1).map(|last| self.windows[last]);
+        self.always() || last.is_some_and(|(_, to)| second < to)
     }
 
     /// Returns the time until the answer of [`Self::allow`] changes; `None` if it never does.
