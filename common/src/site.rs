@@ -190,7 +190,7 @@ impl SiteText {
     /// Checks the length and the characters of the text, and the name of its host.
     ///
     /// # Errors
-    /// If it is too long, or has a control character.
+    /// If it is too long, has a control character, or is for a host without a name.
     pub fn check(&self) -> Result<(), BadSiteText> {
         if self.text.len() > MAX_SITE_TEXT {
             return Err(BadSiteText::TooLong(self.text.len()));
@@ -200,6 +200,7 @@ impl SiteText {
         {
             return Err(BadSiteText::NoHost);
         }
+
         let bad = |c: char| acts(c) && !matches!(c, '\t' | '\r');
         match self.text.split('\n').position(|line| line.contains(bad)) {
             Some(line) => Err(BadSiteText::Control(line + 1)),

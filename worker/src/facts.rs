@@ -73,6 +73,7 @@ fn clock_and_memory() -> (u64, u64) {
             .map(sysinfo::Cpu::frequency)
             .max()
             .unwrap_or(0);
+
         // In a container, or a group of a service, most of the machine's memory may belong to others.
         let bound = os::memory_bound().unwrap_or(u64::MAX);
         (clock_mhz, system.total_memory().min(bound) >> 20)

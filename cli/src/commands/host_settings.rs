@@ -93,6 +93,7 @@ async fn change(
         },
     )
     .await?;
+
     let answer = SiteJson::new(&settings, &hosts);
     let told = || match stored {
         true => stored_in_words(&scope, hosts.len()),
@@ -147,6 +148,7 @@ async fn asked(
 ) -> Result<(Vec<SiteTextView>, Vec<HostSiteView>), Failure> {
     let mut settings = Vec::new();
     let mut hosts = Vec::new();
+
     for reply in session.client().ask(request).await? {
         match reply {
             Reply::Site(some, of_hosts) => {

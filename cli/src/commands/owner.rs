@@ -206,6 +206,7 @@ fn site_in_words(site: &SiteReport) -> Option<String> {
         1 => Some("1 from the master (--why shows it)".to_owned()),
         more => Some(format!("{more} from the master (--why shows them)")),
     };
+
     match (held, refused) {
         (Some(held), Some(refused)) => Some(format!("{held}; {refused}")),
         (held, refused) => held.or(refused),

@@ -223,6 +223,7 @@ fn archived(file: &AddedFile, mode: u16, inode: u32) -> Vec<u8> {
         name.len(),
         0
     );
+
     let mut out = out.into_bytes();
     for part in [&name[..], file.text.as_bytes()] {
         out.extend_from_slice(part);

@@ -189,6 +189,7 @@ impl Checked {
             }
             _ => (places.remedy(), false),
         };
+
         self.fault(error.to_string(), hint);
         is_there
     }

@@ -192,6 +192,7 @@ pub(crate) fn look_in(reader: &Reader) -> Result<Looked, StoreError> {
             version: db.version()?,
             ..Looked::default()
         };
+
         match looked.version {
             0 => looked
                 .faults

@@ -60,6 +60,7 @@ impl Guard {
                 topic,
                 sight: None,
             }));
+
         self.site = rules.map(|rules| {
             let named = self
                 .sensors
