@@ -66,6 +66,8 @@ const OF_FILES: [u32; 20] = [
     1144, // numbers of needs
     5010, // capabilities
 ];
+/// The number of SHA-256 in OpenPGP, by which sums are named.
+const SHA256_IN_PGP: u32 = 8;
 /// The flag of a file that may be missing: the worker takes both away.
 const MAY_BE_MISSING: u32 = 1 << 3;
 
@@ -99,8 +101,10 @@ pub(super) fn installer(
     }
 
     let (_, sums) = head(&plain[LEAD..])?;
-    let (mut tags, length) = head(&plain[LEAD + sums.next_multiple_of(8)..])?;
-    let payload = &plain[LEAD + sums.next_multiple_of(8) + length..];
+    let described = plain.get(LEAD + sums.next_multiple_of(8)..);
+    let described = described.ok_or_else(|| bad("it ends too early"))?;
+    let (mut tags, length) = head(described)?;
+    let payload = &described[length..];
     if text(&tags, PAYLOAD_COMPRESSOR) != Some("gzip") {
         return Err(bad("its files are not packed by gzip"));
     }
@@ -143,37 +147,32 @@ pub(super) fn installer(
     Ok([&plain[..LEAD], &sums, &head, &payload].concat())
 }
 
-/// Adds the files to the description, before the file that is their pattern, and returns them as
-/// archived.
-fn describe(tags: &mut [Tagged], files: &[AddedFile]) -> Result<Vec<u8>, BadPackage> {
-    let strings = |tag| {
-        let found = tags.iter().find(|tagged| tagged.tag == tag);
-        found.map_or(&[][..], |tagged| &tagged.values)
-    };
-    let dir_of = |place: usize| {
-        let number = u32_of(strings(DIR_INDEXES).get(place)?)?;
-        strings(DIR_NAMES).get(number as usize)
-    };
-    let pattern = strings(BASE_NAMES)
-        .iter()
-        .enumerate()
-        .position(|(place, name)| {
-            let path =
-                dir_of(place).map(|dir| [&dir[..dir.len() - 1], &name[..name.len() - 1]].concat());
-            path.is_some_and(|path| path == format!("/{PATTERN}").into_bytes())
-        });
-    let pattern = pattern.ok_or_else(|| BadPackage::Form(format!("it has no {PATTERN}")))?;
-    if strings(DIGEST_ALGORITHM)
-        .first()
-        .and_then(|value| u32_of(value))
-        != Some(8)
-    {
+/// Returns the place of the pattern's file among the files, whose sums are to be of SHA-256.
+fn pattern_place(tags: &[Tagged]) -> Result<usize, BadPackage> {
+    let algorithm = values(tags, DIGEST_ALGORITHM).first();
+    if algorithm.and_then(|value| u32_of(value)) != Some(SHA256_IN_PGP) {
         return Err(bad("the sums of its files are not of SHA-256"));
     }
 
-    let inodes = strings(INODES).iter().filter_map(|value| u32_of(value));
-    let inode = inodes.max().unwrap_or(0);
-    let count = strings(BASE_NAMES).len();
+    let dirs = values(tags, DIR_NAMES);
+    let mut files = values(tags, BASE_NAMES)
+        .iter()
+        .zip(values(tags, DIR_INDEXES));
+    let place = files.position(|(name, dir)| {
+        let dir = u32_of(dir).and_then(|number| dirs.get(number as usize));
+        let path = dir.map(|dir| [&dir[..dir.len() - 1], &name[..name.len() - 1]].concat());
+        path.is_some_and(|path| path == format!("/{PATTERN}").into_bytes())
+    });
+    place.ok_or_else(|| BadPackage::Form(format!("it has no {PATTERN}")))
+}
+
+/// Adds the files to the description, before the file that is their pattern, and returns them as
+/// archived.
+fn describe(tags: &mut [Tagged], files: &[AddedFile]) -> Result<Vec<u8>, BadPackage> {
+    let pattern = pattern_place(tags)?;
+    let inodes = values(tags, INODES).iter();
+    let inode = inodes.filter_map(|value| u32_of(value)).max().unwrap_or(0);
+    let count = values(tags, BASE_NAMES).len();
 
     let mut archive = Vec::new();
     for (number, file) in (0..).zip(files) {
@@ -202,8 +201,7 @@ fn describe(tags: &mut [Tagged], files: &[AddedFile]) -> Result<Vec<u8>, BadPack
         set(tags, VERIFY_FLAGS, place, &[0; 4])?;
         set(tags, INODES, place, &inode.to_be_bytes())?;
 
-        let whole = tags.iter().find(|tagged| tagged.tag == SIZE);
-        let whole = whole.and_then(|tagged| u32_of(tagged.values.first()?));
+        let whole = values(tags, SIZE).first().and_then(|value| u32_of(value));
         set(tags, SIZE, 0, &(whole.unwrap_or(0) + size).to_be_bytes())?;
         archive.extend(archived(file, mode, inode));
     }
@@ -249,9 +247,15 @@ fn u32_of(bytes: &[u8]) -> Option<u32> {
     bytes.get(..4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
+/// Returns the values of a tag; none where the package does not have it.
+fn values(tags: &[Tagged], tag: u32) -> &[Vec<u8>] {
+    let found = tags.iter().find(|tagged| tagged.tag == tag);
+    found.map_or(&[], |tagged| &tagged.values)
+}
+
 fn text(tags: &[Tagged], tag: u32) -> Option<&str> {
-    let found = tags.iter().find(|tagged| tagged.tag == tag)?;
-    std::str::from_utf8(found.values.first()?.strip_suffix(b"\0")?).ok()
+    let value = values(tags, tag).first()?;
+    std::str::from_utf8(value.strip_suffix(b"\0")?).ok()
 }
 
 /// Gives a tag another value at this place.
