@@ -42,6 +42,12 @@ fn expect_each_result_once(pair: &Pair, bag: &str) {
     assert_eq!(numbers, (1..=TASKS).collect::<Vec<_>>());
 }
 
+/// Runs a job that leaves the file `out` by this script; gives its number.
+fn leave_file(pair: &Pair, script: &str) -> String {
+    let words = ["submit", "--output-file", "out", "--wait", "--", "sh", "-c"];
+    pair.json(&[&words[..], &[script]].concat())["job"].to_string()
+}
+
 /// The file that this job has left, as it is fetched.
 fn fetched(pair: &Pair, job: &str, into: &str) -> Vec<u8> {
     let into: PathBuf = pair.dir.path().join(into);
@@ -55,18 +61,7 @@ fn a_grid_in_a_database_is_backed_up_while_tasks_run_and_comes_back_in_a_file_an
     let Some(mut pair) = Pair::start() else {
         return;
     };
-    let script = "head -c 100000 /dev/zero > out";
-    let file = [
-        "submit",
-        "--output-file",
-        "out",
-        "--wait",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ];
-    let done = pair.json(&file)["job"].to_string();
+    let done = leave_file(&pair, "head -c 100000 /dev/zero > out");
     let array = format!("1-{TASKS}");
     let script = "sleep 0.2; echo $DESKGRID_TASK_ID";
     let bag = ["submit", "--array", &array, "--", "sh", "-c", script];
@@ -156,18 +151,7 @@ fn a_check_beside_a_master_finds_what_is_damaged_in_its_database_and_its_content
     let Some(mut pair) = Pair::start() else {
         return;
     };
-    let script = "echo text > out";
-    let file = [
-        "submit",
-        "--output-file",
-        "out",
-        "--wait",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ];
-    pair.json(&file);
+    leave_file(&pair, "echo text > out");
     master(&pair, "first", "check", &[]).expect_code(0);
 
     pair.server
