@@ -217,6 +217,11 @@ impl SiteState {
         self.kept.answered.clone()
     }
 
+    /// Returns the number of changes so far in this run.
+    pub(crate) fn version(&self) -> u64 {
+        self.kept.version()
+    }
+
     /// Returns what is to be kept in the worker's directory.
     pub(crate) fn record(&self) -> SiteRecord {
         self.kept.record()

@@ -130,19 +130,17 @@ impl KeptSite {
         SiteRecord(self.clone())
     }
 
+    /// Returns the number of changes so far in this run.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
     /// Returns the texts, as the master sent them.
     pub(super) fn sent(&self) -> SiteSettings {
         SiteSettings {
             digest: 0,
             texts: self.texts.clone(),
         }
-    }
-}
-
-impl SiteRecord {
-    /// Returns the number of changes of this run up to it.
-    pub(crate) fn version(&self) -> u64 {
-        self.0.version
     }
 }
 

@@ -156,11 +156,12 @@ impl Shell {
 
         self.site.writing = true;
         let file = self.site.file.clone();
+        let version = self.site.site.version();
         let record = self.site.site.record();
         let tell = self.tell.clone();
         tokio::task::spawn_blocking(move || {
             let kept = SiteKept {
-                version: record.version(),
+                version,
                 answer,
                 kept: file.write(&record),
             };
@@ -171,7 +172,7 @@ impl Shell {
     /// Answers the master once the newest settings are durable.
     pub(super) fn answer_site(&mut self, written: SiteKept) {
         self.site.writing = false;
-        if written.version < self.site.site.record().version() {
+        if written.version < self.site.site.version() {
             self.keep_site();
         } else if self.site.known {
             self.say(ToMaster::Site(told(written.answer, written.kept)));

@@ -1,5 +1,5 @@
-//! What is read of a database as of one moment, beside the master that writes: copies of it, and looks at
-//! whether it is sound.
+//! Reads a database as of one moment, beside the master that writes: copies it, and looks whether it is
+//! sound.
 
 use common::job::Work;
 use common::{IdSet, JobId, JobSpec, RequestId, TaskSet};
