@@ -3,6 +3,7 @@
 
 use common::attempt::Spent;
 use common::{Completion, HostId, Span};
+use scheduler::Event;
 
 use super::Core;
 use crate::store::StoreError;
@@ -11,6 +12,8 @@ use crate::store::StoreError;
 /// in `SLACK_PART` of the time is believed.
 const SLACK: Span = Span::from_millis(100);
 const SLACK_PART: u64 = 16;
+/// Of attempts that ran for less, most of the time is the start of a process.
+const LEAST_RAN: Span = Span::from_millis(50);
 
 /// Returns the claim cut to what is possible on a host with `cores` cores within `had`.
 fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
@@ -34,6 +37,17 @@ fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
         cpu,
         ..claimed
     }
+}
+
+/// Returns the event with the processor time of a completed attempt, which tells tasks that wait
+/// from tasks that compute. `None` where that cannot be known: for one that ended within
+/// [`LEAST_RAN`], or whose host measures no processor time.
+pub(super) fn used(host: HostId, completion: &Completion) -> Option<Event> {
+    let Completion {
+        attempt, ran, cpu, ..
+    } = *completion;
+    let known = completion.outcome.success() && ran >= LEAST_RAN && cpu > Span::ZERO;
+    known.then_some(Event::AttemptUsed { host, attempt, cpu })
 }
 
 impl Core {

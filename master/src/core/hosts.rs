@@ -17,6 +17,7 @@ use scheduler::experience::Habit;
 use uuid::Uuid;
 
 use super::ask::HostNames;
+use super::claims::used;
 use super::{Core, HostMail, Outbox};
 use crate::numbers::GridNumbers;
 use crate::store::{Attendance, RestoredHost, StoreError};
@@ -574,6 +575,9 @@ impl Core {
         self.foresee_share(&completion)?;
         self.note_heard(host);
         self.speaks(host);
+        if let Some(used) = used(host, &completion) {
+            self.step(used)?;
+        }
         let ended = Event::AttemptEnded {
             host,
             attempt: completion.attempt,

@@ -48,7 +48,6 @@ pub(super) struct ComingSlot {
 
 /// The expected times of one job's tasks, in seconds.
 struct JobPace {
-    work_s: f64,
     work: WorkPerTask,
     /// The spread of the tasks' work, where they are known to differ.
     spread: Option<WorkLaw>,
@@ -214,14 +213,13 @@ impl Scheduler {
         let known_s = measured_s
             .or_else(|| job.task_work_s())
             .or_else(|| (self.foresight).work_by_progress_s(job, &self.hosts, now));
-        let work_s = known_s?.max(LEAST_WORK_S);
+        let work = job.takes(known_s?.max(LEAST_WORK_S));
         let speed = self.hosts.index.places(job.pool).mean_speed();
         let start_cost = self.settings.start_cost;
         Some(JobPace {
-            work_s,
-            work: job.takes(work_s),
+            work,
             spread,
-            task_s: (self.foresight).usual_task_s(work_s, speed.unwrap_or(1.0), start_cost),
+            task_s: (self.foresight).usual_task_s(work, speed.unwrap_or(1.0), start_cost),
             notice_s: self.settings.reports(&job.policy).secs(),
         })
     }
@@ -230,10 +228,11 @@ impl Scheduler {
     /// others have done so far.
     fn spread(&self, job: &Job) -> Option<WorkLaw> {
         let live = job.records.values().flat_map(|record| &record.live);
+        let work = job.takes(0.0);
         let works = live.take(CENSORED).filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
-            Some(load.ran.secs() * host.speed.factor())
+            Some(load.ran.secs() * work.rate(host.speed.factor()))
         });
         job.pace.law(&works.collect::<Vec<_>>())
     }
@@ -249,7 +248,7 @@ impl Scheduler {
             let known = own_full_s(load).is_some();
             let time = pace.spread.filter(|_| !known).map(|_| {
                 let (ran_s, whole_s) =
-                    (self.foresight).ran_s(host, load, pace.work_s, start_cost, now);
+                    (self.foresight).ran_s(host, load, pace.work, start_cost, now);
                 TaskTime {
                     start_s: 0.0,
                     ran_s,
@@ -281,9 +280,10 @@ impl Scheduler {
         let speed = self.hosts.index.places(job.pool).mean_speed();
         let start_s = start_cost.secs() * speed.unwrap_or(1.0);
         let tasks = waiting
-            + (ahead.work_s(pace.work_s) + ahead.tasks as f64 * start_s) / (pace.work_s + start_s);
+            + (ahead.work_s(pace.work.mean_s) + ahead.tasks as f64 * start_s)
+                / (pace.work.mean_s + start_s);
 
-        let mut slots = self.coming_slots(pace.work_s, &job.rules.needs, now);
+        let mut slots = self.coming_slots(pace.work, &job.rules.needs, now);
         self.leave_out(job, &mut slots, now);
         let rule = match job.policy.placement {
             Placement::Lookahead => Filling::Soonest,
@@ -324,7 +324,7 @@ impl Scheduler {
 
     /// Returns the slots that take tasks of this work and these needs, with the time at which each
     /// is free; where no host takes work, those of hosts that will once their owners leave.
-    fn coming_slots(&self, work_s: f64, needs: &Needs, now: Time) -> Vec<ComingSlot> {
+    fn coming_slots(&self, work: WorkPerTask, needs: &Needs, now: Time) -> Vec<ComingSlot> {
         let start_cost = self.settings.start_cost;
         let mut works = BTreeMap::new();
         let mut slots = Vec::new();
@@ -332,16 +332,14 @@ impl Scheduler {
         let hosts = self.hosts.table.values();
         for host in hosts.filter(|host| host.takes_work() && host.suits(needs)) {
             let free = ComingSlot {
-                slot: self.predicted_slot(host, work_s, 0.0),
+                slot: self.predicted_slot(host, work, 0.0),
                 speed: host.speed,
                 host: Foresight::place(host, now),
             };
             let busy_s = host.books.iter().map(|(attempt, load)| {
                 // A running attempt takes as long as others of its job, if that is known.
                 let job = attempt.task.job;
-                let work = *works
-                    .entry(job)
-                    .or_insert_with(|| self.work_of(job, work_s));
+                let work = *works.entry(job).or_insert_with(|| self.work_of(job, work));
                 self.foresight.expected_s(host, load, work, start_cost, now)
             });
             let mut free_s: Vec<f64> = busy_s
@@ -361,37 +359,40 @@ impl Scheduler {
         }
 
         if slots.is_empty() {
-            slots = self.slots_to_come(work_s, needs, now);
+            slots = self.slots_to_come(work, needs, now);
         }
         slots
     }
 
     /// Returns a slot of the host for tasks of this work, free in `free_s`. Suspensions lengthen run
     /// times by their mean.
-    pub(super) fn predicted_slot(&self, host: &Host, work_s: f64, free_s: f64) -> PredictedSlot {
+    pub(super) fn predicted_slot(
+        &self,
+        host: &Host,
+        work: WorkPerTask,
+        free_s: f64,
+    ) -> PredictedSlot {
         let start_cost = self.settings.start_cost;
-        let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost);
+        let task_s = self.foresight.task_s(host, work, 1.0, start_cost);
         PredictedSlot {
             free_s,
             task_s: (task_s * self.foresight.curves().stretch).max(LEAST_TASK_S),
         }
     }
 
-    /// Returns the work of a task of this job; that of `work_s` where it is unknown.
-    fn work_of(&self, job: JobId, work_s: f64) -> WorkPerTask {
-        let job = self.jobs.table.get(&job);
-        let mean_s = job.and_then(Job::task_work_s).unwrap_or(work_s);
-        let unknown = WorkPerTask {
-            mean_s,
-            longest_s: mean_s,
+    /// Returns the work of a task of this job; this one where it is unknown.
+    fn work_of(&self, job: JobId, unknown: WorkPerTask) -> WorkPerTask {
+        let Some(job) = self.jobs.table.get(&job) else {
+            return unknown;
         };
-        job.map_or(unknown, |job| job.takes(mean_s))
+        job.work_per_task()
+            .unwrap_or_else(|| job.takes(unknown.mean_s))
     }
 
     /// Returns the time, in seconds from now, by which the hosts that take work could complete
     /// `tasks` tasks with these needs; if none does, the hosts that will once their owners leave.
     pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, needs: &Needs, now: Time) -> f64 {
-        let slots = self.coming_slots(work_s, needs, now);
+        let slots = self.coming_slots(WorkPerTask::computing(work_s), needs, now);
         let servers: Vec<_> = slots.iter().map(|coming| coming.slot).collect();
         completion_s(&servers, tasks, 0.0)
     }
@@ -423,7 +424,7 @@ impl Scheduler {
         let start_cost = self.settings.start_cost;
         speeds.max().map_or(pace.task_s, |fastest| {
             let speed = fastest.factor();
-            self.foresight.usual_task_s(pace.work_s, speed, start_cost)
+            self.foresight.usual_task_s(pace.work, speed, start_cost)
         })
     }
 }

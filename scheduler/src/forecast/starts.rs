@@ -14,7 +14,7 @@ use crate::prediction::completion_law::AttemptHost;
 use crate::prediction::malleable::{HostHolder, LearnedLives, Lifetime, MachineState, Paced, Wait};
 use crate::prediction::predict::UNKNOWN;
 use crate::prediction::survival::{Curve, TabulatedSurvival};
-use crate::state::foresight::Foresight;
+use crate::state::foresight::{Foresight, WorkPerTask};
 use crate::state::host::{Host, HostAttempt, Liveness, Presence};
 use crate::state::queue::Ahead;
 use crate::state::scheduler::Scheduler;
@@ -410,7 +410,12 @@ impl Scheduler {
     }
 
     /// Returns the slots that will take such tasks once the owners leave who are present now.
-    pub(super) fn slots_to_come(&self, work_s: f64, needs: &Needs, now: Time) -> Vec<ComingSlot> {
+    pub(super) fn slots_to_come(
+        &self,
+        work: WorkPerTask,
+        needs: &Needs,
+        now: Time,
+    ) -> Vec<ComingSlot> {
         let curves = self.foresight.curves();
         let stay = OwnerStay(&curves.resumption);
         let mut stays_s = BTreeMap::new();
@@ -440,7 +445,7 @@ impl Scheduler {
                 ..Foresight::place(host, now)
             };
             let slot = ComingSlot {
-                slot: self.predicted_slot(host, work_s, free_s),
+                slot: self.predicted_slot(host, work, free_s),
                 speed: host.speed,
                 host: left,
             };

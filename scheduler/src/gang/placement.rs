@@ -515,20 +515,20 @@ impl Scheduler {
             .filter(|gang| gang.holdout.is_some())
             .filter_map(|gang| gang.passes_until)
             .min();
-        let work_s = self
+        let work = self
             .jobs
             .table
             .get(&id)
             .filter(|job| job.promise.is_none())
-            .and_then(Job::task_work_s);
-        let Some((until, work_s)) = until.zip(work_s) else {
+            .and_then(Job::work_per_task);
+        let Some((until, work)) = until.zip(work) else {
             return Vec::new();
         };
         let stretch = self.foresight.curves().stretch;
         let in_time = |(host, _): &&(HostId, Demand)| {
             let task_s = |host| {
                 self.foresight
-                    .task_s(host, work_s, 1.0, self.settings.start_cost)
+                    .task_s(host, work, 1.0, self.settings.start_cost)
                     * stretch
             };
             self.hosts

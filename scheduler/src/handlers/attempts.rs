@@ -5,6 +5,7 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId};
 
 use crate::handlers::hosts::note_start;
 use crate::policy::replication::CopyPurpose;
+use crate::prediction::pace::ObservedWork;
 use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::effect::{
@@ -28,6 +29,14 @@ enum Charge {
 }
 
 impl Scheduler {
+    /// Notes the processor time of an attempt whose completion comes next.
+    pub(crate) fn on_attempt_used(&mut self, host: HostId, attempt: AttemptId, cpu: Span) {
+        let host = self.hosts.get(host);
+        if let Some(load) = host.and_then(|host| host.books.at_mut(&attempt)) {
+            load.cpu = Some(cpu);
+        }
+    }
+
     /// Handles a completion that a worker delivered. Returns the host, which has a free slot now.
     pub(crate) fn on_attempt_ended(
         &mut self,
@@ -50,7 +59,11 @@ impl Scheduler {
         if !matches!(outcome, Outcome::Stopped | Outcome::ResultLost(_)) {
             let share = self.hosts.table.get(&host);
             let share = share.map_or(1.0, |host| self.foresight.mean_share(host, &load, self.now));
-            self.learn(attempt, outcome, ran, (speed, share));
+            let cpu = load
+                .cpu
+                .map(|cpu| Span(cpu.0 / u64::from(load.takes.cores.max(1))));
+            let work = ObservedWork::of(ran, speed, share, cpu);
+            self.learn(attempt, outcome, ran, speed, work);
         }
         // It was over before its host reported that it runs.
         if success
@@ -97,14 +110,14 @@ impl Scheduler {
     }
 
     /// Learns run times and estimates from the end of an attempt, into `Experience` and the job's
-    /// `pace`. It ran at this speed with this share of its processor, on average: what it would have
-    /// taken alone on a host of speed 1 is its work.
+    /// `pace`.
     fn learn(
         &mut self,
         attempt: AttemptId,
         outcome: &Outcome,
         ran: Span,
-        (speed, share): (Speed, f64),
+        speed: Speed,
+        work: ObservedWork,
     ) {
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
             return;
@@ -113,8 +126,7 @@ impl Scheduler {
             return self.learn_of_rank(attempt, outcome, ran, speed);
         }
 
-        let work_s = ran.secs() * speed.factor() * share;
-        job.pace.observe(ran, work_s, outcome.success());
+        job.pace.observe(ran, work, outcome.success());
         let experience = &mut self.foresight.experience;
         let of = &job.stack.terms.estimator;
         let teaches = job.teaches();
@@ -122,14 +134,14 @@ impl Scheduler {
 
         if teaches {
             let life = ObservedRun {
-                time: work_s,
+                time: work.work_s,
                 done: !matches!(outcome, Outcome::TimedOut(_)),
             };
             self.foresight.lives.observe(&of.program, life);
         }
 
         if teaches && outcome.success() {
-            let work = Span::from_secs_f64(work_s);
+            let work = Span::from_secs_f64(work.work_s);
             experience
                 .estimates
                 .observe(of, job.estimate(attempt.task.index), work);

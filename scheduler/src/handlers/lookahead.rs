@@ -15,7 +15,7 @@ use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::experience::JobKind;
 use crate::prediction::predict::{PredictedSlot, completion_s};
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
-use crate::state::foresight::Foresight;
+use crate::state::foresight::{Foresight, WorkPerTask};
 use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::{Job, LiveCopy};
 
@@ -122,7 +122,7 @@ impl<'a> Starter<'a> {
     /// Assigns waiting tasks to the ready hosts that will be done soonest. Returns `false` where
     /// too little is known of the tasks.
     pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
-        let Some(work_s) = job.task_work_s() else {
+        let Some(work) = job.work_per_task() else {
             return false;
         };
         let places = self.hosts.index.places(job.pool);
@@ -138,7 +138,7 @@ impl<'a> Starter<'a> {
             return true;
         }
 
-        let Some(mean_s) = self.mean_task_s(job, work_s) else {
+        let Some(mean_s) = self.mean_task_s(job, work) else {
             return false;
         };
         if job.plan.kind.is_none() {
@@ -146,14 +146,14 @@ impl<'a> Starter<'a> {
         }
 
         let waiting = job.waiting();
-        let work_s = work_s * job.mean_part_left();
-        let slots = self.ready_slots(job, work_s);
+        let work = job.takes(work.mean_s * job.mean_part_left());
+        let slots = self.ready_slots(job, work);
         let slack = if job.rules.checkpoint {
             SLACK_WITH_STATE
         } else {
             SLACK
         };
-        let end_s = 1.0 + slack * self.queue_end_s(job, work_s, &slots);
+        let end_s = 1.0 + slack * self.queue_end_s(job, work, &slots);
         let wanted = waiting.min(self.quota);
 
         let good = slots
@@ -162,12 +162,12 @@ impl<'a> Starter<'a> {
             .map(|slot| (slot.host, 0.0));
         let mut good: Vec<(HostId, f64)> = good.collect();
         if !good.is_empty() && !job.rules.checkpoint && waiting <= usable_slots {
-            good.extend(self.soon(job, work_s, end_s, SOON * mean_s));
+            good.extend(self.soon(job, work, end_s, SOON * mean_s));
         }
 
         if good.len() as u64 > wanted {
             good = self
-                .ranked(good, job, work_s, mean_s)
+                .ranked(good, job, work, mean_s)
                 .into_iter()
                 .map(|ready| (ready.host, ready.free_s))
                 .collect();
@@ -213,10 +213,7 @@ impl<'a> Starter<'a> {
             return;
         }
 
-        let Some(mean_s) = self
-            .work_s(job)
-            .and_then(|work_s| self.mean_task_s(job, work_s))
-        else {
+        let Some(mean_s) = self.work(job).and_then(|work| self.mean_task_s(job, work)) else {
             return;
         };
         let unsettled = job.unsettled() as f64;
@@ -224,22 +221,24 @@ impl<'a> Starter<'a> {
         job.plan.kind = Some(JobKind::of(unsettled / slots, mean_s, job.rules.checkpoint));
     }
 
-    /// Returns the work of one of the job's tasks, in seconds on a host of speed 1: as estimated or
-    /// measured, else by the progress that running ones report.
-    fn work_s(&self, job: &Job) -> Option<f64> {
+    /// Returns the work of the job's tasks: as estimated or measured, else by the progress that
+    /// running ones report.
+    fn work(&self, job: &Job) -> Option<WorkPerTask> {
         let known_s = job.task_work_s();
-        known_s.or_else(|| (self.foresight).work_by_progress_s(job, self.hosts, self.now))
+        let work_s =
+            known_s.or_else(|| (self.foresight).work_by_progress_s(job, self.hosts, self.now))?;
+        Some(job.takes(work_s))
     }
 
     /// Returns a task's time on a mean one of the hosts that suit it, in seconds.
-    fn mean_task_s(&self, job: &Job, work_s: f64) -> Option<f64> {
+    fn mean_task_s(&self, job: &Job, work: WorkPerTask) -> Option<f64> {
         let speed = self.hosts.index.places(job.pool).mean_speed()?;
         let start_cost = self.settings.start_cost;
-        Some(self.foresight.usual_task_s(work_s, speed, start_cost))
+        Some(self.foresight.usual_task_s(work, speed, start_cost))
     }
 
     /// Returns the free slots on hosts that offer what the job needs.
-    fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<FreeSlot> {
+    fn ready_slots(&self, job: &Job, work: WorkPerTask) -> Vec<FreeSlot> {
         let mut slots = Vec::with_capacity(self.hosts.index.places(job.pool).ready.len() as usize);
         let scene = self.scene(job);
         let ready = scene
@@ -248,7 +247,7 @@ impl<'a> Starter<'a> {
         for host in ready.filter_map(|id| self.hosts.table.get(&id)) {
             let task_s = self
                 .foresight
-                .task_s(host, work_s, 1.0, self.settings.start_cost);
+                .task_s(host, work, 1.0, self.settings.start_cost);
             slots.extend(std::iter::repeat_n(
                 FreeSlot {
                     host: host.id,
@@ -263,11 +262,10 @@ impl<'a> Starter<'a> {
 
     /// Returns the hosts on which attempts of this job should end within `within_s` and a next task
     /// would be done by `end_s`, each with the time until it is free.
-    fn soon(&self, job: &Job, work_s: f64, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
+    fn soon(&self, job: &Job, work: WorkPerTask, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
         let id = job.rank.job;
         let scene = self.scene(job);
         let start_cost = self.settings.start_cost;
-        let work = job.takes(work_s);
         let mut soon = Vec::new();
 
         for host in self
@@ -285,7 +283,7 @@ impl<'a> Starter<'a> {
                     .foresight
                     .left_s(host, load, work, start_cost, self.now);
                 if free_s <= within_s
-                    && free_s + self.foresight.task_s(host, work_s, 1.0, start_cost) <= end_s
+                    && free_s + self.foresight.task_s(host, work, 1.0, start_cost) <= end_s
                 {
                     soon.push((host.id, free_s));
                 }
@@ -301,7 +299,7 @@ impl<'a> Starter<'a> {
         &self,
         hosts: impl IntoIterator<Item = (HostId, f64)>,
         job: &Job,
-        work_s: f64,
+        work: WorkPerTask,
         mean_s: f64,
     ) -> Vec<ReadyHost> {
         let curves = self.foresight.curves();
@@ -310,7 +308,7 @@ impl<'a> Starter<'a> {
             let host = self.hosts.table.get(&id)?;
             let task_s = self
                 .foresight
-                .task_s(host, work_s, 1.0, self.settings.start_cost);
+                .task_s(host, work, 1.0, self.settings.start_cost);
             let law = CompletionLaw::of(task_s, Foresight::place(host, self.now), curves);
 
             // With its state kept, a lost task needs little more than a new start.
@@ -337,12 +335,12 @@ impl<'a> Starter<'a> {
 
     /// Returns the time, in seconds from now, by which all hosts together could complete the job's
     /// waiting tasks. Cached for `TICK_S`: it stays where it is while tasks start as planned.
-    fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[FreeSlot]) -> f64 {
+    fn queue_end_s(&self, job: &mut Job, work: WorkPerTask, free: &[FreeSlot]) -> f64 {
         let places = self.hosts.index.places(job.pool);
         let fleet_speed = places.usable_slots as f64 * places.mean_speed().unwrap_or(0.0);
 
         // The lower bound: no schedule ends before perfectly divisible work would.
-        let least_s = job.waiting() as f64 * work_s / fleet_speed;
+        let least_s = job.waiting() as f64 * work.mean_s / fleet_speed;
         if free.iter().all(|slot| slot.task_s <= least_s) {
             return least_s;
         }
@@ -354,27 +352,26 @@ impl<'a> Starter<'a> {
 
         let end_s = self.completion_s(
             job,
-            work_s,
+            work,
             free,
             (job.waiting() as f64 * RESERVE).ceil() as u64,
             least_s,
         );
 
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
-        job.plan.queue_end = Some((after(end_s), after(tick_s(work_s).min(TICK_S))));
+        job.plan.queue_end = Some((after(end_s), after(tick_s(work.mean_s).min(TICK_S))));
         end_s
     }
 
     fn completion_s(
         &self,
         job: &Job,
-        work_s: f64,
+        work: WorkPerTask,
         free: &[FreeSlot],
         waiting: u64,
         least_s: f64,
     ) -> f64 {
         let id = job.rank.job;
-        let work = job.takes(work_s);
         let mut servers: Vec<_> = free
             .iter()
             .map(|slot| PredictedSlot {
@@ -391,7 +388,7 @@ impl<'a> Starter<'a> {
         for host in self.hosts.table.values().filter(|host| stays(host)) {
             let task_s = self
                 .foresight
-                .task_s(host, work_s, 1.0, self.settings.start_cost);
+                .task_s(host, work, 1.0, self.settings.start_cost);
 
             // The ends of other jobs' attempts are unknown here: their slots are not counted on.
             for (_, load) in host
@@ -420,10 +417,10 @@ impl<'a> Starter<'a> {
         let Some(kind) = job.plan.kind else {
             return false;
         };
-        let Some(work_s) = self.work_s(job) else {
+        let Some(work) = self.work(job) else {
             return false;
         };
-        let Some(task_s) = self.mean_task_s(job, work_s) else {
+        let Some(task_s) = self.mean_task_s(job, work) else {
             return false;
         };
         if answer.copies_max <= 0.0 || self.now < job.plan.search {
@@ -444,7 +441,7 @@ impl<'a> Starter<'a> {
 
         let slots = self.hosts.index.places(job.pool).usable_slots;
         let at_once = (slots / PART_AT_ONCE).clamp(LEAST_AT_ONCE, MOST_AT_ONCE) as usize;
-        let ready = self.candidates(job, work_s, task_s, at_once);
+        let ready = self.candidates(job, work, task_s, at_once);
         let Some(best_s) = ready
             .iter()
             .map(|ready| ready.task_s)
@@ -454,11 +451,11 @@ impl<'a> Starter<'a> {
         };
 
         let begin_s = if job.waiting() > 0 {
-            self.queue_end_s(job, work_s, &self.ready_slots(job, work_s))
+            self.queue_end_s(job, work, &self.ready_slots(job, work))
         } else {
             0.0
         };
-        let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);
+        let mut gains = self.gains(job, work, task_s, best_s, begin_s);
         let undone = job.records.len() as u64 + job.fresh.len();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
         let scale = USUAL_SLOTS / slots as f64;
@@ -530,7 +527,13 @@ impl<'a> Starter<'a> {
 
     /// Ranks the idle hosts for copies, the best first. In a crowd, all of them are ranked only now
     /// and then; in between, the best ones of that time and those that came since.
-    fn candidates(&self, job: &mut Job, work_s: f64, task_s: f64, most: usize) -> Vec<ReadyHost> {
+    fn candidates(
+        &self,
+        job: &mut Job,
+        work: WorkPerTask,
+        task_s: f64,
+        most: usize,
+    ) -> Vec<ReadyHost> {
         let crowd = self.hosts.index.places(job.pool).usable_slots > CROWD;
         let known = job.plan.candidates.take();
         if let Some(Candidates { at, until, best }) = known
@@ -551,13 +554,13 @@ impl<'a> Starter<'a> {
                 .collect();
             job.plan.candidates = Some(Candidates { at, until, best });
             if still.len() >= most {
-                return self.ranked(still, job, work_s, task_s);
+                return self.ranked(still, job, work, task_s);
             }
         }
 
         let scene = self.scene(job);
         let all = scene.ready_by_since().map(|id| (id, 0.0));
-        let ranked = self.ranked(all, job, work_s, task_s);
+        let ranked = self.ranked(all, job, work, task_s);
         if crowd {
             let best = ranked.iter().take(CANDIDATES * most);
             job.plan.candidates = Some(Candidates {
@@ -576,9 +579,15 @@ impl<'a> Starter<'a> {
 
     /// Returns the search among the job's tasks with live attempts, with the `CompletionLaw` of each
     /// attempt's completion.
-    fn gains(&self, job: &Job, work_s: f64, task_s: f64, best_s: f64, begin_s: f64) -> Gains<'a> {
+    fn gains(
+        &self,
+        job: &Job,
+        work: WorkPerTask,
+        task_s: f64,
+        best_s: f64,
+        begin_s: f64,
+    ) -> Gains<'a> {
         let foresight: &'a Foresight = self.foresight;
-        let work = job.takes(work_s);
         let law = |copy: &LiveCopy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;

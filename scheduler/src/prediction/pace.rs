@@ -1,6 +1,6 @@
 //! The measured run times of one job's tasks. Prefetch and predictions use them.
 
-use common::Span;
+use common::{Span, Speed};
 
 use crate::prediction::spread::{LogSums, WorkLaw};
 
@@ -13,13 +13,48 @@ const OVERHEAD_S: f64 = 50e-6;
 const RISE: f64 = 0.5;
 const FALL: f64 = 0.05;
 
+/// The work of an attempt that ended, in seconds on a host of speed 1 whose processor is free.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ObservedWork {
+    /// All of it.
+    pub(crate) work_s: f64,
+    /// The part in which it computed; in the rest it waited.
+    pub(crate) computing_s: f64,
+}
+
+impl ObservedWork {
+    /// The work of an attempt that ran this long on a host of this speed, with this share of its
+    /// processor. `cpu` is the processor time of one of its slots, where it was measured; without it
+    /// the attempt counts as one that computes all the time.
+    pub(crate) fn of(ran: Span, speed: Speed, share: f64, cpu: Option<Span>) -> Self {
+        let Some(cpu) = cpu else {
+            let work_s = ran.secs() * speed.factor() * share;
+            return Self {
+                work_s,
+                computing_s: work_s,
+            };
+        };
+
+        // To compute for a second takes `1 / share` seconds of its run time; the rest is waiting.
+        let computed_s = cpu.min(ran).secs();
+        let waited_s = (ran.secs() - computed_s / share).max(0.0);
+        let computing_s = computed_s * speed.factor();
+        Self {
+            work_s: waited_s + computing_s,
+            computing_s,
+        }
+    }
+}
+
 /// Run times of one job's tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Moving average of the time that a task occupies a slot, in seconds, biased to the long ones.
     slot_s: Option<f64>,
-    /// Sum over successful attempts of their work, in seconds on a host of speed 1.
+    /// Sum over successful attempts of their work, in seconds on a host of speed 1, and of the part
+    /// of it in which they computed.
     work_s: f64,
+    computing_s: f64,
     /// The largest of them.
     longest_s: f64,
     /// The number of them, and the sums by which their spread is known.
@@ -27,17 +62,17 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Notes the run time of an attempt that ended by itself, and its work in seconds on a host of
-    /// speed 1.
-    pub(crate) fn observe(&mut self, ran: Span, work_s: f64, success: bool) {
+    /// Notes the run time of an attempt that ended by itself, and its work.
+    pub(crate) fn observe(&mut self, ran: Span, work: ObservedWork, success: bool) {
         let sample = ran.secs();
         let slot_s = self.slot_s.unwrap_or(sample);
         let weight = if sample > slot_s { RISE } else { FALL };
         self.slot_s = Some(slot_s + weight * (sample - slot_s));
         if success {
-            self.work_s += work_s;
-            self.longest_s = self.longest_s.max(work_s);
-            self.logs.add(work_s);
+            self.work_s += work.work_s;
+            self.computing_s += work.computing_s;
+            self.longest_s = self.longest_s.max(work.work_s);
+            self.logs.add(work.work_s);
         }
     }
 
@@ -57,6 +92,16 @@ impl Pace {
     /// have done this much so far; `None` before the first success, or where tasks are alike.
     pub(crate) fn law(&self, running_s: &[f64]) -> Option<WorkLaw> {
         WorkLaw::fit(&self.logs, running_s)
+    }
+
+    /// Returns the part of the tasks' work in which they compute, from 0 to 1; all of it before the
+    /// first success.
+    pub(crate) fn computing(&self) -> f64 {
+        if self.computing_s < self.work_s {
+            self.computing_s / self.work_s
+        } else {
+            1.0
+        }
     }
 
     /// Returns the mean work of a task, in seconds on a host of speed 1.

@@ -254,6 +254,16 @@ pub enum Event {
         /// request.
         dropped: Option<bool>,
     },
+    /// The processor time of an attempt that has ended. Comes just before its
+    /// [`Event::AttemptEnded`]; without it the attempt counts as one that computed all the time.
+    AttemptUsed {
+        /// The host that ran it.
+        host: HostId,
+        /// The ended attempt.
+        attempt: AttemptId,
+        /// The processor time of its whole process tree.
+        cpu: Span,
+    },
 }
 
 /// A job, as far as the scheduler needs to know it.

@@ -71,13 +71,36 @@ impl Default for Foresight {
     }
 }
 
-/// The run time of a job's tasks, in seconds on a host of speed 1.
+/// The run time of a job's tasks, in seconds on a host of speed 1 whose processor is free.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkPerTask {
     /// The mean.
     pub(crate) mean_s: f64,
     /// The longest that was seen, or estimated where none was seen.
     pub(crate) longest_s: f64,
+    /// The part of it in which the task computes, from 0 to 1; for the rest it waits, for which no
+    /// processor is needed.
+    pub(crate) computing: f64,
+}
+
+impl WorkPerTask {
+    /// The work of tasks that compute all the time, and all take the same time.
+    pub(crate) fn computing(mean_s: f64) -> Self {
+        Self {
+            mean_s,
+            longest_s: mean_s,
+            computing: 1.0,
+        }
+    }
+
+    /// Returns the work that such a task does in a second where one that only computes does `rate`:
+    /// the time that it waits is the same on each host.
+    pub(crate) fn rate(self, rate: f64) -> f64 {
+        if self.computing >= 1.0 {
+            return rate;
+        }
+        (1.0 - self.computing + self.computing / rate).recip()
+    }
 }
 
 fn age_s(since: Time, at: Time) -> f64 {
@@ -249,14 +272,25 @@ impl Foresight {
         }
     }
 
+    /// Returns the work of these tasks that a slot of this host does in a second.
+    fn rate(&self, host: &Host, work: WorkPerTask) -> f64 {
+        work.rate(host.speed.factor() * self.share(host))
+    }
+
     /// Returns the seconds that a task of which `part` is left takes on a free slot of this host.
-    pub(crate) fn task_s(&self, host: &Host, work_s: f64, part: f64, start_cost: Span) -> f64 {
-        start_cost.secs() + part * work_s / (host.speed.factor() * self.share(host))
+    pub(crate) fn task_s(
+        &self,
+        host: &Host,
+        work: WorkPerTask,
+        part: f64,
+        start_cost: Span,
+    ) -> f64 {
+        start_cost.secs() + part * work.mean_s / self.rate(host, work)
     }
 
     /// Returns the seconds that a task takes at this speed, with the usual processor share.
-    pub(crate) fn usual_task_s(&self, work_s: f64, speed: f64, start_cost: Span) -> f64 {
-        start_cost.secs() + work_s / (speed * self.common().cpu)
+    pub(crate) fn usual_task_s(&self, work: WorkPerTask, speed: f64, start_cost: Span) -> f64 {
+        start_cost.secs() + work.mean_s / work.rate(speed * self.common().cpu)
     }
 
     /// Returns the part of its task that an attempt has done by `now`, as far as known from its
@@ -265,12 +299,12 @@ impl Foresight {
         &self,
         host: &Host,
         load: &HostAttempt,
-        work_s: f64,
+        work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> f64 {
         Self::done_at(
-            host.speed.factor() * self.share(host) / work_s,
+            self.rate(host, work) / work.mean_s,
             host,
             load,
             start_cost,
@@ -284,12 +318,12 @@ impl Foresight {
         &self,
         host: &Host,
         load: &HostAttempt,
-        work_s: f64,
+        work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> (f64, f64) {
-        let whole_s = work_s / (host.speed.factor() * self.share(host));
-        let done_s = self.done(host, load, work_s, start_cost, now) * whole_s;
+        let whole_s = work.mean_s / self.rate(host, work);
+        let done_s = self.done(host, load, work, start_cost, now) * whole_s;
         (done_s.max(load.ran.secs()), whole_s)
     }
 
@@ -315,11 +349,13 @@ impl Foresight {
     /// on a host of speed 1; `None` where none does.
     pub(crate) fn work_by_progress_s(&self, job: &Job, hosts: &Hosts, now: Time) -> Option<f64> {
         let live = job.records.values().flat_map(|record| &record.live);
+        let work = job.takes(0.0);
         let works = live.take(ASKED).filter_map(|copy| {
             let host = hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
+            let full_s = own_full_s(load)?;
             let share = self.mean_share(host, load, now);
-            Some(own_full_s(load)? * host.speed.factor() * share)
+            Some(full_s * work.rate(host.speed.factor() * share))
         });
 
         let (sum_s, count) = works.fold((0.0, 0_u32), |(sum_s, n), work_s| (sum_s + work_s, n + 1));
@@ -336,13 +372,13 @@ impl Foresight {
         settings: &Settings,
         now: Time,
     ) -> f64 {
-        let Some(work_s) = job.task_work_s().filter(|_| job.rules.checkpoint) else {
+        let Some(work) = job.work_per_task().filter(|_| job.rules.checkpoint) else {
             return 0.0;
         };
         let ago = settings.reports(&job.policy);
         let reported = Time(now.0.saturating_sub(ago.0));
 
-        self.done(host, load, work_s, settings.start_cost, reported)
+        self.done(host, load, work, settings.start_cost, reported)
     }
 
     /// Returns the expected time to the end of a live attempt, in seconds from now; suspensions
@@ -403,7 +439,7 @@ impl Foresight {
         now: Time,
     ) -> f64 {
         let started = load.assigned + start_cost;
-        let rate = host.speed.factor() * self.share(host);
+        let rate = self.rate(host, work);
         let full_s = work.mean_s / rate;
         let done = Self::done_at(full_s.recip(), host, load, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;

@@ -176,6 +176,8 @@ pub(crate) struct HostAttempt {
     /// that.
     pub(crate) suspended_since: Option<Time>,
     pub(crate) suspended: Span,
+    /// The processor time that its whole tree took, once that is known.
+    pub(crate) cpu: Option<Span>,
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
     /// The `SharesSeen` of its host when it was assigned.
@@ -203,6 +205,7 @@ impl HostAttempt {
             noted: None,
             suspended_since: None,
             suspended: Span::ZERO,
+            cpu: None,
             resumed: 0.0,
             shares: SharesSeen::default(),
             takes: Demand::PLAIN,

@@ -762,7 +762,13 @@ impl Job {
         WorkPerTask {
             mean_s,
             longest_s: self.longest_s().unwrap_or(mean_s).max(mean_s),
+            computing: self.pace.computing(),
         }
+    }
+
+    /// The `WorkPerTask` of its tasks, with [`Self::task_work_s`] as the mean.
+    pub(crate) fn work_per_task(&self) -> Option<WorkPerTask> {
+        Some(self.takes(self.task_work_s()?))
     }
 
     /// Returns the user's estimate of this very task, in seconds on a host of speed 1; 0 without

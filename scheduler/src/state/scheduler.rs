@@ -199,6 +199,7 @@ impl Scheduler {
             Event::HostRevoked { host } => self.on_host_left(host, &EndReason::Revoked, fx),
             Event::HostDrained { host } => self.on_host_drained(host, true),
             Event::HostUndrained { host } => self.on_host_drained(host, false),
+            Event::AttemptUsed { host, attempt, cpu } => self.on_attempt_used(host, attempt, cpu),
             Event::AttemptEnded {
                 host,
                 attempt,

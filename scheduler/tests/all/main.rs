@@ -39,4 +39,5 @@ mod spread;
 mod starts;
 mod stuck;
 mod together;
+mod waiting;
 mod world;
