@@ -506,6 +506,11 @@ fn moved(
     };
     load.ran = held.ran;
     load.progress = held.progress;
+    if held.progress.is_some()
+        && let Some(job) = jobs.table.get_mut(&held.attempt.task.job)
+    {
+        job.reports_progress = true;
+    }
     load.noted = host.heard;
 
     let suspended_since = host

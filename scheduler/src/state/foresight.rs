@@ -348,6 +348,10 @@ impl Foresight {
     /// Returns the mean work of a job's tasks by the progress that running ones report, in seconds
     /// on a host of speed 1; `None` where none does.
     pub(crate) fn work_by_progress_s(&self, job: &Job, hosts: &Hosts, now: Time) -> Option<f64> {
+        if !job.reports_progress {
+            return None;
+        }
+
         let live = job.records.values().flat_map(|record| &record.live);
         let work = job.takes(0.0);
         let works = live.take(ASKED).filter_map(|copy| {

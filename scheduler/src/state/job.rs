@@ -77,6 +77,8 @@ pub(crate) struct Job {
     /// The times at which running attempts are to be copied if their tasks are not done, with task
     /// indices and attempt numbers.
     pub(crate) timeouts: BTreeSet<(Time, u32, u32)>,
+    /// Whether any of its attempts has reported progress.
+    pub(crate) reports_progress: bool,
     /// The state of its policy, see `JobPlan`.
     pub(crate) plan: JobPlan,
     pub(crate) finished: Gathered,
@@ -312,6 +314,7 @@ impl Job {
             suspended: 0,
             wishes: Wishes::default(),
             timeouts: BTreeSet::new(),
+            reports_progress: false,
             plan: JobPlan::default(),
             finished: Gathered::default(),
             failed: IdSet::new(),
