@@ -127,6 +127,7 @@ impl Scheduler {
         }
 
         job.pace.observe(ran, work, outcome.success());
+        job.plan.rests = None;
         let experience = &mut self.foresight.experience;
         let of = &job.stack.terms.estimator;
         let teaches = job.teaches();

@@ -155,6 +155,13 @@ impl Scheduler {
 
     /// Starts copies on slots that no waiting task took.
     fn place_copies(&mut self, fx: &mut Vec<Effect>) {
+        while let Some(id) = self.jobs.lines.rested(self.now)
+            && let Some(job) = self.jobs.table.get_mut(&id)
+        {
+            job.plan.rests = None;
+            self.jobs.lines.sync(job);
+        }
+
         let mut asked = ShareWalk::default();
         while !self.hosts.index.all.ready.is_empty()
             && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.copying, &asked)
@@ -164,6 +171,7 @@ impl Scheduler {
                 return;
             };
             starter.copy(job, fx);
+            job.plan.rests = starter.rests(job);
             jobs.lines.sync(job);
             asked.pass(rank);
         }

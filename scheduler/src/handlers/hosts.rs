@@ -508,8 +508,11 @@ fn moved(
     load.progress = held.progress;
     if held.progress.is_some()
         && let Some(job) = jobs.table.get_mut(&held.attempt.task.job)
+        && !job.reports_progress
     {
         job.reports_progress = true;
+        job.plan.rests = None;
+        jobs.lines.sync(job);
     }
     load.noted = host.heard;
 

@@ -2,15 +2,15 @@
 //! parts ([`crate::policy::placement::lookahead`], [`crate::policy::replication::gain`]) decide,
 //! and applies their decision.
 
-use common::{HostId, Span};
+use common::{HostId, Span, Time};
 
 use crate::handlers::dispatch::Starter;
 use crate::handlers::moves::Leave;
 use crate::policy::placement::PlacementView;
 use crate::policy::placement::lookahead::expected_s;
 use crate::policy::plan::Candidates;
-use crate::policy::replication::Gain;
 use crate::policy::replication::gain::{CopySearch, Gains, OpenTask};
+use crate::policy::replication::{Gain, Replicated};
 use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::experience::JobKind;
 use crate::prediction::predict::{PredictedSlot, completion_s};
@@ -404,6 +404,29 @@ impl<'a> Starter<'a> {
         }
 
         completion_s(&servers, waiting, least_s)
+    }
+
+    /// Returns the time before which [`Self::copy_for_gain`] and `copy_stuck` start nothing, if
+    /// nothing happens to the job.
+    pub(crate) fn rests(&self, job: &Job) -> Option<Time> {
+        let replication = job.policy.replication;
+        let gain = replication.gain()?;
+        let by_gain = replication.overlap() != Some(Replicated::Running)
+            && !job.rules.quorum.compares()
+            && !job.policy.placement.prepares();
+        if !by_gain || job.waiting() > 0 {
+            return None;
+        }
+
+        let never = job.longest_s().is_none() && !self.settings.benching;
+        let overdue = job.plan.overdue.or(never.then_some(Time(u64::MAX)))?;
+        let unknown = job.task_work_s().is_none() && !job.reports_progress;
+        let search = match job.plan.kind {
+            Some(_) if gain.copies_max > 0.0 => job.plan.search,
+            None if !unknown => return None,
+            _ => overdue,
+        };
+        Some(search.min(overdue)).filter(|at| *at > self.now)
     }
 
     /// Starts the copies and moves that gain enough. Returns `false` where too little is known of

@@ -20,6 +20,8 @@ pub(crate) struct JobPlan {
     pub(crate) search: Time,
     /// The time at which running attempts are to be checked again for overdue ones.
     pub(crate) overdue: Option<Time>,
+    /// The time before which the job has no use for idle hosts, if nothing happens to it.
+    pub(crate) rests: Option<Time>,
     /// The time by which all hosts together could complete the waiting tasks, and the time until
     /// which that is taken to hold.
     pub(crate) queue_end: Option<(Time, Time)>,

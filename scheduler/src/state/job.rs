@@ -123,6 +123,8 @@ pub(crate) struct Job {
     /// The number of `Index::offered` at which such a host was last looked for.
     pub(crate) looked: u64,
     alarm: Option<Time>,
+    /// Its entry in `Lines::resting`.
+    in_rest: Option<Time>,
 }
 
 /// A tried, unsettled task; its index is the key in `records`.
@@ -340,6 +342,7 @@ impl Job {
             parked: false,
             looked: 0,
             alarm: None,
+            in_rest: None,
         }
     }
 
@@ -804,7 +807,8 @@ impl Job {
         let replication = self.policy.replication;
         let all_running =
             replication.overlap() == Some(Replicated::Running) || replication.gain().is_some();
-        self.gang.is_none() && (!self.wishes.is_empty() || all_running && !self.records.is_empty())
+        let running = all_running && self.plan.rests.is_none() && !self.records.is_empty();
+        self.gang.is_none() && (!self.wishes.is_empty() || running)
     }
 
     /// Returns the `Scene` of the job, on which its policy decides.
@@ -941,6 +945,8 @@ pub(crate) struct Lines {
     pub(crate) waiting: BTreeSet<Rank>,
     /// Jobs that want copies.
     pub(crate) copying: BTreeSet<Rank>,
+    /// Jobs that want copies again at these times.
+    pub(crate) resting: BTreeSet<(Time, JobId)>,
     /// The times at which jobs are to be considered even if nothing happens.
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
     /// The recent `RecentUse` of each user.
@@ -980,12 +986,15 @@ impl Lines {
         line_up(&mut self.copying, &mut job.in_copy_line, wants, job.rank);
 
         let alarm = job.next_alarm();
-        if alarm != job.alarm {
-            if let Some(old) = std::mem::replace(&mut job.alarm, alarm) {
-                self.alarms.remove(&(old, job.rank.job));
-            }
-            self.alarms.extend(alarm.map(|at| (at, job.rank.job)));
-        }
+        move_to(&mut self.alarms, &mut job.alarm, alarm, job.rank.job);
+        let rests = job.plan.rests.filter(|_| !job.settled());
+        move_to(&mut self.resting, &mut job.in_rest, rests, job.rank.job);
+    }
+
+    /// Returns a job that has rested, if there is one.
+    pub(crate) fn rested(&self, now: Time) -> Option<JobId> {
+        let (until, job) = self.resting.first()?;
+        (*until <= now).then_some(*job)
     }
 }
 
@@ -1005,6 +1014,25 @@ impl Job {
         );
         let alarm = self.alarm.is_none_or(|at| lines.alarms.contains(&(at, id)));
         debug_assert!(alarm, "the alarm of {id:?} is lost");
+        let rest = self
+            .in_rest
+            .is_none_or(|at| lines.resting.contains(&(at, id)));
+        debug_assert!(rest, "the rest of {id:?} has no end");
+    }
+}
+
+/// Moves a job's entry in a set of times from `is_at` to `at`.
+fn move_to(
+    times: &mut BTreeSet<(Time, JobId)>,
+    is_at: &mut Option<Time>,
+    at: Option<Time>,
+    job: JobId,
+) {
+    if *is_at != at {
+        if let Some(old) = std::mem::replace(is_at, at) {
+            times.remove(&(old, job));
+        }
+        times.extend(at.map(|at| (at, job)));
     }
 }
 

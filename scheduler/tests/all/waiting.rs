@@ -39,7 +39,9 @@ impl Case {
     /// will be done. Returns the predicted time over the true one.
     fn predicted(self) -> f64 {
         let mut w = World::new();
-        (1..=HOSTS).for_each(|host| drop(w.host(host).speed(self.speed).joins()));
+        for host in 1..=HOSTS {
+            w.host(host).speed(self.speed).joins();
+        }
         (1..=HOSTS).for_each(|host| self.beats(&mut w, HostId(host), self.share));
         let job = w.job(4 * HOSTS);
         let job = match self.estimate {
