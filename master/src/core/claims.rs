@@ -1,7 +1,7 @@
 //! Bounds the time that a worker claims for an attempt: at most the time since the attempt was
 //! assigned, and the processor time of all the host's cores. Billing is done elsewhere.
 
-use common::attempt::Spent;
+use common::attempt::{Outcome, Spent};
 use common::{Completion, HostId, Span};
 use scheduler::Event;
 
@@ -42,11 +42,11 @@ fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
 /// Returns the event with the processor time of a completed attempt, which tells tasks that wait
 /// from tasks that compute. `None` where that cannot be known: for one that ended within
 /// [`LEAST_RAN`], or whose host measures no processor time.
-pub(super) fn used(host: HostId, completion: &Completion) -> Option<Event> {
-    let Completion {
+pub(super) fn used(host: HostId, outcome: &Outcome, spent: Spent) -> Option<Event> {
+    let Spent {
         attempt, ran, cpu, ..
-    } = *completion;
-    let known = completion.outcome.success() && ran >= LEAST_RAN && cpu > Span::ZERO;
+    } = spent;
+    let known = outcome.success() && ran >= LEAST_RAN && cpu > Span::ZERO;
     known.then_some(Event::AttemptUsed { host, attempt, cpu })
 }
 
@@ -130,6 +130,21 @@ mod tests {
             suspended: Span::ZERO,
             cpu,
         }
+    }
+
+    #[test]
+    fn the_processor_time_of_a_success_is_told_unless_it_was_short_or_not_measured() {
+        let told =
+            |outcome: Outcome, ran: Span, cpu: Span| used(HostId(1), &outcome, spent(ran, cpu));
+        let (long, cpu) = (Span::from_secs(9), Span::from_millis(3));
+        let event = told(Outcome::Succeeded, long, cpu).expect("a success of nine seconds");
+        let host = HostId(1);
+        let attempt = spent(long, cpu).attempt;
+        assert_eq!(event, Event::AttemptUsed { host, attempt, cpu });
+
+        assert_eq!(told(Outcome::Exited(1), long, cpu), None);
+        assert_eq!(told(Outcome::Succeeded, long, Span::ZERO), None);
+        assert_eq!(told(Outcome::Succeeded, Span::from_millis(20), cpu), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use common::attempt::HeldAttempt;
+use common::attempt::{HeldAttempt, Spent};
 use common::host::{HostFacts, OwnerState, Status, YieldReason};
 use common::identity::IdentityState;
 use common::needs::{Capacity, Label, MAX_LABELS, Offers};
@@ -575,7 +575,7 @@ impl Core {
         self.foresee_share(&completion)?;
         self.note_heard(host);
         self.speaks(host);
-        if let Some(used) = used(host, &completion) {
+        if let Some(used) = used(host, &completion.outcome, Spent::of(&completion)) {
             self.step(used)?;
         }
         let ended = Event::AttemptEnded {
