@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::site::SiteReport;
 use crate::time::Time;
+use crate::update::UpdateReport;
 
 /// The state of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,9 @@ pub struct StatusReport {
     /// The settings from the master; none from a worker that knows of none.
     #[serde(default)]
     pub site: Option<SiteReport>,
+    /// New programs from the master; none from a worker that knows of none.
+    #[serde(default)]
+    pub update: Option<UpdateReport>,
     /// The program's version.
     pub version: String,
 }

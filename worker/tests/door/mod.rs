@@ -23,7 +23,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use worker::{Config, WorkerError};
+use worker::{Config, WorkerEnd, WorkerError};
 
 /// A test fails if what it waits for has not come by then. Long, because tasks get no processor
 /// that others want.
@@ -80,6 +80,7 @@ impl Master {
                 ca,
                 link,
                 home: None,
+                update_key: None,
             },
             blobs,
             sessions,
@@ -90,7 +91,12 @@ impl Master {
         self.dir.path().join("worker")
     }
 
-    pub(crate) fn start(&self) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
+    pub(crate) fn start(
+        &self,
+    ) -> (
+        oneshot::Sender<()>,
+        JoinHandle<Result<WorkerEnd, WorkerError>>,
+    ) {
         self.start_as(crate::config())
     }
 

@@ -1,0 +1,127 @@
+//! The directory of new programs, `program` in the worker's own: each under its hash, and the file that
+//! says what they are ([`Programs`]).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use common::BlobRef;
+use common::content::BlobHash;
+use link::content::hash_file;
+
+use super::{Programs, path_of};
+
+/// The directory, below the worker's.
+const DIR: &str = "program";
+/// The file in it.
+const FILE: &str = "programs.json";
+
+/// The place of new programs.
+#[derive(Debug, Clone)]
+pub(crate) struct ProgramDir(PathBuf);
+
+impl ProgramDir {
+    /// The one below this directory of a worker.
+    pub(crate) fn below(dir: &Path) -> Self {
+        Self(dir.join(DIR))
+    }
+
+    /// Reads what is known. A file that cannot be read is begun anew: then the installed program runs.
+    pub(crate) fn read(&self) -> Programs {
+        let path = self.0.join(FILE);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Programs::default(),
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "the installed program runs");
+                return Programs::default();
+            }
+        };
+        serde_json::from_slice(&text).unwrap_or_else(|error| {
+            tracing::warn!(%error, path = %path.display(), "the installed program runs");
+            Programs::default()
+        })
+    }
+
+    /// Replaces the file as a whole, durably.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write(&self, programs: &Programs) -> io::Result<()> {
+        self.make()?;
+        let text = serde_json::to_vec_pretty(programs)?;
+        link::files::write_whole(&self.0.join(FILE), &text, 0o600)
+    }
+
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        link::files::private_dir(&self.0)
+    }
+
+    /// Returns the path of the program with this content.
+    pub(crate) fn path_of(&self, hash: &BlobHash) -> PathBuf {
+        path_of(&self.0, hash)
+    }
+
+    /// Whether the program with this content is here, whole.
+    ///
+    /// # Errors
+    /// If it is not, with the reason.
+    pub(crate) fn sound(&self, blob: &BlobRef) -> Result<(), String> {
+        match hash_file(&self.path_of(&blob.hash)) {
+            Ok(found) if found == *blob => Ok(()),
+            Ok(_) => Err("its file was changed".to_owned()),
+            Err(error) => Err(format!("its file is not here: {error}")),
+        }
+    }
+
+    /// Removes programs that nobody needs any more, and what has come of others.
+    pub(crate) fn tidy(&self, programs: &Programs) {
+        let needed: Vec<String> = programs.needed().iter().map(BlobHash::to_string).collect();
+        let Ok(entries) = fs::read_dir(&self.0) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if name != FILE && !needed.iter().any(|kept| name == **kept) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Makes the file of this program executable, durably, and asks it for its version, which must be the
+    /// one that was signed.
+    ///
+    /// # Errors
+    /// With the reason why it cannot run here.
+    #[cfg(unix)]
+    pub(crate) fn ready(&self, of: &common::update::UpdateStatement) -> Result<(), String> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.path_of(&of.blob.hash);
+        let made = fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
+            .and_then(|()| fs::File::open(&path)?.sync_all())
+            .and_then(|()| fs::File::open(&self.0)?.sync_all());
+        made.map_err(|error| format!("its file cannot be kept: {error}"))?;
+
+        let says = super::keeper::version_of(&path)?;
+        let version = of.version.to_string();
+        if says.split_whitespace().next_back() == Some(&*version) {
+            Ok(())
+        } else {
+            let says: String = says.chars().take(60).collect();
+            Err(format!(
+                "it is not the signed version {version}: it says `{}`",
+                says.trim()
+            ))
+        }
+    }
+
+    /// No program can be made ready on this system.
+    #[cfg(not(unix))]
+    pub(crate) fn ready(&self, _: &common::update::UpdateStatement) -> Result<(), String> {
+        Err("not on this system".to_owned())
+    }
+}
