@@ -50,6 +50,7 @@ pub(crate) fn words_without_token() -> Vec<OsString> {
 fn without_token(words: Vec<OsString>) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut skip = false;
+
     for word in words {
         let text = word.to_string_lossy();
         if std::mem::take(&mut skip) || text == "--rejoin" || text.starts_with("--join=") {

@@ -222,18 +222,18 @@ impl From<&crate::Outcome> for TaskEnd {
 }
 
 /// Times of the wall clock as text in ISO 8601.
-mod iso {
+pub(crate) mod iso {
     use std::time::UNIX_EPOCH;
 
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     use crate::time::{Span, Time, iso};
 
-    pub(super) fn serialize<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&iso(*time))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
         let text = String::deserialize(from)?;
         read(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no time")))
     }

@@ -8,9 +8,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::content::{BlobHash, BlobRef};
+use crate::owner::iso;
 use crate::platform::PlatformName;
-use crate::site::MAX_REASON;
-use crate::text::acts;
+use crate::site::plain;
 use crate::time::{Span, Time};
 
 /// The mark before this program's version in its own file, so that the version of a program can be read
@@ -148,11 +148,16 @@ pub enum UpdateOrder {
 /// How a rollout stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutView {
-    /// The program.
-    pub statement: UpdateStatement,
+    /// The platform.
+    pub platform: PlatformName,
+    /// The version of the program.
+    pub version: ProgramVersion,
+    /// Its content: the BLAKE3 hash.
+    pub blake3: String,
     /// The admin who began it.
     pub by: String,
     /// The time at which it began.
+    #[serde(with = "iso")]
     pub at: Time,
     /// The part of the hosts that get it in this stage, in hundredths.
     pub percent: u32,
@@ -174,6 +179,7 @@ pub struct HostUpdateView {
     /// `offered`, `ready`, `runs`, `refused` or `failed`.
     pub state: String,
     /// The time since which that is so.
+    #[serde(with = "iso")]
     pub since: Time,
     /// The reason of a refusal or failure.
     pub why: String,
@@ -287,14 +293,9 @@ impl UpdateAnswer {
     /// Returns the answer with a reason that is fit to be stored and shown.
     #[must_use]
     pub fn sound(self) -> Self {
-        let plain = |why: String| {
-            let mut plain: String = why.chars().map(|c| if acts(c) { ' ' } else { c }).collect();
-            plain.truncate(plain.floor_char_boundary(MAX_REASON));
-            plain
-        };
         let standing = match self.standing {
-            UpdateStanding::Refused(why) => UpdateStanding::Refused(plain(why)),
-            UpdateStanding::RolledBack(why) => UpdateStanding::RolledBack(plain(why)),
+            UpdateStanding::Refused(why) => UpdateStanding::Refused(plain(&why)),
+            UpdateStanding::RolledBack(why) => UpdateStanding::RolledBack(plain(&why)),
             standing => standing,
         };
         Self {

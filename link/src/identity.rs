@@ -145,6 +145,7 @@ impl Identity {
         write("key.der", self.key.secret_pkcs8_der())?;
         write("certificate.der", &self.certificate)?;
         write("ca.der", &self.ca)?;
+
         match &self.update_key {
             Some(key) => write(UPDATE_KEY, key.to_string().as_bytes())?,
             None => match std::fs::remove_file(dir.join(UPDATE_KEY)) {
@@ -156,6 +157,7 @@ impl Identity {
                 _ => {}
             },
         }
+
         let link =
             toml::to_string(&self.link).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         write("link.toml", link.as_bytes())

@@ -25,6 +25,8 @@ mod shelf;
 mod site;
 #[path = "sessions/tail.rs"]
 mod tail;
+#[path = "sessions/updates.rs"]
+mod updates;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! The installed program is never replaced: a new one lies in the worker's directory, below `program`, and
 //! the installed one starts it as its child ([`keeper`]). A new one is on trial until it has reached the
 //! master. Where it does not, or ends twice before, the one before it runs again, and that content is not tried any more.
-//! Everything is decided from one file (`Programs`), which is replaced as a whole and synced, so that a worker that is
+//! Everything is decided from one file (`TakenPrograms`), which is replaced as a whole and synced, so that a worker that is
 //! killed at any moment starts again.
 
 pub mod keeper;
@@ -58,7 +58,7 @@ pub(crate) struct FailedProgram {
 /// The new programs of a worker, as its file has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Programs {
+pub(crate) struct TakenPrograms {
     /// The one that runs in place of the installed one.
     pub(crate) current: Option<TakenProgram>,
     /// The one that is tried from the next start on.
@@ -133,7 +133,7 @@ pub(crate) fn admit(
     }
 }
 
-impl Programs {
+impl TakenPrograms {
     /// Notes what happened.
     pub(crate) fn note(&mut self, version: ProgramVersion, what: impl Into<String>) {
         let what = what.into();

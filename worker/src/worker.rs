@@ -178,9 +178,9 @@ pub async fn run(
     )?);
     peers.serve_from(&cache);
     let attempts = dir.join(ATTEMPTS);
-    let level = force.level;
-    let most = force.most;
-    let network = force.network != NetworkRule::Never;
+    facts.confinement = force.level;
+    facts.confinement_most = force.most;
+    facts.network = force.network != NetworkRule::Never;
 
     let gpus = (!facts.gpus.is_empty()).then_some(facts.lends.gpus);
     let shop = Workshop::open(
@@ -193,9 +193,6 @@ pub async fn run(
         force,
     );
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
-    facts.confinement = level;
-    facts.confinement_most = most;
-    facts.network = network;
     facts.task_disk_mib = mebibytes(config.disk_limit_bytes);
     announce(&facts);
 

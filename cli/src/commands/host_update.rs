@@ -7,7 +7,6 @@ use std::path::Path;
 use common::content::BlobRef;
 use common::platform::PlatformName;
 use common::text::printable;
-use common::time::iso;
 use common::update::{
     MARK, MAX_PROGRAM, ProgramVersion, RolloutPace, RolloutView, SignedUpdate, UpdateKey,
     UpdateOrder, UpdateStatement, UpdatesView,
@@ -176,6 +175,7 @@ fn look(program: &Path) -> Result<(ProgramVersion, BlobRef), Failure> {
         );
         return Err(Failure::usage(what, "did you mean another file?"));
     }
+
     let bytes = std::fs::read(program).map_err(unread)?;
     let version = version_in(&bytes).ok_or_else(|| {
         let what = format!(
@@ -203,6 +203,7 @@ fn version_in(bytes: &[u8]) -> Option<ProgramVersion> {
 fn check_platform(program: &Path, platform: &PlatformName) -> Result<(), Failure> {
     let mut head = [0; 20];
     let read = std::fs::File::open(program).and_then(|mut file| file.read_exact(&mut head));
+
     let arch = match (&head[..4], u16::from_le_bytes([head[18], head[19]])) {
         (b"\x7fELF", 62) => "x86_64",
         (b"\x7fELF", 183) => "aarch64",
@@ -222,71 +223,12 @@ fn check_platform(program: &Path, platform: &PlatformName) -> Result<(), Failure
     ))
 }
 
-#[derive(Serialize)]
-struct UpdatesAnswer<'a> {
-    update_key: Option<UpdateKey>,
-    rollouts: Vec<RolloutJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct RolloutJson<'a> {
-    platform: &'a str,
-    version: ProgramVersion,
-    blake3: String,
-    by: &'a str,
-    begun: String,
-    percent: u32,
-    state: &'a str,
-    why: &'a str,
-    untold: u64,
-    hosts: Vec<HostJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct HostJson<'a> {
-    host: &'a str,
-    state: &'a str,
-    since: String,
-    why: &'a str,
-}
-
-impl<'a> RolloutJson<'a> {
-    fn new(view: &'a RolloutView) -> Self {
-        let host = |host: &'a common::update::HostUpdateView| HostJson {
-            host: &host.host,
-            state: &host.state,
-            since: iso(host.since),
-            why: &host.why,
-        };
-        Self {
-            platform: view.statement.platform.as_str(),
-            version: view.statement.version,
-            blake3: view.statement.blob.hash.to_string(),
-            by: &view.by,
-            begun: iso(view.at),
-            percent: view.percent,
-            state: &view.state,
-            why: &view.why,
-            untold: view.untold,
-            hosts: view.hosts.iter().map(host).collect(),
-        }
-    }
-}
-
 fn show(context: &Context, views: &UpdatesView) -> Result<(), Failure> {
-    let answer = UpdatesAnswer {
-        update_key: views.key,
-        rollouts: views.rollouts.iter().map(RolloutJson::new).collect(),
-    };
-    let text = || shown(views, context.out.color());
-    let platforms = || {
-        answer
-            .rollouts
-            .iter()
-            .map(|rollout| rollout.platform.to_owned())
-            .collect()
-    };
-    context.out.show(&answer, text, platforms)
+    let platform = |view: &RolloutView| view.platform.as_str().to_owned();
+    let platforms = || views.rollouts.iter().map(platform).collect();
+    context
+        .out
+        .show(views, || shown(views, context.out.color()), platforms)
 }
 
 fn shown(views: &UpdatesView, color: bool) -> String {
@@ -300,12 +242,11 @@ fn shown(views: &UpdatesView, color: bool) -> String {
 
     let now = when::now();
     for view in &views.rollouts {
-        let of = &view.statement;
         let begun = when::relative(view.at, now);
         text += &format!(
             "\n{} version {}, begun by {} {begun}: {}, {} in a hundred hosts{}\n",
-            of.platform.as_str(),
-            of.version,
+            view.platform.as_str(),
+            view.version,
             printable(&view.by),
             view.state,
             view.percent,

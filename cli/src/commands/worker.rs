@@ -4,7 +4,7 @@ use std::path::Path;
 
 use common::update::UpdateKey;
 use worker::WorkerEnd;
-use worker::update::keeper::{self, Keeper, Kept};
+use worker::update::keeper::{self, KeeperEnd, ProgramKeeper};
 
 use super::login::{Newcomer, identity};
 use super::{Context, first_start, shutdown};
@@ -57,11 +57,12 @@ async fn kept(
     if keeper::tie() {
         return None;
     }
-    let keeper = Keeper::new(dir, config, learned, crate::handed::words_without_token());
+
+    let keeper = ProgramKeeper::new(dir, config, learned, crate::handed::words_without_token());
     match keeper.keep(stop).await {
-        Kept::Installed => None,
-        Kept::Ended(0) => Some(Exit::Well),
-        Kept::Ended(code) => std::process::exit(code),
+        KeeperEnd::Installed => None,
+        KeeperEnd::Ended(0) => Some(Exit::Well),
+        KeeperEnd::Ended(code) => std::process::exit(code),
     }
 }
 

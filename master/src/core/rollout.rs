@@ -130,6 +130,7 @@ fn too_many_failed(last: bool, all: usize, hosts: &BTreeMap<HostId, SeenHost>) -
     } else {
         0
     };
+
     (reasons.len() > most).then(|| match reasons.as_slice() {
         [one] => format!("it failed on a host: {one}"),
         many => format!("it failed on {} hosts, such as: {}", many.len(), many[0]),

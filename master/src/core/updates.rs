@@ -173,6 +173,7 @@ impl Core {
             .filter(|(_, rollout)| running(rollout))
             .map(|(platform, _)| platform.clone())
             .collect();
+
         for platform in platforms {
             for _ in 0..STEPS {
                 if !self.roll_one(&platform)? {
@@ -189,6 +190,7 @@ impl Core {
         let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
             return Ok(false);
         };
+
         let stage = rollout.stored.stage as usize;
         match next_step(stage, rollout.stored.pace, self.now, &hosts) {
             RolloutStep::Offer(id) => {
@@ -254,6 +256,7 @@ impl Core {
             .hosts
             .iter()
             .filter(|(id, host)| !self.is_revoked(**id) && host.platform_name() == platform);
+
         let seen = hosts.filter_map(|(id, _)| {
             let progress = rollout.hosts.get(id).cloned();
             let able = self.updates.versions.get(id) >= Some(&UPDATE_VERSION);
@@ -324,6 +327,7 @@ impl Core {
                 self.audit(by, "update", platform.as_str(), Ok("stopped"))?;
             }
         }
+
         Ok(Ok(self.updates_view()))
     }
 
@@ -339,6 +343,7 @@ impl Core {
         let statement = verified(update, key).map_err(|why| {
             invalid(why, "sign with the key that this master names to joining hosts: deskgrid host update status")
         })?;
+
         if !self.blobs.has(&statement.blob) {
             let what = "the program itself is not here".to_owned();
             return Err(invalid(what, "send it again"));
@@ -413,7 +418,9 @@ impl Core {
         hosts.truncate(MOST_HOSTS);
 
         RolloutView {
-            statement: rollout.statement.clone(),
+            platform: rollout.statement.platform.clone(),
+            version: rollout.statement.version,
+            blake3: rollout.statement.blob.hash.to_string(),
             by: rollout.stored.by.clone(),
             at: rollout.stored.at,
             percent: STAGES[(rollout.stored.stage as usize).min(STAGES.len() - 1)],
@@ -433,6 +440,7 @@ fn host_view(host: String, (progress, since): &(HostProgress, Time)) -> HostUpda
         HostProgress::Refused(why) => ("refused", &**why),
         HostProgress::Failed(why) => ("failed", &**why),
     };
+
     HostUpdateView {
         host,
         state: state.to_owned(),

@@ -116,6 +116,7 @@ impl Writer {
                 row.get::<Vec<u8>>(2)?,
             ))
         })?;
+
         let read = |(platform, host, body): (String, HostId, Vec<u8>)| {
             Ok((platform, host, from_postcard(&body)?))
         };

@@ -2,6 +2,7 @@
 //! passes on the order to end, tries a new program, and goes back to the one before where that does not come up.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use common::update::{ProgramVersion, UpdateKey, UpdateStatement};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::{ProgramChoice, ProgramDir, Programs, admit, running};
+use super::{ProgramChoice, ProgramDir, TakenPrograms, admit, running};
 use crate::config::Config;
 
 /// The variable by which a program learns its keeper: the keeper's process id, and its version.
@@ -23,12 +24,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const ENDING: Duration = Duration::from_secs(25);
 /// The time that a program may take to say its version.
 const ANSWER: Duration = Duration::from_secs(20);
+/// The tries to start a program whose file is still open for writing.
+const BUSY: u32 = 20;
 /// The pause before a program on trial that ended is started again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The end of the keeper's work.
 #[derive(Debug)]
-pub enum Kept {
+pub enum KeeperEnd {
     /// The installed program is to work itself.
     Installed,
     /// The child has ended, with this code.
@@ -64,6 +67,7 @@ pub fn tie() -> bool {
         let signal = rustix::process::Signal::KILL;
         let _ = rustix::process::set_parent_process_death_signal(Some(signal));
     }
+
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
     if parent.and_then(|parent| u32::try_from(parent).ok()) != Some(pid) {
         // It was gone before this could be said.
@@ -83,60 +87,41 @@ pub fn tie() -> bool {
 /// # Errors
 /// If it does not say.
 #[cfg(unix)]
-pub(super) fn version_of(program: &Path) -> Result<String, String> {
-    let mut command = std::process::Command::new(program);
-    command
-        .arg("--version")
-        .env_clear()
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null());
-    let mut child =
-        started(&mut command).map_err(|error| format!("it cannot be started: {error}"))?;
+pub(super) async fn version_of(program: &Path) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.arg("--version").env_clear().kill_on_drop(true);
+    command.stdin(std::process::Stdio::null());
 
-    let until = std::time::Instant::now() + ANSWER;
-    while std::time::Instant::now() < until {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => {
-                let output = child.wait_with_output();
-                let output = output.map_err(|error| error.to_string())?;
-                return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    let mut busy = 0;
+    loop {
+        let said = tokio::time::timeout(ANSWER, command.output()).await;
+        return match said {
+            // A child that is between its fork and its program may have the new file open for writing.
+            Ok(Err(error)) if error.kind() == ErrorKind::ExecutableFileBusy && busy < BUSY => {
+                busy += 1;
+                tokio::time::sleep(LOOK_EVERY).await;
+                continue;
             }
-            Ok(Some(status)) => return Err(format!("it does not say its version: {status}")),
-            Ok(None) => std::thread::sleep(Duration::from_millis(10)),
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-    Err("it does not say its version".to_owned())
-}
-
-/// Starts a program. One that was just written may be open for writing in a child that is between its
-/// fork and its program.
-#[cfg(unix)]
-fn started(command: &mut std::process::Command) -> std::io::Result<std::process::Child> {
-    for _ in 0..100 {
-        match command.spawn() {
-            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
-                std::thread::sleep(Duration::from_millis(20));
+            Ok(Err(error)) => Err(format!("it cannot be started: {error}")),
+            Ok(Ok(output)) if output.status.success() => {
+                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
             }
-            done => return done,
-        }
+            Ok(Ok(output)) => Err(format!("it does not say its version: {}", output.status)),
+            Err(_) => Err("it does not say its version in time".to_owned()),
+        };
     }
-    command.spawn()
 }
 
 /// A worker whose program may be another one than the installed.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct ProgramKeeper {
     programs: ProgramDir,
     config: Config,
     learned: Option<UpdateKey>,
     words: Vec<OsString>,
 }
 
-impl Keeper {
+impl ProgramKeeper {
     /// The keeper of the worker in `dir`, whose program is started with the arguments `words`.
     pub fn new(
         dir: &Path,
@@ -154,19 +139,19 @@ impl Keeper {
 
     /// Runs the newest program that may run, until the installed one is to work itself, `shutdown` resolves, or
     /// it ends by itself.
-    pub async fn keep(&self, shutdown: impl Future<Output = ()>) -> Kept {
+    pub async fn keep(&self, shutdown: impl Future<Output = ()>) -> KeeperEnd {
         tokio::pin!(shutdown);
         loop {
             let (choice, programs) = self.choose();
             let (of, trial) = match choice {
-                ProgramChoice::Installed => return Kept::Installed,
+                ProgramChoice::Installed => return KeeperEnd::Installed,
                 ProgramChoice::Current(of) => (of, false),
                 ProgramChoice::Trial(of) => (of, true),
             };
             // Not written: then a program that does not come up would be tried for ever.
             if trial && let Err(error) = self.programs.write(&programs) {
                 tracing::warn!(%error, "a new program is not tried");
-                return Kept::Installed;
+                return KeeperEnd::Installed;
             }
 
             let path = self.programs.path_of(&of.blob.hash);
@@ -192,17 +177,17 @@ impl Keeper {
             let Some(status) = ended else {
                 end(&mut child).await;
                 self.undo_start(&of);
-                return Kept::Ended(0);
+                return KeeperEnd::Ended(0);
             };
             match self.after(&of, trial, status).await {
-                Some(code) => return Kept::Ended(code),
+                Some(code) => return KeeperEnd::Ended(code),
                 None => continue,
             }
         }
     }
 
     /// Chooses the program of a start.
-    fn choose(&self) -> (ProgramChoice, Programs) {
+    fn choose(&self) -> (ProgramChoice, TakenPrograms) {
         let mut programs = self.programs.read();
         let before = programs.clone();
         let choice = programs.choose(
@@ -210,6 +195,7 @@ impl Keeper {
             |signed| admit(signed, &self.config, self.learned, ProgramVersion(0, 0, 0)),
             |blob| self.programs.sound(blob),
         );
+
         let same = programs.events == before.events;
         if !same && let Err(error) = self.programs.write(&programs) {
             tracing::warn!(%error, "what became of a new program is not kept");

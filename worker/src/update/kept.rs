@@ -1,5 +1,5 @@
 //! The directory of new programs, `program` in the worker's own: each under its hash, and the file that
-//! says what they are ([`Programs`]).
+//! says what they are ([`TakenPrograms`]).
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use common::BlobRef;
 use common::content::BlobHash;
 use link::content::hash_file;
 
-use super::{Programs, path_of};
+use super::{TakenPrograms, path_of};
 
 /// The directory, below the worker's.
 const DIR: &str = "program";
@@ -27,19 +27,22 @@ impl ProgramDir {
     }
 
     /// Reads what is known. A file that cannot be read is begun anew: then the installed program runs.
-    pub(crate) fn read(&self) -> Programs {
+    pub(crate) fn read(&self) -> TakenPrograms {
         let path = self.0.join(FILE);
         let text = match fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Programs::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return TakenPrograms::default();
+            }
             Err(error) => {
                 tracing::warn!(%error, path = %path.display(), "the installed program runs");
-                return Programs::default();
+                return TakenPrograms::default();
             }
         };
+
         serde_json::from_slice(&text).unwrap_or_else(|error| {
             tracing::warn!(%error, path = %path.display(), "the installed program runs");
-            Programs::default()
+            TakenPrograms::default()
         })
     }
 
@@ -47,7 +50,7 @@ impl ProgramDir {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(crate) fn write(&self, programs: &Programs) -> io::Result<()> {
+    pub(crate) fn write(&self, programs: &TakenPrograms) -> io::Result<()> {
         self.make()?;
         let text = serde_json::to_vec_pretty(programs)?;
         link::files::write_whole(&self.0.join(FILE), &text, 0o600)
@@ -79,7 +82,7 @@ impl ProgramDir {
     }
 
     /// Removes programs that nobody needs any more, and what has come of others.
-    pub(crate) fn tidy(&self, programs: &Programs) {
+    pub(crate) fn tidy(&self, programs: &TakenPrograms) {
         let needed: Vec<String> = programs.needed().iter().map(BlobHash::to_string).collect();
         let Ok(entries) = fs::read_dir(&self.0) else {
             return;
@@ -98,7 +101,7 @@ impl ProgramDir {
     /// # Errors
     /// With the reason why it cannot run here.
     #[cfg(unix)]
-    pub(crate) fn ready(&self, of: &common::update::UpdateStatement) -> Result<(), String> {
+    pub(crate) async fn ready(&self, of: &common::update::UpdateStatement) -> Result<(), String> {
         use std::os::unix::fs::PermissionsExt;
         let path = self.path_of(&of.blob.hash);
         let made = fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
@@ -106,7 +109,7 @@ impl ProgramDir {
             .and_then(|()| fs::File::open(&self.0)?.sync_all());
         made.map_err(|error| format!("its file cannot be kept: {error}"))?;
 
-        let says = super::keeper::version_of(&path)?;
+        let says = super::keeper::version_of(&path).await?;
         let version = of.version.to_string();
         if says.split_whitespace().next_back() == Some(&*version) {
             Ok(())
@@ -121,7 +124,7 @@ impl ProgramDir {
 
     /// No program can be made ready on this system.
     #[cfg(not(unix))]
-    pub(crate) fn ready(&self, _: &common::update::UpdateStatement) -> Result<(), String> {
+    pub(crate) async fn ready(&self, _: &common::update::UpdateStatement) -> Result<(), String> {
         Err("not on this system".to_owned())
     }
 }

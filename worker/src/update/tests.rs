@@ -34,7 +34,7 @@ fn unsigned(of: &UpdateStatement) -> SignedUpdate {
 }
 
 /// Chooses for an installed program, where every program is there and signed.
-fn chosen(programs: &mut Programs, installed: ProgramVersion) -> ProgramChoice {
+fn chosen(programs: &mut TakenPrograms, installed: ProgramVersion) -> ProgramChoice {
     let read = |signed: &SignedUpdate| Ok(UpdateStatement::read(&signed.statement).unwrap());
     programs.choose(installed, read, |_| Ok(()))
 }
@@ -81,7 +81,7 @@ fn only_what_the_owner_lets_in_and_the_known_key_has_signed_for_this_platform_is
 #[test]
 fn a_program_is_tried_twice_and_never_again_and_the_one_before_runs() {
     let of = statement(NEW);
-    let mut programs = Programs::default();
+    let mut programs = TakenPrograms::default();
     assert_eq!(chosen(&mut programs, OLD), ProgramChoice::Installed);
     programs.try_next(unsigned(&of), &of, OLD);
     for _ in 0..2 {
@@ -95,7 +95,7 @@ fn a_program_is_tried_twice_and_never_again_and_the_one_before_runs() {
     );
 
     // After one that has come up, that one runs again.
-    let mut programs = Programs::default();
+    let mut programs = TakenPrograms::default();
     programs.try_next(unsigned(&of), &of, OLD);
     programs.confirm(&of);
     assert_eq!(
@@ -111,7 +111,7 @@ fn a_program_is_tried_twice_and_never_again_and_the_one_before_runs() {
 #[test]
 fn a_package_of_the_same_or_a_newer_version_wins_over_what_the_master_sent() {
     let of = statement(NEW);
-    let mut programs = Programs::default();
+    let mut programs = TakenPrograms::default();
     programs.try_next(unsigned(&of), &of, OLD);
     programs.confirm(&of);
     assert_eq!(chosen(&mut programs, NEW), ProgramChoice::Installed);
@@ -123,7 +123,7 @@ fn a_package_of_the_same_or_a_newer_version_wins_over_what_the_master_sent() {
         ..of
     };
     let newest = ProgramVersion(1, 0, 0);
-    let mut programs = Programs::default();
+    let mut programs = TakenPrograms::default();
     programs.try_next(unsigned(&back), &back, newest);
     programs.confirm(&back);
     assert_eq!(chosen(&mut programs, newest), ProgramChoice::Current(back));
@@ -137,7 +137,7 @@ fn a_package_of_the_same_or_a_newer_version_wins_over_what_the_master_sent() {
 fn a_program_whose_file_was_changed_or_whose_signature_does_not_hold_any_more_is_not_run() {
     let of = statement(NEW);
     let taken = || {
-        let mut programs = Programs::default();
+        let mut programs = TakenPrograms::default();
         programs.try_next(unsigned(&of), &of, OLD);
         programs.confirm(&of);
         programs

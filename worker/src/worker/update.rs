@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{LoopInput, Shell, WorkerEnd};
 use crate::config::Config;
-use crate::update::{ProgramDir, Programs, admit, keeper, key_of, running};
+use crate::update::{ProgramDir, TakenPrograms, admit, keeper, key_of, running};
 
 /// The end of the work on one offer.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct UpdateDesk {
     config: Config,
     learned: Option<UpdateKey>,
     dir: ProgramDir,
-    programs: Programs,
+    programs: TakenPrograms,
     /// The offer that is being fetched.
     fetching: Option<UpdateStatement>,
     /// The time at which tasks have to make way for a program that is ready; `None`: there is none.
@@ -71,7 +71,7 @@ impl UpdateDesk {
     ///
     /// # Errors
     /// If it cannot be written.
-    fn change(&mut self, change: impl FnOnce(&mut Programs)) -> std::io::Result<()> {
+    fn change(&mut self, change: impl FnOnce(&mut TakenPrograms)) -> std::io::Result<()> {
         // The keeper writes, too, while this program is on trial.
         let mut programs = self.dir.read();
         change(&mut programs);
@@ -111,6 +111,7 @@ impl Shell {
             Ok(of) => of,
             Err(why) => return self.refuse_update(&signed, why),
         };
+
         if of.version == running() {
             return self.answer_update(&of, UpdateStanding::Runs);
         }
@@ -133,6 +134,7 @@ impl Shell {
             return;
         };
         tracing::info!(version = %of.version, bytes = of.blob.size, "fetching a new program");
+
         let connection = uplink.connection().clone();
         let dir = self.update.dir.clone();
         let tell = self.tell.clone();
@@ -224,12 +226,9 @@ async fn fetch(
         }
     }
 
+    // The bytes that are on the disk now are those that were signed.
     let at = dir.clone();
-    let of = of.clone();
-    let ready = tokio::task::spawn_blocking(move || {
-        // The bytes that are on the disk now are those that were signed.
-        at.sound(&of.blob)?;
-        at.ready(&of)
-    });
-    ready.await.map_err(|_| None)?.map_err(Some)
+    let whole = tokio::task::spawn_blocking(move || at.sound(&blob));
+    whole.await.map_err(|_| None)?.map_err(Some)?;
+    dir.ready(of).await.map_err(Some)
 }

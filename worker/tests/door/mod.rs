@@ -103,7 +103,10 @@ impl Master {
     pub(crate) fn start_as(
         &self,
         config: Config,
-    ) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
+    ) -> (
+        oneshot::Sender<()>,
+        JoinHandle<Result<WorkerEnd, WorkerError>>,
+    ) {
         let (stop, stopped) = oneshot::channel::<()>();
         let run = worker::run(self.home(), config, clone(&self.identity), async {
             drop(stopped.await);
@@ -297,6 +300,7 @@ pub(crate) fn clone(identity: &Identity) -> Identity {
         ca: identity.ca.clone(),
         link: identity.link.clone(),
         home: identity.home.clone(),
+        update_key: None,
     }
 }
 

@@ -61,7 +61,9 @@ pub(super) fn reply() -> Reply {
         why: "it ended".to_owned(),
     };
     let rollout = RolloutView {
-        statement: statement(),
+        platform: statement().platform,
+        version: statement().version,
+        blake3: statement().blob.hash.to_string(),
         by: "ann".to_owned(),
         at: Time(1_700_000_000_000_000),
         percent: 10,

@@ -325,6 +325,7 @@ fn step_aside(own: &Path) {
         version: 2,
         dir: own.to_owned(),
     };
+
     let mut ours = vec![rustix::process::getpid()];
     // The installed program, where this one runs in its place, has nothing else to do there either.
     ours.extend(crate::update::keeper::keeper().and_then(|pid| Pid::from_raw(pid.cast_signed())));
