@@ -25,8 +25,6 @@ mod shelf;
 mod site;
 #[path = "sessions/tail.rs"]
 mod tail;
-#[path = "sessions/updates.rs"]
-mod updates;
 
 use std::path::PathBuf;
 use std::time::Duration;

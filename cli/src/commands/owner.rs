@@ -471,6 +471,7 @@ mod tests {
             inputs_sent_bytes: 3_000_000,
             inputs_from_hosts_bytes: 0,
             today: Some(today()),
+            update: None,
             site: Some(site()),
             version: "1.2.3".to_owned(),
         }

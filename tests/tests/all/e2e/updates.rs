@@ -326,10 +326,10 @@ fn a_worker_that_is_killed_at_any_moment_of_an_update_starts_again_and_comes_to_
     let mut seen = 0;
     for _ in 0..8 {
         eventually("a step of the update", PATIENCE, || {
-            let files = fs::read_dir(&dir).map_or(0, |files| files.count());
+            let files = fs::read_dir(&dir).map_or(0, Iterator::count);
             (files > seen || status(&grid)["hosts"][0]["state"] == "runs").then_some(())
         });
-        seen = fs::read_dir(&dir).map_or(0, |files| files.count());
+        seen = fs::read_dir(&dir).map_or(0, Iterator::count);
         grid.kill_worker("h1");
         grid.worker("h1").launch();
     }
