@@ -16,18 +16,18 @@ use crate::time::{Span, Time};
 /// The mark before this program's version in its own file, so that the version of a program can be read
 /// without running it.
 pub const MARK: &str = "deskgrid-program-version=";
-/// The largest program that is taken as an update, in bytes.
+/// The largest `blob` of an [`UpdateStatement`], in bytes.
 pub const MAX_PROGRAM: u64 = 512 << 20;
-/// The longest statement, in bytes.
+/// The longest text of an [`UpdateStatement`], in bytes.
 pub const MAX_STATEMENT: usize = 500;
 /// The most hosts of a rollout that are shown, those that need a look first.
 pub const MOST_HOSTS: usize = 500;
-/// The first line of each statement.
+/// The first line of each [`UpdateStatement::text`].
 const HEAD: &str = "deskgrid update 1";
-/// The prefix of a public key as text.
+/// The prefix of an [`UpdateKey`] as text.
 const KEY_PREFIX: &str = "du1.";
 
-/// This program's version with its mark, as it stands in the program's file.
+/// This program's version behind [`MARK`], as it stands in the program's file.
 #[used]
 static MARKED: [u8; MARKED_TEXT.len()] = {
     let mut bytes = [0; MARKED_TEXT.len()];
@@ -36,7 +36,7 @@ static MARKED: [u8; MARKED_TEXT.len()] = {
 };
 const MARKED_TEXT: &str = concat!("deskgrid-program-version=", env!("CARGO_PKG_VERSION"), ";");
 
-/// Returns this program's version, as it stands in its file.
+/// Returns this program's version, as it stands behind [`MARK`] in its file.
 pub fn program_version() -> &'static str {
     // Not known to the compiler, so that what is read is what others find in the file.
     let marked: &'static [u8] = std::hint::black_box(&MARKED);
@@ -46,12 +46,12 @@ pub fn program_version() -> &'static str {
         .unwrap_or(env!("CARGO_PKG_VERSION"))
 }
 
-/// The version of a program: three numbers.
+/// The version of a program: three numbers, as in `1.2.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProgramVersion(pub u32, pub u32, pub u32);
 
-/// Ed25519's public half of the key that updates are signed with.
+/// Ed25519's public half of the key that updates are signed with: `du1.` and its digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct UpdateKey(pub [u8; 32]);
@@ -73,13 +73,13 @@ pub enum BadUpdate {
 /// The signed words about a program. They are signed as [`UpdateStatement::text`] writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateStatement {
-    /// The platform that it is for.
+    /// The platform that it is for, such as `linux-x86_64`.
     pub platform: PlatformName,
     /// Its version.
     pub version: ProgramVersion,
     /// Its content.
     pub blob: BlobRef,
-    /// Whether it may take the place of a newer one.
+    /// Whether it may take the place of a newer `version`.
     pub downgrade: bool,
 }
 
@@ -88,20 +88,20 @@ pub struct UpdateStatement {
 pub struct SignedUpdate {
     /// The statement, as [`UpdateStatement::text`] writes it.
     pub statement: String,
-    /// The signature over it by Ed25519.
+    /// The signature over `statement` by Ed25519.
     pub signature: Vec<u8>,
 }
 
-/// The answer of a worker to an update.
+/// The answer of a worker to a [`SignedUpdate`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateAnswer {
-    /// The content of the program.
+    /// The content of the program, as in [`UpdateStatement::blob`].
     pub hash: BlobHash,
     /// What has become of it there.
     pub standing: UpdateStanding,
 }
 
-/// What has become of an update on a host.
+/// What has become of a [`SignedUpdate`] on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateStanding {
     /// It is there and checked; the worker starts it once its tasks let it.
@@ -119,7 +119,7 @@ pub enum UpdateStanding {
 pub struct RolloutPace {
     /// The time for which each host of a stage must have run it before the next stage begins.
     pub settle: Span,
-    /// The attempts that a host may have finished instead.
+    /// The attempts that a host may have finished instead of waiting for `settle`.
     pub settle_tasks: u64,
     /// The time within which a host must be back once it has the program and leaves.
     pub patience: Span,
@@ -128,9 +128,9 @@ pub struct RolloutPace {
 /// An order about updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateOrder {
-    /// Hosts that join from now on learn this key.
+    /// Hosts that join from now on learn this [`UpdateKey`].
     Trust(UpdateKey),
-    /// Begins a rollout; the content is at the master.
+    /// Begins a rollout of a [`SignedUpdate`]; the content is at the master.
     Start {
         /// The update.
         update: SignedUpdate,
@@ -197,9 +197,9 @@ pub struct UpdatesView {
 /// What a worker tells its owner of updates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateReport {
-    /// Whether the owner lets the program be replaced.
+    /// Whether the owner lets the program be replaced (`updates`).
     pub takes: bool,
-    /// Whether the worker knows a key to check updates with.
+    /// Whether the worker knows an [`UpdateKey`].
     pub has_key: bool,
     /// The version of the installed program, if another one runs in its place.
     pub instead_of: Option<String>,

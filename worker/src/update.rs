@@ -31,12 +31,11 @@ const STARTS: u32 = 2;
 /// The most failed programs, and the most events, that are kept.
 const KEPT: usize = 50;
 
-/// The reason of a worker whose owner lets nobody replace its program.
+/// The reason of a worker whose owner says `updates = false`.
 const NOT_TAKEN: &str = "the owner of this PC takes no new programs from the master (updates = false in its worker.toml)";
-/// The reason of a worker without a key.
+/// The reason of a worker without an [`UpdateKey`].
 const NO_KEY: &str = "this PC knows no key for updates: it joined before there was one. Its worker.toml can name it: update_key = \"du1.…\"";
 /// The reason of a worker on a system without this.
-#[cfg(windows)]
 const NOT_HERE: &str =
     "workers on Windows take no programs from the master: install the newer package";
 
@@ -63,9 +62,9 @@ pub(crate) struct TakenPrograms {
     pub(crate) current: Option<TakenProgram>,
     /// The one that is tried from the next start on.
     pub(crate) trial: Option<TakenProgram>,
-    /// The starts of the trial so far.
+    /// The starts of `trial` so far.
     pub(crate) starts: u32,
-    /// Those that are not tried again, the oldest first.
+    /// Those that are not tried again as `trial`, the oldest first.
     pub(crate) failed: Vec<FailedProgram>,
     /// The events, the oldest first.
     pub(crate) events: Vec<UpdateEvent>,
@@ -88,7 +87,7 @@ pub(crate) fn running() -> ProgramVersion {
     version.unwrap_or(ProgramVersion(0, 0, 0))
 }
 
-/// Returns the platform of this program, as updates name it.
+/// Returns the platform of this program, as an [`UpdateStatement`] names it.
 pub(crate) fn platform() -> String {
     format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
 }
@@ -115,21 +114,19 @@ pub(crate) fn admit(
     if !config.updates {
         return Err(NOT_TAKEN.to_owned());
     }
-    #[cfg(windows)]
-    return Err(NOT_HERE.to_owned());
+    if cfg!(windows) {
+        return Err(NOT_HERE.to_owned());
+    }
 
-    #[cfg(not(windows))]
-    {
-        let statement = verified(update, &key_of(config, learned)?)?;
-        let here = platform();
-        if statement.platform.as_str() != here {
-            let of = statement.platform.as_str();
-            return Err(format!("it is for {of}, and this PC is {here}"));
-        }
-        match statement.refused_over(running) {
-            Some(why) => Err(why),
-            None => Ok(statement),
-        }
+    let statement = verified(update, &key_of(config, learned)?)?;
+    let here = platform();
+    if statement.platform.as_str() != here {
+        let of = statement.platform.as_str();
+        return Err(format!("it is for {of}, and this PC is {here}"));
+    }
+    match statement.refused_over(running) {
+        Some(why) => Err(why),
+        None => Ok(statement),
     }
 }
 
@@ -147,7 +144,7 @@ impl TakenPrograms {
         self.events.drain(..old);
     }
 
-    /// Puts a program that is here and checked on trial.
+    /// Makes a program that is here and checked the `trial`.
     pub(crate) fn try_next(
         &mut self,
         signed: SignedUpdate,
@@ -162,14 +159,14 @@ impl TakenPrograms {
         );
     }
 
-    /// The program on trial has reached the master.
+    /// The `trial` has reached the master.
     pub(crate) fn confirm(&mut self, of: &UpdateStatement) {
         self.current = self.trial.take();
         self.starts = 0;
         self.note(of.version, "runs, and has reached the master");
     }
 
-    /// The program on trial did not come up.
+    /// The `trial` did not come up.
     pub(crate) fn fail(&mut self, of: &UpdateStatement, why: &str) {
         self.trial = None;
         self.starts = 0;

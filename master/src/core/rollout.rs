@@ -26,7 +26,7 @@ pub(super) struct SeenHost {
     pub(super) progress: Option<(HostProgress, Time)>,
 }
 
-/// The next step of a rollout.
+/// The next step of a rollout, from [`next_step`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RolloutStep {
     /// Offers the program to this host.
@@ -137,7 +137,7 @@ fn too_many_failed(last: bool, all: usize, hosts: &BTreeMap<HostId, SeenHost>) -
     })
 }
 
-/// Returns what the stage waits for, if anything.
+/// Returns what the stage waits for, if anything, as [`RolloutStep::Wait`] says it.
 fn waits(pace: RolloutPace, now: Time, hosts: &BTreeMap<HostId, SeenHost>) -> Option<String> {
     let mut fetching = 0;
     let mut leaving = 0;

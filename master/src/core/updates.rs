@@ -106,7 +106,7 @@ impl Core {
         host.map_or_else(String::new, super::hosts::Host::platform_name)
     }
 
-    /// Takes a host's answer to a new program.
+    /// Takes a host's [`UpdateAnswer`] to a new program.
     pub(super) fn on_update(
         &mut self,
         id: HostId,
@@ -184,7 +184,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes one step of a rollout; returns whether another may follow.
+    /// Takes one [`RolloutStep`]; returns whether another may follow.
     fn roll_one(&mut self, platform: &str) -> Result<bool, StoreError> {
         let hosts = self.seen(platform);
         let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
@@ -247,7 +247,7 @@ impl Core {
         Ok(())
     }
 
-    /// Returns the hosts of a rollout as it sees them.
+    /// Returns the hosts of a rollout, each as a [`SeenHost`].
     fn seen(&self, platform: &str) -> BTreeMap<HostId, SeenHost> {
         let Some(rollout) = self.updates.rollouts.get(platform) else {
             return BTreeMap::new();
@@ -331,7 +331,7 @@ impl Core {
         Ok(Ok(self.updates_view()))
     }
 
-    /// Checks an update before it begins.
+    /// Checks a [`SignedUpdate`] before its rollout begins.
     fn check_update(&self, update: &SignedUpdate) -> Result<UpdateStatement, Refusal> {
         let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
         let Some(key) = &self.updates.key else {

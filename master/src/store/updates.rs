@@ -12,7 +12,7 @@ use super::{StoreError, from_postcard, to_postcard};
 /// The key in `meta` of the key that joining hosts learn.
 const UPDATE_KEY: &str = "update key";
 
-/// How a rollout stands.
+/// How a [`StoredRollout`] stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RolloutState {
     /// It goes on.
@@ -94,7 +94,7 @@ impl Writer {
         )
     }
 
-    /// Returns the rollouts by platform.
+    /// Returns each [`StoredRollout`] with its platform.
     pub(crate) fn rollouts(&self) -> Result<Vec<(String, StoredRollout)>, StoreError> {
         let sql = "SELECT platform, body FROM rollout ORDER BY platform";
         let rows: Vec<(String, Vec<u8>)> = self.db().all(sql, &[], |row| {
@@ -104,7 +104,7 @@ impl Writer {
         rows.into_iter().map(read).collect()
     }
 
-    /// Returns what has become of rollouts on hosts.
+    /// Returns each [`StoredProgress`] with its platform and host.
     pub(crate) fn rollout_hosts(
         &self,
     ) -> Result<Vec<(String, HostId, StoredProgress)>, StoreError> {
@@ -123,12 +123,12 @@ impl Writer {
         rows.into_iter().map(read).collect()
     }
 
-    /// Stores the key that joining hosts learn.
+    /// Stores the [`UpdateKey`] that joining hosts learn.
     pub(crate) fn set_update_key(&mut self, key: &UpdateKey) -> Result<(), StoreError> {
         self.set_meta(UPDATE_KEY, &key.0)
     }
 
-    /// Returns the key that joining hosts learn.
+    /// Returns the [`UpdateKey`] that joining hosts learn.
     pub(crate) fn update_key(&self) -> Result<Option<UpdateKey>, StoreError> {
         let found = self.note(UPDATE_KEY)?;
         let key = found.and_then(|bytes| bytes.try_into().ok());

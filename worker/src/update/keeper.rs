@@ -16,7 +16,7 @@ use crate::config::Config;
 
 /// The variable by which a program learns its keeper: the keeper's process id, and its version.
 const KEEPER: &str = "DESKGRID_KEEPER";
-/// The exit code of a program that ends so that another one is started.
+/// The exit code of a program that ends so that its [`ProgramKeeper`] starts another one.
 pub const ANOTHER: i32 = 75;
 /// The interval of the looks whether a program on trial has reached the master.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -38,7 +38,7 @@ pub enum KeeperEnd {
     Ended(i32),
 }
 
-/// Returns the keeper's process id and version, if this program runs in place of an installed one.
+/// Returns the process id and version in [`KEEPER`], if this program runs in place of an installed one.
 fn kept_by() -> Option<(u32, ProgramVersion)> {
     let word = std::env::var(KEEPER).ok()?;
     let (pid, version) = word.split_once(' ')?;
@@ -82,11 +82,10 @@ pub fn tie() -> bool {
     false
 }
 
-/// Asks a program for its version.
+/// Asks a program for its `--version`.
 ///
 /// # Errors
 /// If it does not say.
-#[cfg(unix)]
 pub(super) async fn version_of(program: &Path) -> Result<String, String> {
     let mut command = Command::new(program);
     command.arg("--version").env_clear().kill_on_drop(true);
@@ -282,7 +281,7 @@ impl ProgramKeeper {
     }
 }
 
-/// Asks a child to end, and ends it where that takes too long.
+/// Asks a child to end (`SIGTERM`), and ends it where that takes too long.
 async fn end(child: &mut Child) {
     #[cfg(unix)]
     if let Some(pid) = child.id()

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use common::BlobRef;
 use common::content::BlobHash;
+use common::update::UpdateStatement;
 use link::content::hash_file;
 
 use super::{TakenPrograms, path_of};
 
 /// The directory, below the worker's.
 const DIR: &str = "program";
-/// The file in it.
+/// The file in it, of [`TakenPrograms`].
 const FILE: &str = "programs.json";
 
 /// The place of new programs.
@@ -26,7 +27,7 @@ impl ProgramDir {
         Self(dir.join(DIR))
     }
 
-    /// Reads what is known. A file that cannot be read is begun anew: then the installed program runs.
+    /// Reads the [`TakenPrograms`]. A file that cannot be read is begun anew: then the installed program runs.
     pub(crate) fn read(&self) -> TakenPrograms {
         let path = self.0.join(FILE);
         let text = match fs::read(&path) {
@@ -100,31 +101,30 @@ impl ProgramDir {
     ///
     /// # Errors
     /// With the reason why it cannot run here.
-    #[cfg(unix)]
-    pub(crate) async fn ready(&self, of: &common::update::UpdateStatement) -> Result<(), String> {
-        use std::os::unix::fs::PermissionsExt;
+    pub(crate) async fn ready(&self, of: &UpdateStatement) -> Result<(), String> {
         let path = self.path_of(&of.blob.hash);
-        let made = fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
-            .and_then(|()| fs::File::open(&path)?.sync_all())
-            .and_then(|()| fs::File::open(&self.0)?.sync_all());
-        made.map_err(|error| format!("its file cannot be kept: {error}"))?;
+        #[cfg(unix)]
+        let may_run = {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
+        };
+        #[cfg(not(unix))]
+        let may_run = Ok(());
+
+        let synced = may_run.and_then(|()| {
+            fs::File::open(&path)?.sync_all()?;
+            link::files::sync_dir(&self.0)
+        });
+        synced.map_err(|error| format!("its file cannot be kept: {error}"))?;
 
         let says = super::keeper::version_of(&path).await?;
         let version = of.version.to_string();
         if says.split_whitespace().next_back() == Some(&*version) {
-            Ok(())
-        } else {
-            let says: String = says.chars().take(60).collect();
-            Err(format!(
-                "it is not the signed version {version}: it says `{}`",
-                says.trim()
-            ))
+            return Ok(());
         }
-    }
-
-    /// No program can be made ready on this system.
-    #[cfg(not(unix))]
-    pub(crate) async fn ready(&self, _: &common::update::UpdateStatement) -> Result<(), String> {
-        Err("not on this system".to_owned())
+        let says: String = says.trim().chars().take(60).collect();
+        Err(format!(
+            "it is not the signed version {version}: it says `{says}`"
+        ))
     }
 }

@@ -29,14 +29,14 @@ pub(super) struct UpdateDesk {
     learned: Option<UpdateKey>,
     dir: ProgramDir,
     programs: TakenPrograms,
-    /// The offer that is being fetched.
+    /// The offer whose `blob` is being fetched.
     fetching: Option<UpdateStatement>,
     /// The time at which tasks have to make way for a program that is ready; `None`: there is none.
     makes_way_at: Option<Instant>,
 }
 
 impl UpdateDesk {
-    /// Reads what earlier runs kept.
+    /// Reads the [`TakenPrograms`] of earlier runs.
     pub(super) fn open(dir: &Path, own: &Config, learned: Option<UpdateKey>) -> Self {
         let dir = ProgramDir::below(dir);
         Self {
@@ -54,7 +54,7 @@ impl UpdateDesk {
         self.makes_way_at
     }
 
-    /// Returns what is to follow the end of the worker.
+    /// Returns the [`WorkerEnd`], which says what is to follow.
     pub(super) fn end(&self) -> WorkerEnd {
         match self.makes_way_at {
             Some(_) => WorkerEnd::NewProgram,
