@@ -727,13 +727,12 @@ Hosts that have joined before learn nothing: their worker.toml can name the key 
     /// Begin to roll a program out: to one host in a hundred, then to ten, then to all; admins only
     #[command(after_help = "\
 Examples:
-  deskgrid host update start --program dist/deskgrid-worker --key update.key
-  deskgrid host update start --program dist/deskgrid-worker --key update.key --dry-run
-  deskgrid host update start --program arm/deskgrid-worker --platform linux-aarch64 --key update.key
+  deskgrid host update start --program deskgrid-worker --key u.key
+  deskgrid host update start --program deskgrid-worker --key u.key --dry-run
+  deskgrid host update start --program arm --key u.key --platform linux-aarch64
 
-The version stands in the program. A stage begins once every host of the one before has run it for --settle, or has
-finished --settle-tasks attempts. A host on which it does not come up stops the rollout; in the last stage, more than two in
-a hundred do.")]
+A stage begins once the hosts of the one before have run it for --settle.
+The first failure stops it; in the last stage, more than two in a hundred.")]
     Start(UpdateStartArgs),
     /// Show how far each rollout is, what it waits for, and the hosts; admins only
     #[command(
