@@ -41,6 +41,48 @@ fn places(words: &[OsString]) -> Vec<(usize, &'static str)> {
     (1..ours).filter_map(place).collect()
 }
 
+/// Returns the arguments of this process for a start of the same worker once it has joined: without the
+/// program's name and without tokens.
+pub(crate) fn words_without_token() -> Vec<OsString> {
+    without_token(std::env::args_os().skip(1).collect())
+}
+
+fn without_token(words: Vec<OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut skip = false;
+
+    for word in words {
+        let text = word.to_string_lossy();
+        if std::mem::take(&mut skip) || text == "--rejoin" || text.starts_with("--join=") {
+            continue;
+        }
+        skip = text == "--join";
+        if !skip {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
+/// Runs this program anew in the same process, for a worker that has joined.
+#[cfg(unix)]
+pub(crate) fn start_anew() -> std::io::Result<crate::failure::Exit> {
+    use std::os::unix::process::CommandExt;
+    let first = std::env::args_os().next().unwrap_or_default();
+    let mut command = std::process::Command::new(worker::update::keeper::own_program()?);
+    command
+        .arg0(first)
+        .args(words_without_token())
+        .env_remove(VARIABLE);
+    Err(command.exec())
+}
+
+/// No worker takes another program on this system.
+#[cfg(not(unix))]
+pub(crate) fn start_anew() -> std::io::Result<crate::failure::Exit> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 #[cfg(not(unix))]
 pub(crate) fn take() -> Handed {
     let join = std::env::var(VARIABLE)
@@ -191,6 +233,20 @@ mod unix {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_starts_anew_has_its_arguments_without_the_token() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let kept = |text: &str| without_token(words(text));
+        assert_eq!(
+            kept("--dir d worker start --join fd:3 --slots 1"),
+            words("--dir d worker start --slots 1")
+        );
+        assert_eq!(
+            kept("worker start --join=@t --rejoin --tied"),
+            words("worker start --tied")
+        );
+    }
 
     #[test]
     fn a_value_of_join_is_found_wherever_it_stands_and_not_in_the_command_of_a_task() {

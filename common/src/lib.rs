@@ -32,6 +32,7 @@ pub mod text;
 pub mod time;
 pub mod token;
 pub mod units;
+pub mod update;
 pub mod view;
 pub mod wire;
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::site::SiteReport;
 use crate::time::Time;
+use crate::update::UpdateReport;
 
 /// The state of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,9 @@ pub struct StatusReport {
     /// The settings from the master; none from a worker that knows of none.
     #[serde(default)]
     pub site: Option<SiteReport>,
+    /// New programs from the master; none from a worker that knows of none.
+    #[serde(default)]
+    pub update: Option<UpdateReport>,
     /// The program's version.
     pub version: String,
 }
@@ -218,18 +222,18 @@ impl From<&crate::Outcome> for TaskEnd {
 }
 
 /// Times of the wall clock as text in ISO 8601.
-mod iso {
+pub(crate) mod iso {
     use std::time::UNIX_EPOCH;
 
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     use crate::time::{Span, Time, iso};
 
-    pub(super) fn serialize<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&iso(*time))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
         let text = String::deserialize(from)?;
         read(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no time")))
     }

@@ -224,16 +224,18 @@ impl SiteAnswer {
     /// Returns the answer with a reason that is fit to be stored and shown.
     #[must_use]
     pub fn sound(self) -> Self {
-        let plain = |why: String| {
-            let mut plain: String = why.chars().map(|c| if acts(c) { ' ' } else { c }).collect();
-            plain.truncate(plain.floor_char_boundary(MAX_REASON));
-            plain
-        };
         Self {
             digest: self.digest,
-            refused: self.refused.map(plain),
+            refused: self.refused.map(|why| plain(&why)),
         }
     }
+}
+
+/// Returns a reason that is fit to be stored and shown, of [`MAX_REASON`] bytes at most.
+pub(crate) fn plain(why: &str) -> String {
+    let mut plain: String = why.chars().map(|c| if acts(c) { ' ' } else { c }).collect();
+    plain.truncate(plain.floor_char_boundary(MAX_REASON));
+    plain
 }
 
 impl fmt::Display for SiteScope {

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use common::token::JoinToken;
+use common::update::UpdateKey;
 use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use common::{Incarnation, Time};
@@ -60,9 +61,12 @@ pub async fn enrol_as(
         }
         first => first?,
     };
+    let (reply, update_key) = with_key(reply);
     match reply {
         EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Here { .. } | EnrolReply::StandsBy { .. } => Err(LinkError::Protocol(
+        EnrolReply::Here { .. }
+        | EnrolReply::StandsBy { .. }
+        | EnrolReply::EnrolledWithKey { .. } => Err(LinkError::Protocol(
             "an answer to another question".to_owned(),
         )),
         EnrolReply::Enrolled {
@@ -89,8 +93,31 @@ pub async fn enrol_as(
                     role,
                 },
                 home: None,
+                update_key,
             })
         }
+    }
+}
+
+/// Takes the key for new programs out of a reply.
+fn with_key(reply: EnrolReply) -> (EnrolReply, Option<UpdateKey>) {
+    match reply {
+        EnrolReply::EnrolledWithKey {
+            certificate,
+            ca,
+            role,
+            name,
+            update_key,
+        } => {
+            let enrolled = EnrolReply::Enrolled {
+                certificate,
+                ca,
+                role,
+                name,
+            };
+            (enrolled, Some(update_key))
+        }
+        reply => (reply, None),
     }
 }
 
@@ -311,9 +338,9 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
             standby: Some(Standby { active, trouble }),
         }),
         EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Enrolled { .. } => Err(LinkError::Protocol(
-            "an answer to another question".to_owned(),
-        )),
+        EnrolReply::Enrolled { .. } | EnrolReply::EnrolledWithKey { .. } => Err(
+            LinkError::Protocol("an answer to another question".to_owned()),
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use common::token::Role;
+use common::update::UpdateKey;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -27,6 +28,8 @@ pub struct Identity {
     pub link: LinkInfo,
     /// The directory that it was read from, if it was; `networks` keeps its records there.
     pub home: Option<PathBuf>,
+    /// The key with which new programs for this host are signed, if it learned one as it joined.
+    pub update_key: Option<UpdateKey>,
 }
 
 /// The data of an identity beside its keys.
@@ -53,6 +56,20 @@ mod role_text {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Role, D::Error> {
         String::deserialize(d)?.parse().map_err(D::Error::custom)
     }
+}
+
+/// The file of [`Identity::update_key`]. It is not replaced with the certificate.
+const UPDATE_KEY: &str = "update.key";
+
+/// Reads the key for new programs. Without one, or with one that is not sound, none are taken.
+fn read_update_key(dir: &Path) -> Option<UpdateKey> {
+    let path = dir.join(UPDATE_KEY);
+    let text = std::fs::read_to_string(&path).ok()?;
+    let key = text.parse();
+    if key.is_err() {
+        tracing::warn!(path = %path.display(), "this is no key for updates: none are taken");
+    }
+    key.ok()
 }
 
 impl Identity {
@@ -110,6 +127,7 @@ impl Identity {
             ca: read("ca.der")?.into(),
             link,
             home: Some(dir.to_owned()),
+            update_key: read_update_key(dir),
         })
     }
 
@@ -127,6 +145,19 @@ impl Identity {
         write("key.der", self.key.secret_pkcs8_der())?;
         write("certificate.der", &self.certificate)?;
         write("ca.der", &self.ca)?;
+
+        match &self.update_key {
+            Some(key) => write(UPDATE_KEY, key.to_string().as_bytes())?,
+            None => match std::fs::remove_file(dir.join(UPDATE_KEY)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(LinkError::file("cannot remove", dir.join(UPDATE_KEY))(
+                        error,
+                    ));
+                }
+                _ => {}
+            },
+        }
+
         let link =
             toml::to_string(&self.link).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         write("link.toml", link.as_bytes())
@@ -140,6 +171,7 @@ impl Identity {
             ca: self.ca.clone(),
             link: self.link.clone(),
             home: self.home.clone(),
+            update_key: self.update_key,
         }
     }
 

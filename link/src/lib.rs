@@ -19,6 +19,7 @@ mod networks;
 pub mod peer;
 pub mod renewal;
 pub mod retry;
+pub mod signing;
 #[cfg(windows)]
 mod socket;
 pub mod tls;

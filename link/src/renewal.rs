@@ -66,10 +66,13 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
                 ca: ca.into(),
                 link,
                 home: identity.home.clone(),
+                update_key: identity.update_key,
             })
         }
         EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Here { .. } | EnrolReply::StandsBy { .. } => Err(LinkError::Protocol(
+        EnrolReply::Here { .. }
+        | EnrolReply::StandsBy { .. }
+        | EnrolReply::EnrolledWithKey { .. } => Err(LinkError::Protocol(
             "an answer to another question".to_owned(),
         )),
     }
@@ -280,6 +283,7 @@ mod tests {
             ca: vec![fill; 5].into(),
             link,
             home: None,
+            update_key: None,
         }
     }
 

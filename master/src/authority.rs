@@ -268,6 +268,7 @@ impl Authority {
             ca: self.certificate().clone(),
             link,
             home: None,
+            update_key: None,
         })
     }
 }

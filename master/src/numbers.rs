@@ -282,7 +282,7 @@ pub(crate) fn describe() {
             metrics::counter!(name).absolute(0);
         }
     }
-    metrics::gauge!(INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    metrics::gauge!(INFO, "version" => common::update::program_version()).set(1.0);
 }
 
 /// Records the grid as it stands.

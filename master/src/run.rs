@@ -202,6 +202,7 @@ async fn be_master(
     tasks.spawn(sweep::serve(state.clone()));
     tasks.spawn(minutely(state.clone()));
     tasks.spawn(take_back(state.clone()));
+    tasks.spawn(roll_on(state.clone()));
     tasks.spawn(compare::serve(state.clone(), to_compare));
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone(), files));
@@ -523,6 +524,16 @@ async fn take_back(state: Arc<SessionContext>) {
     loop {
         looks.tick().await;
         state.core.tell(HostAsk::TakeBack(within.span()));
+    }
+}
+
+/// Asks the core regularly to go on with rollouts of new programs.
+async fn roll_on(state: Arc<SessionContext>) {
+    let mut looks = tokio::time::interval(Duration::from_secs(1));
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        state.core.tell(HostAsk::RollOn);
     }
 }
 

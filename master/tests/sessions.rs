@@ -187,6 +187,7 @@ impl Master {
             ca: identity.ca.clone(),
             link: identity.link.clone(),
             home: None,
+            update_key: None,
         };
         identity.link.master = self.address();
 

@@ -73,6 +73,15 @@ pub struct Config {
     pub readable_paths: Vec<String>,
     /// Whether settings from the master are taken. They can only be stricter than these.
     pub settings_from_master: bool,
+    /// Whether new programs from the master are taken.
+    pub updates: bool,
+    /// The key that new programs must be signed with; empty: the one learned when joining.
+    pub update_key: String,
+    /// The longest time that a new program waits for running tasks to end. After it they are given back, as
+    /// when the worker is stopped.
+    pub update_wait: ConfigDuration,
+    /// The time within which a new program must reach the master. If it does not, the one before runs again.
+    pub update_trial: ConfigDuration,
     /// The account of tasks where the worker runs as root, by name or number; empty: that of
     /// `nobody`.
     pub account: String,
@@ -135,6 +144,10 @@ impl Default for Config {
             network: NetworkRule::Asked,
             readable_paths: Vec::new(),
             settings_from_master: true,
+            updates: true,
+            update_key: String::new(),
+            update_wait: ConfigDuration::from_secs(3_600),
+            update_trial: ConfigDuration::from_secs(300),
             account: String::new(),
             freezer: Choice::Auto,
             memory_limit_bytes: 0,

@@ -273,6 +273,7 @@ impl Engine {
             | ToWorker::Tail(_)
             | ToWorker::Serve(_)
             | ToWorker::Unserve(_)
+            | ToWorker::Update(_)
             | ToWorker::Site(_)
             | ToWorker::Refused(_) => return,
         };

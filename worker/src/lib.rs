@@ -42,6 +42,7 @@ mod share;
 pub mod site;
 pub mod spawner;
 mod spool;
+pub mod update;
 mod worker;
 
 pub use config::Config;
@@ -49,4 +50,4 @@ pub use confinement::{Choice, NetworkRule, in_force};
 pub use error::WorkerError;
 pub use owner::hour::end_of_today;
 pub use owner::pause::PAUSE_FILE;
-pub use worker::{repair, run};
+pub use worker::{WorkerEnd, repair, run};

@@ -8,6 +8,7 @@ mod beats;
 mod day;
 mod loan;
 mod site;
+mod update;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,6 +54,7 @@ use beats::Beats;
 use day::OwnerDay;
 use loan::ReportedLoan;
 use site::{SiteKeeper, SiteKept};
+use update::{ProgramNews, UpdateDesk};
 
 /// The most inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
@@ -77,6 +79,7 @@ enum LoopInput {
     Load(Option<ProcessorTimes>),
     Recorded(DueIntervals),
     SiteKept(SiteKept),
+    Program(ProgramNews),
 }
 
 impl From<MachineEvent> for LoopInput {
@@ -130,6 +133,15 @@ pub fn repair(dir: &Path) {
     }
 }
 
+/// The reason why a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerEnd {
+    /// It was asked to.
+    Asked,
+    /// Another program is to be started in its place.
+    NewProgram,
+}
+
 /// Runs the worker for the identity's master until `shutdown` resolves, with `dir` as its own
 /// directory. Then running tasks are ended and given back, and none of their processes is left.
 ///
@@ -143,7 +155,7 @@ pub async fn run(
     own: Config,
     identity: Identity,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), WorkerError> {
+) -> Result<WorkerEnd, WorkerError> {
     let _lock = lock::take(&dir).await?;
     // Attempts run elsewhere: their paths must not depend on where the worker was started.
     let dir = os::whole_path(&dir).map_err(WorkerError::file("cannot find", &dir))?;
@@ -166,9 +178,9 @@ pub async fn run(
     )?);
     peers.serve_from(&cache);
     let attempts = dir.join(ATTEMPTS);
-    let level = force.level;
-    let most = force.most;
-    let network = force.network != NetworkRule::Never;
+    facts.confinement = force.level;
+    facts.confinement_most = force.most;
+    facts.network = force.network != NetworkRule::Never;
 
     let gpus = (!facts.gpus.is_empty()).then_some(facts.lends.gpus);
     let shop = Workshop::open(
@@ -181,9 +193,6 @@ pub async fn run(
         force,
     );
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
-    facts.confinement = level;
-    facts.confinement_most = most;
-    facts.network = network;
     facts.task_disk_mib = mebibytes(config.disk_limit_bytes);
     announce(&facts);
 
@@ -206,6 +215,7 @@ pub async fn run(
     }
 
     let link = identity.link.clone();
+    let update = UpdateDesk::open(&dir, &own, identity.update_key);
     let (spool, spooling) =
         writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
 
@@ -224,6 +234,7 @@ pub async fn run(
         engine,
         policy,
         site,
+        update,
         link,
         turned: Time(0),
         out: None,
@@ -369,6 +380,8 @@ struct Shell {
     engine: Engine,
     policy: Guard,
     site: SiteKeeper,
+    /// The new program from the master, if there is one.
+    update: UpdateDesk,
     link: LinkInfo,
     /// The time at which the connection was last made or lost.
     turned: Time,
@@ -407,7 +420,7 @@ impl Shell {
         mut self,
         mut inputs: UnboundedReceiver<LoopInput>,
         shutdown: impl Future<Output = ()>,
-    ) -> Result<(), WorkerError> {
+    ) -> Result<WorkerEnd, WorkerError> {
         tokio::pin!(shutdown);
         let mut batch = Vec::new();
         let mut outputs = Vec::new();
@@ -437,12 +450,17 @@ impl Shell {
             }
 
             self.decide(&mut outputs);
+            if !leaving && self.makes_way() {
+                leaving = true;
+                self.happen(MachineEvent::Shutdown, &mut outputs);
+            }
             self.carry_out(&mut outputs);
             self.keep_time();
         }
 
+        let end = self.update.end();
         self.leave().await;
-        Ok(())
+        Ok(end)
     }
 
     fn now(&self) -> Time {
@@ -459,6 +477,7 @@ impl Shell {
         let next = next.map(|at| self.origin + Duration::from(at.since(Time(0))));
         next.into_iter()
             .chain(self.left.map(|left| left + LAST_DELIVERY))
+            .chain(self.update.wakeup())
             .min()
     }
 
@@ -531,6 +550,7 @@ impl Shell {
                 self.book.look(look, &self.tell);
             }
             LoopInput::SiteKept(kept) => self.answer_site(kept),
+            LoopInput::Program(news) => self.on_program(news),
             LoopInput::Recorded(DueIntervals(due)) => {
                 if let (Some((last, stretches)), OwedAnswer::Nothing) = (due, self.awaited) {
                     self.awaited = OwedAnswer::Kept;
@@ -616,6 +636,7 @@ impl Shell {
             sharing: (peers.state(), peers.bytes()),
             today,
             site: self.site.report(),
+            update: self.update.report(),
         }
         .report(now)
     }
@@ -667,6 +688,7 @@ impl Shell {
         match &message {
             ToWorker::Welcome { version, .. } => {
                 self.say_site(*version);
+                self.has_come_up(*version);
                 self.lent = ReportedLoan::Untold;
                 self.awaited = OwedAnswer::Nothing;
                 self.book.ask(&self.tell);
@@ -677,6 +699,7 @@ impl Shell {
                 self.book.acknowledged(*last, &self.tell);
             }
             ToWorker::Tail(order) => return self.show(*order),
+            ToWorker::Update(update) => return self.offered((**update).clone()),
             ToWorker::Serve(ticket) => return self.peers.expect(ticket.clone()),
             ToWorker::Unserve(numbers) => return self.peers.take_back(numbers),
             _ => {}

@@ -90,7 +90,8 @@ fn main() {
         let dir = PathBuf::from(&args[1]);
         let identity = Identity::load(&dir.join("identity")).unwrap();
         let run = worker::run(dir, config(), identity, std::future::pending());
-        return runtime().block_on(Box::pin(run)).unwrap();
+        runtime().block_on(Box::pin(run)).unwrap();
+        return;
     }
 
     runner::run(&args, TESTS, |test| {

@@ -95,7 +95,7 @@ async fn whoami(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<Whoami
     Ok(JsonDocument(WhoamiJson {
         user: call.grid.who.user.clone(),
         role: Word(call.grid.who.role),
-        program: env!("CARGO_PKG_VERSION"),
+        program: common::update::program_version(),
     }))
 }
 

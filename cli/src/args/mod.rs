@@ -84,7 +84,7 @@ The whole program's form, `deskgrid-worker worker start`, is taken as well.";
 /// Put idle office PCs to work on bags of tasks
 #[cfg(feature = "whole")]
 #[derive(Debug, Parser)]
-#[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR)]
+#[command(name = "deskgrid", version = common::update::program_version(), styles = STYLES, after_help = TOUR)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
@@ -101,7 +101,7 @@ pub(crate) struct Cli {
 
 /// Put this PC to work on bags of tasks
 #[derive(Debug, Parser)]
-#[command(name = "deskgrid-worker", version, styles = STYLES, after_help = WORKER_TOUR)]
+#[command(name = "deskgrid-worker", version = common::update::program_version(), styles = STYLES, after_help = WORKER_TOUR)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct WorkerCli {
     /// The flags that hold for every command.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use common::needs::Label;
+use common::platform::PlatformName;
 use common::token::Role;
 
 #[cfg(windows)]
@@ -658,6 +659,12 @@ Examples:
         after_help = "Examples:\n  deskgrid host settings set site.toml\n  deskgrid host settings show"
     )]
     Settings(HostSettingsCommand),
+    /// Roll a new program out to the workers, signed with a key of yours; stage by stage
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  deskgrid host update key update.key\n  deskgrid host update start --program deskgrid-worker --key update.key\n  deskgrid host update status"
+    )]
+    Update(HostUpdateCommand),
     /// Give a drained or benched host tasks again
     #[command(after_help = "Example:\n  deskgrid host resume desk-3")]
     Resume {
@@ -700,6 +707,74 @@ Examples:
         #[command(flatten)]
         scope: SettingsScope,
     },
+}
+
+/// `deskgrid host update`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostUpdateCommand {
+    /// Make the key that signs new programs, and let hosts that join from now on learn its public half; admins
+    /// only
+    #[command(after_help = "\
+Examples:
+  deskgrid host update key update.key       makes it if it is not there
+
+Keep the file away from the master: who has it can run programs as the worker's account on every PC.
+Hosts that have joined before learn nothing: their worker.toml can name the key (update_key).")]
+    Key {
+        /// The file of the key, which is made if it is not there
+        file: PathBuf,
+    },
+    /// Begin to roll a program out: to one host in a hundred, then to ten, then to all; admins only
+    #[command(after_help = "\
+Examples:
+  deskgrid host update start --program deskgrid-worker --key u.key
+  deskgrid host update start --program deskgrid-worker --key u.key --dry-run
+  deskgrid host update start --program arm --key u.key --platform linux-aarch64
+
+A stage begins once the hosts of the one before have run it for --settle.
+The first failure stops it; in the last stage, more than two in a hundred.")]
+    Start(UpdateStartArgs),
+    /// Show how far each rollout is, what it waits for, and the hosts; admins only
+    #[command(
+        after_help = "Examples:\n  deskgrid host update status\n  deskgrid --output json host update status"
+    )]
+    Status,
+    /// Stop a rollout: no more hosts get the program; those that have it keep it; admins only
+    #[command(after_help = "Example:\n  deskgrid host update stop")]
+    Stop {
+        /// The platform [default: that of this machine]
+        #[arg(long, value_name = "NAME")]
+        platform: Option<PlatformName>,
+    },
+}
+
+/// `deskgrid host update start`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UpdateStartArgs {
+    /// The program: a deskgrid-worker or deskgrid
+    #[arg(long, value_name = "F")]
+    pub program: PathBuf,
+    /// The file of the key that signs it
+    #[arg(long, value_name = "F")]
+    pub key: PathBuf,
+    /// The platform that it is for, such as linux-x86_64 [default: that of this machine]
+    #[arg(long, value_name = "NAME")]
+    pub platform: Option<PlatformName>,
+    /// Let it take the place of a newer version
+    #[arg(long)]
+    pub downgrade: bool,
+    /// The time for which the hosts of a stage run it before the next stage begins
+    #[arg(long, value_name = "DUR", default_value = "30m")]
+    pub settle: Dur,
+    /// The attempts that a host may have finished instead
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub settle_tasks: u64,
+    /// The time after which a host that left to start it and is not back has failed
+    #[arg(long, value_name = "DUR", default_value = "15m")]
+    pub patience: Dur,
+    /// Check and sign it, and begin nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// The hosts for which settings hold.

@@ -7,7 +7,7 @@ use common::units::Bytes;
 use common::view::{HostState, HostView};
 use common::wire::client::Request;
 
-use super::{Context, host_settings};
+use super::{Context, host_settings, host_update};
 use crate::args::HostCommand;
 use crate::args::serve::HostSettingsCommand;
 use crate::failure::{Exit, Failure};
@@ -24,6 +24,7 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
     let session = Session::open(&context.state).await?;
     match command {
         HostCommand::Settings(command) => host_settings::run(context, &session, command).await?,
+        HostCommand::Update(command) => host_update::run(context, &session, command).await?,
         HostCommand::List { all } => list(context, &session, all).await?,
         HostCommand::Info { host } => {
             one(context, &session, Request::Hosts { names: vec![host] }).await?;

@@ -29,6 +29,8 @@ mod host;
 #[cfg(feature = "whole")]
 mod host_settings;
 #[cfg(feature = "whole")]
+mod host_update;
+#[cfg(feature = "whole")]
 mod identity;
 #[cfg(feature = "whole")]
 mod job;

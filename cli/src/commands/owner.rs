@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use common::owner::{DayReport, StatusReport};
 use common::site::SiteReport;
 use common::units::Bytes;
+use common::update::UpdateReport;
 use serde::Serialize;
 use worker::control::{self, ControlError, ControlRequest};
 
@@ -213,6 +214,26 @@ fn site_in_words(site: &SiteReport) -> Option<String> {
     }
 }
 
+/// Says which program runs in place of the installed one; `None` where it is the installed one.
+fn program_in_words(update: &UpdateReport) -> Option<String> {
+    let installed = update.instead_of.as_ref()?;
+    Some(format!(
+        "from the master, in place of the installed {installed} (--why shows since when)"
+    ))
+}
+
+/// Lists what came of new programs from the master; empty where none ever came.
+fn programs(update: &UpdateReport, color: bool) -> String {
+    let mut rows = Rows::new(&["at", "version", "program"], color);
+    for event in &update.events {
+        rows.add([event.at.clone(), event.version.clone(), event.what.clone()]);
+    }
+    match update.events.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", rows.text("")),
+    }
+}
+
 /// The most characters of a value in a table; the JSON has all of it.
 const SHOWN: usize = 60;
 
@@ -312,6 +333,7 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
         ("confinement", Some(report.confinement.clone())),
         ("sharing", sharing(report)),
         ("settings", report.site.as_ref().and_then(site_in_words)),
+        ("program", report.update.as_ref().and_then(program_in_words)),
         ("today", report.today.as_ref().map(today_in_words)),
     ]);
 
@@ -355,6 +377,10 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
             .site
             .as_ref()
             .map_or_else(String::new, |site| settings(site, color));
+        text += &report
+            .update
+            .as_ref()
+            .map_or_else(String::new, |update| programs(update, color));
     }
 
     text
@@ -445,6 +471,7 @@ mod tests {
             inputs_sent_bytes: 3_000_000,
             inputs_from_hosts_bytes: 0,
             today: Some(today()),
+            update: None,
             site: Some(site()),
             version: "1.2.3".to_owned(),
         }

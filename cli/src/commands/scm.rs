@@ -645,7 +645,7 @@ fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
             },
             None => link::Identity::load(&home)?,
         };
-        worker::run(duty.dir.clone(), config, identity, stop).await?;
+        let _end = worker::run(duty.dir.clone(), config, identity, stop).await?;
         Ok(())
     })
 }

@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+use common::update::UpdateKey;
+use worker::WorkerEnd;
+use worker::update::keeper::{self, KeeperEnd, ProgramKeeper};
+
 use super::login::{Newcomer, identity};
 use super::{Context, first_start, shutdown};
 use crate::args::serve::WorkerArgs;
@@ -25,6 +29,9 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
             joined.map_err(as_worker)?.0
         }
     };
+    if let Some(exit) = kept(&dir, &config, identity.update_key, &mut stop).await {
+        return Ok(exit);
+    }
     if !args.dedicated {
         tracing::info!(
             why = "deskgrid worker status --why",
@@ -33,8 +40,39 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
         );
     }
     let works = worker::run(dir, config, identity, stop).await;
-    works.map_err(|error| as_worker(error.into()))?;
-    Ok(Exit::Well)
+    match works.map_err(|error| as_worker(error.into()))? {
+        WorkerEnd::Asked => Ok(Exit::Well),
+        WorkerEnd::NewProgram => another_program(),
+    }
+}
+
+/// Runs a newer program from the master in place of this one, where there is one that may run; returns how it
+/// ended. `None`: this program works itself.
+async fn kept(
+    dir: &Path,
+    config: &worker::Config,
+    learned: Option<UpdateKey>,
+    stop: impl Future<Output = ()>,
+) -> Option<Exit> {
+    if keeper::tie() {
+        return None;
+    }
+
+    let keeper = ProgramKeeper::new(dir, config, learned, crate::handed::words_without_token());
+    match keeper.keep(stop).await {
+        KeeperEnd::Installed => None,
+        KeeperEnd::Ended(0) => Some(Exit::Well),
+        KeeperEnd::Ended(code) => std::process::exit(code),
+    }
+}
+
+/// Starts anew, so that a program from the master is tried: by the keeper, if there is one.
+fn another_program() -> Result<Exit, Failure> {
+    if keeper::installed().is_some() {
+        std::process::exit(keeper::ANOTHER);
+    }
+    crate::handed::start_anew()
+        .map_err(|error| Failure::io("this program cannot start itself anew", &error))
 }
 
 /// Returns the settings in a file, or the defaults, with what flags override.

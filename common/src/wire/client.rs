@@ -17,6 +17,7 @@ use crate::selector::Selector;
 use crate::site::{HostSiteView, SiteScope, SiteTextView};
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
+use crate::update::{UpdateOrder, UpdatesView};
 use crate::view::{
     AccountView, AccuracyView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast,
     HostView, JobState, JobView, LimitsView, MastersView, OutputView, PromiseView, TaskState,
@@ -303,6 +304,9 @@ pub enum Request {
         /// The settings, as TOML; `None`: these hosts have none.
         text: Option<String>,
     },
+    /// Shows or changes what hosts get as new programs. Answered by [`Reply::Updates`]. Admins only.
+    /// From [`UPDATE_VERSION`](super::UPDATE_VERSION) on.
+    Update(Box<UpdateOrder>),
 }
 
 /// The place at which a [`Request::Tail`] begins.
@@ -460,6 +464,8 @@ pub enum Reply {
     Masters(Box<MastersView>),
     /// Some of the settings for workers, and some of the hosts for which any hold; more may follow.
     Site(Vec<SiteTextView>, Vec<HostSiteView>),
+    /// The rollouts of new programs; of their hosts the first [`MOST_HOSTS`](crate::update::MOST_HOSTS).
+    Updates(Box<UpdatesView>),
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

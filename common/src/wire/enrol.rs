@@ -7,6 +7,7 @@ use super::{Refusal, Versions};
 use crate::ids::Incarnation;
 use crate::time::Time;
 use crate::token::Role;
+use crate::update::UpdateKey;
 
 /// The request of a joiner that has checked the master's CA key against the one in its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,5 +86,19 @@ pub enum EnrolReply {
         incarnation: Incarnation,
         /// The reason why it could not take over at present, if there is one.
         trouble: Option<String>,
+    },
+    /// A host has its certificate, and learns the key with which new programs are signed. To joiners that
+    /// know of [`UPDATE_VERSION`](super::UPDATE_VERSION).
+    EnrolledWithKey {
+        /// The joiner's certificate (DER).
+        certificate: Vec<u8>,
+        /// The CA's certificate (DER).
+        ca: Vec<u8>,
+        /// The joiner's role.
+        role: Role,
+        /// The joiner's final name.
+        name: String,
+        /// The key.
+        update_key: UpdateKey,
     },
 }

@@ -25,12 +25,15 @@ pub const ALPN_PEER: &[u8] = b"deskgrid-peer/1";
 
 /// The message version that this program speaks. It is raised with every change to a message after
 /// a release.
-pub const WIRE_VERSION: u16 = 2;
+pub const WIRE_VERSION: u16 = 3;
 /// The oldest message version that this program still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;
 /// The message version from which on workers take settings from the master, and clients store them
 /// there.
 pub const SITE_VERSION: u16 = 2;
+/// The message version from which on workers take new programs from the master, learn the key for them
+/// as they join, and admins roll them out.
+pub const UPDATE_VERSION: u16 = 3;
 
 /// The message versions that one end understands, and its program version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +49,7 @@ pub struct Versions {
 impl Versions {
     /// Returns the versions of this program.
     pub fn ours() -> Self {
-        let program = env!("CARGO_PKG_VERSION").to_owned();
+        let program = crate::update::program_version().to_owned();
         Self {
             min: OLDEST_WIRE_VERSION,
             max: WIRE_VERSION,

@@ -15,6 +15,7 @@ use crate::needs::Demand;
 use crate::path::PortablePath;
 use crate::site::{SiteAnswer, SiteSettings};
 use crate::time::Span;
+use crate::update::{SignedUpdate, UpdateAnswer};
 
 /// The most availability intervals in one [`ToMaster::Recorded`].
 pub const MAX_STRETCHES: usize = 1_000;
@@ -110,6 +111,9 @@ pub enum ToMaster {
     /// The settings from the master that the worker has taken or refused: after the welcome, where it has
     /// any, and in answer to [`ToWorker::Site`]. From [`SITE_VERSION`](super::SITE_VERSION) on.
     Site(SiteAnswer),
+    /// What has become of an update here: in answer to [`ToWorker::Update`], and after the welcome where
+    /// one runs or was rolled back. From [`UPDATE_VERSION`](super::UPDATE_VERSION) on.
+    Update(UpdateAnswer),
 }
 
 /// A completion on its way to the master.
@@ -196,6 +200,9 @@ pub enum ToWorker {
     /// The settings from the master that hold for the host, instead of all that came before. Answered
     /// by [`ToMaster::Site`]. From [`SITE_VERSION`](super::SITE_VERSION) on.
     Site(SiteSettings),
+    /// A new program for this host, whose content it may fetch. Answered by [`ToMaster::Update`]. From
+    /// [`UPDATE_VERSION`](super::UPDATE_VERSION) on.
+    Update(Box<SignedUpdate>),
 }
 
 /// An order to show the output of an attempt while it runs.

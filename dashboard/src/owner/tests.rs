@@ -49,6 +49,7 @@ fn report(usable: u32, reason: Option<&str>, phases: &[&str]) -> StatusReport {
         inputs_from_hosts_bytes: 0,
         today: Some(day()),
         site: None,
+        update: None,
         version: "1".to_owned(),
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use common::identity::IdentityView;
 use common::token::JoinToken;
+use common::update::UpdatesView;
 use common::view::{EstimatesView, ExplainView, HostView, JobView, ShareView, TokenView, WaitView};
 use common::wire::Refusal;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
@@ -119,6 +120,8 @@ replies! {
     Names(HostNames),
     /// The settings for workers, or why they were not changed.
     Site(Result<SiteViews, Refusal>),
+    /// The rollouts of new programs, or why they were not changed.
+    Updates(Result<UpdatesView, Refusal>),
     /// The predicted wait for free hosts.
     Wait(WaitView),
     /// Whether a host needs some content.

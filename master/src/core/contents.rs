@@ -170,6 +170,10 @@ impl Core {
     /// Whether the host needs this content for one of its attempts: as an input, or for the
     /// checkpoint that the attempt starts from.
     pub(super) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<ContentNeed, StoreError> {
+        if self.is_offered(host, &hash) {
+            return Ok(ContentNeed::This);
+        }
+
         let mut lists = Vec::new();
         let place = self.hosts.get(&host);
         let platform = place.map_or_else(String::new, super::hosts::Host::platform_name);

@@ -162,6 +162,7 @@ impl Core {
             // The session has seen to it.
             ToMaster::Alive(_) | ToMaster::Shares(_) | ToMaster::Fetched { .. } => Ok(()),
             ToMaster::Site(answer) => self.on_site(host, session, answer),
+            ToMaster::Update(answer) => self.on_update(host, session, answer),
             ToMaster::Instance(run) => self.on_instance(host, session, run),
             ToMaster::Lent(loan) => self.on_event(
                 host,

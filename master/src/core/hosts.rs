@@ -342,6 +342,7 @@ impl Core {
         };
         self.mail(id).welcome = Some(welcome);
         self.greet_site(id, version);
+        self.greet_update(id, version);
 
         Ok(())
     }
@@ -599,6 +600,11 @@ impl Core {
         let own = host.facts.iter().flat_map(|facts| &facts.labels);
         let labels = own.chain(&host.labels).cloned().collect();
         Some((host.name.clone(), labels))
+    }
+
+    /// Returns the number of attempts that the host has finished.
+    pub(super) fn finished_on(&self, id: HostId) -> u64 {
+        self.hosts.get(&id).map_or(0, |host| host.finished)
     }
 
     /// Whether the host's worker is connected.

@@ -492,6 +492,7 @@ impl Core {
         }
 
         self.restore_site()?;
+        self.restore_updates()?;
         self.tell_standings()?;
         self.tell_shares()?;
         for restored in self.store.restore_jobs()? {
@@ -652,7 +653,10 @@ impl Core {
         let mut bytes = 0;
         for (blob, at) in old {
             // A blob that was used meanwhile, or is needed, stays.
-            if self.blobs.modified(&blob.hash) != Some(*at) || self.store.needs_blob(&blob.hash)? {
+            if self.blobs.modified(&blob.hash) != Some(*at)
+                || self.is_program(&blob.hash)
+                || self.store.needs_blob(&blob.hash)?
+            {
                 continue;
             }
 

@@ -3,6 +3,7 @@
 
 use common::AttemptId;
 use common::site::SiteSettings;
+use common::update::SignedUpdate;
 use common::wire::Refusal;
 use common::wire::worker::{Assignment, Errand, TailOrder, ToWorker};
 use quinn::{Connection, VarInt};
@@ -38,6 +39,8 @@ pub(crate) struct HostMail {
     pub(crate) tail: Vec<TailOrder>,
     /// The settings for the host.
     pub(crate) site: Option<SiteSettings>,
+    /// The new program for the host.
+    pub(crate) update: Option<SignedUpdate>,
     /// The reason for refusing the worker; if set, nothing else is sent.
     pub(crate) refuse: Option<Refusal>,
 }
@@ -158,6 +161,7 @@ impl HostMail {
         messages.extend(self.kept.map(|last| ToWorker::Kept { last }));
         messages.extend(self.tail.into_iter().map(ToWorker::Tail));
         messages.extend(self.site.map(ToWorker::Site));
+        messages.extend(self.update.map(|update| ToWorker::Update(Box::new(update))));
 
         messages
     }

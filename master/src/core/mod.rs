@@ -24,11 +24,13 @@ mod progress;
 mod promises;
 mod record;
 mod retention;
+mod rollout;
 mod site;
 mod speculation;
 mod starts;
 mod tail;
 mod together;
+mod updates;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,6 +155,7 @@ pub(crate) struct Core {
     words: BTreeMap<AttemptId, String>,
     /// The settings for workers.
     site: site::SiteBook,
+    updates: updates::UpdateBook,
     /// The events of the present group.
     events: events::EventBook,
     newest_event: watch::Sender<u64>,
@@ -359,6 +362,7 @@ impl Core {
             settled: (false, watch::Sender::new(0)),
             words: BTreeMap::new(),
             site: site::SiteBook::default(),
+            updates: updates::UpdateBook::default(),
             events: events::EventBook::of(config),
             newest_event: watch::Sender::new(0),
             stopping: false,

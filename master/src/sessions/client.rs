@@ -236,6 +236,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::SiteChange { scope, text } => {
             send_site(asker.change_site(scope, text).await?, tx).await?;
         }
+        Request::Update(order) => push(tx, &Reply::Updates(Box::new(asker.update(order).await?)))?,
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
         Request::TokenCreate {
             role,

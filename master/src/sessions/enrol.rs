@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use common::host::MAX_HOST_NAME;
 use common::token::Role;
+use common::update::{UpdateKey, UpdateOrder, UpdatesView};
 use common::wire::enrol::{Enrol, EnrolReply};
-use common::wire::{Refusal, RefusalCode, Versions};
+use common::wire::{Refusal, RefusalCode, UPDATE_VERSION, Versions};
 use common::{Incarnation, Time};
 use link::{Channel, LinkError};
 use quinn::Connection;
 
 use super::{MESSAGE_DEADLINE, NOT_NOW, stopped};
 use crate::authority::read_request;
-use crate::core::ask::{PeerAsk, Redeeming, UpkeepAsk};
+use crate::core::ask::{HostAsk, PeerAsk, Redeeming, UpkeepAsk};
 use crate::run::SessionContext;
 use crate::store::{Peer, Redeemed};
 
@@ -142,6 +143,7 @@ async fn answer(
         secret,
         name,
         wanted: kind,
+        versions,
         ..
     } = request;
 
@@ -175,10 +177,28 @@ async fn answer(
         .map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let ca = state.authority.wanted(wanted).to_vec();
 
+    let takes = role == Role::Worker && versions.max >= UPDATE_VERSION;
+    if takes && let Some(update_key) = update_key(state).await? {
+        return Ok(Ok(EnrolReply::EnrolledWithKey {
+            certificate: certificate.to_vec(),
+            ca,
+            role,
+            name,
+            update_key,
+        }));
+    }
+
     Ok(Ok(EnrolReply::Enrolled {
         certificate: certificate.to_vec(),
         ca,
         role,
         name,
     }))
+}
+
+/// Returns the key that hosts learn as they join.
+async fn update_key(state: &SessionContext) -> Result<Option<UpdateKey>, LinkError> {
+    let ask = HostAsk::Update(String::new(), Box::new(UpdateOrder::Show));
+    let views: Result<UpdatesView, Refusal> = state.core.ask(ask).await.map_err(stopped)?;
+    Ok(views.ok().and_then(|views| views.key))
 }

@@ -58,6 +58,7 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         Request::HostLabels { .. } => Right::Administer("labelling a host"),
         Request::Site => Right::Administer("looking at settings for workers"),
         Request::SiteChange { .. } => Right::Administer("changing settings for workers"),
+        Request::Update(_) => Right::Administer("rolling out programs for workers"),
         Request::Availability { .. } => Right::Administer("reading how hosts were available"),
         Request::TokenCreate { .. } => Right::Administer("making a join token"),
         Request::TokenList => Right::Administer("listing join tokens"),

@@ -301,6 +301,21 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
         ],
     ),
     (
+        "rollout",
+        &[
+            ("platform", Text),
+            ("body", Value(value::<super::StoredRollout>)),
+        ],
+    ),
+    (
+        "rollout_host",
+        &[
+            ("platform", Text),
+            ("host", Id),
+            ("body", Value(value::<super::StoredProgress>)),
+        ],
+    ),
+    (
         "event",
         &[
             ("last", Count),
@@ -311,7 +326,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
 ];
 
 /// The keys of `meta` whose values have a fixed length, with that length in bytes.
-const META: [(&str, usize); 9] = [
+const META: [(&str, usize); 10] = [
     ("grid", 16),
     ("quic seed", 32),
     ("audit seed", 8),
@@ -321,6 +336,7 @@ const META: [(&str, usize); 9] = [
     ("up", 8),
     ("copied", 8),
     ("ageing from", 8),
+    ("update key", 32),
 ];
 
 fn attendance(text: &str) -> Result<(), StoreError> {

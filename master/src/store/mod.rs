@@ -36,6 +36,7 @@ mod speculation;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod updates;
 mod uploads;
 mod value;
 mod writer;
@@ -76,6 +77,7 @@ pub use shadow::StoreShadow;
 pub(crate) use site::StoredAnswer;
 pub(crate) use speculation::Disclosure;
 pub(crate) use transfer::copy as copy_store;
+pub(crate) use updates::{HostProgress, RolloutState, StoredProgress, StoredRollout};
 pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};
 
 /// An error of the store.

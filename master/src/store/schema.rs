@@ -6,7 +6,7 @@ use super::StoreError;
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
-pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 /// The schema version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -200,6 +200,16 @@ CREATE VIEW people_attempts AS SELECT
 FROM attempt a JOIN job j ON j.id = a.job LEFT JOIN host h ON h.id = a.host;
 ";
 
+/// The tables of version 5.
+///
+/// - `rollout` has the new program that hosts of a platform get, as postcard of `store::StoredRollout`;
+///   `rollout_host` what has become of it on a host, as postcard of `store::StoredProgress`.
+const VERSION_5: &str = "
+CREATE TABLE rollout (platform TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE rollout_host (
+    platform TEXT NOT NULL, host INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (platform, host)) WITHOUT ROWID;
+";
+
 /// The schema version of a store, from `user_version`.
 pub(super) fn version(db: &Connection) -> Result<usize, StoreError> {
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -283,6 +293,7 @@ mod tests {
             for tables in [
                 "site_text, site_answer, content, host",
                 "people_jobs, people_hosts, people_attempts",
+                "rollout, rollout_host",
             ] {
                 let sql = format!("SELECT COUNT(*) FROM {tables}");
                 let count = db.query_row(&sql, [], |row| row.get::<_, i64>(0));

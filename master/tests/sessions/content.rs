@@ -514,6 +514,7 @@ fn kind(request: &Request) -> Kind {
         | Request::HostLabels { .. }
         | Request::Site
         | Request::SiteChange { .. }
+        | Request::Update(_)
         | Request::TokenCreate { .. }
         | Request::TokenList
         | Request::TokenRevoke { .. }

@@ -14,6 +14,7 @@ fn copy(identity: &Identity) -> Identity {
         ca: identity.ca.clone(),
         link: identity.link.clone(),
         home: None,
+        update_key: None,
     }
 }
 

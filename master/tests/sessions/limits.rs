@@ -305,6 +305,7 @@ async fn comes_back(master: &Master, identity: &Identity, held: Vec<HeldAttempt>
         ca: identity.ca.clone(),
         link: identity.link.clone(),
         home: None,
+        update_key: None,
     };
     identity.link.master = master.address();
 

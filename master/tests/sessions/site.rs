@@ -1,5 +1,8 @@
 //! Settings for workers are sent to those whose version knows of them, and to no other.
 
+#[path = "updates.rs"]
+mod updates;
+
 use common::site::{SiteAnswer, SiteScope, SiteStanding};
 use common::wire::SITE_VERSION;
 

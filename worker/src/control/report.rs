@@ -4,6 +4,7 @@ use common::attempt::HeldAttempt;
 use common::host::HostFacts;
 use common::owner::{AttemptReport, DayReport, SensorReport, StatusReport, Why};
 use common::site::SiteReport;
+use common::update::UpdateReport;
 use common::{Span, Time};
 
 use crate::machine::Machine;
@@ -30,6 +31,8 @@ pub(crate) struct ReportSources<'a> {
     pub(crate) today: DayReport,
     /// The settings from the master.
     pub(crate) site: SiteReport,
+    /// New programs from the master.
+    pub(crate) update: UpdateReport,
 }
 
 impl ReportSources<'_> {
@@ -66,7 +69,8 @@ impl ReportSources<'_> {
             inputs_from_hosts_bytes,
             today: Some(self.today),
             site: Some(self.site),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            update: Some(self.update),
+            version: common::update::program_version().to_owned(),
         }
     }
 }

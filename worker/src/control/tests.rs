@@ -43,6 +43,7 @@ fn report() -> StatusReport {
             now: Time(0),
             utc_offset_s: 0,
         }),
+        update: common::update::UpdateReport::default(),
         site: common::site::SiteReport::default(),
         host: "h",
         master: "m:1",

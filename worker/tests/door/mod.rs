@@ -23,7 +23,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use worker::{Config, WorkerError};
+use worker::{Config, WorkerEnd, WorkerError};
 
 /// A test fails if what it waits for has not come by then. Long, because tasks get no processor
 /// that others want.
@@ -80,6 +80,7 @@ impl Master {
                 ca,
                 link,
                 home: None,
+                update_key: None,
             },
             blobs,
             sessions,
@@ -90,14 +91,22 @@ impl Master {
         self.dir.path().join("worker")
     }
 
-    pub(crate) fn start(&self) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
+    pub(crate) fn start(
+        &self,
+    ) -> (
+        oneshot::Sender<()>,
+        JoinHandle<Result<WorkerEnd, WorkerError>>,
+    ) {
         self.start_as(crate::config())
     }
 
     pub(crate) fn start_as(
         &self,
         config: Config,
-    ) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
+    ) -> (
+        oneshot::Sender<()>,
+        JoinHandle<Result<WorkerEnd, WorkerError>>,
+    ) {
         let (stop, stopped) = oneshot::channel::<()>();
         let run = worker::run(self.home(), config, clone(&self.identity), async {
             drop(stopped.await);
@@ -291,6 +300,7 @@ pub(crate) fn clone(identity: &Identity) -> Identity {
         ca: identity.ca.clone(),
         link: identity.link.clone(),
         home: identity.home.clone(),
+        update_key: None,
     }
 }
 

@@ -20,7 +20,10 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
     let arch = std::env::consts::ARCH;
     let mut findings = vec![Finding::ok(
         "program",
-        format!("deskgrid {}, {os} {arch}", env!("CARGO_PKG_VERSION")),
+        format!(
+            "deskgrid {}, {os} {arch}",
+            common::update::program_version()
+        ),
     )];
 
     if super::master::identities(state).is_empty() {

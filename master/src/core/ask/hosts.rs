@@ -4,6 +4,7 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::needs::Label;
 use common::site::SiteScope;
+use common::update::UpdateOrder;
 use common::wire::worker::ToMaster;
 use common::{AttemptId, HostId, Span};
 
@@ -86,6 +87,10 @@ pub enum HostAsk {
         /// The settings; `None`: these hosts have none.
         text: Option<String>,
     },
+    /// Shows or changes the rollouts of new programs, for this admin. Gives `Updates`.
+    Update(String, Box<UpdateOrder>),
+    /// Takes the next steps of the rollouts. Gives `Done`.
+    RollOn,
     /// Takes back attempts that hosts have not begun within this time. Gives `Done`.
     TakeBack(Span),
     /// Forgets old records of this host's availability. Gives `Done`.
@@ -131,6 +136,8 @@ impl Core {
             }
             HostAsk::Site => Ok(self.site_views()).into(),
             HostAsk::SiteChange { by, scope, text } => self.change_site(&by, &scope, text)?.into(),
+            HostAsk::Update(by, order) => self.order_update(&by, *order)?.into(),
+            HostAsk::RollOn => self.roll_on()?.into(),
             HostAsk::TakeBack(within) => self.take_back(within)?.into(),
             HostAsk::TrimAvailability(host) => self.trim_availability(host)?.into(),
         })

@@ -4,6 +4,7 @@ use common::Time;
 use common::host::MAX_HOST_NAME;
 use common::needs::{Label, MAX_LABELS};
 use common::site::SiteScope;
+use common::update::{UpdateOrder, UpdatesView};
 use common::view::{AvailabilityView, HostView};
 use common::wire::client::Reply;
 use common::wire::{Refusal, RefusalCode};
@@ -129,6 +130,16 @@ impl Asker {
         let by = self.user.clone();
         let ask = HostAsk::SiteChange { by, scope, text };
         let views: Result<SiteViews, Refusal> = self.core(ask).await?;
+        views.map_err(NoAnswer::Refused)
+    }
+
+    /// Shows or changes the rollouts of new programs.
+    pub(in crate::sessions) async fn update(
+        &self,
+        order: Box<UpdateOrder>,
+    ) -> Result<UpdatesView, NoAnswer> {
+        let by = self.user.clone();
+        let views: Result<UpdatesView, Refusal> = self.core(HostAsk::Update(by, order)).await?;
         views.map_err(NoAnswer::Refused)
     }
 

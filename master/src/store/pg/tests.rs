@@ -247,11 +247,12 @@ fn a_database_of_the_layout_before_gets_the_tables_of_this_one() {
     drop(Writer::take(&place).unwrap());
     by_hand(
         &place,
-        "DROP VIEW people_jobs, people_hosts, people_attempts; DROP TABLE site_text, site_answer; UPDATE lease SET layout = 2",
+        "DROP VIEW people_jobs, people_hosts, people_attempts; DROP TABLE site_text, site_answer, rollout, rollout_host; UPDATE lease SET layout = 2",
     );
     let store = Writer::take(&place).unwrap();
     assert_eq!(store.site_texts().unwrap(), []);
     assert_eq!(store.site_answers().unwrap(), []);
+    assert_eq!(store.rollouts().unwrap(), []);
     let views = "SELECT COUNT(*) FROM people_jobs, people_hosts, people_attempts";
     let count: i64 = store.db().one(views, &[], |row| row.get(0)).unwrap();
     assert_eq!(count, 0);

@@ -45,6 +45,8 @@ mod together;
 mod top;
 mod trees;
 mod udp_blocked;
+#[cfg(target_os = "linux")]
+mod updates;
 mod windows;
 
 use std::time::Duration;

@@ -92,6 +92,7 @@ impl Forger {
             ca,
             link,
             home: None,
+            update_key: None,
         }
     }
 }

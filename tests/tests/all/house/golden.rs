@@ -5,6 +5,7 @@
 mod masters;
 mod peers;
 mod site;
+mod updates;
 mod values;
 
 use std::fmt::Write;
@@ -82,7 +83,7 @@ fn all_lines() -> String {
         values::request_name,
     );
 
-    let replies = [values::replies(), vec![site::reply()]].concat();
+    let replies = [values::replies(), vec![site::reply(), updates::reply()]].concat();
     lines(&mut out, "reply", replies, values::reply_name);
     lines(&mut out, "peer", vec![peers::get()], |_| "PeerGet");
     out

@@ -45,5 +45,6 @@ pub(super) fn enrol_replies() -> Vec<EnrolReply> {
             incarnation: Incarnation(7),
             trouble: Some("no answer".into()),
         },
+        super::updates::enrolled(),
     ]
 }

@@ -46,27 +46,27 @@ macro_rules! variants {
     };
 }
 
-variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here, StandsBy });
+variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here, StandsBy, EnrolledWithKey });
 variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused, Waits, At });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
     Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive, Words,
-    Shares, Fetched, Site,
+    Shares, Fetched, Site, Update,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve, Site,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve, Site, Update,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
-    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange,
+    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange, Update,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
     Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail, Added,
-    Masters, Site,
+    Masters, Site, Updates,
 });
 
 fn forecast() -> Forecast {
@@ -354,6 +354,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         super::peers::shares(blob(6).hash),
         super::peers::fetched(blob(7).hash),
         super::site::to_master(),
+        super::updates::to_master(),
     ]
 }
 
@@ -455,6 +456,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         super::peers::serve(blob(8)),
         ToWorker::Unserve(vec![1 << 45]),
         super::site::to_worker(),
+        super::updates::to_worker(),
         ToWorker::Tail(TailOrder {
             attempt: attempt(),
             stream: StreamKind::Stderr,
@@ -684,6 +686,7 @@ pub(super) fn requests() -> Vec<Request> {
         Request::HandOver,
         Request::Site,
         super::site::change(),
+        super::updates::order(),
         Request::Tail {
             task: attempt().task,
             stream: StreamKind::Stderr,

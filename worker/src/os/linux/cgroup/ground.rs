@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, access};
+use rustix::process::Pid;
 
 use super::find::Own;
 use super::room::{ControlGroup, Room};
@@ -324,7 +325,12 @@ fn step_aside(own: &Path) {
         version: 2,
         dir: own.to_owned(),
     };
-    if group.members() == [rustix::process::getpid()]
+
+    let mut ours = vec![rustix::process::getpid()];
+    // The installed program, where this one runs in its place, has nothing else to do there either.
+    ours.extend(crate::update::keeper::keeper().and_then(|pid| Pid::from_raw(pid.cast_signed())));
+    if !group.members().is_empty()
+        && group.members().iter().all(|member| ours.contains(member))
         && has_word(&own.join("cgroup.controllers"), "memory")
     {
         let aside = ControlGroup {
@@ -332,7 +338,9 @@ fn step_aside(own: &Path) {
             dir: own.join(ASIDE),
         };
         let _ = fs::create_dir(&aside.dir);
-        let _ = aside.set("cgroup.procs", "0");
+        for process in group.members() {
+            let _ = aside.set("cgroup.procs", &process.as_raw_nonzero().to_string());
+        }
     }
 }
 

@@ -1,0 +1,259 @@
+//! New programs for this worker from its master: what is taken, and which program a start is to run.
+//!
+//! The installed program is never replaced: a new one lies in the worker's directory, below `program`, and
+//! the installed one starts it as its child ([`keeper`]). A new one is on trial until it has reached the
+//! master. Where it does not, or ends twice before, the one before it runs again, and that content is not tried any more.
+//! Everything is decided from one file (`TakenPrograms`), which is replaced as a whole and synced, so that a worker that is
+//! killed at any moment starts again.
+
+pub mod keeper;
+mod kept;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use common::BlobRef;
+use common::content::BlobHash;
+use common::time::iso;
+use common::update::{
+    ProgramVersion, SignedUpdate, UpdateEvent, UpdateKey, UpdateReport, UpdateStatement,
+};
+use link::signing::verified;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::session::wall_clock;
+pub(crate) use kept::ProgramDir;
+
+/// The most starts of a program on trial that may end before it has reached the master.
+const STARTS: u32 = 2;
+/// The most failed programs, and the most events, that are kept.
+const KEPT: usize = 50;
+
+/// The reason of a worker whose owner says `updates = false`.
+const NOT_TAKEN: &str = "the owner of this PC takes no new programs from the master (updates = false in its worker.toml)";
+/// The reason of a worker without an [`UpdateKey`].
+const NO_KEY: &str = "this PC knows no key for updates: it joined before there was one. Its worker.toml can name it: update_key = \"du1.…\"";
+/// The reason of a worker on a system without this.
+const NOT_HERE: &str =
+    "workers on Windows take no programs from the master: install the newer package";
+
+/// A program that was taken, with the signed words that say so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TakenProgram {
+    pub(crate) signed: SignedUpdate,
+    /// The version of the installed program when it was taken.
+    pub(crate) installed: ProgramVersion,
+}
+
+/// A program that did not come up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FailedProgram {
+    pub(crate) hash: BlobHash,
+    pub(crate) why: String,
+}
+
+/// The new programs of a worker, as its file has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct TakenPrograms {
+    /// The one that runs in place of the installed one.
+    pub(crate) current: Option<TakenProgram>,
+    /// The one that is tried from the next start on.
+    pub(crate) trial: Option<TakenProgram>,
+    /// The starts of `trial` so far.
+    pub(crate) starts: u32,
+    /// Those that are not tried again as `trial`, the oldest first.
+    pub(crate) failed: Vec<FailedProgram>,
+    /// The events, the oldest first.
+    pub(crate) events: Vec<UpdateEvent>,
+}
+
+/// The program that a start is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ProgramChoice {
+    /// The installed one.
+    Installed,
+    /// This one, which has come up before.
+    Current(UpdateStatement),
+    /// This one, for the first or second time.
+    Trial(UpdateStatement),
+}
+
+/// The version of the program that runs.
+pub(crate) fn running() -> ProgramVersion {
+    let version = common::update::program_version().parse();
+    version.unwrap_or(ProgramVersion(0, 0, 0))
+}
+
+/// Returns the platform of this program, as an [`UpdateStatement`] names it.
+pub(crate) fn platform() -> String {
+    format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// Returns the key that updates are checked with: the owner's own word, or the one learned when joining.
+pub(crate) fn key_of(config: &Config, learned: Option<UpdateKey>) -> Result<UpdateKey, String> {
+    if config.update_key.is_empty() {
+        return learned.ok_or_else(|| NO_KEY.to_owned());
+    }
+    let named = config.update_key.parse();
+    named.map_err(|bad: common::update::BadUpdate| format!("update_key in worker.toml: {bad}"))
+}
+
+/// Decides whether an update may be taken over the program of `running`, from the words about it alone.
+///
+/// # Errors
+/// With the reason against it.
+pub(crate) fn admit(
+    update: &SignedUpdate,
+    config: &Config,
+    learned: Option<UpdateKey>,
+    running: ProgramVersion,
+) -> Result<UpdateStatement, String> {
+    if !config.updates {
+        return Err(NOT_TAKEN.to_owned());
+    }
+    if cfg!(windows) {
+        return Err(NOT_HERE.to_owned());
+    }
+
+    let statement = verified(update, &key_of(config, learned)?)?;
+    let here = platform();
+    if statement.platform.as_str() != here {
+        let of = statement.platform.as_str();
+        return Err(format!("it is for {of}, and this PC is {here}"));
+    }
+    match statement.refused_over(running) {
+        Some(why) => Err(why),
+        None => Ok(statement),
+    }
+}
+
+impl TakenPrograms {
+    /// Notes what happened.
+    pub(crate) fn note(&mut self, version: ProgramVersion, what: impl Into<String>) {
+        let what = what.into();
+        tracing::info!(%version, what, "the worker's program");
+        self.events.push(UpdateEvent {
+            at: iso(wall_clock()),
+            version: version.to_string(),
+            what,
+        });
+        let old = self.events.len().saturating_sub(KEPT);
+        self.events.drain(..old);
+    }
+
+    /// Makes a program that is here and checked the `trial`.
+    pub(crate) fn try_next(
+        &mut self,
+        signed: SignedUpdate,
+        of: &UpdateStatement,
+        installed: ProgramVersion,
+    ) {
+        self.trial = Some(TakenProgram { signed, installed });
+        self.starts = 0;
+        self.note(
+            of.version,
+            "came from the master, signed, and is tried at the next start",
+        );
+    }
+
+    /// The `trial` has reached the master.
+    pub(crate) fn confirm(&mut self, of: &UpdateStatement) {
+        self.current = self.trial.take();
+        self.starts = 0;
+        self.note(of.version, "runs, and has reached the master");
+    }
+
+    /// The `trial` did not come up.
+    pub(crate) fn fail(&mut self, of: &UpdateStatement, why: &str) {
+        self.trial = None;
+        self.starts = 0;
+        self.failed.push(FailedProgram {
+            hash: of.blob.hash,
+            why: why.to_owned(),
+        });
+        let old = self.failed.len().saturating_sub(KEPT);
+        self.failed.drain(..old);
+        self.note(of.version, format!("was given up: {why}"));
+    }
+
+    /// Returns why this content is not tried again, if it failed before.
+    pub(crate) fn failed(&self, hash: &BlobHash) -> Option<&str> {
+        let failed = self.failed.iter().find(|failed| failed.hash == *hash);
+        failed.map(|failed| failed.why.as_str())
+    }
+
+    /// Chooses the program of a start of the installed one. `sound` says whether a program is there, whole.
+    /// What may not run any more is dropped.
+    pub(crate) fn choose(
+        &mut self,
+        installed: ProgramVersion,
+        admit: impl Fn(&SignedUpdate) -> Result<UpdateStatement, String>,
+        sound: impl Fn(&BlobRef) -> Result<(), String>,
+    ) -> ProgramChoice {
+        let looked = |taken: &TakenProgram| {
+            let of = admit(&taken.signed)?;
+            // The package's word is the newer one.
+            let overtaken =
+                installed >= of.version && !(of.downgrade && installed == taken.installed);
+            if overtaken {
+                return Err(format!("version {installed} was installed"));
+            }
+            sound(&of.blob).map(|()| of)
+        };
+
+        if let Some(taken) = self.trial.clone() {
+            match looked(&taken) {
+                Ok(of) if self.starts < STARTS => {
+                    self.starts += 1;
+                    return ProgramChoice::Trial(of);
+                }
+                Ok(of) => {
+                    let why = format!("it ended {STARTS} times before it had reached the master");
+                    self.fail(&of, &why);
+                }
+                Err(why) => {
+                    self.trial = None;
+                    self.note(
+                        installed,
+                        format!("runs on, and no newer one is tried: {why}"),
+                    );
+                }
+            }
+        }
+
+        match self.current.as_ref().map(looked) {
+            Some(Ok(of)) => ProgramChoice::Current(of),
+            Some(Err(why)) => {
+                self.current = None;
+                self.note(installed, format!("runs again, as it was installed: {why}"));
+                ProgramChoice::Installed
+            }
+            None => ProgramChoice::Installed,
+        }
+    }
+
+    /// Returns the content of the programs that may be needed again.
+    fn needed(&self) -> Vec<BlobHash> {
+        let taken = self.current.iter().chain(&self.trial);
+        let read = taken.filter_map(|taken| UpdateStatement::read(&taken.signed.statement).ok());
+        read.map(|of| of.blob.hash).collect()
+    }
+
+    /// Reports to the owner.
+    pub(crate) fn report(&self, takes: bool, has_key: bool) -> UpdateReport {
+        UpdateReport {
+            takes,
+            has_key,
+            instead_of: keeper::installed().map(|version| version.to_string()),
+            events: self.events.clone(),
+        }
+    }
+}
+
+/// Returns the path of the program with this content.
+fn path_of(dir: &Path, hash: &BlobHash) -> PathBuf {
+    dir.join(hash.to_string())
+}

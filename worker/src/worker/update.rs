@@ -1,0 +1,234 @@
+//! New programs in the running worker: an offer of the master is checked, its content fetched, and the
+//! program tried once no task runs, or tasks have had their time. What may be taken is decided in [`crate::update`].
+
+use std::path::Path;
+
+use common::update::{
+    SignedUpdate, UpdateAnswer, UpdateKey, UpdateReport, UpdateStanding, UpdateStatement,
+};
+use common::wire::UPDATE_VERSION;
+use common::wire::worker::ToMaster;
+use tokio::time::Instant;
+
+use super::{LoopInput, Shell, WorkerEnd};
+use crate::config::Config;
+use crate::update::{ProgramDir, TakenPrograms, admit, keeper, key_of, running};
+
+/// The end of the work on one offer.
+#[derive(Debug)]
+pub(super) struct ProgramNews {
+    signed: SignedUpdate,
+    of: UpdateStatement,
+    /// The program is here and can run; or the reason why not, unless the connection was lost.
+    outcome: Result<(), Option<String>>,
+}
+
+/// The new program of a running worker.
+pub(super) struct UpdateDesk {
+    config: Config,
+    learned: Option<UpdateKey>,
+    dir: ProgramDir,
+    programs: TakenPrograms,
+    /// The offer whose `blob` is being fetched.
+    fetching: Option<UpdateStatement>,
+    /// The time at which tasks have to make way for a program that is ready; `None`: there is none.
+    makes_way_at: Option<Instant>,
+}
+
+impl UpdateDesk {
+    /// Reads the [`TakenPrograms`] of earlier runs.
+    pub(super) fn open(dir: &Path, own: &Config, learned: Option<UpdateKey>) -> Self {
+        let dir = ProgramDir::below(dir);
+        Self {
+            config: own.clone(),
+            learned,
+            programs: dir.read(),
+            dir,
+            fetching: None,
+            makes_way_at: None,
+        }
+    }
+
+    /// Returns the time at which tasks have to make way.
+    pub(super) fn wakeup(&self) -> Option<Instant> {
+        self.makes_way_at
+    }
+
+    /// Returns the [`WorkerEnd`], which says what is to follow.
+    pub(super) fn end(&self) -> WorkerEnd {
+        match self.makes_way_at {
+            Some(_) => WorkerEnd::NewProgram,
+            None => WorkerEnd::Asked,
+        }
+    }
+
+    pub(super) fn report(&self) -> UpdateReport {
+        let has_key = key_of(&self.config, self.learned).is_ok();
+        self.programs.report(self.config.updates, has_key)
+    }
+
+    /// Changes what is kept, durably.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn change(&mut self, change: impl FnOnce(&mut TakenPrograms)) -> std::io::Result<()> {
+        // The keeper writes, too, while this program is on trial.
+        let mut programs = self.dir.read();
+        change(&mut programs);
+        self.dir.write(&programs)?;
+        self.programs = programs;
+        Ok(())
+    }
+}
+
+impl Shell {
+    /// The worker has reached its master: a program on trial has come up.
+    pub(super) fn has_come_up(&mut self, version: u16) {
+        let desk = &mut self.update;
+        let trial = desk.programs.trial.as_ref();
+        let trial = trial.and_then(|taken| UpdateStatement::read(&taken.signed.statement).ok());
+        let Some(of) = trial.filter(|of| keeper::installed().is_some() && of.version == running())
+        else {
+            return;
+        };
+        if desk.makes_way_at.is_some() {
+            return;
+        }
+
+        if let Err(error) = desk.change(|programs| programs.confirm(&of)) {
+            tracing::warn!(%error, "a new program has come up, and that cannot be kept");
+            return;
+        }
+        if version >= UPDATE_VERSION {
+            self.answer_update(&of, UpdateStanding::Runs);
+        }
+    }
+
+    /// Takes an offer, or refuses it.
+    pub(super) fn offered(&mut self, signed: SignedUpdate) {
+        let desk = &mut self.update;
+        let of = match admit(&signed, &desk.config, desk.learned, running()) {
+            Ok(of) => of,
+            Err(why) => return self.refuse_update(&signed, why),
+        };
+
+        if of.version == running() {
+            return self.answer_update(&of, UpdateStanding::Runs);
+        }
+        if let Some(why) = desk.programs.failed(&of.blob.hash) {
+            let why = why.to_owned();
+            return self.answer_update(&of, UpdateStanding::RolledBack(why));
+        }
+        if desk.makes_way_at.is_some() {
+            // It is about to start a program; it hears of this one then.
+            return;
+        }
+        if desk.fetching.is_none() {
+            self.fetch_program(signed, of);
+        }
+    }
+
+    /// Fetches a program and looks at it, beside the loop.
+    fn fetch_program(&mut self, signed: SignedUpdate, of: UpdateStatement) {
+        let Some((uplink, _)) = &self.uplink else {
+            return;
+        };
+        tracing::info!(version = %of.version, bytes = of.blob.size, "fetching a new program");
+
+        let connection = uplink.connection().clone();
+        let dir = self.update.dir.clone();
+        let tell = self.tell.clone();
+        self.update.fetching = Some(of.clone());
+        tokio::spawn(async move {
+            let outcome = fetch(&connection, &dir, &of).await;
+            let _ = tell.send(LoopInput::Program(ProgramNews {
+                signed,
+                of,
+                outcome,
+            }));
+        });
+    }
+
+    /// Puts a program that is here on trial, from the worker's next start on.
+    pub(super) fn on_program(&mut self, news: ProgramNews) {
+        let ProgramNews {
+            signed,
+            of,
+            outcome,
+        } = news;
+        self.update.fetching = None;
+        let kept = match outcome {
+            Ok(()) => {
+                let base = keeper::installed().unwrap_or_else(running);
+                let kept = self
+                    .update
+                    .change(|programs| programs.try_next(signed.clone(), &of, base));
+                kept.map_err(|error| format!("it cannot be kept: {error}"))
+            }
+            Err(Some(why)) => Err(why),
+            // The master offers it again.
+            Err(None) => return,
+        };
+
+        match kept {
+            Ok(()) => {
+                self.update.makes_way_at = Some(Instant::now() + self.update.config.update_wait.0);
+                self.answer_update(&of, UpdateStanding::Ready);
+            }
+            Err(why) => self.refuse_update(&signed, why),
+        }
+    }
+
+    /// Whether the worker is to leave for a new program: one is ready, and no task is held or they have had
+    /// their time.
+    pub(super) fn makes_way(&self) -> bool {
+        self.update
+            .makes_way_at
+            .is_some_and(|at| self.engine.machine().holds_nothing() || Instant::now() >= at)
+    }
+
+    fn refuse_update(&self, signed: &SignedUpdate, why: String) {
+        tracing::warn!(why, "a new program is refused");
+        // What cannot even be read names no content to answer for; the master can read it.
+        if let Ok(of) = UpdateStatement::read(&signed.statement) {
+            self.answer_update(&of, UpdateStanding::Refused(why));
+        }
+    }
+
+    fn answer_update(&self, of: &UpdateStatement, standing: UpdateStanding) {
+        let hash = of.blob.hash;
+        self.say(ToMaster::Update(UpdateAnswer { hash, standing }.sound()));
+    }
+}
+
+/// Brings a program from the master unless it is here, and looks whether it can run.
+async fn fetch(
+    connection: &link::Connection,
+    dir: &ProgramDir,
+    of: &UpdateStatement,
+) -> Result<(), Option<String>> {
+    let at = dir.clone();
+    let blob = of.blob;
+    let here = tokio::task::spawn_blocking(move || {
+        at.make().map_err(|error| error.to_string())?;
+        Ok::<_, String>(at.sound(&blob).is_ok())
+    });
+    let here = here.await.map_err(|_| None)?.map_err(Some)?;
+    if !here {
+        let fetched = link::content::fetch_file(connection, blob, &dir.path_of(&blob.hash)).await;
+        if let Err(error) = fetched {
+            tracing::warn!(%error, "a new program did not come");
+            let lasting = matches!(
+                error,
+                link::LinkError::File { .. } | link::LinkError::Refused(_)
+            );
+            return Err(lasting.then(|| format!("it could not be fetched: {error}")));
+        }
+    }
+
+    // The bytes that are on the disk now are those that were signed.
+    let at = dir.clone();
+    let whole = tokio::task::spawn_blocking(move || at.sound(&blob));
+    whole.await.map_err(|_| None)?.map_err(Some)?;
+    dir.ready(of).await.map_err(Some)
+}
