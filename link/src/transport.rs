@@ -71,6 +71,7 @@ impl KeepAlive {
             Purpose::Client if several => (Some(ONE_OF_SEVERAL_KEEP_ALIVE), ONE_OF_SEVERAL_IDLE),
             Purpose::Client => (Some(CLIENT_KEEP_ALIVE), CLIENT_IDLE),
             Purpose::Worker => (None, WORKER_IDLE),
+            Purpose::Gateway => (Some(ONE_OF_SEVERAL_KEEP_ALIVE), ONE_OF_SEVERAL_IDLE),
             Purpose::Enrol => return Self::PATIENT,
         };
         Self { every, idle }

@@ -274,6 +274,7 @@ impl Engine {
             | ToWorker::Serve(_)
             | ToWorker::Unserve(_)
             | ToWorker::Site(_)
+            | ToWorker::Anew
             | ToWorker::Refused(_) => return,
         };
 

@@ -35,6 +35,8 @@ pub enum WantedRole {
     User,
     /// Any role that the token is for.
     Any,
+    /// A gateway.
+    Gateway,
 }
 
 impl WantedRole {
@@ -42,8 +44,9 @@ impl WantedRole {
     pub fn takes(self, role: Role) -> bool {
         match self {
             WantedRole::Worker => role == Role::Worker,
-            WantedRole::User => role != Role::Worker,
+            WantedRole::User => role.is_user(),
             WantedRole::Any => true,
+            WantedRole::Gateway => role == Role::Gateway,
         }
     }
 }

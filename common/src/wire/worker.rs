@@ -196,6 +196,9 @@ pub enum ToWorker {
     /// The settings from the master that hold for the host, instead of all that came before. Answered
     /// by [`ToMaster::Site`]. From [`SITE_VERSION`](super::SITE_VERSION) on.
     Site(SiteSettings),
+    /// The gateway at the other end has another connection to a master: the worker greets it on a new
+    /// control stream of the same connection. Nothing follows.
+    Anew,
 }
 
 /// An order to show the output of an attempt while it runs.
