@@ -19,6 +19,9 @@ use crate::{Gateway, GatewayError, show};
 
 /// The bounds of the pauses before the master is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The interval of the looks whether the master is there, and the looks in vain after which it is not.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOKS_IN_VAIN: u32 = 5;
 /// The longest time that the master may take to answer.
 const WELCOME: Duration = Duration::from_secs(5);
 /// The most bytes that wait here on all streams of the master's together. On each of them they are as
@@ -42,6 +45,21 @@ impl Upstream {
         Ok(channel)
     }
 
+    /// Resolves once nothing has come from the master for a while, though it is asked each second by QUIC's
+    /// own means: another one may have taken over.
+    async fn silent(&self) -> LinkError {
+        let mut received = self.connection.received();
+        let mut in_vain = 0;
+        while in_vain < LOOKS_IN_VAIN {
+            tokio::time::sleep(LOOK).await;
+            let now = self.connection.received();
+            in_vain = if now == received { in_vain + 1 } else { 0 };
+            received = now;
+        }
+        self.connection.close("no answer").await;
+        LinkError::Closed("the master does not answer any more".to_owned())
+    }
+
     /// Whether the connection is there.
     pub(crate) fn is_there(&self) -> bool {
         self.connection.quic().close_reason().is_none()
@@ -62,9 +80,12 @@ pub(crate) async fn keep(
 ) -> Result<(), GatewayError> {
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
     let mut highest = Incarnation(0);
+    // What was named at the start counts, not what was when it joined.
+    let known = identity.link.master.clone();
     loop {
         let ended = async {
             identity = renewal::fresh(&home, Purpose::Gateway).await?;
+            identity.link.master.clone_from(&known);
             show(&mut listener, &identity, seed);
             let (upstream, rx) = connect(&identity, highest).await?;
             highest = upstream.incarnation;
@@ -76,6 +97,7 @@ pub(crate) async fn keep(
             tokio::select! {
                 ended = hear(gateway, rx) => ended,
                 lost = upstream.lost() => Err::<(), _>(lost),
+                silent = upstream.silent() => Err(silent),
                 () = renews => Ok(()),
             }
         };
