@@ -14,7 +14,7 @@ use link::content::{SendPace, refuse_get, serve_get};
 use link::{BlobStore, Channel, FrameSender, LinkError};
 
 use crate::door;
-use crate::session::{self, Session};
+use crate::session::{self, WorkerSession};
 
 /// The time after which one who waits for content is told that it is on its way.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -24,18 +24,18 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct ContentCache {
     store: BlobStore,
     most: u64,
-    inner: Mutex<CachedFiles>,
+    inner: Mutex<CachedInputs>,
 }
 
 #[derive(Debug, Default)]
-struct CachedFiles {
+struct CachedInputs {
     /// Counts uses.
     now: u64,
-    files: BTreeMap<BlobHash, CachedFile>,
+    files: BTreeMap<BlobHash, CachedInput>,
 }
 
 #[derive(Debug)]
-struct CachedFile {
+struct CachedInput {
     size: u64,
     /// The value of `now` when it was last used.
     used: u64,
@@ -43,7 +43,7 @@ struct CachedFile {
     readers: u32,
 }
 
-/// A file that is not removed while this exists.
+/// A file that [`ContentCache::make_room`] does not remove while this exists.
 struct HeldFile<'a>(&'a ContentCache, BlobHash);
 
 impl Drop for HeldFile<'_> {
@@ -80,16 +80,16 @@ impl ContentCache {
         Ok(cache)
     }
 
-    fn lock(&self) -> MutexGuard<'_, CachedFiles> {
+    fn lock(&self) -> MutexGuard<'_, CachedInputs> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a file is here and is read.
+    /// Notes that a file is here and is read, until the [`HeldFile`] is dropped.
     fn hold(&self, blob: BlobRef) -> HeldFile<'_> {
         let mut inner = self.lock();
         inner.now += 1;
         let now = inner.now;
-        let file = inner.files.entry(blob.hash).or_insert(CachedFile {
+        let file = inner.files.entry(blob.hash).or_insert(CachedInput {
             size: blob.size,
             used: now,
             readers: 0,
@@ -120,9 +120,9 @@ impl ContentCache {
     }
 }
 
-/// Gives a worker content from this byte on, if the master says that it may have it.
+/// Gives a worker content from this byte on, if the master answers [`NeedsReply::Yes`].
 pub(crate) async fn give(
-    session: &Session,
+    session: &WorkerSession,
     (hash, offset): (BlobHash, u64),
     mut tx: FrameSender,
 ) -> Result<(), LinkError> {
@@ -158,7 +158,7 @@ pub(crate) async fn give(
     }
 }
 
-async fn may_have(session: &Session, hash: BlobHash) -> Result<NeedsReply, LinkError> {
+async fn may_have(session: &WorkerSession, hash: BlobHash) -> Result<NeedsReply, LinkError> {
     let master = session.gateway.upstream.borrow().clone();
     let master = master.ok_or_else(|| LinkError::from(door::away()))?;
     let mut asked = master
@@ -168,8 +168,8 @@ async fn may_have(session: &Session, hash: BlobHash) -> Result<NeedsReply, LinkE
     asked.rx.expect::<NeedsReply>().await
 }
 
-/// Brings an input in, unless it is here; whoever wants the same waits for the same.
-async fn fetch(session: &Session, blob: BlobRef) -> Result<HeldFile<'_>, LinkError> {
+/// Brings an input into the [`ContentCache`], unless it is here; whoever wants the same waits for the same.
+async fn fetch(session: &WorkerSession, blob: BlobRef) -> Result<HeldFile<'_>, LinkError> {
     let cache = &session.gateway.cache;
     if let Some(fetching) = cache.store.fetching(blob).await {
         cache.make_room(blob.size);
@@ -179,9 +179,9 @@ async fn fetch(session: &Session, blob: BlobRef) -> Result<HeldFile<'_>, LinkErr
     Ok(cache.hold(blob))
 }
 
-/// Passes an input on that is larger than the cache.
+/// Passes an input on that is larger than the [`ContentCache`] may be.
 async fn pass_on(
-    session: &Session,
+    session: &WorkerSession,
     blob: BlobRef,
     offset: u64,
     tx: FrameSender,

@@ -14,7 +14,7 @@ use quinn::VarInt;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::ELSEWHERE;
-use crate::session::{STALL, Session};
+use crate::session::{STALL, WorkerSession};
 
 /// The time for which workers wait here for a master. Then they are sent elsewhere.
 const HOLD: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ const FULL: usize = 64 * 1024;
 const OWN: usize = 8;
 
 /// The way in which a control stream ended.
-enum Ended {
+enum ControlEnd {
     /// The worker's stream, or its connection.
     Worker,
     /// The master's stream: it said all that it had to say.
@@ -37,14 +37,15 @@ enum Ended {
     Lost,
 }
 
-/// Serves a worker's control stream.
-pub(crate) async fn serve(session: &Session, worker: Channel) -> Result<(), LinkError> {
+/// Serves a worker's control stream ([`Open::Control`]).
+pub(crate) async fn serve(session: &WorkerSession, worker: Channel) -> Result<(), LinkError> {
     let master = session.gateway.upstream.borrow().clone();
     let Some(master) = master else {
-        return Ok(leave(
+        leave(
             session,
             "this gateway has no connection to a master at present",
-        ));
+        );
+        return Ok(());
     };
     let mut upstream = session.pass().await?;
     let _ = upstream.tx.raw().set_priority(1);
@@ -61,18 +62,18 @@ pub(crate) async fn serve(session: &Session, worker: Channel) -> Result<(), Link
             session.connection.close(ELSEWHERE, broken.to_string().as_bytes());
             Err(broken)
         }
-        _ = master.lost() => Ok(Ended::Lost),
+        _ = master.lost() => Ok(ControlEnd::Lost),
     };
 
     match ended {
-        Ok(Ended::Worker) => Ok(()),
-        Ok(Ended::Master) => {
+        Ok(ControlEnd::Worker) => Ok(()),
+        Ok(ControlEnd::Master) => {
             tx.finish();
             tx.delivered().await;
             session.said.notify_one();
             Ok(())
         }
-        Ok(Ended::Lost) => wait(session, rx, tx, &alive).await,
+        Ok(ControlEnd::Lost) => wait(session, rx, tx, &alive).await,
         Err(error) => {
             session
                 .connection
@@ -82,12 +83,12 @@ pub(crate) async fn serve(session: &Session, worker: Channel) -> Result<(), Link
     }
 }
 
-/// Passes the worker's messages on, but for its promises to send again.
+/// Passes the worker's messages on, but for those that are `heard` here.
 async fn up(
     rx: &mut FrameReceiver,
     mut tx: FrameSender,
     alive: &AliveWatch,
-) -> Result<Ended, LinkError> {
+) -> Result<ControlEnd, LinkError> {
     while let Some(body) = rx.recv_body().await? {
         if !heard(&body, alive) {
             tx.push_body(&body)?;
@@ -107,10 +108,10 @@ async fn up(
     // The last words may be on their way.
     tx.finish();
     tx.delivered().await;
-    Ok(Ended::Worker)
+    Ok(ControlEnd::Worker)
 }
 
-/// Whether a message is for the gateway: a promise to send again.
+/// Whether a message is for the gateway: [`ToMaster::Alive`], a promise to send again.
 fn heard(body: &Bytes, alive: &AliveWatch) -> bool {
     if body.len() > PROMISE {
         return false;
@@ -127,16 +128,16 @@ fn heard(body: &Bytes, alive: &AliveWatch) -> bool {
 /// Passes the master's messages on. A worker that takes none of them for a while is put out: the
 /// others behind the same connection are not to wait for it.
 async fn down(
-    session: &Session,
+    session: &WorkerSession,
     mut rx: FrameReceiver,
     (tx, own): (&mut FrameSender, &mut Receiver<ToWorker>),
     alive: &AliveWatch,
-) -> Result<Ended, LinkError> {
+) -> Result<ControlEnd, LinkError> {
     loop {
         tokio::select! {
             body = rx.recv_body() => match body {
                 Ok(Some(body)) => note(&body, alive, tx)?,
-                Ok(None) => return Ok(Ended::Master),
+                Ok(None) => return Ok(ControlEnd::Master),
                 // Whether the connection is gone, or this stream alone, is for others to say.
                 Err(_) => return std::future::pending().await,
             },
@@ -162,10 +163,10 @@ fn note(body: &Bytes, alive: &AliveWatch, tx: &mut FrameSender) -> Result<(), Li
     tx.push_body(body)
 }
 
-/// Keeps the worker until there is a master again, and has it greet that one. What it says meanwhile
+/// Keeps the worker until there is a master again, and has it greet that one ([`ToWorker::Anew`]). What it says meanwhile
 /// is dropped: it says again all that counts.
 async fn wait(
-    session: &Session,
+    session: &WorkerSession,
     mut rx: FrameReceiver,
     mut tx: FrameSender,
     alive: &AliveWatch,
@@ -210,8 +211,8 @@ async fn wait(
     Ok(())
 }
 
-/// Sends a worker elsewhere.
-fn leave(session: &Session, why: &str) {
+/// Sends a worker elsewhere, as after [`HOLD`].
+fn leave(session: &WorkerSession, why: &str) {
     session
         .connection
         .close(VarInt::from_u32(2), why.as_bytes());

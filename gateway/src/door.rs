@@ -15,7 +15,7 @@ use quinn::{Connection, Incoming, VarInt};
 
 use crate::session;
 use crate::upstream::Upstream;
-use crate::{ELSEWHERE, Gateway};
+use crate::{ELSEWHERE, GatewayState};
 
 /// The most pending handshakes before new ones must prove their address; at all; from one address.
 const UNPROVED: usize = 200;
@@ -25,14 +25,14 @@ const OF_ONE: usize = 400;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The longest time that a joiner may take until it has its answer.
 const ENROLMENT: Duration = Duration::from_secs(40);
-/// Closes a connection whose peer may try again.
+/// Closes a connection whose peer may try again, as `NOT_NOW` of the master does.
 const NOT_NOW: VarInt = VarInt::from_u32(2);
 /// The words for who comes to the wrong place.
 const FOR_WORKERS: &str =
     "this is a gateway, which serves workers alone: use the address of the master itself";
 
 /// Accepts connections until the endpoint closes.
-pub(crate) async fn serve(gateway: &Arc<Gateway>, listener: &Listener) {
+pub(crate) async fn serve(gateway: &Arc<GatewayState>, listener: &Listener) {
     let pending = BoundedPlaces::new(PENDING, OF_ONE);
     let endpoint = listener.endpoint();
     while let Some(incoming) = endpoint.accept().await {
@@ -58,7 +58,7 @@ pub(crate) async fn serve(gateway: &Arc<Gateway>, listener: &Listener) {
 }
 
 async fn serve_connection(
-    gateway: &Arc<Gateway>,
+    gateway: &Arc<GatewayState>,
     incoming: Incoming,
     mut place: TakenPlace,
     listener: &Listener,
@@ -103,7 +103,7 @@ async fn serve_connection(
     }
 }
 
-/// Passes a joiner on to the master: one request, one reply.
+/// Passes a joiner on to the master ([`FromGateway::Enrol`]): one request, one reply.
 async fn enrol(
     master: Option<Upstream>,
     connection: &Connection,
@@ -125,7 +125,7 @@ async fn enrol(
     passed
 }
 
-/// Tells a joiner to ask elsewhere.
+/// Tells a joiner to ask elsewhere, with [`EnrolReply::StandsBy`].
 async fn no_master(mut joiner: Channel) -> Result<(), LinkError> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let reply = EnrolReply::StandsBy {

@@ -32,7 +32,7 @@ use cache::ContentCache;
 pub use error::GatewayError;
 use upstream::Upstream;
 
-/// The code with which connections end whose workers may go elsewhere at once.
+/// The code with which connections end whose workers may go elsewhere at once, unlike [`NOT_LET_IN`](link::error::NOT_LET_IN).
 const ELSEWHERE: VarInt = VarInt::from_u32(0);
 /// The time that the last packets to workers may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -48,8 +48,8 @@ pub struct Config {
     pub most_workers: usize,
 }
 
-/// The state that all sessions share.
-struct Gateway {
+/// The state that every [`session`] shares.
+struct GatewayState {
     config: Config,
     grid: Uuid,
     upstream: watch::Sender<Option<Upstream>>,
@@ -66,7 +66,7 @@ struct OpenSession {
     said: Arc<Notify>,
 }
 
-impl Gateway {
+impl GatewayState {
     fn open(&self) -> MutexGuard<'_, BTreeMap<u64, OpenSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +101,7 @@ pub async fn run(
         "cannot listen on",
         config.listen.to_string(),
     ))?;
-    let gateway = Arc::new(Gateway {
+    let gateway = Arc::new(GatewayState {
         cache: ContentCache::open(&dir.join("cache"), config.cache_bytes)?,
         config,
         grid: name.grid,
@@ -124,7 +124,7 @@ pub async fn run(
     ended
 }
 
-/// The right to use this directory, until the file is dropped.
+/// The right to use this directory, `gateway.lock` in it, until the file is dropped.
 fn lock(dir: &Path) -> Result<File, GatewayError> {
     let path = dir.join("gateway.lock");
     let file = File::create(&path).map_err(LinkError::file("cannot make", &path))?;
@@ -135,7 +135,7 @@ fn lock(dir: &Path) -> Result<File, GatewayError> {
     }
 }
 
-/// The seed of this gateway's connections, kept over restarts: workers of the process before are told
+/// The seed of this gateway's connections, kept in the file `seed` over restarts: workers of the process before are told
 /// at once that their connections are gone.
 fn seed(dir: &Path) -> Result<[u8; 32], LinkError> {
     let path = dir.join("seed");
@@ -147,7 +147,7 @@ fn seed(dir: &Path) -> Result<[u8; 32], LinkError> {
     Ok(seed)
 }
 
-/// The TLS settings towards workers, who are shown the gateway's certificate.
+/// The TLS settings towards workers, who are shown the gateway's certificate with its [`GATEWAY_NAME`](tls::GATEWAY_NAME).
 fn serving(identity: &Identity) -> Result<rustls::ServerConfig, LinkError> {
     let chain = ServerChain {
         certificate: identity.certificate.clone(),
@@ -158,7 +158,7 @@ fn serving(identity: &Identity) -> Result<rustls::ServerConfig, LinkError> {
     tls::server_config(vec![chain], &alpns)
 }
 
-/// From now on shows workers this identity.
+/// From now on shows workers this [`Identity`].
 fn show(listener: &mut Listener, identity: &Identity, seed: [u8; 32]) {
     let shown = serving(identity).and_then(|tls| listener.answer_with(tls, seed));
     if let Err(error) = shown {

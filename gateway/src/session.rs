@@ -13,7 +13,7 @@ use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use quinn::{Connection, VarInt};
 use tokio::sync::Notify;
 
-use crate::{Gateway, OpenSession, cache, control};
+use crate::{GatewayState, OpenSession, cache, control};
 
 /// The time that the first message of a stream may take.
 const FIRST: Duration = Duration::from_secs(30);
@@ -27,16 +27,16 @@ const NOT_NOW: VarInt = VarInt::from_u32(2);
 pub(crate) const UNREAD: &str = "it does not read what it is told";
 
 /// A worker's connection, shared by its streams.
-pub(crate) struct Session {
-    pub(crate) gateway: Arc<Gateway>,
+pub(crate) struct WorkerSession {
+    pub(crate) gateway: Arc<GatewayState>,
     pub(crate) connection: Connection,
     pub(crate) shown: GatewaySession,
     pub(crate) said: Arc<Notify>,
 }
 
-/// Serves a worker until its connection ends.
+/// Serves a worker until its connection ends, as a [`WorkerSession`].
 pub(crate) async fn serve(
-    gateway: &Arc<Gateway>,
+    gateway: &Arc<GatewayState>,
     connection: Connection,
     certificate: Certificate,
     from: IpAddr,
@@ -56,7 +56,7 @@ pub(crate) async fn serve(
     };
     gateway.open().insert(number, open);
 
-    let session = Arc::new(Session {
+    let session = Arc::new(WorkerSession {
         gateway: gateway.clone(),
         connection,
         shown,
@@ -78,7 +78,7 @@ pub(crate) async fn serve(
     ended
 }
 
-impl Session {
+impl WorkerSession {
     async fn serve_stream(self: Arc<Self>, mut worker: Channel) -> Result<(), LinkError> {
         let open = tokio::time::timeout(FIRST, worker.rx.expect::<Open>());
         let open = open
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Opens a stream of this session at the master.
+    /// Opens a stream of this session at the master ([`FromGateway::Pass`]).
     pub(crate) async fn pass(&self) -> Result<Channel, LinkError> {
         let master = self.gateway.upstream.borrow().clone();
         let master =
@@ -104,7 +104,7 @@ impl Session {
         master.stream(&FromGateway::Pass(self.shown)).await
     }
 
-    /// Closes the connection of a worker that does not read.
+    /// Closes the connection of a worker that does not read, with [`UNREAD`].
     pub(crate) fn is_slow(&self) -> LinkError {
         self.connection.close(NOT_NOW, UNREAD.as_bytes());
         LinkError::Closed(UNREAD.to_owned())
@@ -118,7 +118,7 @@ pub(crate) async fn join(worker: Channel, upstream: Channel) -> Result<(), LinkE
     up.and(down)
 }
 
-/// Passes one direction on.
+/// Passes one direction on for [`join`].
 pub(crate) async fn copy(mut rx: FrameReceiver, mut tx: FrameSender) -> Result<(), LinkError> {
     let copied = async {
         let mut piece = Vec::new();

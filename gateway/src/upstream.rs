@@ -15,7 +15,7 @@ use link::{
 };
 use quinn::VarInt;
 
-use crate::{Gateway, GatewayError, show};
+use crate::{GatewayError, GatewayState, show};
 
 /// The bounds of the pauses before the master is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -38,7 +38,7 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Opens a stream that begins with this message.
+    /// Opens a stream that begins with this [`FromGateway`].
     pub(crate) async fn stream(&self, first: &FromGateway) -> Result<Channel, LinkError> {
         let mut channel = self.connection.open_bare().await?;
         channel.tx.send(first).await?;
@@ -71,9 +71,9 @@ impl Upstream {
     }
 }
 
-/// Keeps a connection to the active master. Ends only when the gateway is not let in any more.
+/// Keeps an [`Upstream`] to the active master. Ends only when the gateway is not let in any more.
 pub(crate) async fn keep(
-    gateway: &Arc<Gateway>,
+    gateway: &Arc<GatewayState>,
     mut identity: Identity,
     home: PathBuf,
     (mut listener, seed): (Listener, [u8; 32]),
@@ -121,7 +121,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// Connects to the active master, and is let in.
+/// Connects to the active master, and is let in with [`ToGateway::Welcome`].
 async fn connect(
     identity: &Identity,
     highest: Incarnation,
@@ -165,8 +165,8 @@ async fn connect(
     Ok((upstream, rx))
 }
 
-/// Closes the sessions that the master ends.
-async fn hear(gateway: &Gateway, mut rx: FrameReceiver) -> Result<(), LinkError> {
+/// Closes the sessions that the master ends with [`ToGateway::Close`].
+async fn hear(gateway: &GatewayState, mut rx: FrameReceiver) -> Result<(), LinkError> {
     while let Some(message) = rx.recv::<ToGateway>().await? {
         let ToGateway::Close { session, code, why } = message else {
             return Err(LinkError::Protocol("a second welcome".to_owned()));
@@ -191,7 +191,7 @@ async fn hear(gateway: &Gateway, mut rx: FrameReceiver) -> Result<(), LinkError>
     Ok(())
 }
 
-/// Renews the certificate whenever that is due, and shows workers the new one. Never ends.
+/// Renews the certificate whenever that is due ([`renewal::until_due`]), and shows workers the new one. Never ends.
 async fn keep_fresh(
     upstream: &Upstream,
     identity: &mut Identity,

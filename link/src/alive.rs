@@ -78,7 +78,7 @@ pub struct AliveWatch {
 }
 
 impl AliveWatch {
-    /// Of one worker, who is told other intervals through `outbox`.
+    /// Of one worker, who is told other intervals through `outbox` ([`ToWorker::SendEvery`]).
     pub fn new(worker: ConnectedWorker, outbox: &Sender<ToWorker>) -> Self {
         Self {
             worker,

@@ -72,7 +72,7 @@ impl FrameSender {
         Ok(frame::encode_into(message, &mut self.pending)?)
     }
 
-    /// Keeps a message that came from another stream, without its length, for the next flush.
+    /// Keeps a message that came from another stream, without its length, for the next [`FrameSender::flush`].
     ///
     /// # Errors
     /// If it is too long; it is then not kept.
@@ -172,7 +172,7 @@ impl FrameReceiver {
         }
     }
 
-    /// The bytes of the next message if it has arrived whole.
+    /// The bytes of the next message if it has arrived whole, for [`FrameSender::push_body`].
     ///
     /// # Errors
     /// If it is too long.

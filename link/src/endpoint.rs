@@ -16,7 +16,7 @@ use crate::error::{LinkError, OFFERS_NOTHING};
 use crate::farewell::{Farewell, ResetTokens};
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
-use crate::tls::Ends;
+use crate::tls::TrustedEnds;
 use crate::transport::{DATAGRAM, KeepAlive, first_datagrams};
 use crate::{enrol, masters, tls, tunnel};
 
@@ -204,8 +204,8 @@ async fn connect_to_master(
     };
 
     let ends = match purpose {
-        Purpose::Worker => Ends::MastersAndGateways,
-        _ => Ends::Masters,
+        Purpose::Worker => TrustedEnds::MastersAndGateways,
+        _ => TrustedEnds::Masters,
     };
     let tls = tls::client_config(identity, purpose.alpn(), ends)?;
     let caller = Caller::new(

@@ -21,7 +21,7 @@ pub struct Certificate {
 /// The peer's data from the handshake.
 #[derive(Debug)]
 pub struct HandshakeFacts {
-    /// The purpose of the connection.
+    /// The purpose of the connection, by its [`Purpose::alpn`].
     pub purpose: Purpose,
     /// The peer's certificate, if it has shown one.
     pub certificate: Option<Certificate>,

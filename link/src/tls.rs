@@ -31,7 +31,7 @@ pub const GATEWAY_NAME: &str = "gateway.deskgrid.internal";
 /// The ends that a connection may lead to. A gateway reads what it passes on, so only workers, who
 /// have no secrets before the grid, take one for the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
+pub enum TrustedEnds {
     /// The master alone.
     Masters,
     /// The master, or a gateway of its grid.
@@ -79,7 +79,7 @@ fn server_name(name: &'static str) -> Result<ServerName<'static>, rustls::Error>
 pub fn client_config(
     identity: &Identity,
     alpn: &[u8],
-    ends: Ends,
+    ends: TrustedEnds,
 ) -> Result<ClientConfig, LinkError> {
     let ca_key_hash = key_hash(&identity.ca)?;
     let verifier = Arc::new(PinnedCa {
@@ -158,7 +158,7 @@ fn workers_of(identity: &Identity) -> Result<Arc<AnyTime>, LinkError> {
 pub fn joiner_config(
     ca_key_hash: [u8; 32],
     alpn: &[u8],
-    ends: Ends,
+    ends: TrustedEnds,
 ) -> Result<ClientConfig, LinkError> {
     let verifier = Arc::new(PinnedCa {
         ca_key_hash,
@@ -379,7 +379,7 @@ impl ServerCertVerifier for PinnedPeer {
 struct PinnedCa {
     ca_key_hash: [u8; 32],
     known: Option<CertificateDer<'static>>,
-    ends: Ends,
+    ends: TrustedEnds,
     provider: Arc<CryptoProvider>,
 }
 
@@ -414,7 +414,7 @@ impl ServerCertVerifier for PinnedCa {
         let verify =
             |name| verifier.verify_server_cert(end_entity, &[], &server_name(name)?, ocsp, then);
         match verify(MASTER_NAME) {
-            Err(_) if self.ends == Ends::MastersAndGateways => verify(GATEWAY_NAME),
+            Err(_) if self.ends == TrustedEnds::MastersAndGateways => verify(GATEWAY_NAME),
             verified => verified,
         }
     }

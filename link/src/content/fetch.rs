@@ -123,7 +123,7 @@ impl Fetching {
         waits: impl Fn(&str) + Send,
     ) -> Result<Option<PeerSource>, LinkError> {
         let channel = master.open_bare().await?;
-        self.ask_on(channel, peers, failed, waits).await
+        Box::pin(self.ask_on(channel, peers, failed, waits)).await
     }
 
     /// The same on a stream that is open.

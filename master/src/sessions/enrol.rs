@@ -52,7 +52,7 @@ pub(super) async fn serve(
     reply(state, &mut channel, request, (from, wanted)).await
 }
 
-/// Serves one enrolment that came to a gateway.
+/// Serves one enrolment that came to a gateway, as [`serve`] does.
 pub(super) async fn serve_through(
     state: &SessionContext,
     channel: &mut Channel,

@@ -45,7 +45,7 @@ pub(super) async fn serve(
     connection.set_receive_window(WINDOW);
 
     let (tell, told) = unbounded_channel();
-    let gateway = Arc::new(Gateway {
+    let gateway = Arc::new(ConnectedGateway {
         state: state.clone(),
         peer,
         tell,
@@ -63,19 +63,19 @@ pub(super) async fn serve(
     }
 }
 
-/// A connected gateway.
-struct Gateway {
+/// A connected gateway, an identity of [`Role::Gateway`].
+struct ConnectedGateway {
     state: Arc<SessionContext>,
     peer: Peer,
     /// The way of messages to it, and their end until its control stream takes that.
     tell: UnboundedSender<ToGateway>,
     told: Mutex<Option<UnboundedReceiver<ToGateway>>>,
     /// The sessions there that have streams.
-    sessions: Mutex<BTreeMap<u64, Weak<OnceCell<Session>>>>,
+    sessions: Mutex<BTreeMap<u64, Weak<OnceCell<PassedSession>>>>,
 }
 
 /// A worker's connection at a gateway, while it has streams.
-struct Session {
+struct PassedSession {
     link: Arc<GatewayLink>,
     peer: Peer,
     worker: Worker,
@@ -87,7 +87,7 @@ fn lock<T>(inner: &Mutex<T>) -> MutexGuard<'_, T> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Gateway {
+impl ConnectedGateway {
     async fn serve_stream(&self, mut channel: Channel) -> Result<(), LinkError> {
         let first = within_deadline(channel.rx.expect::<FromGateway>()).await?;
         match first {
@@ -103,7 +103,7 @@ impl Gateway {
         }
     }
 
-    /// Tells the gateway which sessions end, as long as it is connected.
+    /// Tells the gateway by [`ToGateway::Close`] which sessions end, as long as it is connected.
     async fn control(&self, mut channel: Channel, versions: &Versions) -> Result<(), LinkError> {
         if let Err(refusal) = Versions::ours().agree(versions) {
             channel.tx.send(&ToGateway::Refused(refusal)).await?;
@@ -133,7 +133,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Serves a stream of a worker, until it or the session ends.
+    /// Serves a stream of a worker ([`FromGateway::Pass`]), until it or the session ends.
     async fn pass(&self, shown: GatewaySession, mut channel: Channel) -> Result<(), LinkError> {
         let cell = self.cell(shown.number);
         let Some(session) = self.session(&cell, shown).await? else {
@@ -161,7 +161,7 @@ impl Gateway {
         }
     }
 
-    /// Says whether a worker may have content, and how long that is.
+    /// Says with a [`NeedsReply`] whether a worker may have content, and how long that is.
     async fn answer_needs(
         &self,
         shown: GatewaySession,
@@ -187,7 +187,7 @@ impl Gateway {
     }
 
     /// The place of a session, shared by all its streams and forgotten after the last of them.
-    fn cell(&self, number: u64) -> Arc<OnceCell<Session>> {
+    fn cell(&self, number: u64) -> Arc<OnceCell<PassedSession>> {
         let mut sessions = lock(&self.sessions);
         if let Some(known) = sessions.get(&number).and_then(Weak::upgrade) {
             return known;
@@ -201,12 +201,12 @@ impl Gateway {
         cell
     }
 
-    /// Lets a worker in that has shown this at the gateway; `None` if it was refused, and is told so.
+    /// Lets a worker in ([`PassedSession`]) that has shown this at the gateway; `None` if it was refused, and is told so.
     async fn session<'a>(
         &self,
-        cell: &'a OnceCell<Session>,
+        cell: &'a OnceCell<PassedSession>,
         shown: GatewaySession,
-    ) -> Result<Option<&'a Session>, LinkError> {
+    ) -> Result<Option<&'a PassedSession>, LinkError> {
         let link = Arc::new(GatewayLink::new(shown.number, self.tell.clone()));
         let through = PeerLink::Through(link.clone());
         let admitted = cell.get_or_try_init(|| self.admit(shown, link)).await;
@@ -219,7 +219,11 @@ impl Gateway {
         Ok(None)
     }
 
-    async fn admit(&self, shown: GatewaySession, link: Arc<GatewayLink>) -> Result<Session, NotIn> {
+    async fn admit(
+        &self,
+        shown: GatewaySession,
+        link: Arc<GatewayLink>,
+    ) -> Result<PassedSession, NotIn> {
         let state = &self.state;
         // Entered before the identity is looked up: a revocation in between closes the session.
         let through = PeerLink::Through(link.clone());
@@ -251,7 +255,7 @@ impl Gateway {
 
         // Content is passed on by the gateway itself: hosts behind it are no sources.
         let worker = Worker::new(state, through, peer.clone(), (None, shown.key))?;
-        Ok(Session {
+        Ok(PassedSession {
             link,
             peer,
             worker,

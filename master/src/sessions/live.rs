@@ -74,7 +74,7 @@ impl GatewayLink {
 }
 
 impl PeerLink {
-    /// Closes the connection, or has the gateway close it.
+    /// Closes the connection, or has the gateway close it by [`ToGateway::Close`].
     pub(crate) fn close(&self, code: VarInt, why: &[u8]) {
         match self {
             PeerLink::Direct(connection) => connection.close(code, why),

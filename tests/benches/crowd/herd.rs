@@ -345,7 +345,7 @@ async fn connect(
     let crypto = QuicClientConfig::try_from(tls::client_config(
         identity,
         ALPN_WORKER,
-        tls::Ends::MastersAndGateways,
+        tls::TrustedEnds::MastersAndGateways,
     )?)
     .expect("settings for QUIC");
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
