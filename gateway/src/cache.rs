@@ -198,3 +198,40 @@ async fn pass_on(
     asked.finish();
     session::copy(rx, tx).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_that_was_not_used_for_the_longest_goes_first_and_one_that_is_read_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = BlobStore::open(dir.path()).unwrap();
+        let blobs = [1u8, 2, 3].map(|fill| store.add_reader(&[fill; 1_000][..]).unwrap());
+        let here = || blobs.map(|blob| store.has(&blob));
+        let cache = ContentCache::open(dir.path(), 3_000).unwrap();
+        assert_eq!(here(), [true; 3]);
+
+        let read = cache.hold(blobs[0]);
+        drop(cache.hold(blobs[2]));
+        drop(cache.hold(blobs[1]));
+        cache.make_room(1_000);
+        assert_eq!(here(), [true, true, false]);
+        cache.make_room(3_000);
+        assert_eq!(here(), [true, false, false], "it is being read");
+        drop(read);
+        cache.make_room(3_000);
+        assert_eq!(here(), [false; 3]);
+    }
+
+    #[test]
+    fn a_restart_keeps_what_is_there_as_far_as_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = BlobStore::open(dir.path()).unwrap();
+        for fill in [1u8, 2, 3] {
+            store.add_reader(&[fill; 1_000][..]).unwrap();
+        }
+        drop(ContentCache::open(dir.path(), 2_000).unwrap());
+        assert_eq!(store.list().unwrap().len(), 2);
+    }
+}

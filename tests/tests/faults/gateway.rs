@@ -30,23 +30,26 @@ struct Gateway {
 impl Gateway {
     /// One that has joined this grid, and has a connection to its master.
     fn start(grid: &Grid, name: &'static str) -> Self {
+        Self::start_with(grid, name, &[])
+    }
+
+    /// The same with more words on its command line.
+    fn start_with(grid: &Grid, name: &'static str, more: &[&str]) -> Self {
         let (address, _) = free_addresses();
         let token = grid.token("gateway");
-        let process = grid.server(
+        let words = [
+            "gateway",
+            "start",
+            "--master",
+            grid.listen(),
+            "--join",
+            &token,
+            "--name",
             name,
-            [
-                "gateway",
-                "start",
-                "--master",
-                grid.listen(),
-                "--join",
-                &token,
-                "--name",
-                name,
-                "--listen",
-                &address,
-            ],
-        );
+            "--listen",
+            &address,
+        ];
+        let process = grid.server(name, words.iter().chain(more));
         let gateway = Self {
             name,
             address,
@@ -521,4 +524,25 @@ fn a_takeover_by_the_other_master_is_the_gateways_business_and_its_workers_stay_
         "{told}"
     );
     assert!(!told.contains("not connected to the master"), "{told}");
+}
+
+#[test]
+fn a_worker_beyond_the_most_of_a_gateway_goes_to_the_next_address() {
+    let mut grid = Grid::with_master(MASTER);
+    let gateway = Gateway::start_with(&grid, "gw1", &["--most-workers", "1"]);
+    let both = format!("{},{}", gateway.address, grid.listen());
+    worker(&mut grid, "pc1", 1).via(&gateway.address).start();
+    worker(&mut grid, "pc2", 1).via(&both).start();
+    let job = grid.submit(["--array", "1-8", "--", "true"]);
+    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
+        .expect_code(0);
+
+    // Only the second one has lost nothing when the gateway is gone.
+    drop(gateway);
+    eventually("the first one is sent away", LONG, || {
+        said(&grid, "pc1")
+            .contains("not connected to the master")
+            .then_some(())
+    });
+    assert!(!said(&grid, "pc2").contains("does not answer any more"));
 }
