@@ -33,7 +33,7 @@ enum ControlEnd {
     Worker,
     /// The master's stream: it said all that it had to say.
     Master,
-    /// The connection to the master.
+    /// The connection to the master, or this stream of it.
     Lost,
 }
 
@@ -67,13 +67,13 @@ pub(crate) async fn serve(session: &WorkerSession, worker: Channel) -> Result<()
 
     match ended {
         Ok(ControlEnd::Worker) => Ok(()),
-        Ok(ControlEnd::Master) => {
+        Ok(ControlEnd::Lost) if !master.is_there() => wait(session, rx, tx, &alive).await,
+        Ok(ControlEnd::Master | ControlEnd::Lost) => {
             tx.finish();
             tx.delivered().await;
             session.said.notify_one();
             Ok(())
         }
-        Ok(ControlEnd::Lost) => wait(session, rx, tx, &alive).await,
         Err(error) => {
             session
                 .connection
@@ -138,8 +138,7 @@ async fn down(
             body = rx.recv_body() => match body {
                 Ok(Some(body)) => note(&body, alive, tx)?,
                 Ok(None) => return Ok(ControlEnd::Master),
-                // Whether the connection is gone, or this stream alone, is for others to say.
-                Err(_) => return std::future::pending().await,
+                Err(_) => return Ok(ControlEnd::Lost),
             },
             Some(message) = own.recv() => tx.push(&message)?,
         }
