@@ -218,7 +218,7 @@ words! {
     "PromiseState": PromiseState = PromiseState::ALL,
     "Belief": Belief = Belief::ALL,
     "SiteStanding": SiteStanding = SiteStanding::ALL,
-    "Role": Role = &[Role::Worker, Role::Client, Role::Admin],
+    "Role": Role = &[Role::Worker, Role::Client, Role::Admin, Role::Gateway],
     "IdentityState": IdentityState = &[
         IdentityState::Active, IdentityState::Waiting, IdentityState::Revoked,
     ],

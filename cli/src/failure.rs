@@ -331,6 +331,18 @@ impl From<master::MasterError> for Failure {
     }
 }
 
+#[cfg(feature = "whole")]
+impl From<gateway::GatewayError> for Failure {
+    fn from(error: gateway::GatewayError) -> Self {
+        match error {
+            gateway::GatewayError::Link(error) => error.into(),
+            gateway::GatewayError::InUse(_) => {
+                Failure::new(Exit::Error, "gateway", error.to_string(), "")
+            }
+        }
+    }
+}
+
 impl From<worker::WorkerError> for Failure {
     fn from(error: worker::WorkerError) -> Self {
         use worker::WorkerError;

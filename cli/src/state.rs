@@ -39,6 +39,12 @@ impl StateDir {
         self.0.join("worker")
     }
 
+    /// The subdirectory of the gateway.
+    #[cfg(feature = "whole")]
+    pub(crate) fn gateway(&self) -> PathBuf {
+        self.0.join("gateway")
+    }
+
     /// The subdirectory of the identity with which commands speak to the master.
     pub(crate) fn client(&self) -> PathBuf {
         self.0.join("client")

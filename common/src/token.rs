@@ -16,6 +16,8 @@ pub enum Role {
     Client,
     /// May do everything.
     Admin,
+    /// Passes workers' sessions on to the master.
+    Gateway,
 }
 
 /// A join token in full. Its secret is shown once, when it is made.
@@ -77,12 +79,20 @@ impl FromStr for JoinToken {
     }
 }
 
+impl Role {
+    /// Whether it is a person's: a client or an admin.
+    pub fn is_user(self) -> bool {
+        matches!(self, Role::Client | Role::Admin)
+    }
+}
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Role::Worker => "worker",
             Role::Client => "client",
             Role::Admin => "admin",
+            Role::Gateway => "gateway",
         })
     }
 }
@@ -94,8 +104,9 @@ impl FromStr for Role {
             "worker" => Ok(Role::Worker),
             "client" => Ok(Role::Client),
             "admin" => Ok(Role::Admin),
+            "gateway" => Ok(Role::Gateway),
             other => Err(format!(
-                "`{other}` is not a role: use worker, client or admin"
+                "`{other}` is not a role: use worker, client, admin or gateway"
             )),
         }
     }

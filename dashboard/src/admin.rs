@@ -56,6 +56,7 @@ fn role(role: Role) -> &'static str {
         Role::Worker => "worker",
         Role::Client => "client",
         Role::Admin => "admin",
+        Role::Gateway => "gateway",
     }
 }
 

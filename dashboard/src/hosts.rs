@@ -116,7 +116,7 @@ pub(crate) async fn one(
 
     let week = match who.role {
         Role::Admin => week(&grid.of(&who), &host.facts.name).await?,
-        Role::Client | Role::Worker => None,
+        Role::Client | Role::Worker | Role::Gateway => None,
     };
     let body = html! {
         h1 { (printable(&host.facts.name)) " " (badge(StateLook::of_host(host.state), &host.state)) }

@@ -13,6 +13,7 @@ use common::token::JoinToken;
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::frame::{MAX_FRAME, PREFIX, decode, encode, length};
+use common::wire::gateway::{FromGateway, NeedsReply, ToGateway};
 use common::wire::peer::PeerGet;
 use common::wire::stream::{GetReply, Open, PutReply, TailPart};
 use common::wire::worker::{ToMaster, ToWorker};
@@ -55,7 +56,7 @@ pub fn message(bytes: &[u8]) {
     let Some((kind, body)) = bytes.split_first() else {
         return;
     };
-    match kind % 11 {
+    match kind % 14 {
         0 => reads_back::<Enrol>(body),
         1 => reads_back::<EnrolReply>(body),
         2 => reads_back::<Open>(body),
@@ -66,6 +67,9 @@ pub fn message(bytes: &[u8]) {
         7 => reads_back::<Request>(body),
         9 => reads_back::<TailPart>(body),
         10 => reads_back::<PeerGet>(body),
+        11 => reads_back::<FromGateway>(body),
+        12 => reads_back::<ToGateway>(body),
+        13 => reads_back::<NeedsReply>(body),
         _ => reads_back::<Reply>(body),
     }
 }

@@ -72,6 +72,20 @@ impl FrameSender {
         Ok(frame::encode_into(message, &mut self.pending)?)
     }
 
+    /// Keeps a message that came from another stream, without its length, for the next [`FrameSender::flush`].
+    ///
+    /// # Errors
+    /// If it is too long; it is then not kept.
+    pub fn push_body(&mut self, body: &[u8]) -> Result<(), LinkError> {
+        if body.len() > frame::MAX_FRAME {
+            return Err(frame::BadFrame::TooLong(body.len()).into());
+        }
+        let length = body.len() as u32;
+        self.pending.extend_from_slice(&length.to_le_bytes());
+        self.pending.extend_from_slice(body);
+        Ok(())
+    }
+
     /// Returns the number of bytes that wait for a flush.
     pub fn pending(&self) -> usize {
         self.pending.len()
@@ -121,9 +135,20 @@ impl FrameReceiver {
     /// # Errors
     /// If the stream breaks, ends inside a message, or holds something else than a `T`.
     pub async fn recv<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
+        match self.recv_body().await? {
+            Some(body) => Ok(Some(frame::decode(&body)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The bytes of the next message, whatever it is; none where the stream has ended between messages.
+    ///
+    /// # Errors
+    /// If the stream breaks, ends inside a message, or the message is too long.
+    pub async fn recv_body(&mut self) -> Result<Option<Bytes>, LinkError> {
         loop {
-            if let Some(message) = self.take_buffered()? {
-                return Ok(Some(message));
+            if let Some(body) = self.take_body()? {
+                return Ok(Some(body));
             }
             if !self.fill().await? {
                 return match self.buffer.len() {
@@ -141,16 +166,26 @@ impl FrameReceiver {
     /// # Errors
     /// If it is something else than a `T`.
     pub fn take_buffered<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
+        match self.take_body()? {
+            Some(body) => Ok(Some(frame::decode(&body)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The bytes of the next message if it has arrived whole, for [`FrameSender::push_body`].
+    ///
+    /// # Errors
+    /// If it is too long.
+    pub fn take_body(&mut self) -> Result<Option<Bytes>, LinkError> {
         let Some(prefix) = self.buffer.first_chunk::<{ frame::PREFIX }>() else {
             return Ok(None);
         };
         let length = frame::length(*prefix)?;
-        let Some(body) = self.buffer.get(frame::PREFIX..frame::PREFIX + length) else {
+        if self.buffer.len() < frame::PREFIX + length {
             return Ok(None);
-        };
-        let message = frame::decode(body)?;
-        self.buffer.advance(frame::PREFIX + length);
-        Ok(Some(message))
+        }
+        self.buffer.advance(frame::PREFIX);
+        Ok(Some(self.buffer.split_to(length).freeze()))
     }
 
     /// The next message, which must come.

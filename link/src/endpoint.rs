@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::wire::stream::Open;
-use common::wire::{ALPN_CLIENT, ALPN_ENROL, ALPN_WORKER};
+use common::wire::{ALPN_CLIENT, ALPN_ENROL, ALPN_GATEWAY, ALPN_WORKER};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Endpoint, EndpointConfig, VarInt};
 
@@ -16,6 +16,7 @@ use crate::error::{LinkError, OFFERS_NOTHING};
 use crate::farewell::{Farewell, ResetTokens};
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
+use crate::tls::TrustedEnds;
 use crate::transport::{DATAGRAM, KeepAlive, first_datagrams};
 use crate::{enrol, masters, tls, tunnel};
 
@@ -48,11 +49,18 @@ pub enum Purpose {
     Worker,
     /// A client asks.
     Client,
+    /// A gateway passes workers' sessions on.
+    Gateway,
 }
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Purpose; 3] = [Purpose::Enrol, Purpose::Worker, Purpose::Client];
+    pub const ALL: [Purpose; 4] = [
+        Purpose::Enrol,
+        Purpose::Worker,
+        Purpose::Client,
+        Purpose::Gateway,
+    ];
 
     /// Its name in the TLS handshake.
     pub fn alpn(self) -> &'static [u8] {
@@ -60,6 +68,7 @@ impl Purpose {
             Purpose::Enrol => ALPN_ENROL,
             Purpose::Worker => ALPN_WORKER,
             Purpose::Client => ALPN_CLIENT,
+            Purpose::Gateway => ALPN_GATEWAY,
         }
     }
 
@@ -194,7 +203,11 @@ async fn connect_to_master(
         HEAD_START
     };
 
-    let tls = tls::client_config(identity, purpose.alpn())?;
+    let ends = match purpose {
+        Purpose::Worker => TrustedEnds::MastersAndGateways,
+        _ => TrustedEnds::Masters,
+    };
+    let tls = tls::client_config(identity, purpose.alpn(), ends)?;
     let caller = Caller::new(
         master,
         &key_hash(&identity.ca)?,

@@ -14,6 +14,7 @@ use rcgen::{CertificateParams, KeyPair};
 use crate::endpoint::{Caller, Carrier, Connection, Purpose};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
+use crate::tls::TrustedEnds;
 use crate::transport::KeepAlive;
 use crate::{masters, tls};
 
@@ -145,7 +146,12 @@ async fn redeem_at(
     token: &JoinToken,
     request: &Enrol,
 ) -> Result<EnrolReply, LinkError> {
-    let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
+    // A gateway that passes the token of a user on could use it itself.
+    let ends = match request.wanted {
+        WantedRole::Worker => TrustedEnds::MastersAndGateways,
+        WantedRole::User | WantedRole::Any | WantedRole::Gateway => TrustedEnds::Masters,
+    };
+    let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn(), ends)?;
     let connection = Caller::new(master, &token.ca_key_hash, tls, KeepAlive::PATIENT)?
         .connect_patiently()
         .await?;
@@ -286,7 +292,8 @@ impl IdentityRequest {
     /// # Errors
     /// As for [`probe`].
     pub async fn probe_at(&self, master: &str, way: Carrier) -> Result<Probe, LinkError> {
-        let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn())?;
+        let ends = TrustedEnds::MastersAndGateways;
+        let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn(), ends)?;
         let connection = Caller::new(master, &self.ca_key_hash, tls, KeepAlive::PATIENT)?
             .connect_by(way)
             .await?;

@@ -3,6 +3,7 @@
 //!
 //! The master decides who may do what; scheduling and running tasks are in other crates.
 
+pub mod alive;
 pub mod channel;
 pub mod client;
 pub mod content;
@@ -12,6 +13,7 @@ mod enrol;
 pub mod error;
 mod farewell;
 pub mod files;
+pub mod handshake;
 pub mod identity;
 pub mod listener;
 pub mod masters;

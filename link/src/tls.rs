@@ -25,6 +25,19 @@ use crate::identity::{Identity, Validity, key_hash, read_certificate};
 /// The name in every master's certificate: which master it is follows from its CA, not from DNS.
 pub const MASTER_NAME: &str = "master.deskgrid.internal";
 
+/// The name in every gateway's certificate.
+pub const GATEWAY_NAME: &str = "gateway.deskgrid.internal";
+
+/// The ends that a connection may lead to. A gateway reads what it passes on, so only workers, who
+/// have no secrets before the grid, take one for the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrustedEnds {
+    /// The master alone.
+    Masters,
+    /// The master, or a gateway of its grid.
+    MastersAndGateways,
+}
+
 /// The name that a worker asks another one for: which it is follows from its key.
 pub(crate) const PEER_NAME: &str = "peer.deskgrid.internal";
 
@@ -55,19 +68,24 @@ fn roots<'a>(
     Ok(Arc::new(roots))
 }
 
-fn master_name() -> Result<ServerName<'static>, rustls::Error> {
-    ServerName::try_from(MASTER_NAME).map_err(|e| rustls::Error::General(e.to_string()))
+fn server_name(name: &'static str) -> Result<ServerName<'static>, rustls::Error> {
+    ServerName::try_from(name).map_err(|e| rustls::Error::General(e.to_string()))
 }
 
 /// Settings of an end that shows its certificate.
 ///
 /// # Errors
 /// If the identity's parts do not fit together.
-pub fn client_config(identity: &Identity, alpn: &[u8]) -> Result<ClientConfig, LinkError> {
+pub fn client_config(
+    identity: &Identity,
+    alpn: &[u8],
+    ends: TrustedEnds,
+) -> Result<ClientConfig, LinkError> {
     let ca_key_hash = key_hash(&identity.ca)?;
     let verifier = Arc::new(PinnedCa {
         ca_key_hash,
         known: Some(identity.ca.clone()),
+        ends,
         provider: provider(),
     });
     showing(identity, verifier, alpn)
@@ -137,10 +155,15 @@ fn workers_of(identity: &Identity) -> Result<Arc<AnyTime>, LinkError> {
 ///
 /// # Errors
 /// If the crypto library does not offer what is needed.
-pub fn joiner_config(ca_key_hash: [u8; 32], alpn: &[u8]) -> Result<ClientConfig, LinkError> {
+pub fn joiner_config(
+    ca_key_hash: [u8; 32],
+    alpn: &[u8],
+    ends: TrustedEnds,
+) -> Result<ClientConfig, LinkError> {
     let verifier = Arc::new(PinnedCa {
         ca_key_hash,
         known: None,
+        ends,
         provider: provider(),
     });
     let config = ClientConfig::builder_with_provider(provider())
@@ -356,6 +379,7 @@ impl ServerCertVerifier for PinnedPeer {
 struct PinnedCa {
     ca_key_hash: [u8; 32],
     known: Option<CertificateDer<'static>>,
+    ends: TrustedEnds,
     provider: Arc<CryptoProvider>,
 }
 
@@ -387,7 +411,12 @@ impl ServerCertVerifier for PinnedCa {
         .map_err(|_| wrong())?;
 
         let then = within_life(end_entity, now).unwrap_or(now);
-        verifier.verify_server_cert(end_entity, &[], &master_name()?, ocsp, then)
+        let verify =
+            |name| verifier.verify_server_cert(end_entity, &[], &server_name(name)?, ocsp, then);
+        match verify(MASTER_NAME) {
+            Err(_) if self.ends == TrustedEnds::MastersAndGateways => verify(GATEWAY_NAME),
+            verified => verified,
+        }
     }
 
     fn verify_tls12_signature(

@@ -25,6 +25,10 @@ const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
 /// The same of a client that knows several masters: another one takes over within that time.
 const ONE_OF_SEVERAL_KEEP_ALIVE: Duration = Duration::from_secs(1);
 const ONE_OF_SEVERAL_IDLE: VarInt = VarInt::from_u32(5_000);
+/// The idle timeout of a gateway's connection, in milliseconds: when it dies, its workers are at another
+/// one before the master takes them for silent and has their tasks copied. The gateway itself looks more
+/// often whether the master is there.
+const GATEWAY_IDLE: VarInt = VarInt::from_u32(20_000);
 /// The idle timeout between two workers, in milliseconds: the parts of a tree come over one
 /// connection.
 const PEER_IDLE: VarInt = VarInt::from_u32(20_000);
@@ -71,6 +75,7 @@ impl KeepAlive {
             Purpose::Client if several => (Some(ONE_OF_SEVERAL_KEEP_ALIVE), ONE_OF_SEVERAL_IDLE),
             Purpose::Client => (Some(CLIENT_KEEP_ALIVE), CLIENT_IDLE),
             Purpose::Worker => (None, WORKER_IDLE),
+            Purpose::Gateway => (Some(ONE_OF_SEVERAL_KEEP_ALIVE), GATEWAY_IDLE),
             Purpose::Enrol => return Self::PATIENT,
         };
         Self { every, idle }

@@ -243,6 +243,12 @@ impl Authority {
         peer.subject_alt_names = vec![SanType::URI(name.to_string().try_into().map_err(failed)?)];
         peer.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         peer.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        if role == Role::Gateway {
+            let name = tls::GATEWAY_NAME.try_into().map_err(failed)?;
+            peer.subject_alt_names.push(SanType::DnsName(name));
+            peer.extended_key_usages
+                .push(ExtendedKeyUsagePurpose::ServerAuth);
+        }
 
         Ok(peer
             .signed_by(key, &self.current.issuer)

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use common::Time;
 use common::token::Role;
+use link::alive::WorkerCount;
 use link::identity::{LinkInfo, read_certificate};
 use link::{Identity, LinkError, Purpose, TunnelLimits, Validity, listener, tls};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -26,7 +27,6 @@ use crate::database::WantedStore;
 use crate::limits::{Attempted, Counters, FileTransfers};
 use crate::room::DiskRoom;
 use crate::sessions::QuicEntrance;
-use crate::sessions::alive::WorkerCount;
 use crate::sessions::live::LiveSessions;
 use crate::sessions::share::SharedContent;
 use crate::standby::{Candidate, TakenStore};

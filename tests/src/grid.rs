@@ -278,6 +278,14 @@ impl Grid {
         self.master.as_ref().expect("a running master").pid()
     }
 
+    /// A server of `who` beside master and workers, with these words and `--tied`; what it says is in the
+    /// log of that name.
+    pub fn server<A: AsRef<OsStr>>(&self, who: &str, args: impl IntoIterator<Item = A>) -> Started {
+        let mut command = self.wrapped(who, "deskgrid", who);
+        command.args(args).arg("--tied");
+        Started::server(&mut command, &self.log(who))
+    }
+
     /// A second master on the same directory, as a command that should end by itself.
     pub fn second_master(&self) -> Output {
         let (listen, http) = free_addresses();

@@ -275,6 +275,7 @@ impl Engine {
             | ToWorker::Unserve(_)
             | ToWorker::Update(_)
             | ToWorker::Site(_)
+            | ToWorker::Anew
             | ToWorker::Refused(_) => return,
         };
 

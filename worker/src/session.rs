@@ -141,7 +141,7 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
         current.send_replace(None);
         let error = match result {
             Ok(Next::End) => return,
-            Ok(Next::Udp) => continue,
+            Ok(Next::Udp | Next::Anew) => continue,
             Err(error) => error,
         };
         papers.refused = matches!(error, LinkError::NotAccepted(_));
@@ -168,6 +168,8 @@ enum Next {
     End,
     /// Another connection at once, because UDP gets through again.
     Udp,
+    /// A greeting on the same connection: the gateway at its other end has another master.
+    Anew,
 }
 
 /// Whether somebody, or something on this machine, must change before another try is of use. Such
@@ -270,7 +272,8 @@ impl Papers {
     }
 }
 
-/// Runs one connection, from its beginning to its end.
+/// Runs one connection, from its beginning to its end. Behind a gateway the master at the other end may
+/// change meanwhile: each is greeted on a control stream of its own.
 async fn converse<T: From<SessionEvent> + Send + 'static>(
     identity: &mut Identity,
     papers: &mut Papers,
@@ -284,9 +287,28 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
         identity.link.master = masters::beginning_after(&identity.link.master, last);
     }
     let connection = link::connect(identity, Purpose::Worker).await?;
+    papers.last = Some(connection.master().to_owned());
+    loop {
+        let rooms = (current, peers);
+        match serve_master(&connection, identity, papers, blobs, tell, rooms, again).await? {
+            Next::Anew => tracing::info!("the gateway has another connection to a master"),
+            next => return Ok(next),
+        }
+    }
+}
+
+/// Greets the master at the other end, and serves it until the connection ends or another one is there.
+async fn serve_master<T: From<SessionEvent> + Send + 'static>(
+    connection: &Connection,
+    identity: &mut Identity,
+    papers: &mut Papers,
+    blobs: &Arc<Blobs>,
+    tell: &UnboundedSender<T>,
+    (current, peers): (&watch::Sender<Option<Connection>>, &Arc<InputPeers>),
+    again: &mut Again,
+) -> Result<Next, LinkError> {
     let several = masters::are_several(&identity.link.master);
     let here = connection.master().to_owned();
-    papers.last = Some(here.clone());
     let mut control = connection.open(&Open::Control).await?;
 
     // Outputs on their way must not hold up heartbeats.
@@ -334,7 +356,7 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     let alive = AliveSender::of_masters(several);
     let beats = BeatWatch::default();
     let sender = outbox.downgrade();
-    peers.connected(&connection, identity, sender.clone()).await;
+    peers.connected(connection, identity, sender.clone()).await;
     current.send_replace(Some(connection.clone()));
     let uplink = Uplink {
         connection: connection.clone(),
@@ -348,8 +370,8 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
     let Channel { tx, rx } = control;
     let leaving = AtomicBool::new(false);
     let end = tokio::select! {
-        end = hear(rx, tell, (&alive, &beats)) => end.map(|()| Next::End),
-        gone = alive.keep(&connection, &sender) => {
+        end = hear(rx, tell, (&alive, &beats)) => end,
+        gone = alive.keep(connection, &sender) => {
             connection.close("no answer").await;
             Err(gone)
         }
@@ -358,7 +380,7 @@ async fn converse<T: From<SessionEvent> + Send + 'static>(
             connection.close("another master is active").await;
             Err(gone)
         }
-        () = papers.keep_fresh(&connection, identity) => Ok(Next::End),
+        () = papers.keep_fresh(connection, identity) => Ok(Next::End),
         () = udp_is_back(&asker, &here, connection.way(), again.udp_every) => {
             tracing::info!("UDP gets through: connecting anew");
             connection.close("UDP gets through").await;
@@ -398,23 +420,24 @@ async fn hear<T: From<SessionEvent>>(
     mut rx: FrameReceiver,
     tell: &UnboundedSender<T>,
     (alive, beats): (&AliveSender, &BeatWatch),
-) -> Result<(), LinkError> {
+) -> Result<Next, LinkError> {
     while let Some(message) = rx.recv::<ToWorker>().await? {
         beats.heard();
         match message {
             ToWorker::SendEvery(every) => alive.set_idle_every(every),
+            ToWorker::Anew => return Ok(Next::Anew),
             ToWorker::Refused(refusal) => return Err(refusal.into()),
             ToWorker::Site(settings) => {
                 let (looking, looked) = oneshot::channel();
                 let settings = SessionEvent::Settings(settings, looking);
                 if tell.send(settings.into()).is_err() {
-                    return Ok(());
+                    return Ok(Next::End);
                 }
                 let _ = looked.await;
             }
             message => {
                 if tell.send(SessionEvent::Said(message).into()).is_err() {
-                    return Ok(());
+                    return Ok(Next::End);
                 }
             }
         }

@@ -43,6 +43,8 @@ pub(crate) use account::AccountArgs;
 pub(crate) use deferred::Deferred;
 #[cfg(feature = "whole")]
 pub(crate) use job::{JobCommand, TaskCommand};
+#[cfg(feature = "whole")]
+pub(crate) use serve::GatewayCommand;
 pub(crate) use serve::{
     EnrolArgs, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand,
 };
@@ -224,6 +226,12 @@ only the picture stays.")]
         after_help = "Examples:\n  deskgrid worker start --master grid.example.org:7411\n  deskgrid worker status --why\n  deskgrid worker pause --for 2h"
     )]
     Worker(Deferred<WorkerCommand>),
+    /// Run a gateway: it takes the connections of many workers, and passes them on to the master
+    #[command(
+        subcommand,
+        after_help = "Example:\n  deskgrid gateway start --master grid.example.org:7411 --join @token"
+    )]
+    Gateway(Deferred<GatewayCommand>),
     /// Make, list and revoke the tokens with which machines join
     #[command(
         subcommand,

@@ -432,6 +432,46 @@ pub(crate) struct WorkerArgs {
     pub tied: bool,
 }
 
+/// `deskgrid gateway`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GatewayCommand {
+    /// Run a gateway in the foreground; it joins once and needs no token later
+    #[command(after_help = "\
+Examples:
+  deskgrid token create --role gateway       on the master's machine
+  deskgrid gateway start --master a:7411,b:7411 --join @token
+  deskgrid gateway start                     later: it knows the masters
+  deskgrid worker start --master gw1:7411,gw2:7411     on the PCs
+Nothing that a gateway has matters: its workers go to the next address when it dies, and lose nothing.")]
+    Start(GatewayArgs),
+}
+
+/// `deskgrid gateway start`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GatewayArgs {
+    /// How to join, for the first start.
+    #[command(flatten)]
+    pub enrol: EnrolArgs,
+    /// Address to listen at, with UDP
+    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:7411")]
+    pub listen: std::net::SocketAddr,
+    /// Most space for inputs that are kept for the workers, in GiB; larger ones are passed through
+    #[arg(long, value_name = "GIB", default_value_t = 20.0, value_parser = gibibytes)]
+    pub cache: f64,
+    /// Most workers at a time; more are sent to the next address that they know
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub most_workers: u32,
+    /// Shut down when standard input ends, so that nothing outlives whoever started it.
+    #[arg(long, hide = true)]
+    pub tied: bool,
+}
+
+/// Parses an amount in GiB.
+fn gibibytes(given: &str) -> Result<f64, String> {
+    let amount = given.parse().ok().filter(|gib| (0.0..=1e6).contains(gib));
+    amount.ok_or_else(|| format!("`{given}` is no number of GiB, such as 20 or 0.5"))
+}
+
 /// `deskgrid worker page`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PageArgs {
@@ -550,7 +590,7 @@ Examples:
   deskgrid --output quiet token create --role client   for scripts
   deskgrid token create --http --role client --for ann --ttl 30d")]
     Create {
-        /// Role of those who join with it: worker, client or admin
+        /// Role of those who join with it: worker, client, admin or gateway
         #[arg(long, value_name = "ROLE")]
         role: Role,
         /// How long it is valid

@@ -77,6 +77,8 @@ pub(super) enum Newcomer {
     User,
     /// The worker of a host.
     Worker,
+    /// A gateway.
+    Gateway,
 }
 
 /// Returns the identity in `dir`, or joins as a new one where there is none (or it is to be
@@ -115,6 +117,7 @@ pub(super) async fn identity(
     let wanted = match who {
         Newcomer::User => WantedRole::User,
         Newcomer::Worker => WantedRole::Worker,
+        Newcomer::Gateway => WantedRole::Gateway,
     };
     let identity = link::enrol_as(master, &token, &name, wanted).await?;
     identity.save(dir)?;
@@ -172,7 +175,7 @@ fn known(dir: &Path, args: &EnrolArgs, who: Newcomer) -> Result<Identity, Failur
     let mut identity = Identity::load(dir)?;
     check_role(dir, identity.link.role, who)?;
     if let Some(master) = &args.master
-        && who == Newcomer::Worker
+        && who != Newcomer::User
     {
         identity.link.master.clone_from(master);
     }
@@ -182,15 +185,23 @@ fn known(dir: &Path, args: &EnrolArgs, who: Newcomer) -> Result<Identity, Failur
 
 /// Refuses an identity for another role, which waiting would not change.
 pub(super) fn check_role(dir: &Path, role: Role, who: Newcomer) -> Result<(), Failure> {
-    let hint = match (role, who) {
-        (Role::Worker, Newcomer::User) => {
-            "log in with a token for a client: deskgrid token create --role client"
-        }
-        (Role::Client | Role::Admin, Newcomer::Worker) => {
-            "join with a token for a worker: deskgrid token create --role worker"
-        }
-        _ => return Ok(()),
+    let (fits, hint) = match who {
+        Newcomer::User => (
+            role.is_user(),
+            "log in with a token for a client: deskgrid token create --role client",
+        ),
+        Newcomer::Worker => (
+            role == Role::Worker,
+            "join with a token for a worker: deskgrid token create --role worker",
+        ),
+        Newcomer::Gateway => (
+            role == Role::Gateway,
+            "join with a token for a gateway: deskgrid token create --role gateway",
+        ),
     };
+    if fits {
+        return Ok(());
+    }
     let what = format!("the identity in {} is for a {role}", dir.display());
     Err(Failure::new(Exit::NotAuthorised, "wrong-role", what, hint))
 }
@@ -202,6 +213,9 @@ fn nobody(dir: &Path, who: Newcomer) -> Failure {
         }
         Newcomer::Worker => {
             "deskgrid worker start --master HOST:PORT --join @FILE, with a token from the admin"
+        }
+        Newcomer::Gateway => {
+            "deskgrid gateway start --master HOST:PORT --join @FILE, with a token from the admin (deskgrid token create --role gateway)"
         }
     };
 
@@ -304,7 +318,7 @@ pub(super) fn own_name(who: Newcomer) -> String {
         .iter()
         .find_map(|name| std::env::var(name).ok());
     match who {
-        Newcomer::Worker => host(),
+        Newcomer::Worker | Newcomer::Gateway => host(),
         Newcomer::User => user.filter(|user| !user.is_empty()).unwrap_or_else(host),
     }
 }

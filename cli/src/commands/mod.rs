@@ -23,6 +23,8 @@ mod failures;
 mod fetch;
 mod first_start;
 #[cfg(feature = "whole")]
+mod gateway;
+#[cfg(feature = "whole")]
 mod group;
 #[cfg(feature = "whole")]
 mod host;
@@ -93,7 +95,7 @@ use crate::args::content::ContentCommand;
 use crate::args::serve::PageArgs;
 use crate::args::value::JoinWord;
 #[cfg(feature = "whole")]
-use crate::args::{Cli, Commands, Deferred, MasterCommand};
+use crate::args::{Cli, Commands, Deferred, GatewayCommand, MasterCommand};
 use crate::args::{Global, WorkerCli, WorkerCommand, WorkerOnly};
 use crate::failure::{Exit, Failure};
 use crate::logs;
@@ -133,6 +135,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
         command,
         Commands::Master(Deferred(MasterCommand::Start(_)))
             | Commands::Worker(Deferred(WorkerCommand::Start(_)))
+            | Commands::Gateway(_)
     );
     #[cfg(windows)]
     if matches!(
@@ -145,7 +148,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let page: PageCommand = |context, args| Box::pin(owner::page(context, args));
     let context = prepare(global, join, serving, Some(page))?;
     let runtime = match &command {
-        Commands::Demo(_) | Commands::Master(_) => runtime(Threads::All)?,
+        Commands::Demo(_) | Commands::Master(_) | Commands::Gateway(_) => runtime(Threads::All)?,
         Commands::Worker(Deferred(command)) => runtime(Threads::of_worker(command))?,
         Commands::Dashboard(_) => runtime(Threads::Two)?,
         _ => runtime(Threads::One)?,
@@ -228,6 +231,9 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         }
         Commands::Master(Deferred(MasterCommand::Config)) => config::master(context),
         Commands::Worker(Deferred(command)) => work(context, command).await,
+        Commands::Gateway(Deferred(GatewayCommand::Start(args))) => {
+            gateway::start(context, args).await
+        }
         Commands::Doctor(Deferred(args)) => doctor::run(context, &args).await,
         Commands::Master(Deferred(MasterCommand::RotateCa { overlap })) => {
             master::rotate_ca(context, overlap)

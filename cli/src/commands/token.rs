@@ -57,10 +57,10 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         if let Some(user) = &view.speaks_for {
             return speaker(&token, &view, user);
         }
-        let command = if view.role == Role::Worker {
-            "worker start"
-        } else {
-            "login"
+        let command = match view.role {
+            Role::Worker => "worker start",
+            Role::Gateway => "gateway start",
+            Role::Client | Role::Admin => "login",
         };
 
         let times = if view.uses_left == 1 {

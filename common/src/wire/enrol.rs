@@ -36,6 +36,8 @@ pub enum WantedRole {
     User,
     /// Any role that the token is for.
     Any,
+    /// A gateway.
+    Gateway,
 }
 
 impl WantedRole {
@@ -43,8 +45,9 @@ impl WantedRole {
     pub fn takes(self, role: Role) -> bool {
         match self {
             WantedRole::Worker => role == Role::Worker,
-            WantedRole::User => role != Role::Worker,
+            WantedRole::User => role.is_user(),
             WantedRole::Any => true,
+            WantedRole::Gateway => role == Role::Gateway,
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The messages on the wire. Each is postcard behind a length of four bytes (little endian), at
 //! most [`MAX_FRAME`].
 //!
-//! There are four ALPNs with a set of messages each: [`enrol`], [`worker`], [`client`] with the
+//! There are five ALPNs with a set of messages each: [`enrol`], [`worker`], [`client`] and [`gateway`] with the
 //! master, and [`peer`] between two workers. With workers and clients, content travels on streams of its own, each opened with a [`stream::Open`]. A test
 //! keeps the golden bytes of each message.
 
 pub mod client;
 pub mod enrol;
 pub mod frame;
+pub mod gateway;
 pub mod peer;
 pub mod stream;
 pub mod worker;
@@ -20,6 +21,8 @@ pub const ALPN_ENROL: &[u8] = b"deskgrid-enrol/1";
 pub const ALPN_WORKER: &[u8] = b"deskgrid-worker/1";
 /// The ALPN of a client or admin with its certificate.
 pub const ALPN_CLIENT: &[u8] = b"deskgrid-client/1";
+/// The ALPN of a gateway with its certificate.
+pub const ALPN_GATEWAY: &[u8] = b"deskgrid-gateway/1";
 /// The ALPN between two workers, each with its certificate.
 pub const ALPN_PEER: &[u8] = b"deskgrid-peer/1";
 

@@ -203,6 +203,9 @@ pub enum ToWorker {
     /// A new program for this host, whose content it may fetch. Answered by [`ToMaster::Update`]. From
     /// [`UPDATE_VERSION`](super::UPDATE_VERSION) on.
     Update(Box<SignedUpdate>),
+    /// The gateway at the other end has another connection to a master: the worker greets it on a new
+    /// control stream of the same connection. Nothing follows.
+    Anew,
 }
 
 /// An order to show the output of an attempt while it runs.

@@ -122,15 +122,29 @@ impl Fetching {
         failed: Vec<PeerReport>,
         waits: impl Fn(&str) + Send,
     ) -> Result<Option<PeerSource>, LinkError> {
+        let channel = master.open_bare().await?;
+        Box::pin(self.ask_on(channel, peers, failed, waits)).await
+    }
+
+    /// The same on a stream that is open.
+    ///
+    /// # Errors
+    /// As [`super::get`].
+    pub async fn ask_on(
+        &self,
+        mut channel: Channel,
+        peers: bool,
+        failed: Vec<PeerReport>,
+        waits: impl Fn(&str) + Send,
+    ) -> Result<Option<PeerSource>, LinkError> {
         let incoming = self.resume().await?;
-        let mut channel = master
-            .open(&Open::Get {
-                hash: self.blob.hash,
-                offset: incoming.have,
-                peers,
-                failed,
-            })
-            .await?;
+        let get = Open::Get {
+            hash: self.blob.hash,
+            offset: incoming.have,
+            peers,
+            failed,
+        };
+        channel.tx.send(&get).await?;
         channel.tx.finish();
 
         loop {

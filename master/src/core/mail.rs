@@ -6,9 +6,11 @@ use common::site::SiteSettings;
 use common::update::SignedUpdate;
 use common::wire::Refusal;
 use common::wire::worker::{Assignment, Errand, TailOrder, ToWorker};
-use quinn::{Connection, VarInt};
+use quinn::VarInt;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::sessions::live::PeerLink;
 
 /// The changes for one host, in the order in which they are sent.
 #[derive(Debug, Default)]
@@ -201,7 +203,7 @@ pub struct Outbox {
 
 impl Outbox {
     /// The queue to the worker of this connection, and its receiving end.
-    pub(crate) fn new(connection: Connection) -> (Self, Receiver<ToWorker>) {
+    pub(crate) fn new(connection: PeerLink) -> (Self, Receiver<ToWorker>) {
         Self::closing(Box::new(move || {
             connection.close(VarInt::from_u32(2), b"it does not read what it is told");
         }))

@@ -1,7 +1,7 @@
 //! Tokens and identities, which decide who is admitted, and the audit log of both.
 
 use common::identity::{IdentityState, IdentityView};
-use common::token::{JoinToken, Role};
+use common::token::JoinToken;
 use common::view::TokenView;
 use common::{IdSet, JobId, Time};
 use uuid::Uuid;
@@ -266,7 +266,7 @@ impl Core {
         on: bool,
     ) -> Result<Option<Vec<(JobId, u64)>>, StoreError> {
         match self.store.peer_named(user)? {
-            Some(peer) if peer.role != Role::Worker => {}
+            Some(peer) if peer.role.is_user() => {}
             _ => return Ok(None),
         }
 

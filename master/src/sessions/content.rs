@@ -81,6 +81,21 @@ async fn give(
     peers: (bool, Vec<PeerReport>),
     tx: FrameSender,
 ) -> Result<(), LinkError> {
+    match (may_fetch(state, peer, hash).await?, peer.host) {
+        (Ok(()), Some(host)) => {
+            share::give(state, (host, &peer.name), (hash, offset), peers, tx).await
+        }
+        (Ok(()), None) => send(state, tx, (hash, offset), &SendPace::default()).await,
+        (Err(refusal), _) => content::refuse_get(tx, refusal).await,
+    }
+}
+
+/// Whether this peer may have this content; else the refusal, which is in the audit log.
+pub(super) async fn may_fetch(
+    state: &SessionContext,
+    peer: &Peer,
+    hash: BlobHash,
+) -> Result<Result<(), Refusal>, LinkError> {
     let refusal = match (peer.role, peer.host) {
         (Role::Admin, _) => None,
         (Role::Worker, Some(host)) => (!needs(state, host, hash).await?)
@@ -89,16 +104,13 @@ async fn give(
             .then_some("no job that it may see needs this content"),
     };
 
-    match (refusal, peer.host) {
-        (None, Some(host)) => {
-            share::give(state, (host, &peer.name), (hash, offset), peers, tx).await
-        }
-        (None, None) => send(state, tx, (hash, offset), &SendPace::default()).await,
-        (Some(why), _) => {
+    Ok(match refusal {
+        None => Ok(()),
+        Some(why) => {
             state.refused(&peer.name, "read", &format!("content {hash}"), why);
-            content::refuse_get(tx, content::not_here(hash)).await
+            Err(content::not_here(hash))
         }
-    }
+    })
 }
 
 /// Whether an attempt that the host has now needs this content: as an input, or in the checkpoint

@@ -50,6 +50,30 @@ pub(super) async fn serve(
     };
 
     drop(silent);
+    reply(state, &mut channel, request, (from, wanted)).await
+}
+
+/// Serves one enrolment that came to a gateway, as [`serve`] does.
+pub(super) async fn serve_through(
+    state: &SessionContext,
+    channel: &mut Channel,
+    from: IpAddr,
+    wanted: Option<&str>,
+) -> Result<(), LinkError> {
+    let request = tokio::time::timeout(SILENCE, channel.rx.expect::<Enrol>());
+    let request = request
+        .await
+        .map_err(|_| LinkError::Closed("it did not say with which token it joins".to_owned()))??;
+    reply(state, channel, request, (from, wanted)).await
+}
+
+/// Answers a joiner at this address.
+async fn reply(
+    state: &SessionContext,
+    channel: &mut Channel,
+    request: Enrol,
+    (from, wanted): (IpAddr, Option<&str>),
+) -> Result<(), LinkError> {
     let token = request.token;
     let name = request.name.clone();
     let reply = match answer(state, request, from, wanted).await? {
@@ -84,6 +108,7 @@ fn good_name(name: &str) -> bool {
 fn unfit(role: Role) -> Refusal {
     let hint = match role {
         Role::Worker => "use it with: deskgrid worker start --master HOST:PORT",
+        Role::Gateway => "use it with: deskgrid gateway start --master HOST:PORT",
         Role::Client | Role::Admin => "ask for one made with: deskgrid token create --role worker",
     };
     let what = format!("this token is for a {role}; it was not used up");

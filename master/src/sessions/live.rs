@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use common::wire::gateway::ToGateway;
 use quinn::{Connection, VarInt};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 /// The handles to the [`Busy`] of an idle connection: those of `OneSession`, of [`Present`] and of the
@@ -29,11 +32,63 @@ struct OpenSessions {
 
 #[derive(Debug)]
 struct OneSession {
-    connection: Connection,
+    connection: PeerLink,
     /// Whether the connection was let in: only then does it count against others of its identity.
     admitted: bool,
     /// Cloned by each request that is being answered.
     busy: Busy,
+}
+
+/// The connection of a peer: its own, or one that ends at a gateway.
+#[derive(Debug, Clone)]
+pub(crate) enum PeerLink {
+    /// Its own.
+    Direct(Connection),
+    /// A session at a gateway.
+    Through(Arc<GatewayLink>),
+}
+
+/// A session at a gateway, to be closed there.
+#[derive(Debug)]
+pub(crate) struct GatewayLink {
+    session: u64,
+    tell: UnboundedSender<ToGateway>,
+    closed: watch::Sender<bool>,
+}
+
+impl GatewayLink {
+    /// For the session of this number, with the way to its gateway.
+    pub(crate) fn new(session: u64, tell: UnboundedSender<ToGateway>) -> Self {
+        Self {
+            session,
+            tell,
+            closed: watch::Sender::new(false),
+        }
+    }
+
+    /// Resolves once the session is to end.
+    pub(crate) async fn closed(&self) {
+        // The sender is in `self`.
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
+    }
+}
+
+impl PeerLink {
+    /// Closes the connection, or has the gateway close it by [`ToGateway::Close`].
+    pub(crate) fn close(&self, code: VarInt, why: &[u8]) {
+        match self {
+            PeerLink::Direct(connection) => connection.close(code, why),
+            PeerLink::Through(link) => {
+                if !link.closed.send_replace(true) {
+                    let _ = link.tell.send(ToGateway::Close {
+                        session: link.session,
+                        code: u32::try_from(code.into_inner()).unwrap_or(0),
+                        why: String::from_utf8_lossy(why).into_owned(),
+                    });
+                }
+            }
+        }
+    }
 }
 
 /// A handle that a connection's requests hold while they are answered.
@@ -58,7 +113,7 @@ impl LiveSessions {
     }
 
     /// Enters a connection whose certificate names this identity.
-    pub(crate) fn enter(&self, id: Uuid, connection: &Connection) -> Present {
+    pub(crate) fn enter(&self, id: Uuid, connection: &PeerLink) -> Present {
         let busy = Busy::default();
         let mut open = self.open();
         let number = open.next;

@@ -1,7 +1,6 @@
 //! Connections to the master: authenticates each peer, and serves the streams that it opens as
 //! joiner, worker or client.
 
-pub(crate) mod alive;
 mod answer;
 mod answers;
 pub(crate) mod bearers;
@@ -11,6 +10,7 @@ mod content;
 mod damage;
 mod enrol;
 mod follow;
+mod gateway;
 pub(crate) mod live;
 pub(crate) mod near;
 mod renew;
@@ -28,16 +28,15 @@ use common::Time;
 use common::token::Role;
 use common::wire::stream::Open;
 use link::error::NOT_LET_IN;
-use link::identity::read_certificate;
-use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor, Validity};
+use link::handshake::{Certificate, HandshakeFacts};
+use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor};
 use quinn::{Connection, Incoming, VarInt};
-use rustls::pki_types::CertificateDer;
 
 use crate::core::ask::PeerAsk;
 use crate::limits::Knock;
 use crate::run::SessionContext;
 use crate::store::{Peer, PeerStatus};
-use live::Beyond;
+use live::{Beyond, PeerLink};
 
 /// The number of looks for an idle connection of an identity before another one is refused, and the
 /// time between two looks.
@@ -157,7 +156,7 @@ async fn serve_connection(
     let from = address.ip();
     let tunnels = entrance.tunnels.as_deref();
     let connection = shake_hands(state, incoming, pending, entrance).await?;
-    let shown = read_handshake(&connection)?;
+    let shown = HandshakeFacts::read(&connection)?;
     if shown.purpose == Purpose::Enrol {
         return enrol::serve(state, &connection, from, shown.wanted.as_deref()).await;
     }
@@ -189,7 +188,9 @@ async fn serve_connection(
     }
 
     // Entered before the identity is looked up: a revocation in between closes the connection.
-    let present = state.live.enter(name.id, &connection);
+    let present = state
+        .live
+        .enter(name.id, &PeerLink::Direct(connection.clone()));
     let known = state
         .core
         .ask(PeerAsk::Authenticate(name.id, key_hash))
@@ -203,7 +204,7 @@ async fn serve_connection(
 
     let _known = tunnels.map(|tunnels| tunnels.known(address));
     let (most, beyond) = match shown.purpose {
-        Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
+        Purpose::Worker | Purpose::Gateway => (OF_A_WORKER, Beyond::OldestGoes),
         _ => (
             state.config.limits.connections_per_user as usize,
             Beyond::OldestIdleGoes,
@@ -218,7 +219,7 @@ async fn serve_connection(
     if until_s < now_s {
         // A host that was off for a month comes back by itself: the table knows its key, and a host
         // that must not come back is revoked there. A person joins again.
-        return match peer.role == Role::Worker || state.away.excuses(until_s, now_s) {
+        return match !peer.role.is_user() || state.away.excuses(until_s, now_s) {
             true => renew::serve_expired(state, &connection, &peer).await,
             false => refuse(&peer.name, NOT_LET_IN, &expired(until_s, now_s)),
         };
@@ -233,6 +234,9 @@ async fn serve_connection(
             }
             (Purpose::Client, Role::Client | Role::Admin) => {
                 client::serve(state, connection.clone(), peer, present.busy()).await
+            }
+            (Purpose::Gateway, Role::Gateway) => {
+                gateway::serve(state, connection.clone(), peer).await
             }
             _ => refuse(
                 &peer.name,
@@ -328,57 +332,12 @@ fn word(purpose: Purpose) -> &'static str {
         Purpose::Enrol => "to join",
         Purpose::Worker => "as worker",
         Purpose::Client => "as client",
+        Purpose::Gateway => "as gateway",
     }
 }
 
 fn stopped(_: crate::core::Stopped) -> LinkError {
     LinkError::Closed("the master is shutting down".to_owned())
-}
-
-/// The fields of a certificate that TLS has verified.
-struct Certificate {
-    name: link::PeerName,
-    key_hash: [u8; 32],
-    until_s: i64,
-}
-
-/// The peer's data from the handshake.
-struct HandshakeFacts {
-    purpose: Purpose,
-    certificate: Option<Certificate>,
-    /// The CA under which the peer wants to see the master's certificate.
-    wanted: Option<String>,
-}
-
-fn read_handshake(connection: &Connection) -> Result<HandshakeFacts, LinkError> {
-    let data = connection
-        .handshake_data()
-        .and_then(|d| d.downcast::<quinn::crypto::rustls::HandshakeData>().ok());
-    let (alpn, wanted) = data.map_or((None, None), |data| (data.protocol, data.server_name));
-    let purpose = alpn.and_then(|alpn| Purpose::of_alpn(&alpn));
-    let purpose = purpose.ok_or_else(|| LinkError::Protocol("no ALPN of ours".to_owned()))?;
-    let chain = connection
-        .peer_identity()
-        .and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let read = |der: &CertificateDer<'static>| {
-        let (name, key_hash) = read_certificate(der)?;
-        Ok::<_, LinkError>(Certificate {
-            name,
-            key_hash,
-            until_s: Validity::of(der)?.until_s,
-        })
-    };
-    let certificate = chain
-        .as_deref()
-        .and_then(|chain| chain.first())
-        .map(read)
-        .transpose()?;
-
-    Ok(HandshakeFacts {
-        purpose,
-        certificate,
-        wanted,
-    })
 }
 
 /// Accepts the next stream that the peer opens. Its server reads its purpose, so that no stream

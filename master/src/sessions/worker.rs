@@ -9,12 +9,13 @@ use common::HostId;
 use common::wire::peer::KeyHash;
 use common::wire::stream::Open;
 use common::wire::worker::{ToMaster, ToWorker};
+use link::alive::AliveWatch;
 use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use quinn::{Connection, VarInt};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
-use super::alive::AliveWatch;
+use super::live::PeerLink;
 use super::{accept, checkpoint, content, read_open, renew, share, stopped, within_deadline};
 use crate::core::ask::HostAsk;
 use crate::core::{Outbox, SessionId, content_is_here, greeted};
@@ -34,22 +35,10 @@ pub(super) async fn serve(
     peer: Peer,
     way: HostWay,
 ) -> Result<(), LinkError> {
-    let Some(host) = peer.host else {
-        return Err(LinkError::BadIdentity(
-            "a worker that is no host".to_owned(),
-        ));
-    };
-
-    let worker = Arc::new(Worker {
-        state: state.clone(),
-        connection,
-        peer,
-        host,
-        way,
-        controlled: AtomicBool::new(false),
-    });
+    let link = PeerLink::Direct(connection.clone());
+    let worker = Arc::new(Worker::new(state, link, peer, way)?);
     loop {
-        let channel = accept(&worker.connection).await?;
+        let channel = accept(&connection).await?;
         let worker = worker.clone();
         tokio::spawn(async move {
             if let Err(error) = worker.serve_stream(channel).await {
@@ -64,9 +53,9 @@ pub(super) async fn serve(
 pub(super) type HostWay = (Option<IpAddr>, KeyHash);
 
 /// A connected worker.
-struct Worker {
+pub(super) struct Worker {
     state: Arc<SessionContext>,
-    connection: Connection,
+    connection: PeerLink,
     peer: Peer,
     host: HostId,
     way: HostWay,
@@ -75,7 +64,31 @@ struct Worker {
 }
 
 impl Worker {
-    async fn serve_stream(&self, mut channel: Channel) -> Result<(), LinkError> {
+    /// A worker at the other end of this link.
+    ///
+    /// # Errors
+    /// If the peer is no host.
+    pub(super) fn new(
+        state: &Arc<SessionContext>,
+        connection: PeerLink,
+        peer: Peer,
+        way: HostWay,
+    ) -> Result<Self, LinkError> {
+        let host = peer
+            .host
+            .ok_or_else(|| LinkError::BadIdentity("a worker that is no host".to_owned()))?;
+        Ok(Self {
+            state: state.clone(),
+            connection,
+            peer,
+            host,
+            way,
+            controlled: AtomicBool::new(false),
+        })
+    }
+
+    /// Serves one stream, whose purpose comes first on it.
+    pub(super) async fn serve_stream(&self, mut channel: Channel) -> Result<(), LinkError> {
         match read_open(&mut channel).await? {
             Open::Control if !self.controlled.swap(true, Ordering::Relaxed) => {
                 let session = SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed));
@@ -105,8 +118,7 @@ impl Worker {
     ) -> Result<(), LinkError> {
         let state = &self.state;
         let host = self.host;
-        let connection = &self.connection;
-        let (outbox, inbox) = Outbox::new(connection.clone());
+        let (outbox, inbox) = Outbox::new(self.connection.clone());
         let alive = AliveWatch::new(state.workers.enter(), outbox.sender());
         let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
         let name = self.peer.name.clone();
@@ -129,7 +141,20 @@ impl Worker {
         tokio::select! {
             ended = speak(channel.tx, inbox, &alive) => ended,
             ended = listen(state, channel.rx, (host, session), &alive) => ended,
-            broken = alive.broken(connection) => Err(broken),
+            broken = self.broken(&alive) => Err(broken),
+        }
+    }
+}
+
+impl Worker {
+    /// Resolves once the worker has broken its promise. That of one behind a gateway is watched there.
+    async fn broken(&self, alive: &AliveWatch) -> LinkError {
+        match &self.connection {
+            PeerLink::Direct(connection) => alive.broken(connection).await,
+            PeerLink::Through(link) => {
+                link.closed().await;
+                LinkError::Closed("its session at the gateway was closed".to_owned())
+            }
         }
     }
 }

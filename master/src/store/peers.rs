@@ -148,7 +148,7 @@ impl Reader {
             let found = db.first(&peer, values![user], peer_of)?;
             let role = |peer: &Peer| peer.role.min(view.role);
             Ok(found
-                .filter(|peer| role(peer) != Role::Worker)
+                .filter(|peer| peer.role.is_user() && view.role.is_user())
                 .map(|peer| Peer {
                     role: role(&peer),
                     ..peer
@@ -289,7 +289,7 @@ impl Writer {
                 self.change(sql, values![host, name])?;
                 Some(HostId(host))
             }
-            Role::Client | Role::Admin => None,
+            Role::Client | Role::Admin | Role::Gateway => None,
         };
 
         self.change(

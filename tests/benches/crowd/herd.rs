@@ -342,8 +342,12 @@ async fn connect(
     endpoint: &quinn::Endpoint,
     identity: &Identity,
 ) -> Result<quinn::Connection, LinkError> {
-    let crypto = QuicClientConfig::try_from(tls::client_config(identity, ALPN_WORKER)?)
-        .expect("settings for QUIC");
+    let crypto = QuicClientConfig::try_from(tls::client_config(
+        identity,
+        ALPN_WORKER,
+        tls::TrustedEnds::MastersAndGateways,
+    )?)
+    .expect("settings for QUIC");
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     let mut transport = quinn::TransportConfig::default();
     transport.max_idle_timeout(Some(IDLE.into()));

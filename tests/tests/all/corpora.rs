@@ -179,6 +179,9 @@ fn firsts() -> Vec<Input> {
         "reply",
         "tail",
         "peer",
+        "from_gateway",
+        "to_gateway",
+        "needs_reply",
     ];
 
     let mut all = Vec::new();

@@ -13,6 +13,7 @@ mod cutoff;
 mod disk;
 mod disks;
 mod full;
+mod gateway;
 mod https;
 mod ledger;
 mod network;

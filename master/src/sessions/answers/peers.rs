@@ -4,7 +4,6 @@ use common::Span;
 use common::identity::{AuditView, IdentityView};
 use common::selector::Selector;
 use common::text::acts;
-use common::token::Role;
 use common::view::TokenView;
 use common::wire::RefusalCode;
 use common::wire::client::Reply;
@@ -44,7 +43,9 @@ impl Asker {
         }
         if let Some(user) = &wish.speaks_for {
             let found = self.identities(vec![user.clone()]).await?;
-            let fits = |view: &IdentityView| view.role >= wish.role && wish.role != Role::Worker;
+            let fits = |view: &IdentityView| {
+                view.role.is_user() && wish.role.is_user() && view.role >= wish.role
+            };
             if !found.iter().all(fits) {
                 return Err(refuse(
                     RefusalCode::Invalid,

@@ -246,7 +246,7 @@ fn silent_joiners_keep_no_other_joiner_out() {
     let ann = hostile.enrol("client", "ann");
     let hash = link::identity::key_hash(&ann.ca).expect("a CA");
     let dial = dial(
-        tls::joiner_config(hash, ALPN_ENROL).expect("settings"),
+        tls::joiner_config(hash, ALPN_ENROL, tls::TrustedEnds::Masters).expect("settings"),
         hostile.grid.listen(),
     );
     let silent: Vec<_> = RUNTIME.block_on(async {

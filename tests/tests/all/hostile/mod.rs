@@ -193,7 +193,7 @@ fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_o
 
     let hash = link::identity::key_hash(&pc.ca).expect("a CA");
     for alpn in [ALPN_WORKER, ALPN_CLIENT] {
-        let naked = tls::joiner_config(hash, alpn).expect("settings");
+        let naked = tls::joiner_config(hash, alpn, tls::TrustedEnds::Masters).expect("settings");
         let answer = hostile.now(closed(&dial(naked, hostile.grid.listen()).connected()));
         assert!(
             answer.contains("a certificate of the grid is needed"),
@@ -202,7 +202,7 @@ fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_o
     }
 
     hostile.audited(HERE, "connect", "a certificate of the grid is needed");
-    let unknown = tls::joiner_config(hash, b"h3").expect("settings");
+    let unknown = tls::joiner_config(hash, b"h3", tls::TrustedEnds::Masters).expect("settings");
     let error = hostile
         .now(dial(unknown, hostile.grid.listen()).try_connect())
         .expect_err("speaks nothing of ours");
@@ -270,7 +270,8 @@ async fn closed(connection: &quinn::Connection) -> String {
 fn no_session_is_resumed_and_nothing_is_taken_before_the_handshake_is_done() {
     let hostile = Hostile::new();
     let ann = hostile.enrol("client", "ann");
-    let mut config = tls::client_config(&ann, ALPN_CLIENT).expect("settings");
+    let mut config =
+        tls::client_config(&ann, ALPN_CLIENT, tls::TrustedEnds::Masters).expect("settings");
     config.resumption = rustls::client::Resumption::in_memory_sessions(16);
     config.enable_early_data = true;
 
@@ -579,7 +580,7 @@ fn broken_messages_and_the_messages_of_others_end_their_stream_and_nothing_else(
 
     let hash = link::identity::key_hash(&pc.ca).expect("a CA");
     let joiner = dial(
-        tls::joiner_config(hash, ALPN_ENROL).expect("settings"),
+        tls::joiner_config(hash, ALPN_ENROL, tls::TrustedEnds::Masters).expect("settings"),
         hostile.grid.listen(),
     )
     .connected();

@@ -10,7 +10,7 @@ use super::{ROOMS, files, root, text};
 
 /// What each room may use of the others. `tests` and `examples` are not listed: they may use
 /// anything.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("common", &[]),
     ("scheduler", &["common"]),
     ("simulator", &["scheduler", "common"]),
@@ -22,6 +22,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
         &["scheduler", "link", "api", "dashboard", "common"],
     ),
     ("worker", &["link", "common"]),
+    ("gateway", &["link", "common"]),
     (
         "cli",
         &[
@@ -30,6 +31,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "dashboard",
             "master",
             "worker",
+            "gateway",
             "scheduler",
             "link",
             "common",

@@ -2,6 +2,7 @@
 //! change that is meant (and a raised `WIRE_VERSION`): `DESKGRID_BLESS=1 cargo test -p tests
 //! golden`.
 
+mod gateways;
 mod masters;
 mod peers;
 mod site;
@@ -86,6 +87,24 @@ fn all_lines() -> String {
     let replies = [values::replies(), vec![site::reply(), updates::reply()]].concat();
     lines(&mut out, "reply", replies, values::reply_name);
     lines(&mut out, "peer", vec![peers::get()], |_| "PeerGet");
+    lines(
+        &mut out,
+        "from_gateway",
+        gateways::from_gateway(),
+        gateways::from_gateway_name,
+    );
+    lines(
+        &mut out,
+        "to_gateway",
+        gateways::to_gateway(),
+        gateways::to_gateway_name,
+    );
+    lines(
+        &mut out,
+        "needs_reply",
+        gateways::needs_replies(),
+        gateways::needs_reply_name,
+    );
     out
 }
 
@@ -133,6 +152,9 @@ fn golden_values_cover_every_variant() {
         ("to_worker.", values::TO_WORKER),
         ("request.", values::REQUESTS),
         ("reply.", values::REPLIES),
+        ("from_gateway.", gateways::FROM_GATEWAY),
+        ("to_gateway.", gateways::TO_GATEWAY),
+        ("needs_reply.", gateways::NEEDS_REPLIES),
     ] {
         assert_eq!(
             count(family),

@@ -43,7 +43,7 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
 const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "common",
     "scheduler",
     "simulator",
@@ -52,6 +52,7 @@ const ROOMS: [&str; 13] = [
     "dashboard",
     "master",
     "worker",
+    "gateway",
     "cli",
     "papers",
     "packaging",

@@ -46,6 +46,8 @@ macro_rules! variants {
     };
 }
 
+pub(super) use variants;
+
 variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here, StandsBy, EnrolledWithKey });
 variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused, Waits, At });
@@ -55,7 +57,8 @@ variants!(TO_MASTER, to_master_name: ToMaster {
     Shares, Fetched, Site, Update,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve, Site, Update,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve, Site,
+    Update, Anew,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
@@ -457,6 +460,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         ToWorker::Unserve(vec![1 << 45]),
         super::site::to_worker(),
         super::updates::to_worker(),
+        ToWorker::Anew,
         ToWorker::Tail(TailOrder {
             attempt: attempt(),
             stream: StreamKind::Stderr,

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use common::Span;
 use common::wire::worker::{BUSY_EVERY, ToWorker};
-use link::LinkError;
 use quinn::Connection;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::time::Instant;
+
+use crate::error::LinkError;
 
 /// The looks in a promised interval, and the looks without a datagram after which the host is gone:
 /// eight seconds for a host that promised three.
@@ -29,14 +30,15 @@ const FAR_OFF: f64 = 1.25;
 
 /// The number of connected workers, which decides how often idle ones send.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WorkerCount(Arc<AtomicUsize>);
+pub struct WorkerCount(Arc<AtomicUsize>);
 
 /// One of the workers, until it is dropped.
-pub(super) struct ConnectedWorker(WorkerCount);
+#[derive(Debug)]
+pub struct ConnectedWorker(WorkerCount);
 
 impl WorkerCount {
     /// Counts one more worker, until the value is dropped.
-    pub(super) fn enter(&self) -> ConnectedWorker {
+    pub fn enter(&self) -> ConnectedWorker {
         self.0.fetch_add(1, Ordering::Relaxed);
         ConnectedWorker(self.clone())
     }
@@ -63,7 +65,8 @@ fn idle_every(workers: usize) -> Span {
 }
 
 /// The promise of one worker.
-pub(super) struct AliveWatch {
+#[derive(Debug)]
+pub struct AliveWatch {
     worker: ConnectedWorker,
     /// The promised interval in milliseconds; 0 before the first promise.
     promised_ms: AtomicU64,
@@ -75,7 +78,8 @@ pub(super) struct AliveWatch {
 }
 
 impl AliveWatch {
-    pub(super) fn new(worker: ConnectedWorker, outbox: &Sender<ToWorker>) -> Self {
+    /// Of one worker, who is told other intervals through `outbox` ([`ToWorker::SendEvery`]).
+    pub fn new(worker: ConnectedWorker, outbox: &Sender<ToWorker>) -> Self {
         Self {
             worker,
             promised_ms: AtomicU64::new(0),
@@ -86,7 +90,7 @@ impl AliveWatch {
     }
 
     /// Notes that the worker will send again within `next`.
-    pub(super) fn on_promise(&self, next: Span) {
+    pub fn on_promise(&self, next: Span) {
         let next = millis(next.clamp(LEAST, MOST));
         let before = self.promised_ms.swap(next, Ordering::Relaxed);
         if before == 0 || next < before {
@@ -96,7 +100,7 @@ impl AliveWatch {
     }
 
     /// Tells the worker where idle workers should send more or less often than it was told.
-    pub(super) fn adapt(&self) {
+    pub fn adapt(&self) {
         let every = self.worker.0.idle_every();
         let factor = millis(every) as f64 / self.told_ms.load(Ordering::Relaxed) as f64;
         if (1.0 / FAR_OFF..=FAR_OFF).contains(&factor) {
@@ -113,7 +117,7 @@ impl AliveWatch {
     }
 
     /// Notes that the worker is sent attempts: from now on it is to be heard soon.
-    pub(super) fn on_assigned(&self) {
+    pub fn on_assigned(&self) {
         let busy = millis(BUSY_EVERY);
         if self.promised_ms.fetch_min(busy, Ordering::Relaxed) > busy {
             self.shorter.notify_one();
@@ -121,12 +125,12 @@ impl AliveWatch {
     }
 
     /// Whether the worker is one of so many idle ones that a `Beat` without content is not sent.
-    pub(super) fn saves_answers(&self) -> bool {
+    pub fn saves_answers(&self) -> bool {
         self.promised_ms.load(Ordering::Relaxed) > FEW_MS
     }
 
     /// Resolves once the worker has broken its promise.
-    pub(super) async fn broken(&self, connection: &Connection) -> LinkError {
+    pub async fn broken(&self, connection: &Connection) -> LinkError {
         let received = || connection.stats().udp_rx.datagrams;
         let mut before = received();
         let mut in_vain = 0;

@@ -1,0 +1,42 @@
+//! Executes `deskgrid gateway start`.
+
+use super::login::{Newcomer, identity};
+use super::{Context, shutdown};
+use crate::args::serve::GatewayArgs;
+use crate::failure::{Exit, Failure};
+
+/// The bytes of a GiB.
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Joins the grid if needed, then passes workers on until it is stopped.
+pub(super) async fn start(context: &Context, args: GatewayArgs) -> Result<Exit, Failure> {
+    let stop = shutdown(args.tied);
+    let dir = context.state.gateway();
+    let home = dir.join("identity");
+    let (identity, _) = identity(&home, context, &args.enrol, Newcomer::Gateway)
+        .await
+        .map_err(as_gateway)?;
+
+    let config = gateway::Config {
+        listen: args.listen,
+        cache_bytes: (args.cache * GIB) as u64,
+        most_workers: args.most_workers as usize,
+    };
+    gateway::run(dir, config, identity, stop)
+        .await
+        .map_err(|error| as_gateway(error.into()))?;
+    Ok(Exit::Well)
+}
+
+/// Gives a refused gateway the command with which it joins again.
+fn as_gateway(failure: Failure) -> Failure {
+    if failure.code != "not-authorised" {
+        return failure;
+    }
+    let again = "ask the admin for a new token (deskgrid token create --role gateway), then: deskgrid gateway start --rejoin \
+                 --master HOST:PORT --join @FILE";
+    Failure {
+        hint: again.to_owned(),
+        ..failure
+    }
+}

@@ -1,0 +1,225 @@
+//! The connection to the active master: made again for ever, one for all workers. On it there is a
+//! stream for each stream of a worker, since QUIC bounds, orders and repeats each of them alone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::Incarnation;
+use common::wire::Versions;
+use common::wire::gateway::{FromGateway, ToGateway};
+use link::error::NOT_LET_IN;
+use link::retry::Backoff;
+use link::{
+    Channel, Connection, FrameReceiver, Identity, LinkError, Listener, Purpose, Validity, renewal,
+};
+use quinn::VarInt;
+
+use crate::{GatewayError, GatewayState, show};
+
+/// The bounds of the pauses before the master is tried again.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The interval of the looks whether the master is there, and the looks in vain after which it is not.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOKS_IN_VAIN: u32 = 5;
+/// The longest time that the master may take to answer.
+const WELCOME: Duration = Duration::from_secs(5);
+/// The most bytes that wait here on all streams of the master's together. On each of them they are as
+/// few as on any other stream, so a worker that does not read stops no other.
+const WINDOW: VarInt = VarInt::from_u32(256 << 20);
+/// The time that a worker has to read the last words of the master's, before its connection is closed.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+/// A connection to a master that has let the gateway in. Cloning gives another handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Upstream {
+    connection: Connection,
+    incarnation: Incarnation,
+}
+
+impl Upstream {
+    /// Opens a stream that begins with this [`FromGateway`].
+    pub(crate) async fn stream(&self, first: &FromGateway) -> Result<Channel, LinkError> {
+        let mut channel = self.connection.open_bare().await?;
+        channel.tx.send(first).await?;
+        Ok(channel)
+    }
+
+    /// Resolves once nothing has come from the master for a while, though it is asked each second by QUIC's
+    /// own means: another one may have taken over.
+    async fn silent(&self) -> LinkError {
+        let mut received = self.connection.received();
+        let mut in_vain = 0;
+        while in_vain < LOOKS_IN_VAIN {
+            tokio::time::sleep(LOOK).await;
+            let now = self.connection.received();
+            in_vain = if now == received { in_vain + 1 } else { 0 };
+            received = now;
+        }
+        self.connection.close("no answer").await;
+        LinkError::Closed("the master does not answer any more".to_owned())
+    }
+
+    /// Whether the connection is there.
+    pub(crate) fn is_there(&self) -> bool {
+        self.connection.quic().close_reason().is_none()
+    }
+
+    /// Resolves once the connection is gone.
+    pub(crate) async fn lost(&self) -> LinkError {
+        self.connection.closed().await
+    }
+}
+
+/// Keeps an [`Upstream`] to the active master. Ends only when the gateway is not let in any more.
+pub(crate) async fn keep(
+    gateway: &Arc<GatewayState>,
+    mut identity: Identity,
+    home: PathBuf,
+    (mut listener, seed): (Listener, [u8; 32]),
+) -> Result<(), GatewayError> {
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
+    let mut highest = Incarnation(0);
+    // What was named at the start counts, not what was when it joined.
+    let known = identity.link.master.clone();
+    loop {
+        let ended = async {
+            identity = renewal::fresh(&home, Purpose::Gateway).await?;
+            identity.link.master.clone_from(&known);
+            show(&mut listener, &identity, seed);
+            let (upstream, rx) = connect(&identity, highest).await?;
+            highest = upstream.incarnation;
+            backoff.reset();
+
+            tracing::info!(master = upstream.connection.master(), incarnation = %highest, "connected to the master");
+            gateway.upstream.send_replace(Some(upstream.clone()));
+            let renews = keep_fresh(&upstream, &mut identity, &home, (&mut listener, seed));
+            tokio::select! {
+                ended = hear(gateway, rx) => ended,
+                lost = upstream.lost() => Err::<(), _>(lost),
+                silent = upstream.silent() => Err(silent),
+                () = renews => Ok(()),
+            }
+        };
+        let ended = ended.await;
+        gateway.upstream.send_replace(None);
+
+        let error = ended
+            .err()
+            .unwrap_or_else(|| LinkError::Closed("the master ended the conversation".to_owned()));
+        let refused = matches!(
+            error,
+            LinkError::NotAccepted(_) | LinkError::WrongMaster { .. }
+        ) || matches!(&error, LinkError::Refused(_) if !error.passing());
+        if refused {
+            gateway.send_away("this gateway is not let in any more");
+            return Err(error.into());
+        }
+        let delay = backoff.delay();
+        tracing::warn!(%error, ?delay, "not connected to the master; trying again");
+        tokio::time::sleep(delay).await;
+    }
+}
+
+/// Connects to the active master, and is let in with [`ToGateway::Welcome`].
+async fn connect(
+    identity: &Identity,
+    highest: Incarnation,
+) -> Result<(Upstream, FrameReceiver), LinkError> {
+    let connection = link::connect(identity, Purpose::Gateway).await?;
+    connection.quic().set_receive_window(WINDOW);
+    let control = async {
+        let mut channel = connection.open_bare().await?;
+        let versions = Versions::ours();
+        channel.tx.send(&FromGateway::Control { versions }).await?;
+        let welcome = channel.rx.expect::<ToGateway>().await?;
+        Ok::<_, LinkError>((channel, welcome))
+    };
+    let (channel, welcome) = tokio::time::timeout(WELCOME, control)
+        .await
+        .map_err(|_| LinkError::Closed("the master did not answer the greeting".to_owned()))??;
+
+    let incarnation = match welcome {
+        ToGateway::Welcome { incarnation, .. } => incarnation,
+        ToGateway::Refused(refusal) => return Err(refusal.into()),
+        ToGateway::Close { .. } => {
+            return Err(LinkError::Protocol("no welcome".to_owned()));
+        }
+    };
+    if incarnation < highest {
+        let why = format!(
+            "the master at {} has incarnation {incarnation}, and one with {highest} was active before: it was taken over",
+            connection.master()
+        );
+        connection.close("it was taken over").await;
+        return Err(LinkError::Closed(why));
+    }
+
+    let upstream = Upstream {
+        connection,
+        incarnation,
+    };
+    let Channel { tx, rx } = channel;
+    // The stream ends with the connection; its other direction carries nothing more.
+    drop(tx);
+    Ok((upstream, rx))
+}
+
+/// Closes the sessions that the master ends with [`ToGateway::Close`].
+async fn hear(gateway: &GatewayState, mut rx: FrameReceiver) -> Result<(), LinkError> {
+    while let Some(message) = rx.recv::<ToGateway>().await? {
+        let ToGateway::Close { session, code, why } = message else {
+            return Err(LinkError::Protocol("a second welcome".to_owned()));
+        };
+        let found = {
+            let open = gateway.open();
+            let found = open.get(&session);
+            found.map(|open| (open.connection.clone(), open.said.clone()))
+        };
+        let Some((connection, said)) = found else {
+            continue;
+        };
+
+        let code = VarInt::from_u32(code);
+        tokio::spawn(async move {
+            if code != NOT_LET_IN {
+                let _ = tokio::time::timeout(LAST_WORD, said.notified()).await;
+            }
+            connection.close(code, why.as_bytes());
+        });
+    }
+    Ok(())
+}
+
+/// Renews the certificate whenever that is due ([`renewal::until_due`]), and shows workers the new one. Never ends.
+async fn keep_fresh(
+    upstream: &Upstream,
+    identity: &mut Identity,
+    home: &std::path::Path,
+    (listener, seed): (&mut Listener, [u8; 32]),
+) {
+    loop {
+        let Ok(validity) = Validity::of(&identity.certificate) else {
+            return std::future::pending().await;
+        };
+        if !validity.is_due(renewal::now_s()) {
+            tokio::time::sleep(renewal::until_due(validity, renewal::now_s())).await;
+            continue;
+        }
+
+        let pause = renewal::until_retry(validity, renewal::now_s());
+        let pause = match renewal::renew_in_place(home, &upstream.connection, identity).await {
+            Ok(renewed) => {
+                tracing::info!("the certificate was renewed");
+                *identity = renewed;
+                show(listener, identity, seed);
+                Validity::of(&identity.certificate).map_or(pause, renewal::until_next)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the certificate could not be renewed yet");
+                pause
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}

@@ -1,0 +1,68 @@
+//! The data that a peer has shown by the end of a TLS handshake.
+
+use quinn::Connection;
+use rustls::pki_types::CertificateDer;
+
+use crate::endpoint::Purpose;
+use crate::error::LinkError;
+use crate::identity::{PeerName, Validity, read_certificate};
+
+/// The fields of a certificate that TLS has verified.
+#[derive(Debug)]
+pub struct Certificate {
+    /// The identity.
+    pub name: PeerName,
+    /// The hash of its key.
+    pub key_hash: [u8; 32],
+    /// Its end, in seconds since 1970.
+    pub until_s: i64,
+}
+
+/// The peer's data from the handshake.
+#[derive(Debug)]
+pub struct HandshakeFacts {
+    /// The purpose of the connection, by its [`Purpose::alpn`].
+    pub purpose: Purpose,
+    /// The peer's certificate, if it has shown one.
+    pub certificate: Option<Certificate>,
+    /// The CA under which the peer wants to see this end's certificate.
+    pub wanted: Option<String>,
+}
+
+impl HandshakeFacts {
+    /// Reads what the peer of a connection has shown.
+    ///
+    /// # Errors
+    /// If the purpose is none of ours, or the certificate is none of a deskgrid's.
+    pub fn read(connection: &Connection) -> Result<Self, LinkError> {
+        let data = connection
+            .handshake_data()
+            .and_then(|d| d.downcast::<quinn::crypto::rustls::HandshakeData>().ok());
+        let (alpn, wanted) = data.map_or((None, None), |data| (data.protocol, data.server_name));
+        let purpose = alpn.and_then(|alpn| Purpose::of_alpn(&alpn));
+        let purpose = purpose.ok_or_else(|| LinkError::Protocol("no ALPN of ours".to_owned()))?;
+        let chain = connection
+            .peer_identity()
+            .and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
+
+        let read = |der: &CertificateDer<'static>| {
+            let (name, key_hash) = read_certificate(der)?;
+            Ok::<_, LinkError>(Certificate {
+                name,
+                key_hash,
+                until_s: Validity::of(der)?.until_s,
+            })
+        };
+        let certificate = chain
+            .as_deref()
+            .and_then(|chain| chain.first())
+            .map(read)
+            .transpose()?;
+
+        Ok(Self {
+            purpose,
+            certificate,
+            wanted,
+        })
+    }
+}
