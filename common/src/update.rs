@@ -79,8 +79,8 @@ pub struct UpdateStatement {
     pub version: ProgramVersion,
     /// Its content.
     pub blob: BlobRef,
-    /// Whether it may take the place of a newer `version`.
-    pub downgrade: bool,
+    /// The newer version whose place it may take, and of no other.
+    pub downgrade: Option<ProgramVersion>,
 }
 
 /// A statement with its signature, as they travel.
@@ -221,7 +221,9 @@ pub struct UpdateEvent {
 impl UpdateStatement {
     /// Returns the text that is signed.
     pub fn text(&self) -> String {
-        let downgrade = if self.downgrade { "yes" } else { "no" };
+        let downgrade = self
+            .downgrade
+            .map_or_else(|| "no".to_owned(), |version| format!("from {version}"));
         format!(
             "{HEAD}\nplatform {}\nversion {}\nblake3 {}\nbytes {}\ndowngrade {downgrade}\n",
             self.platform.as_str(),
@@ -255,9 +257,12 @@ impl UpdateStatement {
         let hash = value("blake3").and_then(|word| word.parse().ok());
         let size = value("bytes").and_then(|word| word.parse().ok());
         let downgrade = match value("downgrade") {
-            Some("yes") => Some(true),
-            Some("no") => Some(false),
-            _ => None,
+            Some("no") => Some(None),
+            Some(from) => from
+                .strip_prefix("from ")
+                .and_then(|version| version.parse().ok())
+                .map(Some),
+            None => None,
         };
         let read = Self {
             platform: platform.ok_or(bad("it names no platform"))?,
@@ -279,7 +284,7 @@ impl UpdateStatement {
 
     /// Returns why this update may not take the place of the program of `running`, if so.
     pub fn refused_over(&self, running: ProgramVersion) -> Option<String> {
-        let older = self.version < running && !self.downgrade;
+        let older = self.version < running && self.downgrade != Some(running);
         older.then(|| {
             format!(
                 "version {} is older than {running}, which is here, and its signature does not allow that",
@@ -379,7 +384,7 @@ mod tests {
                 hash: BlobHash([7; 32]),
                 size: 12,
             },
-            downgrade: false,
+            downgrade: None,
         }
     }
 
@@ -387,6 +392,11 @@ mod tests {
     fn a_statement_reads_as_it_is_signed_and_nothing_else_is_one() {
         let text = statement().text();
         assert_eq!(UpdateStatement::read(&text), Ok(statement()));
+        let back = UpdateStatement {
+            downgrade: Some(ProgramVersion(1, 2, 3)),
+            ..statement()
+        };
+        assert_eq!(UpdateStatement::read(&back.text()), Ok(back));
         for bad in [
             String::new(),
             format!("{text}x 1\n"),
@@ -409,9 +419,12 @@ mod tests {
             };
             statement.refused_over(running.parse().unwrap()).is_some()
         };
-        assert!(!over("0.9.9", false) && !over("0.10.2", false));
-        assert!(over("0.10.3", false) && over("1.0.0", false));
-        assert!(!over("1.0.0", true));
+        assert!(!over("0.9.9", None) && !over("0.10.2", None));
+        assert!(over("0.10.3", None) && over("1.0.0", None));
+
+        // It names the version whose place it may take, so that it is of no use against later ones.
+        let from = Some(ProgramVersion(1, 0, 0));
+        assert!(!over("1.0.0", from) && over("1.0.1", from) && over("0.10.3", from));
     }
 
     #[test]

@@ -83,7 +83,7 @@ mod tests {
                 hash: BlobHash([1; 32]),
                 size: 9,
             },
-            downgrade: false,
+            downgrade: None,
         };
         let signed = signer.sign(&statement);
         assert_eq!(verified(&signed, &signer.key()), Ok(statement));
@@ -92,7 +92,9 @@ mod tests {
         let why = verified(&signed, &other).expect_err("another key");
         assert!(why.contains("signature is not by the key"), "{why}");
         let changed = SignedUpdate {
-            statement: signed.statement.replace("downgrade no", "downgrade yes"),
+            statement: signed
+                .statement
+                .replace("downgrade no", "downgrade from 1.0.0"),
             ..signed.clone()
         };
         assert!(verified(&changed, &signer.key()).is_err());

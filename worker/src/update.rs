@@ -26,8 +26,14 @@ use crate::config::Config;
 use crate::session::wall_clock;
 pub(crate) use kept::ProgramDir;
 
-/// The most starts of a program on trial that may end before it has reached the master.
-const STARTS: u32 = 2;
+/// The most times that a program on trial may end before it has reached the master.
+const ENDS: u32 = 2;
+/// The most starts of a program on trial, those included that somebody else ended, such as a power cut.
+const STARTS: u32 = 6;
+/// The most times that a program on trial may be too late at the master: the master may be what was away.
+const LATE: usize = 2;
+/// The most times in a row that a program that has come up may break within [`keeper::SOON`] of its start.
+const BREAKS: u32 = 3;
 /// The most failed programs, and the most events, that are kept.
 const KEPT: usize = 50;
 
@@ -52,6 +58,9 @@ pub(crate) struct TakenProgram {
 pub(crate) struct FailedProgram {
     pub(crate) hash: BlobHash,
     pub(crate) why: String,
+    /// Whether it was only too late at the master.
+    #[serde(default)]
+    pub(crate) late: bool,
 }
 
 /// The new programs of a worker, as its file has them.
@@ -62,8 +71,11 @@ pub(crate) struct TakenPrograms {
     pub(crate) current: Option<TakenProgram>,
     /// The one that is tried from the next start on.
     pub(crate) trial: Option<TakenProgram>,
-    /// The starts of `trial` so far.
+    /// The starts of `trial` so far, and how many of them it ended by itself.
     pub(crate) starts: u32,
+    pub(crate) ends: u32,
+    /// How many times in a row `current` has broken soon after its start.
+    pub(crate) breaks: u32,
     /// Those that are not tried again as `trial`, the oldest first.
     pub(crate) failed: Vec<FailedProgram>,
     /// The events, the oldest first.
@@ -152,7 +164,7 @@ impl TakenPrograms {
         installed: ProgramVersion,
     ) {
         self.trial = Some(TakenProgram { signed, installed });
-        self.starts = 0;
+        (self.starts, self.ends) = (0, 0);
         self.note(
             of.version,
             "came from the master, signed, and is tried at the next start",
@@ -162,27 +174,43 @@ impl TakenPrograms {
     /// The `trial` has reached the master.
     pub(crate) fn confirm(&mut self, of: &UpdateStatement) {
         self.current = self.trial.take();
-        self.starts = 0;
+        (self.starts, self.ends, self.breaks) = (0, 0, 0);
         self.note(of.version, "runs, and has reached the master");
     }
 
-    /// The `trial` did not come up.
-    pub(crate) fn fail(&mut self, of: &UpdateStatement, why: &str) {
+    /// The `trial` did not come up, or was only `late`.
+    pub(crate) fn fail(&mut self, of: &UpdateStatement, why: &str, late: bool) {
         self.trial = None;
-        self.starts = 0;
+        (self.starts, self.ends) = (0, 0);
         self.failed.push(FailedProgram {
             hash: of.blob.hash,
             why: why.to_owned(),
+            late,
         });
         let old = self.failed.len().saturating_sub(KEPT);
         self.failed.drain(..old);
         self.note(of.version, format!("was given up: {why}"));
     }
 
-    /// Returns why this content is not tried again, if it failed before.
+    /// `current` broke soon after its start. Returns whether it runs no more.
+    pub(crate) fn broke(&mut self, of: &UpdateStatement, how: &str) -> bool {
+        self.breaks += 1;
+        if self.breaks < BREAKS {
+            return false;
+        }
+        self.current = None;
+        let why = format!("it broke {BREAKS} times in a row soon after its start ({how})");
+        self.fail(of, &why, false);
+        true
+    }
+
+    /// Returns why this content is not tried again, if it failed before. One that was only late is
+    /// tried again once.
     pub(crate) fn failed(&self, hash: &BlobHash) -> Option<&str> {
-        let failed = self.failed.iter().find(|failed| failed.hash == *hash);
-        failed.map(|failed| failed.why.as_str())
+        let failed = || self.failed.iter().filter(|failed| failed.hash == *hash);
+        let last = failed().next_back()?;
+        let lasting = failed().any(|failed| !failed.late) || failed().count() >= LATE;
+        lasting.then_some(last.why.as_str())
     }
 
     /// Chooses the program of a start of the installed one. `sound` says whether a program is there, whole.
@@ -196,8 +224,8 @@ impl TakenPrograms {
         let looked = |taken: &TakenProgram| {
             let of = admit(&taken.signed)?;
             // The package's word is the newer one.
-            let overtaken =
-                installed >= of.version && !(of.downgrade && installed == taken.installed);
+            let overtaken = installed >= of.version
+                && !(of.downgrade.is_some() && installed == taken.installed);
             if overtaken {
                 return Err(format!("version {installed} was installed"));
             }
@@ -211,8 +239,9 @@ impl TakenPrograms {
                     return ProgramChoice::Trial(of);
                 }
                 Ok(of) => {
-                    let why = format!("it ended {STARTS} times before it had reached the master");
-                    self.fail(&of, &why);
+                    let why =
+                        format!("{STARTS} starts of it ended before it had reached the master");
+                    self.fail(&of, &why, false);
                 }
                 Err(why) => {
                     self.trial = None;

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use common::needs::Label;
 use common::platform::PlatformName;
 use common::token::Role;
+use common::update::ProgramVersion;
 
 #[cfg(windows)]
 use super::scm::ServiceArgs;
@@ -800,9 +801,9 @@ pub(crate) struct UpdateStartArgs {
     /// The platform that it is for, such as linux-x86_64 [default: that of this machine]
     #[arg(long, value_name = "NAME")]
     pub platform: Option<PlatformName>,
-    /// Let it take the place of a newer version
-    #[arg(long)]
-    pub downgrade: bool,
+    /// Let it take the place of this newer version, and of no other
+    #[arg(long, value_name = "VERSION")]
+    pub downgrade: Option<ProgramVersion>,
     /// The time for which the hosts of a stage run it before the next stage begins
     #[arg(long, value_name = "DUR", default_value = "30m")]
     pub settle: Dur,

@@ -29,8 +29,13 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
             joined.map_err(as_worker)?.0
         }
     };
-    if let Some(exit) = kept(&dir, &config, identity.update_key, &mut stop).await {
-        return Ok(exit);
+    if let Some(ended) = kept(&dir, &config, identity.update_key, &mut stop).await {
+        return ended;
+    }
+    // A program that ran meanwhile may have renewed it.
+    let mut identity = link::Identity::load(&home)?;
+    if let Some(master) = &args.enrol.master {
+        identity.link.master.clone_from(master);
     }
     if !args.dedicated {
         tracing::info!(
@@ -53,7 +58,7 @@ async fn kept(
     config: &worker::Config,
     learned: Option<UpdateKey>,
     stop: impl Future<Output = ()>,
-) -> Option<Exit> {
+) -> Option<Result<Exit, Failure>> {
     if keeper::tie() {
         return None;
     }
@@ -61,7 +66,8 @@ async fn kept(
     let keeper = ProgramKeeper::new(dir, config, learned, crate::handed::words_without_token());
     match keeper.keep(stop).await {
         KeeperEnd::Installed => None,
-        KeeperEnd::Ended(0) => Some(Exit::Well),
+        KeeperEnd::Ended(0) => Some(Ok(Exit::Well)),
+        KeeperEnd::InUse(error) => Some(Err(as_worker(error.into()))),
         KeeperEnd::Ended(code) => std::process::exit(code),
     }
 }

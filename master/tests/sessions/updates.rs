@@ -44,7 +44,7 @@ async fn a_worker_of_an_earlier_version_is_offered_no_program() {
         platform: platform.parse().unwrap(),
         version: ProgramVersion(9, 0, 0),
         blob,
-        downgrade: false,
+        downgrade: None,
     };
     let start = UpdateOrder::Start {
         update: signer.sign(&statement),

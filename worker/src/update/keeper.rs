@@ -13,9 +13,12 @@ use tokio::time::Instant;
 
 use super::{ProgramChoice, ProgramDir, TakenPrograms, admit, running};
 use crate::config::Config;
+use crate::error::WorkerError;
 
 /// The variable by which a program learns its keeper: the keeper's process id, and its version.
 const KEEPER: &str = "DESKGRID_KEEPER";
+/// The exit code of a program that panicked.
+const PANICKED: i32 = 101;
 /// The exit code of a program that ends so that its [`ProgramKeeper`] starts another one.
 pub const ANOTHER: i32 = 75;
 /// The interval of the looks whether a program on trial has reached the master.
@@ -26,8 +29,12 @@ const ENDING: Duration = Duration::from_secs(25);
 const ANSWER: Duration = Duration::from_secs(20);
 /// The tries to start a program whose file is still open for writing.
 const BUSY: u32 = 20;
-/// The pause before a program on trial that ended is started again.
+/// The pause before a program that ended is started again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// A program that breaks within this time of its start may be of no use.
+pub(crate) const SOON: Duration = Duration::from_secs(600);
+/// The tries to start a program where the system is short of something.
+const SPAWNS: u32 = 5;
 
 /// The end of the keeper's work.
 #[derive(Debug)]
@@ -36,6 +43,8 @@ pub enum KeeperEnd {
     Installed,
     /// The child has ended, with this code.
     Ended(i32),
+    /// Another worker has this directory.
+    InUse(WorkerError),
 }
 
 /// Returns the process id and version in [`KEEPER`], if this program runs in place of an installed one.
@@ -114,6 +123,7 @@ pub(super) async fn version_of(program: &Path) -> Result<String, String> {
 /// A worker whose program may be another one than the installed.
 #[derive(Debug)]
 pub struct ProgramKeeper {
+    dir: PathBuf,
     programs: ProgramDir,
     config: Config,
     learned: Option<UpdateKey>,
@@ -129,6 +139,7 @@ impl ProgramKeeper {
         words: Vec<OsString>,
     ) -> Self {
         Self {
+            dir: dir.to_owned(),
             programs: ProgramDir::below(dir),
             config: config.clone(),
             learned,
@@ -140,8 +151,14 @@ impl ProgramKeeper {
     /// it ends by itself.
     pub async fn keep(&self, shutdown: impl Future<Output = ()>) -> KeeperEnd {
         tokio::pin!(shutdown);
+        // Let go at once: the program that is started takes it.
+        if let Err(error) = crate::lock::take(&self.dir).await {
+            return KeeperEnd::InUse(error);
+        }
+
+        let mut tries = true;
         loop {
-            let (choice, programs) = self.choose();
+            let (choice, programs) = self.choose(tries);
             let (of, trial) = match choice {
                 ProgramChoice::Installed => return KeeperEnd::Installed,
                 ProgramChoice::Current(of) => (of, false),
@@ -150,16 +167,18 @@ impl ProgramKeeper {
             // Not written: then a program that does not come up would be tried for ever.
             if trial && let Err(error) = self.programs.write(&programs) {
                 tracing::warn!(%error, "a new program is not tried");
-                return KeeperEnd::Installed;
+                tries = false;
+                continue;
             }
 
             let path = self.programs.path_of(&of.blob.hash);
             tracing::info!(version = %of.version, program = %path.display(), trial, "starting");
-            let mut child = match self.spawn(&path) {
+            let began = Instant::now();
+            let mut child = match self.spawn(&path).await {
                 Ok(child) => child,
                 Err(error) => {
                     let why = format!("it cannot be started: {error}");
-                    self.give_up(&of, trial, &why);
+                    self.give_up(&of, trial, &why, false);
                     continue;
                 }
             };
@@ -168,7 +187,9 @@ impl ProgramKeeper {
                 status = child.wait() => Some(status),
                 why = self.not_up(&of), if trial => {
                     end(&mut child).await;
-                    self.give_up(&of, trial, &why);
+                    if self.is_on_trial(&of) {
+                        self.give_up(&of, trial, &why, true);
+                    }
                     continue;
                 }
                 () = &mut shutdown => None,
@@ -178,7 +199,7 @@ impl ProgramKeeper {
                 self.undo_start(&of);
                 return KeeperEnd::Ended(0);
             };
-            match self.after(&of, trial, status).await {
+            match self.after(&of, trial, status, began).await {
                 Some(code) => return KeeperEnd::Ended(code),
                 None => continue,
             }
@@ -186,8 +207,11 @@ impl ProgramKeeper {
     }
 
     /// Chooses the program of a start.
-    fn choose(&self) -> (ProgramChoice, TakenPrograms) {
+    fn choose(&self, tries: bool) -> (ProgramChoice, TakenPrograms) {
         let mut programs = self.programs.read();
+        if !tries {
+            programs.trial = None;
+        }
         let before = programs.clone();
         let choice = programs.choose(
             running(),
@@ -203,7 +227,24 @@ impl ProgramKeeper {
         (choice, programs)
     }
 
-    fn spawn(&self, path: &Path) -> std::io::Result<Child> {
+    async fn spawn(&self, path: &Path) -> std::io::Result<Child> {
+        for _ in 1..SPAWNS {
+            match self.spawn_once(path) {
+                Err(error) => tracing::warn!(%error, "a new program does not start"),
+                started => return started,
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        self.spawn_once(path)
+    }
+
+    fn spawn_once(&self, path: &Path) -> std::io::Result<Child> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // Tasks of this account may have taken it away.
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+        }
         let mut command = Command::new(path);
         command
             .args(&self.words)
@@ -236,32 +277,54 @@ impl ProgramKeeper {
         of: &UpdateStatement,
         trial: bool,
         status: std::io::Result<ExitStatus>,
+        began: Instant,
     ) -> Option<i32> {
         let code = status.as_ref().ok().and_then(ExitStatus::code);
         if code == Some(ANOTHER) {
+            tokio::time::sleep(AGAIN).await;
             return None;
         }
+        let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         if !trial || !self.is_on_trial(of) {
-            return Some(code.unwrap_or(1));
+            let broke = code.is_none_or(|code| code == PANICKED) && began.elapsed() < SOON;
+            return match broke && self.broke(of, &how) {
+                true => None,
+                false => Some(code.unwrap_or(1)),
+            };
         }
 
-        let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         tracing::warn!(version = %of.version, how, "a new program ended before it had reached the master");
-        if self.programs.read().starts >= super::STARTS {
-            let times = super::STARTS;
+        let mut programs = self.programs.read();
+        programs.ends += 1;
+        if programs.ends >= super::ENDS {
+            let times = super::ENDS;
             let why = format!("it ended {times} times before it had reached the master ({how})");
-            self.give_up(of, trial, &why);
+            self.give_up(of, trial, &why, false);
         } else {
+            if let Err(error) = self.programs.write(&programs) {
+                tracing::warn!(%error, "what became of a new program is not kept");
+            }
             tokio::time::sleep(AGAIN).await;
         }
         None
     }
 
+    /// Notes that a program that had come up broke soon after its start; returns whether it runs no more.
+    fn broke(&self, of: &UpdateStatement, how: &str) -> bool {
+        let mut programs = self.programs.read();
+        let given_up = programs.broke(of, how);
+        if let Err(error) = self.programs.write(&programs) {
+            tracing::warn!(%error, "what became of a new program is not kept");
+            return false;
+        }
+        given_up
+    }
+
     /// Gives up a program that cannot run.
-    fn give_up(&self, of: &UpdateStatement, trial: bool, why: &str) {
+    fn give_up(&self, of: &UpdateStatement, trial: bool, why: &str, late: bool) {
         let mut programs = self.programs.read();
         if trial {
-            programs.fail(of, why);
+            programs.fail(of, why, late);
         } else {
             programs.current = None;
             programs.note(of.version, format!("runs no more: {why}"));

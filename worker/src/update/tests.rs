@@ -22,7 +22,7 @@ fn statement(version: ProgramVersion) -> UpdateStatement {
             hash: BlobHash([version.1 as u8; 32]),
             size: 1,
         },
-        downgrade: false,
+        downgrade: None,
     }
 }
 
@@ -79,19 +79,19 @@ fn only_what_the_owner_lets_in_and_the_known_key_has_signed_for_this_platform_is
 }
 
 #[test]
-fn a_program_is_tried_twice_and_never_again_and_the_one_before_runs() {
+fn a_program_whose_starts_all_end_is_not_tried_for_ever_and_the_one_before_runs() {
     let of = statement(NEW);
     let mut programs = TakenPrograms::default();
     assert_eq!(chosen(&mut programs, OLD), ProgramChoice::Installed);
     programs.try_next(unsigned(&of), &of, OLD);
-    for _ in 0..2 {
+    for _ in 0..6 {
         assert_eq!(chosen(&mut programs, OLD), ProgramChoice::Trial(of.clone()));
     }
     assert_eq!(chosen(&mut programs, OLD), ProgramChoice::Installed);
     assert!(
         programs
             .failed(&of.blob.hash)
-            .is_some_and(|why| why.contains("ended 2 times"))
+            .is_some_and(|why| why.contains("6 starts"))
     );
 
     // After one that has come up, that one runs again.
@@ -104,7 +104,7 @@ fn a_program_is_tried_twice_and_never_again_and_the_one_before_runs() {
     );
     let newer = statement(ProgramVersion(0, 3, 0));
     programs.try_next(unsigned(&newer), &newer, OLD);
-    programs.fail(&newer, "no");
+    programs.fail(&newer, "no", false);
     assert_eq!(chosen(&mut programs, OLD), ProgramChoice::Current(of));
 }
 
@@ -118,11 +118,11 @@ fn a_package_of_the_same_or_a_newer_version_wins_over_what_the_master_sent() {
     assert_eq!(programs.current, None);
 
     // A signed downgrade holds until another package comes.
+    let newest = ProgramVersion(1, 0, 0);
     let back = UpdateStatement {
-        downgrade: true,
+        downgrade: Some(newest),
         ..of
     };
-    let newest = ProgramVersion(1, 0, 0);
     let mut programs = TakenPrograms::default();
     programs.try_next(unsigned(&back), &back, newest);
     programs.confirm(&back);
@@ -155,4 +155,38 @@ fn a_program_whose_file_was_changed_or_whose_signature_does_not_hold_any_more_is
         (choice, &foreign.current),
         (ProgramChoice::Installed, &None)
     );
+}
+
+#[test]
+fn a_program_that_was_only_late_at_the_master_is_tried_once_more() {
+    let of = statement(NEW);
+    let mut programs = TakenPrograms::default();
+    let mut late = |programs: &mut TakenPrograms| {
+        programs.try_next(unsigned(&of), &of, OLD);
+        programs.fail(&of, "it did not reach the master", true);
+        programs.failed(&of.blob.hash).is_some()
+    };
+    assert!(!late(&mut programs), "the master may have been away");
+    assert!(late(&mut programs));
+
+    programs = TakenPrograms::default();
+    programs.fail(&of, "it ended twice", false);
+    assert!(programs.failed(&of.blob.hash).is_some());
+}
+
+#[test]
+fn a_program_that_came_up_and_breaks_three_times_soon_after_its_start_is_taken_back() {
+    let of = statement(NEW);
+    let mut programs = TakenPrograms::default();
+    programs.try_next(unsigned(&of), &of, OLD);
+    programs.confirm(&of);
+
+    assert!(!programs.broke(&of, "signal 11") && !programs.broke(&of, "signal 11"));
+    assert_eq!(
+        chosen(&mut programs, OLD),
+        ProgramChoice::Current(of.clone())
+    );
+    assert!(programs.broke(&of, "signal 11"));
+    assert_eq!(chosen(&mut programs, OLD), ProgramChoice::Installed);
+    assert!(programs.failed(&of.blob.hash).is_some());
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{LoopInput, Shell, WorkerEnd};
 use crate::config::Config;
-use crate::update::{ProgramDir, TakenPrograms, admit, keeper, key_of, running};
+use crate::update::{ProgramDir, TakenProgram, TakenPrograms, admit, keeper, key_of, running};
 
 /// The end of the work on one offer.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(super) struct UpdateDesk {
     fetching: Option<UpdateStatement>,
     /// The time at which tasks have to make way for a program that is ready; `None`: there is none.
     makes_way_at: Option<Instant>,
+    /// Whether the worker leaves for it, and not because it was asked to end.
+    leaves: bool,
 }
 
 impl UpdateDesk {
@@ -46,19 +48,20 @@ impl UpdateDesk {
             dir,
             fetching: None,
             makes_way_at: None,
+            leaves: false,
         }
     }
 
-    /// Returns the time at which tasks have to make way.
+    /// Returns the time at which tasks have to make way, if it is to come.
     pub(super) fn wakeup(&self) -> Option<Instant> {
-        self.makes_way_at
+        self.makes_way_at.filter(|at| *at > Instant::now())
     }
 
     /// Returns the [`WorkerEnd`], which says what is to follow.
     pub(super) fn end(&self) -> WorkerEnd {
-        match self.makes_way_at {
-            Some(_) => WorkerEnd::NewProgram,
-            None => WorkerEnd::Asked,
+        match self.leaves {
+            true => WorkerEnd::NewProgram,
+            false => WorkerEnd::Asked,
         }
     }
 
@@ -85,17 +88,24 @@ impl Shell {
     /// The worker has reached its master: a program on trial has come up.
     pub(super) fn has_come_up(&mut self, version: u16) {
         let desk = &mut self.update;
+        if desk.makes_way_at.is_some() {
+            // The master that was just reached is to send no more tasks, either.
+            self.say(ToMaster::Closing);
+            return;
+        }
         let trial = desk.programs.trial.as_ref();
         let trial = trial.and_then(|taken| UpdateStatement::read(&taken.signed.statement).ok());
         let Some(of) = trial.filter(|of| keeper::installed().is_some() && of.version == running())
         else {
             return;
         };
-        if desk.makes_way_at.is_some() {
-            return;
-        }
-
-        if let Err(error) = desk.change(|programs| programs.confirm(&of)) {
+        let confirmed = desk.change(|programs| {
+            let same = |taken: &TakenProgram| taken.signed.statement == of.text();
+            if programs.trial.as_ref().is_some_and(same) {
+                programs.confirm(&of);
+            }
+        });
+        if let Err(error) = confirmed {
             tracing::warn!(%error, "a new program has come up, and that cannot be kept");
             return;
         }
@@ -174,17 +184,20 @@ impl Shell {
             Ok(()) => {
                 self.update.makes_way_at = Some(Instant::now() + self.update.config.update_wait.0);
                 self.answer_update(&of, UpdateStanding::Ready);
+                self.say(ToMaster::Closing);
             }
             Err(why) => self.refuse_update(&signed, why),
         }
     }
 
-    /// Whether the worker is to leave for a new program: one is ready, and no task is held or they have had
-    /// their time.
-    pub(super) fn makes_way(&self) -> bool {
-        self.update
-            .makes_way_at
-            .is_some_and(|at| self.engine.machine().holds_nothing() || Instant::now() >= at)
+    /// Whether the worker is to leave for a new program: one is ready, the master is there, and no task is
+    /// held or they have had their time.
+    pub(super) fn makes_way(&mut self) -> bool {
+        let Some(at) = self.update.makes_way_at.filter(|_| self.uplink.is_some()) else {
+            return false;
+        };
+        self.update.leaves = self.engine.machine().holds_nothing() || Instant::now() >= at;
+        self.update.leaves
     }
 
     fn refuse_update(&self, signed: &SignedUpdate, why: String) {

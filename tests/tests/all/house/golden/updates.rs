@@ -19,7 +19,7 @@ fn statement() -> UpdateStatement {
             hash: BlobHash([9; 32]),
             size: 70_000,
         },
-        downgrade: false,
+        downgrade: None,
     }
 }
 
