@@ -336,3 +336,33 @@ fn a_worker_that_is_killed_at_any_moment_of_an_update_starts_again_and_comes_to_
     until_host(&grid, "h1", "runs");
     assert_eq!(version_of(&grid, "h1"), version('1'));
 }
+
+#[test]
+fn a_worker_that_is_stopped_while_a_new_program_waits_for_its_task_ends_and_takes_no_more_tasks_before()
+ {
+    let mut grid = Grid::start();
+    make_key(&grid);
+    grid.worker("h1").slots(2).start();
+    grid.submit(["--", "sleep", &long_sleep()]);
+    grid.until_it_runs("1.1");
+    let next = as_version(&grid, &version('1'));
+    start(&grid, &next, &AT_ONCE).expect_code(0);
+    until_host(&grid, "h1", "ready");
+
+    // Its other slot stays free for the new program's sake.
+    grid.submit(["--", "true"]);
+    grid.running("h1").terminate();
+    let code = eventually("the worker ends", PATIENCE, || grid.running("h1").ended());
+    assert_eq!(code, 0);
+    let second = grid.json(["task", "info", "2.1"]);
+    assert_eq!(second["state"], "waiting", "{second}");
+
+    // The next start tries it.
+    grid.worker("h1").slots(2).launch();
+    until_host(&grid, "h1", "runs");
+    grid.until(
+        "the second task is done",
+        &["task", "info", "2.1"],
+        |task| (task["state"] == "finished").then_some(()),
+    );
+}
