@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use common::identity::IdentityView;
 use common::token::JoinToken;
-use common::update::UpdatesView;
+use common::update::{UpdateKey, UpdatesView};
 use common::view::{EstimatesView, ExplainView, HostView, JobView, ShareView, TokenView, WaitView};
 use common::wire::Refusal;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
@@ -122,6 +122,8 @@ replies! {
     Site(Result<SiteViews, Refusal>),
     /// The rollouts of new programs, or why they were not changed.
     Updates(Result<UpdatesView, Refusal>),
+    /// The key for updates that joining hosts learn, if there is one.
+    UpdateKey(Option<UpdateKey>),
     /// The predicted wait for free hosts.
     Wait(WaitView),
     /// Whether a host needs some content.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use common::content::BlobHash;
 use common::update::RolloutPace;
 use common::{HostId, Span, Time};
 
@@ -12,25 +13,72 @@ use crate::store::HostProgress;
 pub(super) const STAGES: [u32; 3] = [1, 10, 100];
 /// The most hosts that fetch a program at a time: the master's line has other work.
 const FETCH_AT_ONCE: usize = 20;
+/// In the last stage so many hosts of a hundred are on their way to the program at a time, or [`FETCH_AT_ONCE`], so that
+/// failures are seen before all have it.
+const ON_THE_WAY: usize = 5;
 /// In the last stage so many hosts of a hundred may fail; in those before, none.
 const MAY_FAIL: u32 = 2;
+/// Before the last stage so many hosts may refuse it once they have looked at it, besides the part that the stage reaches.
+const MAY_REFUSE: usize = 5;
+/// Parts of the reasons for which workers refuse a program before they fetch it: the owner's word, no key or another one, Windows,
+/// and a version that is older than theirs.
+const UNSEEN: [&str; 5] = [
+    "updates = false",
+    "knows no key",
+    "signature is not by",
+    "on Windows take no programs",
+    "is older than",
+];
+
+/// Whether a host is connected, and since when it is so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostPresence {
+    /// It is, with this session.
+    Here {
+        /// The begin of the session.
+        since: Time,
+        /// The attempts that it had finished then.
+        finished: u64,
+    },
+    /// It is not, as far as this master has seen.
+    Away(Time),
+}
 
 /// A host as the rollout sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SeenHost {
     /// Whether it is connected.
-    pub(super) connected: bool,
+    pub(super) presence: HostPresence,
     /// The attempts that it has finished.
     pub(super) finished: u64,
     /// What has become of the offer, and since when; `None`: it was not told.
     pub(super) progress: Option<(HostProgress, Time)>,
+    /// The time at which the offer was made once more.
+    pub(super) again: Option<Time>,
+    /// Its [`place`].
+    pub(super) place: u64,
 }
 
-/// The next step of a rollout, from [`next_step`].
+/// How far a rollout is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RolloutNow {
+    /// The stage, from 0.
+    pub(super) stage: usize,
+    pub(super) pace: RolloutPace,
+    pub(super) now: Time,
+    /// Whether hosts have not had the time to come back to a master that has just started.
+    pub(super) early: bool,
+}
+
+/// The next step of a rollout, from [`RolloutNow::next_step`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RolloutStep {
     /// Offers the program to this host.
     Offer(HostId),
+    /// Offers it once more to this host, which has not answered.
+    OfferAgain(HostId),
+    /// Leaves out this host, which has not answered the second time.
+    LeaveOut(HostId),
     /// This host has not come back in time.
     Missing(HostId),
     /// The next stage begins.
@@ -43,12 +91,12 @@ pub(super) enum RolloutStep {
     Wait(String),
 }
 
-/// The place of a host in the order in which hosts get a program. It depends on the host alone.
-fn place(id: HostId) -> (u64, HostId) {
-    let hash = blake3::hash(&id.0.to_le_bytes());
+/// The place of a host in the order in which hosts get a program. Each program has an order of its own.
+pub(super) fn place(program: &BlobHash, id: HostId) -> u64 {
+    let hash = blake3::keyed_hash(&program.0, &id.0.to_le_bytes());
     let mut first = [0; 8];
     first.copy_from_slice(&hash.as_bytes()[..8]);
-    (u64::from_le_bytes(first), id)
+    u64::from_le_bytes(first)
 }
 
 /// The number of hosts that `percent` of so many are: at least one.
@@ -56,341 +104,232 @@ fn part(percent: u32, hosts: usize) -> usize {
     (hosts * percent as usize).div_ceil(100)
 }
 
-/// Whether a host is one of those that the stages are parts of. Those that went away before they had the program
-/// may never come again.
-fn counts(host: &SeenHost) -> bool {
-    match host.progress {
-        Some((HostProgress::Refused(_), _)) => false,
-        None | Some((HostProgress::Offered, _)) => host.connected,
-        Some(_) => true,
+impl SeenHost {
+    fn is_here(&self) -> bool {
+        matches!(self.presence, HostPresence::Here { .. })
+    }
+
+    /// Whether it has been away for this long.
+    fn is_away_for(&self, span: Span, now: Time) -> bool {
+        matches!(self.presence, HostPresence::Away(since) if now.since(since) >= span)
+    }
+
+    /// Whether it is one of those that the stages are parts of.
+    fn counts(&self) -> bool {
+        !matches!(self.progress, Some((HostProgress::Refused(_), _)))
+    }
+
+    /// Whether it is fetching the program, as far as known.
+    fn is_fetching(&self) -> bool {
+        self.is_here() && matches!(self.progress, Some((HostProgress::Offered, _)))
+    }
+
+    /// Whether it has a place in the stage. One that went away before it had the program may never come again.
+    fn is_told(&self) -> bool {
+        match self.progress {
+            None | Some((HostProgress::Refused(_), _)) => false,
+            Some((HostProgress::Offered, _)) => self.is_here(),
+            Some(_) => true,
+        }
+    }
+
+    /// Whether it has run the program for long enough, in its present session.
+    fn is_settled(&self, pace: RolloutPace, now: Time) -> bool {
+        let (Some((HostProgress::Runs(before), ran)), HostPresence::Here { since, finished }) =
+            (&self.progress, self.presence)
+        else {
+            return false;
+        };
+        now.since(since.max(*ran)) >= pace.settle
+            || self.finished.saturating_sub(finished.max(*before)) >= pace.settle_tasks
+    }
+
+    /// Whether it has been connected for longer than patience without an answer to the last offer.
+    fn is_silent(&self, pace: RolloutPace, now: Time) -> bool {
+        let (Some((HostProgress::Offered, told)), HostPresence::Here { since, .. }) =
+            (&self.progress, self.presence)
+        else {
+            return false;
+        };
+        let last = self.again.map_or(*told, |again| again.max(*told));
+        now.since(last.max(since)) >= pace.patience
     }
 }
 
-/// Decides the next step. The caller takes it and asks again, until it is to wait.
-pub(super) fn next_step(
-    stage: usize,
-    pace: RolloutPace,
-    now: Time,
-    hosts: &BTreeMap<HostId, SeenHost>,
-) -> RolloutStep {
-    let last = stage + 1 >= STAGES.len();
-    let percent = STAGES[stage.min(STAGES.len() - 1)];
-    let all = hosts.values().filter(|host| counts(host)).count();
-
-    if let Some(missing) = missing(pace, now, hosts) {
-        return RolloutStep::Missing(missing);
-    }
-    if let Some(why) = too_many_failed(last, all, hosts) {
-        return RolloutStep::Stop(why);
+impl RolloutNow {
+    fn is_last(&self) -> bool {
+        self.stage + 1 >= STAGES.len()
     }
 
-    let told = |host: &&SeenHost| counts(host) && host.progress.is_some();
-    let quota = part(percent, all);
-    let fetching = |host: &&SeenHost| {
-        host.connected && matches!(host.progress, Some((HostProgress::Offered, _)))
-    };
-    if hosts.values().filter(told).count() < quota
-        && hosts.values().filter(fetching).count() < FETCH_AT_ONCE
-    {
-        let untold = hosts
+    /// Decides the next step. The caller takes it and asks again, until it is to wait.
+    pub(super) fn next_step(&self, hosts: &BTreeMap<HostId, SeenHost>) -> RolloutStep {
+        let all = hosts.values().filter(|host| host.counts()).count();
+        let quota = part(STAGES[self.stage.min(STAGES.len() - 1)], all);
+
+        if let Some(missing) = self.missing(hosts) {
+            return RolloutStep::Missing(missing);
+        }
+        let bad = self.too_many_failed(all, hosts);
+        if let Some(why) = bad.or_else(|| self.too_many_refused(quota, hosts)) {
+            return RolloutStep::Stop(why);
+        }
+        if let Some((id, host)) = hosts
             .iter()
-            .filter(|(_, host)| host.connected && host.progress.is_none());
-        if let Some((id, _)) = untold.min_by_key(|(id, _)| place(**id)) {
-            return RolloutStep::Offer(*id);
+            .find(|(_, host)| host.is_silent(self.pace, self.now))
+        {
+            return match host.again {
+                None => RolloutStep::OfferAgain(*id),
+                Some(_) => RolloutStep::LeaveOut(*id),
+            };
         }
-    }
 
-    match waits(pace, now, hosts) {
-        Some(why) => RolloutStep::Wait(why),
-        None if all == 0 => {
-            RolloutStep::Wait("no host of this platform is here that takes it".to_owned())
-        }
-        None if last => RolloutStep::Finish,
-        None => RolloutStep::Advance,
-    }
-}
-
-/// Returns a host that has left for the new program and has not come back in time.
-fn missing(pace: RolloutPace, now: Time, hosts: &BTreeMap<HostId, SeenHost>) -> Option<HostId> {
-    let late = |host: &SeenHost| match &host.progress {
-        Some((HostProgress::Ready, since)) => !host.connected && now.since(*since) >= pace.patience,
-        _ => false,
-    };
-    hosts.iter().find(|(_, host)| late(host)).map(|(id, _)| *id)
-}
-
-fn too_many_failed(last: bool, all: usize, hosts: &BTreeMap<HostId, SeenHost>) -> Option<String> {
-    let failed = hosts.values().filter_map(|host| match &host.progress {
-        Some((HostProgress::Failed(why), _)) => Some(why),
-        _ => None,
-    });
-    let reasons: Vec<&String> = failed.collect();
-    let most = if last {
-        all * MAY_FAIL as usize / 100
-    } else {
-        0
-    };
-
-    (reasons.len() > most).then(|| match reasons.as_slice() {
-        [one] => format!("it failed on a host: {one}"),
-        many => format!("it failed on {} hosts, such as: {}", many.len(), many[0]),
-    })
-}
-
-/// Returns what the stage waits for, if anything, as [`RolloutStep::Wait`] says it.
-fn waits(pace: RolloutPace, now: Time, hosts: &BTreeMap<HostId, SeenHost>) -> Option<String> {
-    let mut fetching = 0;
-    let mut leaving = 0;
-    let mut settling = 0;
-    for host in hosts.values() {
-        match &host.progress {
-            // One that went away before it had the program is asked again when it returns.
-            Some((HostProgress::Offered, _)) if host.connected => fetching += 1,
-            Some((HostProgress::Ready, _)) => leaving += 1,
-            Some((HostProgress::Runs(before), since)) => {
-                let ran = now.since(*since) >= pace.settle;
-                let worked = host.finished.saturating_sub(*before) >= pace.settle_tasks;
-                settling += u32::from(!ran && !worked);
+        let told = hosts.values().filter(|host| host.is_told()).count();
+        if told < quota && self.has_room(all, hosts) {
+            let untold = hosts
+                .iter()
+                .filter(|(_, host)| host.is_here() && host.progress.is_none());
+            if let Some((id, _)) = untold.min_by_key(|(id, host)| (host.place, **id)) {
+                return RolloutStep::Offer(*id);
             }
-            _ => {}
+        }
+
+        match self.waits(all, quota, hosts) {
+            Some(why) => RolloutStep::Wait(why),
+            None if self.is_last() => RolloutStep::Finish,
+            None => RolloutStep::Advance,
         }
     }
 
-    let waits = [
-        (fetching, "to fetch it"),
-        (
-            leaving,
-            "to start it, once tasks have ended, and to be back",
-        ),
-        (settling, "to have run it for long enough"),
-    ];
-    let words = waits.iter().filter(|(count, _)| *count > 0);
-    let words: Vec<String> = words
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    (!words.is_empty()).then(|| format!("hosts of this stage: {}", words.join(", ")))
+    /// Returns a host that has left for the new program, or ran it, and has not come back in time.
+    fn missing(&self, hosts: &BTreeMap<HostId, SeenHost>) -> Option<HostId> {
+        let late = |host: &SeenHost| match &host.progress {
+            Some((HostProgress::Ready, _)) => true,
+            // In the last stage people switch off PCs that have run it for days.
+            Some((HostProgress::Runs(_), _)) => !self.is_last(),
+            _ => false,
+        };
+        let mut away = hosts
+            .iter()
+            .filter(|(_, host)| host.is_away_for(self.pace.patience, self.now));
+        away.find(|(_, host)| late(host)).map(|(id, _)| *id)
+    }
+
+    fn too_many_failed(&self, all: usize, hosts: &BTreeMap<HostId, SeenHost>) -> Option<String> {
+        let failed = hosts.values().filter_map(|host| match &host.progress {
+            Some((HostProgress::Failed(why), _)) => Some(why),
+            _ => None,
+        });
+        let reasons: Vec<&String> = failed.collect();
+        let most = if self.is_last() {
+            all * MAY_FAIL as usize / 100
+        } else {
+            0
+        };
+
+        (reasons.len() > most).then(|| match reasons.as_slice() {
+            [one] => format!("it failed on a host: {one}"),
+            many => format!("it failed on {} hosts, such as: {}", many.len(), many[0]),
+        })
+    }
+
+    /// Says why a program stops that hosts have fetched and do not take: others would fetch it in vain, too.
+    fn too_many_refused(&self, quota: usize, hosts: &BTreeMap<HostId, SeenHost>) -> Option<String> {
+        let refused = hosts.values().filter_map(|host| match &host.progress {
+            Some((HostProgress::Refused(why), _)) => Some(why),
+            _ => None,
+        });
+        let reasons: Vec<&String> = refused
+            .filter(|why| !UNSEEN.iter().any(|part| why.contains(part)))
+            .collect();
+
+        (!self.is_last() && reasons.len() > quota + MAY_REFUSE).then(|| {
+            format!(
+                "{} hosts refused it, such as: {}",
+                reasons.len(),
+                reasons[0]
+            )
+        })
+    }
+
+    /// Whether one more host may fetch the program now.
+    fn has_room(&self, all: usize, hosts: &BTreeMap<HostId, SeenHost>) -> bool {
+        let fetching = hosts.values().filter(|host| host.is_fetching()).count();
+        let ready = hosts
+            .values()
+            .filter(|host| matches!(host.progress, Some((HostProgress::Ready, _))));
+        let on_the_way = fetching + ready.count();
+        let most = FETCH_AT_ONCE.max(all * ON_THE_WAY / 100);
+        fetching < FETCH_AT_ONCE && (!self.is_last() || on_the_way < most)
+    }
+
+    /// Returns what the stage waits for, if anything, as [`RolloutStep::Wait`] says it.
+    fn waits(
+        &self,
+        all: usize,
+        quota: usize,
+        hosts: &BTreeMap<HostId, SeenHost>,
+    ) -> Option<String> {
+        if all == 0 {
+            return Some("no host of this platform is here that takes it".to_owned());
+        }
+
+        let mut fetching = 0;
+        let mut leaving = 0;
+        let mut settling = 0;
+        let mut settled = 0;
+        for host in hosts.values() {
+            match &host.progress {
+                Some((HostProgress::Offered, _)) => fetching += usize::from(host.is_here()),
+                Some((HostProgress::Ready, _)) => leaving += 1,
+                Some((HostProgress::Runs(_), _)) if host.is_settled(self.pace, self.now) => {
+                    settled += 1;
+                }
+                // One that is switched off is not waited for at the end.
+                Some((HostProgress::Runs(_), _)) => {
+                    let off = self.is_last() && host.is_away_for(self.pace.patience, self.now);
+                    settling += usize::from(!off);
+                }
+                _ => {}
+            }
+        }
+
+        let under_way = fetching + leaving + settling;
+        let others = if self.is_last() {
+            0
+        } else {
+            quota.saturating_sub(settled + under_way)
+        };
+        let waits = [
+            (fetching, "to fetch it"),
+            (
+                leaving,
+                "to start it, once tasks have ended, and to be back",
+            ),
+            (settling, "to have run it for long enough"),
+            (others, "to be here that take it"),
+        ];
+        let words = waits.iter().filter(|(count, _)| *count > 0);
+        let words: Vec<String> = words
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+
+        if !words.is_empty() {
+            return Some(format!("hosts of this stage: {}", words.join(", ")));
+        }
+        self.early
+            .then(|| "hosts to be back after the master's start".to_owned())
+    }
 }
 
 /// The time for which a host that is missing was waited for, in words.
 pub(super) fn missing_in_words(patience: Span) -> String {
-    format!("it left for the new program and was not back within {patience}")
+    format!("it has the new program and was away for {patience}")
+}
+
+/// The reason for which a host is left out that does not answer, in words.
+pub(super) fn silent_in_words(patience: Span) -> String {
+    format!("it was offered the program twice and did not answer within {patience}")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const PACE: RolloutPace = RolloutPace {
-        settle: Span::from_secs(60),
-        settle_tasks: 5,
-        patience: Span::from_secs(100),
-    };
-
-    fn at(s: u64) -> Time {
-        Time(0) + Span::from_secs(s)
-    }
-
-    fn fleet(hosts: u32) -> BTreeMap<HostId, SeenHost> {
-        let host = SeenHost {
-            connected: true,
-            finished: 0,
-            progress: None,
-        };
-        (1..=hosts).map(|id| (HostId(id), host.clone())).collect()
-    }
-
-    /// A rollout over a fleet in which hosts do as they are told.
-    struct Rehearsal {
-        hosts: BTreeMap<HostId, SeenHost>,
-        stage: usize,
-        now: u64,
-        offered: Vec<HostId>,
-    }
-
-    impl Rehearsal {
-        fn of(hosts: u32) -> Self {
-            Self {
-                hosts: fleet(hosts),
-                stage: 0,
-                now: 0,
-                offered: Vec::new(),
-            }
-        }
-
-        fn put(&mut self, id: HostId, progress: HostProgress) {
-            let since = at(self.now);
-            self.hosts.get_mut(&id).unwrap().progress = Some((progress, since));
-        }
-
-        /// Takes steps until it waits or ends; `meets` says what becomes of each offer.
-        fn run(&mut self, meets: impl Fn(HostId) -> HostProgress) -> RolloutStep {
-            for _ in 0..10_000 {
-                match next_step(self.stage, PACE, at(self.now), &self.hosts) {
-                    RolloutStep::Offer(id) => {
-                        self.offered.push(id);
-                        self.put(id, meets(id));
-                    }
-                    RolloutStep::Missing(id) => self.put(id, HostProgress::Failed("gone".into())),
-                    RolloutStep::Advance => self.stage += 1,
-                    end => return end,
-                }
-            }
-            panic!("it does not end");
-        }
-    }
-
-    #[test]
-    fn each_stage_waits_until_its_hosts_have_run_it_for_long_enough() {
-        let mut all = Rehearsal::of(200);
-        for (offered, stage) in [(2, 0), (20, 1), (200, 2)] {
-            let step = all.run(|_| HostProgress::Runs(0));
-            assert!(
-                matches!(&step, RolloutStep::Wait(why) if why.contains("long enough")),
-                "{step:?}"
-            );
-            assert_eq!((all.offered.len(), all.stage), (offered, stage));
-            all.now += 60;
-        }
-        assert_eq!(all.run(|_| HostProgress::Runs(0)), RolloutStep::Finish);
-    }
-
-    #[test]
-    fn only_so_many_hosts_fetch_it_at_a_time() {
-        let mut all = Rehearsal::of(200);
-        all.stage = 2;
-        all.run(|_| HostProgress::Offered);
-        assert_eq!(all.offered.len(), FETCH_AT_ONCE);
-    }
-
-    #[test]
-    fn finished_tasks_count_in_place_of_time() {
-        let mut one = Rehearsal::of(1);
-        assert!(matches!(
-            one.run(|_| HostProgress::Runs(7)),
-            RolloutStep::Wait(_)
-        ));
-        one.hosts.get_mut(&HostId(1)).unwrap().finished = 12;
-        assert_eq!(one.run(|_| HostProgress::Runs(7)), RolloutStep::Finish);
-    }
-
-    #[test]
-    fn the_first_failure_stops_it_before_the_last_stage_and_two_in_a_hundred_there() {
-        let mut early = Rehearsal::of(100);
-        let step = early.run(|_| HostProgress::Failed("it ended twice".into()));
-        assert_eq!(
-            step,
-            RolloutStep::Stop("it failed on a host: it ended twice".into())
-        );
-        assert_eq!(early.offered.len(), 1);
-
-        let failing = |few: usize| {
-            let mut late = Rehearsal::of(100);
-            late.stage = 2;
-            let mut bad: Vec<HostId> = late.hosts.keys().copied().collect();
-            bad.truncate(few);
-            late.run(|id| {
-                if bad.contains(&id) {
-                    HostProgress::Failed("x".into())
-                } else {
-                    HostProgress::Runs(0)
-                }
-            })
-        };
-        assert!(matches!(failing(2), RolloutStep::Wait(_)));
-        assert!(matches!(failing(3), RolloutStep::Stop(_)));
-    }
-
-    #[test]
-    fn a_host_that_left_for_it_and_does_not_come_back_is_a_failure_and_one_that_was_switched_off_before_is_not()
-     {
-        let mut all = Rehearsal::of(3);
-        assert!(matches!(
-            all.run(|_| HostProgress::Ready),
-            RolloutStep::Wait(_)
-        ));
-        let first = all.offered[0];
-        all.hosts.get_mut(&first).unwrap().connected = false;
-        all.now = 99;
-        assert!(matches!(
-            all.run(|_| HostProgress::Ready),
-            RolloutStep::Wait(_)
-        ));
-        all.now = 100;
-        assert!(matches!(
-            all.run(|_| HostProgress::Ready),
-            RolloutStep::Stop(_)
-        ));
-
-        let mut off = Rehearsal::of(3);
-        off.run(|_| HostProgress::Offered);
-        let first = off.offered[0];
-        off.hosts.get_mut(&first).unwrap().connected = false;
-        off.now = 1_000;
-        let step = off.run(|_| HostProgress::Runs(0));
-        assert!(
-            matches!(&step, RolloutStep::Wait(why) if why.contains("long enough")),
-            "{step:?}"
-        );
-        assert_eq!((off.offered.len(), off.stage), (2, 0));
-    }
-
-    #[test]
-    fn a_fleet_that_refuses_it_is_neither_a_failure_nor_done() {
-        let mut all = Rehearsal::of(5);
-        let step = all.run(|_| HostProgress::Refused("the owner".into()));
-        assert!(
-            matches!(&step, RolloutStep::Wait(why) if why.contains("takes it")),
-            "{step:?}"
-        );
-        assert_eq!(all.offered.len(), 5);
-    }
-
-    fn progress() -> impl Strategy<Value = Option<HostProgress>> {
-        prop_oneof![
-            4 => Just(None),
-            1 => Just(Some(HostProgress::Offered)),
-            1 => Just(Some(HostProgress::Ready)),
-            2 => Just(Some(HostProgress::Runs(0))),
-            1 => Just(Some(HostProgress::Refused("r".into()))),
-            1 => Just(Some(HostProgress::Failed("f".into()))),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn no_stage_reaches_more_hosts_than_its_part_and_none_goes_on_past_a_failure(
-            hosts in proptest::collection::vec((progress(), any::<bool>(), 0..100u64), 0..150),
-            stage in 0..3usize,
-            now in 0..300u64,
-        ) {
-            let seen: BTreeMap<HostId, SeenHost> = hosts.into_iter().enumerate().map(|(at_, (progress, connected, since))| {
-                let progress = progress.map(|progress| (progress, at(since)));
-                (HostId(at_ as u32 + 1), SeenHost { connected, finished: 0, progress })
-            }).collect();
-            let failed = seen.values().any(|host| matches!(host.progress, Some((HostProgress::Failed(_), _))));
-            let counted = seen.values().filter(|host| counts(host));
-            let told = counted.clone().filter(|host| host.progress.is_some()).count();
-            let all = counted.count();
-            match next_step(stage, PACE, at(now), &seen) {
-                RolloutStep::Offer(id) => {
-                    prop_assert!(told < part(STAGES[stage], all));
-                    prop_assert!(seen[&id].connected && seen[&id].progress.is_none());
-                    prop_assert!(!failed || stage == 2);
-                }
-                RolloutStep::Advance => {
-                    prop_assert!(!failed && stage < 2 && all > 0);
-                    let settled = seen.values().filter(|host| {
-                        matches!(host.progress, Some((HostProgress::Runs(_), since)) if at(now).since(since) >= PACE.settle)
-                    });
-                    prop_assert!(settled.count() >= part(STAGES[stage], all));
-                    prop_assert!(seen.values().all(|host| !matches!(host.progress, Some((HostProgress::Ready, _)))));
-                }
-                RolloutStep::Stop(_) => prop_assert!(failed),
-                RolloutStep::Finish => prop_assert_eq!(stage, 2),
-                RolloutStep::Missing(id) => prop_assert!(!seen[&id].connected),
-                RolloutStep::Wait(why) => prop_assert!(!why.is_empty()),
-            }
-        }
-    }
-}
+mod tests;

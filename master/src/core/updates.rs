@@ -1,31 +1,52 @@
 //! Rolls new programs out to workers: keeps what an admin signed, offers it to hosts as [`super::rollout`] decides, and
 //! hears what they say. The master cannot sign, and does not know whether a signature is good where it knows no key: the workers do.
 
+mod orders;
+
 use std::collections::BTreeMap;
 
 use common::content::BlobHash;
-use common::update::{
-    HostUpdateView, MOST_HOSTS, RolloutPace, RolloutView, SignedUpdate, UpdateAnswer, UpdateKey,
-    UpdateOrder, UpdateStanding, UpdateStatement, UpdatesView,
-};
-use common::wire::{Refusal, RefusalCode, UPDATE_VERSION};
-use common::{HostId, Time};
-use link::signing::verified;
+use common::update::{UpdateAnswer, UpdateKey, UpdateStanding, UpdateStatement};
+use common::wire::UPDATE_VERSION;
+use common::{HostId, Span, Time};
 
-use super::rollout::{RolloutStep, STAGES, SeenHost, missing_in_words, next_step};
+use super::rollout::{
+    HostPresence, RolloutNow, RolloutStep, STAGES, SeenHost, missing_in_words, place,
+    silent_in_words,
+};
 use super::{Core, SessionId};
 use crate::store::{HostProgress, RolloutState, StoreError, StoredProgress, StoredRollout};
 
 /// The most steps of a rollout at a time, so that others are answered in between.
 const STEPS: usize = 200;
+/// Stages are parts of the hosts that were heard of within this time.
+const HEARD_WITHIN: Span = Span::from_secs(14 * 86_400);
+/// The time after which a rollout that is done is looked at if no host says or asks anything.
+const LATE_EVERY: Span = Span::from_secs(60);
+/// The time within which a host writes one line of the audit log at most, and takes back one of its own words.
+const AUDIT_EVERY: Span = Span::from_secs(60);
 
 /// The rollouts, and what hosts said to them.
 #[derive(Debug, Default)]
 pub(super) struct UpdateBook {
     key: Option<UpdateKey>,
     rollouts: BTreeMap<String, Rollout>,
-    /// The message version of each connected host.
-    versions: BTreeMap<HostId, u16>,
+    /// The start of this master.
+    began: Time,
+    /// The hosts that have connected to this master.
+    sightings: BTreeMap<HostId, Sighting>,
+    /// The times at which hosts were heard of by the masters before.
+    heard: BTreeMap<HostId, Time>,
+    /// The times of the last lines that hosts wrote to the audit log.
+    audited: BTreeMap<HostId, Time>,
+}
+
+/// A host as this master has last seen it.
+#[derive(Debug)]
+struct Sighting {
+    /// The message version of its session.
+    version: u16,
+    presence: HostPresence,
 }
 
 #[derive(Debug)]
@@ -33,23 +54,67 @@ struct Rollout {
     stored: StoredRollout,
     statement: UpdateStatement,
     hosts: BTreeMap<HostId, StoredProgress>,
+    /// The hosts that were offered it once more, and when.
+    again: BTreeMap<HostId, Time>,
     /// What it waits for.
     waits: String,
+    /// The time at which it was last looked at.
+    looked: Time,
+    /// Whether a host has connected or answered since.
+    stirred: bool,
+}
+
+impl Rollout {
+    fn new(stored: StoredRollout, statement: UpdateStatement) -> Self {
+        Self {
+            stored,
+            statement,
+            hosts: BTreeMap::new(),
+            again: BTreeMap::new(),
+            waits: String::new(),
+            looked: Time::default(),
+            stirred: true,
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        matches!(self.stored.state, RolloutState::Stopped(_))
+    }
+
+    /// Whether its next step may be due. One that is done still goes to hosts that come later, unless it is a downgrade: a
+    /// newer package wins.
+    fn is_due(&self, now: Time) -> bool {
+        match self.stored.state {
+            RolloutState::Running => true,
+            RolloutState::Done if self.statement.downgrade => false,
+            RolloutState::Done => self.stirred || now.since(self.looked) >= LATE_EVERY,
+            RolloutState::Stopped(_) => false,
+        }
+    }
+}
+
+/// Whether a host that stands like this may come to stand like that. One that has come to an end does not begin again, and
+/// takes its own word back seldom, so that it does not fill the store.
+fn may_follow((before, since): &StoredProgress, next: &HostProgress, now: Time) -> bool {
+    use HostProgress::{Failed, Offered, Ready, Refused, Runs};
+    match (before, next) {
+        (Offered, _) => !matches!(next, Offered),
+        (Ready, _) => !matches!(next, Offered | Ready),
+        (Runs(_), _) => matches!(next, Refused(_) | Failed(_)),
+        (Refused(_) | Failed(_), _) => matches!(next, Runs(_)) && now.since(*since) >= AUDIT_EVERY,
+    }
 }
 
 impl Core {
     /// Reads the rollouts from the store.
     pub(super) fn restore_updates(&mut self) -> Result<(), StoreError> {
         self.updates.key = self.store.update_key()?;
+        self.updates.began = self.now;
+        self.updates.heard = self.store.hosts_heard()?;
         for (platform, stored) in self.store.rollouts()? {
             match UpdateStatement::read(&stored.update.statement) {
                 Ok(statement) => {
-                    let rollout = Rollout {
-                        stored,
-                        statement,
-                        hosts: BTreeMap::new(),
-                        waits: String::new(),
-                    };
+                    let rollout = Rollout::new(stored, statement);
                     self.updates.rollouts.insert(platform, rollout);
                 }
                 Err(bad) => tracing::warn!(%bad, "a rollout in the store is left out"),
@@ -81,18 +146,27 @@ impl Core {
         })
     }
 
-    /// A host has connected: it is told again of a program that it was offered and has not answered for good.
+    /// A host has connected: it is told again of a program that it was offered, unless that was stopped. One that ran it says
+    /// whether it still does, and takes it again if it does not.
     pub(super) fn greet_update(&mut self, id: HostId, version: u16) {
-        self.updates.versions.insert(id, version);
+        let presence = HostPresence::Here {
+            since: self.now,
+            finished: self.finished_on(id),
+        };
+        let sighting = Sighting { version, presence };
+        self.updates.sightings.insert(id, sighting);
         let platform = self.platform_of(id);
-        let Some(rollout) = self.updates.rollouts.get(&platform) else {
+        let Some(rollout) = self.updates.rollouts.get_mut(&platform) else {
             return;
         };
 
+        rollout.stirred = true;
         let owes = match rollout.hosts.get(&id) {
-            // One that has it says so; one that was stopped before it had it is not asked again.
-            Some((HostProgress::Ready, _)) => true,
-            Some((HostProgress::Offered, _)) => rollout.stored.state == RolloutState::Running,
+            Some((HostProgress::Offered | HostProgress::Ready, _)) => !rollout.is_stopped(),
+            // A newer package wins over a downgrade.
+            Some((HostProgress::Runs(_), _)) => {
+                !rollout.is_stopped() && !rollout.statement.downgrade
+            }
             _ => false,
         };
         if owes && version >= UPDATE_VERSION {
@@ -144,10 +218,8 @@ impl Core {
         let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
             return Ok(());
         };
-        let same = |before: &StoredProgress| {
-            std::mem::discriminant(&before.0) == std::mem::discriminant(&progress)
-        };
-        if rollout.hosts.get(&id).is_some_and(same) {
+        let before = rollout.hosts.get(&id);
+        if before.is_some_and(|before| !may_follow(before, &progress, self.now)) {
             return Ok(());
         }
 
@@ -158,84 +230,149 @@ impl Core {
         let noted = (progress, self.now);
         self.store.set_rollout_host(platform, id, &noted)?;
         rollout.hosts.insert(id, noted);
+        rollout.stirred = true;
         let version = rollout.statement.version;
-        if let (Some(why), Some((name, _))) = (why, self.host_words(id)) {
+
+        // One host must not fill the log.
+        let audited = self.updates.audited.get(&id);
+        let lately = audited.is_some_and(|at| self.now.since(*at) < AUDIT_EVERY);
+        if let (Some(why), Some((name, _)), false) = (why, self.host_words(id), lately) {
             self.audit(&name, "update", &format!("version {version}"), Err(&why))?;
+            self.updates.audited.insert(id, self.now);
         }
         Ok(())
     }
 
-    /// Takes the next steps of the rollouts that go on.
+    /// Takes the next steps of the rollouts that go on, or are done and may have more hosts now.
     pub(super) fn roll_on(&mut self) -> Result<(), StoreError> {
-        let running = |rollout: &Rollout| rollout.stored.state == RolloutState::Running;
+        self.look_at_hosts();
+        let now = self.now;
         let rollouts = self.updates.rollouts.iter();
         let platforms: Vec<String> = rollouts
-            .filter(|(_, rollout)| running(rollout))
+            .filter(|(_, rollout)| rollout.is_due(now))
             .map(|(platform, _)| platform.clone())
             .collect();
 
         for platform in platforms {
-            for _ in 0..STEPS {
-                if !self.roll_one(&platform)? {
-                    break;
-                }
-            }
+            self.roll(&platform)?;
         }
         Ok(())
     }
 
-    /// Takes one [`RolloutStep`]; returns whether another may follow.
-    fn roll_one(&mut self, platform: &str) -> Result<bool, StoreError> {
-        let hosts = self.seen(platform);
+    /// Notes which hosts have gone.
+    fn look_at_hosts(&mut self) {
+        let here = |sighting: &Sighting| matches!(sighting.presence, HostPresence::Here { .. });
+        let sightings = self.updates.sightings.iter();
+        let gone: Vec<HostId> = sightings
+            .filter(|(id, sighting)| here(sighting) && !self.is_connected(**id))
+            .map(|(id, _)| *id)
+            .collect();
+
+        for id in gone {
+            if let Some(sighting) = self.updates.sightings.get_mut(&id) {
+                sighting.presence = HostPresence::Away(self.now);
+            }
+        }
+    }
+
+    /// Takes the next steps of a rollout.
+    fn roll(&mut self, platform: &str) -> Result<(), StoreError> {
+        let mut hosts = self.seen(platform);
+        let began = self.updates.began;
+        let now = self.now;
+        let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
+            return Ok(());
+        };
+        rollout.looked = now;
+        rollout.stirred = false;
+
+        for _ in 0..STEPS {
+            let Some(rollout) = self.updates.rollouts.get(platform) else {
+                return Ok(());
+            };
+            let stored = &rollout.stored;
+            let at = RolloutNow {
+                stage: stored.stage as usize,
+                pace: stored.pace,
+                now,
+                early: stored.at < began && now.since(began) < stored.pace.patience,
+            };
+            let step = at.next_step(&hosts);
+            let (RolloutStep::Offer(id)
+            | RolloutStep::OfferAgain(id)
+            | RolloutStep::LeaveOut(id)
+            | RolloutStep::Missing(id)) = step
+            else {
+                if self.roll_stage(platform, step)? {
+                    continue;
+                }
+                return Ok(());
+            };
+
+            self.roll_host(platform, id, &step)?;
+            match self.seen_host(platform, id) {
+                Some(seen) => hosts.insert(id, seen),
+                None => hosts.remove(&id),
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes a [`RolloutStep`] about one host.
+    fn roll_host(
+        &mut self,
+        platform: &str,
+        id: HostId,
+        step: &RolloutStep,
+    ) -> Result<(), StoreError> {
+        let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
+            return Ok(());
+        };
+
+        let patience = rollout.stored.pace.patience;
+        let progress = match step {
+            RolloutStep::LeaveOut(_) => HostProgress::Refused(silent_in_words(patience)),
+            RolloutStep::Missing(_) => HostProgress::Failed(missing_in_words(patience)),
+            _ => HostProgress::Offered,
+        };
+        if progress == HostProgress::Offered {
+            if *step == RolloutStep::OfferAgain(id) {
+                rollout.again.insert(id, self.now);
+            }
+            let update = rollout.stored.update.clone();
+            self.mail(id).update = Some(update);
+        }
+        self.progressed(platform, id, progress)
+    }
+
+    /// Takes a [`RolloutStep`] about the whole rollout; returns whether another may follow.
+    fn roll_stage(&mut self, platform: &str, step: RolloutStep) -> Result<bool, StoreError> {
         let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
             return Ok(false);
         };
 
-        let stage = rollout.stored.stage as usize;
-        match next_step(stage, rollout.stored.pace, self.now, &hosts) {
-            RolloutStep::Offer(id) => {
-                let update = rollout.stored.update.clone();
-                self.mail(id).update = Some(update);
-                self.progressed(platform, id, HostProgress::Offered)?;
-                Ok(true)
-            }
-            RolloutStep::Missing(id) => {
-                let why = missing_in_words(rollout.stored.pace.patience);
-                self.progressed(platform, id, HostProgress::Failed(why))?;
-                Ok(true)
-            }
+        match step {
             RolloutStep::Advance => {
                 rollout.stored.stage += 1;
                 self.store.set_rollout(platform, &rollout.stored)?;
                 let percent = STAGES[rollout.stored.stage as usize % STAGES.len()];
-                self.audit(
-                    "the master",
-                    "update",
-                    platform,
-                    Ok(&format!("goes on to {percent} in a hundred hosts")),
-                )?;
-                Ok(true)
+                let what = format!("goes on to {percent} in a hundred hosts");
+                self.audit("the master", "update", platform, Ok(&what))?;
+                return Ok(true);
             }
             RolloutStep::Stop(why) => {
-                self.end_rollout(platform, RolloutState::Stopped(why.clone()))?;
-                self.audit(
-                    "the master",
-                    "update",
-                    platform,
-                    Err(&format!("stopped: {why}")),
-                )?;
-                Ok(false)
+                let what = format!("stopped: {why}");
+                self.end_rollout(platform, RolloutState::Stopped(why))?;
+                self.audit("the master", "update", platform, Err(&what))?;
             }
-            RolloutStep::Finish => {
+            RolloutStep::Finish if rollout.stored.state == RolloutState::Running => {
                 self.end_rollout(platform, RolloutState::Done)?;
                 self.audit("the master", "update", platform, Ok("done"))?;
-                Ok(false)
             }
-            RolloutStep::Wait(why) => {
-                rollout.waits = why;
-                Ok(false)
-            }
+            RolloutStep::Wait(why) => rollout.waits = why,
+            _ => {}
         }
+        Ok(false)
     }
 
     fn end_rollout(&mut self, platform: &str, state: RolloutState) -> Result<(), StoreError> {
@@ -249,202 +386,58 @@ impl Core {
 
     /// Returns the hosts of a rollout, each as a [`SeenHost`].
     fn seen(&self, platform: &str) -> BTreeMap<HostId, SeenHost> {
-        let Some(rollout) = self.updates.rollouts.get(platform) else {
-            return BTreeMap::new();
-        };
-        let hosts = self
+        let seen = self
             .hosts
-            .iter()
-            .filter(|(id, host)| !self.is_revoked(**id) && host.platform_name() == platform);
-
-        let seen = hosts.filter_map(|(id, _)| {
-            let progress = rollout.hosts.get(id).cloned();
-            let able = self.updates.versions.get(id) >= Some(&UPDATE_VERSION);
-            let connected = self.is_connected(*id) && able;
-            (connected || progress.is_some()).then(|| {
-                let finished = self.finished_on(*id);
-                let seen = SeenHost {
-                    connected,
-                    finished,
-                    progress,
-                };
-                (*id, seen)
-            })
-        });
+            .keys()
+            .filter_map(|id| Some((*id, self.seen_host(platform, *id)?)));
         seen.collect()
     }
 
-    /// Does what an admin asks about updates, and shows how they stand.
-    pub(super) fn order_update(
-        &mut self,
-        by: &str,
-        order: UpdateOrder,
-    ) -> Result<Result<UpdatesView, Refusal>, StoreError> {
-        match order {
-            UpdateOrder::Show => {}
-            UpdateOrder::Trust(key) => {
-                self.store.set_update_key(&key)?;
-                self.updates.key = Some(key);
-                self.audit(
-                    by,
-                    "update key",
-                    &key.to_string(),
-                    Ok("joining hosts learn it"),
-                )?;
-            }
-            UpdateOrder::Start {
-                update,
-                pace,
-                dry_run,
-            } => {
-                let statement = match self.check_update(&update) {
-                    Ok(statement) => statement,
-                    Err(refusal) => {
-                        self.audit(by, "update", "a new program", Err(&refusal.message))?;
-                        return Ok(Err(refusal));
-                    }
-                };
-                if !dry_run {
-                    self.begin_rollout(by, update, statement, pace)?;
-                }
-            }
-            UpdateOrder::Stop(platform) => {
-                let rollout = self.updates.rollouts.get(platform.as_str());
-                let runs =
-                    rollout.is_some_and(|rollout| rollout.stored.state == RolloutState::Running);
-                if !runs {
-                    let what = format!("no rollout for {} goes on", platform.as_str());
-                    return Ok(Err(Refusal::new(
-                        RefusalCode::NotFound,
-                        what,
-                        "see: deskgrid host update status",
-                    )));
-                }
-                self.end_rollout(
-                    platform.as_str(),
-                    RolloutState::Stopped(format!("{by} stopped it")),
-                )?;
-                self.audit(by, "update", platform.as_str(), Ok("stopped"))?;
-            }
+    /// Returns a host as a rollout sees it, if it is one of its hosts: connected, lately heard of, or with the program.
+    fn seen_host(&self, platform: &str, id: HostId) -> Option<SeenHost> {
+        let rollout = self.updates.rollouts.get(platform)?;
+        let host = self.hosts.get(&id)?;
+        if self.is_revoked(id) || host.platform_name() != platform {
+            return None;
         }
 
-        Ok(Ok(self.updates_view()))
-    }
-
-    /// Checks a [`SignedUpdate`] before its rollout begins.
-    fn check_update(&self, update: &SignedUpdate) -> Result<UpdateStatement, Refusal> {
-        let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
-        let Some(key) = &self.updates.key else {
-            let what = "this master knows no key for updates, so hosts could not have learned one";
-            let refusal =
-                Refusal::new(RefusalCode::Conflict, what, "deskgrid host update key FILE");
-            return Err(refusal);
-        };
-        let statement = verified(update, key).map_err(|why| {
-            invalid(why, "sign with the key that this master names to joining hosts: deskgrid host update status")
-        })?;
-
-        if !self.blobs.has(&statement.blob) {
-            let what = "the program itself is not here".to_owned();
-            return Err(invalid(what, "send it again"));
+        let progress = rollout.hosts.get(&id).cloned();
+        let stays = matches!(&progress, Some((of, _)) if *of != HostProgress::Offered);
+        let (presence, counts) = self.presence_of(id);
+        if !counts && !stays {
+            return None;
         }
-        Ok(statement)
+
+        Some(SeenHost {
+            presence,
+            finished: self.finished_on(id),
+            progress,
+            again: rollout.again.get(&id).copied(),
+            place: place(&rollout.statement.blob.hash, id),
+        })
     }
 
-    fn begin_rollout(
-        &mut self,
-        by: &str,
-        update: SignedUpdate,
-        statement: UpdateStatement,
-        pace: RolloutPace,
-    ) -> Result<(), StoreError> {
-        let platform = statement.platform.as_str().to_owned();
-        let stored = StoredRollout {
-            update,
-            pace,
-            by: by.to_owned(),
-            at: self.now,
-            stage: 0,
-            state: RolloutState::Running,
+    /// Returns whether a host is connected with a version that takes programs, and whether the parts of the stages are of it, too.
+    fn presence_of(&self, id: HostId) -> (HostPresence, bool) {
+        let book = &self.updates;
+        let Some(Sighting { version, presence }) = book.sightings.get(&id) else {
+            // One of which no time is known has connected: the master before was ended in the midst.
+            let heard = book.heard.get(&id).unwrap_or(&book.began);
+            let lately = self.now.since(*heard) < HEARD_WITHIN;
+            return (HostPresence::Away(book.began), lately);
         };
-        self.store.set_rollout(&platform, &stored)?;
-        self.store.clear_rollout_hosts(&platform)?;
-        let what = format!(
-            "version {} begins, {}",
-            statement.version, statement.blob.hash
-        );
-        self.audit(by, "update", &platform, Ok(&what))?;
 
-        let rollout = Rollout {
-            stored,
-            statement,
-            hosts: BTreeMap::new(),
-            waits: String::new(),
-        };
-        self.updates.rollouts.insert(platform, rollout);
-        self.roll_on()
-    }
-
-    fn updates_view(&self) -> UpdatesView {
-        let rollouts = self.updates.rollouts.iter();
-        UpdatesView {
-            key: self.updates.key,
-            rollouts: rollouts
-                .map(|(platform, rollout)| self.rollout_view(platform, rollout))
-                .collect(),
-        }
-    }
-
-    fn rollout_view(&self, platform: &str, rollout: &Rollout) -> RolloutView {
-        let (state, why) = match &rollout.stored.state {
-            RolloutState::Running => ("running", rollout.waits.clone()),
-            RolloutState::Stopped(why) => ("stopped", why.clone()),
-            RolloutState::Done => ("done", String::new()),
-        };
-        let untold = self
-            .seen(platform)
-            .values()
-            .filter(|host| host.progress.is_none())
-            .count();
-        let mut hosts: Vec<HostUpdateView> = rollout
-            .hosts
-            .iter()
-            .filter_map(|(id, progress)| {
-                let (name, _) = self.host_words(*id)?;
-                Some(host_view(name, progress))
-            })
-            .collect();
-        hosts.sort_by_key(|host| (host.why.is_empty(), host.state == "runs"));
-        hosts.truncate(MOST_HOSTS);
-
-        RolloutView {
-            platform: rollout.statement.platform.clone(),
-            version: rollout.statement.version,
-            blake3: rollout.statement.blob.hash.to_string(),
-            by: rollout.stored.by.clone(),
-            at: rollout.stored.at,
-            percent: STAGES[(rollout.stored.stage as usize).min(STAGES.len() - 1)],
-            state: state.to_owned(),
-            why,
-            hosts,
-            untold: untold as u64,
+        let able = *version >= UPDATE_VERSION;
+        match *presence {
+            HostPresence::Away(since) => (*presence, able && self.now.since(since) < HEARD_WITHIN),
+            HostPresence::Here { since, .. } if !able => (HostPresence::Away(since), false),
+            HostPresence::Here { .. } if !self.is_connected(id) => {
+                (HostPresence::Away(self.now), true)
+            }
+            here => (here, true),
         }
     }
 }
 
-fn host_view(host: String, (progress, since): &(HostProgress, Time)) -> HostUpdateView {
-    let (state, why) = match progress {
-        HostProgress::Offered => ("offered", ""),
-        HostProgress::Ready => ("ready", ""),
-        HostProgress::Runs(_) => ("runs", ""),
-        HostProgress::Refused(why) => ("refused", &**why),
-        HostProgress::Failed(why) => ("failed", &**why),
-    };
-
-    HostUpdateView {
-        host,
-        state: state.to_owned(),
-        since: *since,
-        why: why.to_owned(),
-    }
-}
+#[cfg(test)]
+mod tests;

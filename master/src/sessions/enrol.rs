@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use common::host::MAX_HOST_NAME;
 use common::token::Role;
-use common::update::{UpdateKey, UpdateOrder, UpdatesView};
+use common::update::UpdateKey;
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::{Refusal, RefusalCode, UPDATE_VERSION, Versions};
 use common::{Incarnation, Time};
@@ -203,7 +203,12 @@ async fn answer(
     let ca = state.authority.wanted(wanted).to_vec();
 
     let takes = role == Role::Worker && versions.max >= UPDATE_VERSION;
-    if takes && let Some(update_key) = update_key(state).await? {
+    let update_key: Option<UpdateKey> = if takes {
+        state.core.ask(HostAsk::UpdateKey).await.map_err(stopped)?
+    } else {
+        None
+    };
+    if let Some(update_key) = update_key {
         return Ok(Ok(EnrolReply::EnrolledWithKey {
             certificate: certificate.to_vec(),
             ca,
@@ -219,11 +224,4 @@ async fn answer(
         role,
         name,
     }))
-}
-
-/// Returns the key that hosts learn as they join.
-async fn update_key(state: &SessionContext) -> Result<Option<UpdateKey>, LinkError> {
-    let ask = HostAsk::Update(String::new(), Box::new(UpdateOrder::Show));
-    let views: Result<UpdatesView, Refusal> = state.core.ask(ask).await.map_err(stopped)?;
-    Ok(views.ok().and_then(|views| views.key))
 }

@@ -1,13 +1,15 @@
 //! The rollouts of new programs for workers, and what has become of each on hosts. How they go on is no affair of
 //! the store's.
 
+use std::collections::BTreeMap;
+
 use common::update::{RolloutPace, SignedUpdate, UpdateKey};
 use common::{HostId, Time};
 use serde::{Deserialize, Serialize};
 
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, from_postcard, to_postcard};
+use super::{StoreError, from_postcard, time, to_postcard};
 
 /// The key in `meta` of the key that joining hosts learn.
 const UPDATE_KEY: &str = "update key";
@@ -19,7 +21,7 @@ pub(crate) enum RolloutState {
     Running,
     /// No more hosts get it, for this reason.
     Stopped(String),
-    /// Every host that there is has it, or has refused it.
+    /// Every host that was there has it, or has refused it. Those that come later are offered it.
     Done,
 }
 
@@ -121,6 +123,15 @@ impl Writer {
             Ok((platform, host, from_postcard(&body)?))
         };
         rows.into_iter().map(read).collect()
+    }
+
+    /// Returns the time at which each host was last heard of, as far as it was stored.
+    pub(crate) fn hosts_heard(&self) -> Result<BTreeMap<HostId, Time>, StoreError> {
+        let sql = "SELECT id, heard FROM host WHERE heard IS NOT NULL ORDER BY id";
+        let rows: Vec<(HostId, Time)> = self.db().all(sql, &[], |row| {
+            Ok((HostId(row.get(0)?), time(row.get::<i64>(1)?)))
+        })?;
+        Ok(rows.into_iter().collect())
     }
 
     /// Stores the [`UpdateKey`] that joining hosts learn.

@@ -1,8 +1,9 @@
 //! New programs are offered to workers whose version knows of them, and their content given to those alone.
 
+use common::content::BlobHash;
 use common::update::{
-    ProgramVersion, RolloutPace, UpdateAnswer, UpdateOrder, UpdateStanding, UpdateStatement,
-    UpdatesView,
+    ProgramVersion, RolloutPace, RolloutView, SignedUpdate, UpdateAnswer, UpdateOrder,
+    UpdateStanding, UpdateStatement, UpdatesView,
 };
 use common::wire::UPDATE_VERSION;
 use link::signing::UpdateSigner;
@@ -15,6 +16,215 @@ async fn order(admin: &Client, order: UpdateOrder) -> UpdatesView {
         Some(Reply::Updates(views)) => *views,
         other => panic!("{other:?}"),
     }
+}
+
+/// A program of this content, signed by a key that the master names from now on.
+async fn signed(admin: &Client, content: &[u8]) -> (SignedUpdate, BlobHash) {
+    let signer = UpdateSigner::read(&UpdateSigner::make().unwrap()).unwrap();
+    order(admin, UpdateOrder::Trust(signer.key())).await;
+    let blob = within(admin.put_bytes(content)).await.unwrap();
+    let ToMaster::Hello { facts, .. } = hello(Vec::new()) else {
+        unreachable!("a greeting")
+    };
+    let statement = UpdateStatement {
+        platform: facts.platform.name().parse().unwrap(),
+        version: ProgramVersion(9, 0, 0),
+        blob,
+        downgrade: false,
+    };
+    (signer.sign(&statement), blob.hash)
+}
+
+fn start(update: SignedUpdate) -> UpdateOrder {
+    UpdateOrder::Start {
+        update,
+        pace: RolloutPace {
+            settle: Span::ZERO,
+            settle_tasks: 0,
+            patience: Span::from_secs(60),
+        },
+        dry_run: false,
+    }
+}
+
+/// Waits until the rollout stands like this.
+async fn until(admin: &Client, stands: impl Fn(&RolloutView) -> bool) {
+    let looks = async {
+        loop {
+            let views = order(admin, UpdateOrder::Show).await;
+            if stands(&views.rollouts[0]) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within(looks).await;
+}
+
+impl Worker {
+    /// The program that it is offered next.
+    async fn program(&mut self) -> SignedUpdate {
+        loop {
+            if let ToWorker::Update(update) = self.next().await {
+                return *update;
+            }
+        }
+    }
+
+    async fn says(&mut self, hash: BlobHash, standing: UpdateStanding) {
+        let answer = ToMaster::Update(UpdateAnswer { hash, standing });
+        self.control.tx.send(&answer).await.unwrap();
+    }
+
+    /// Whether it is offered a program before its next word is answered.
+    async fn is_offered_one(&mut self) -> bool {
+        let beat = ToMaster::Heartbeat {
+            status: OwnerState::Away.into(),
+            held: Vec::new(),
+        };
+        self.control.tx.send(&beat).await.unwrap();
+        let mut offered = false;
+        loop {
+            match self.next().await {
+                ToWorker::Beat { .. } => return offered,
+                ToWorker::Update(_) => offered = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_comes_when_a_rollout_is_done_is_offered_it_until_it_is_stopped() {
+    let master = Master::start().await;
+    let admin = master.admin().await;
+    let (update, hash) = signed(&admin, b"a program").await;
+    let first = master.enrol(Role::Worker, "first").await;
+    let mut of_first = master.worker(&first, Vec::new()).await;
+    order(&admin, start(update.clone())).await;
+    of_first.program().await;
+    of_first.says(hash, UpdateStanding::Runs).await;
+    until(&admin, |rollout| rollout.state == "done").await;
+
+    let late = master.enrol(Role::Worker, "late").await;
+    let mut of_late = master.worker(&late, Vec::new()).await;
+    assert_eq!(of_late.program().await, update);
+    of_late.says(hash, UpdateStanding::Ready).await;
+    until(&admin, |rollout| {
+        rollout.state == "done" && rollout.hosts.iter().any(|host| host.state == "ready")
+    })
+    .await;
+
+    let platform = UpdateStatement::read(&update.statement).unwrap().platform;
+    let views = order(&admin, UpdateOrder::Stop(platform)).await;
+    assert_eq!(views.rollouts[0].state, "stopped");
+    // It has the program, and is not sent it once more.
+    let mut again = master.worker(&late, Vec::new()).await;
+    assert!(!again.is_offered_one().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_connects_again_is_asked_whether_it_still_runs_the_program() {
+    let master = Master::start().await;
+    let admin = master.admin().await;
+    let (update, hash) = signed(&admin, b"a program").await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    order(&admin, start(update.clone())).await;
+    worker.program().await;
+    worker.says(hash, UpdateStanding::Runs).await;
+    until(&admin, |rollout| rollout.state == "done").await;
+
+    let mut again = master.worker(&pc, Vec::new()).await;
+    assert_eq!(again.program().await, update);
+    let fell_back = UpdateStanding::RolledBack("it ended".to_owned());
+    again.says(hash, fell_back).await;
+    until(&admin, |rollout| rollout.hosts[0].state == "failed").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_has_just_started_ends_no_rollout_before_hosts_could_come_back() {
+    let mut master = Master::start().await;
+    let admin = master.admin().await;
+    let (update, hash) = signed(&admin, b"a program").await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    order(&admin, start(update)).await;
+    worker.program().await;
+    worker.says(hash, UpdateStanding::Ready).await;
+    until(&admin, |rollout| rollout.hosts[0].state == "ready").await;
+
+    // It leaves to start the program; nobody has waited for it yet.
+    drop(worker);
+    master.stop().await;
+    master.again().await;
+    let admin = master.admin().await;
+    until(&admin, |rollout| {
+        rollout.state == "running" && rollout.why.contains("1 to start it")
+    })
+    .await;
+
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    worker.program().await;
+    worker.says(hash, UpdateStanding::Runs).await;
+    until(&admin, |rollout| {
+        rollout.state == "running" && rollout.why.contains("after the master's start")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_takes_its_word_back_does_not_fill_the_audit_log() {
+    let master = Master::start().await;
+    let admin = master.admin().await;
+    let (update, hash) = signed(&admin, b"a program").await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    order(&admin, start(update)).await;
+    worker.program().await;
+    for number in 0..20 {
+        let why = format!("reason {number}");
+        worker.says(hash, UpdateStanding::Refused(why)).await;
+        worker.says(hash, UpdateStanding::Ready).await;
+    }
+    worker.heard().await;
+    let views = order(&admin, UpdateOrder::Show).await;
+    let host = &views.rollouts[0].hosts[0];
+    assert_eq!((&*host.state, &*host.why), ("refused", "reason 0"));
+
+    let replies = within(admin.ask(&Request::Audit { most: 100 })).await;
+    let entries = replies.unwrap().into_iter().flat_map(|reply| match reply {
+        Reply::Audit(some) => some,
+        other => panic!("{other:?}"),
+    });
+    let refused: Vec<_> = entries
+        .filter(|of| of.what == "update" && !of.allowed)
+        .collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stages_are_parts_of_the_hosts_that_were_there_before_the_master_started() {
+    let mut master = Master::start().await;
+    let mut first = None;
+    for number in 0..11 {
+        let pc = master.enrol(Role::Worker, &format!("pc-{number}")).await;
+        master.worker(&pc, Vec::new()).await;
+        first.get_or_insert(pc);
+    }
+    master.stop().await;
+    master.again().await;
+
+    let admin = master.admin().await;
+    let (update, hash) = signed(&admin, b"a program").await;
+    let mut worker = master.worker(&first.unwrap(), Vec::new()).await;
+    order(&admin, start(update)).await;
+    worker.program().await;
+    worker.says(hash, UpdateStanding::Runs).await;
+    until(&admin, |rollout| {
+        rollout.percent == 10 && rollout.why.contains("1 to be here that take it")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -89,6 +89,8 @@ pub enum HostAsk {
     },
     /// Shows or changes the rollouts of new programs, for this admin. Gives `Updates`.
     Update(String, Box<UpdateOrder>),
+    /// The key for updates that joining hosts learn. Gives `UpdateKey`.
+    UpdateKey,
     /// Takes the next steps of the rollouts. Gives `Done`.
     RollOn,
     /// Takes back attempts that hosts have not begun within this time. Gives `Done`.
@@ -137,6 +139,7 @@ impl Core {
             HostAsk::Site => Ok(self.site_views()).into(),
             HostAsk::SiteChange { by, scope, text } => self.change_site(&by, &scope, text)?.into(),
             HostAsk::Update(by, order) => self.order_update(&by, *order)?.into(),
+            HostAsk::UpdateKey => self.update_key().into(),
             HostAsk::RollOn => self.roll_on()?.into(),
             HostAsk::TakeBack(within) => self.take_back(within)?.into(),
             HostAsk::TrimAvailability(host) => self.trim_availability(host)?.into(),
