@@ -18,6 +18,8 @@ use crate::session::{STALL, WorkerSession};
 
 /// The time for which workers wait here for a master. Then they are sent elsewhere.
 const HOLD: Duration = Duration::from_secs(30);
+/// The time that the master's reason for breaking a stream off may take.
+const REASON: Duration = Duration::from_secs(2);
 /// The length up to which a message of a worker may be a promise to send again.
 const PROMISE: usize = 16;
 /// The first bytes of `ToWorker::Assign` and `ToWorker::AssignTogether`.
@@ -68,10 +70,19 @@ pub(crate) async fn serve(session: &WorkerSession, worker: Channel) -> Result<()
     match ended {
         Ok(ControlEnd::Worker) => Ok(()),
         Ok(ControlEnd::Lost) if !master.is_there() => wait(session, rx, tx, &alive).await,
-        Ok(ControlEnd::Master | ControlEnd::Lost) => {
+        Ok(ControlEnd::Master) => {
             tx.finish();
             tx.delivered().await;
             session.said.notify_one();
+            Ok(())
+        }
+        Ok(ControlEnd::Lost) => {
+            // The master's reason comes on another stream; the worker is to hear that.
+            session.said.notify_one();
+            let closed = session.connection.closed();
+            if tokio::time::timeout(REASON, closed).await.is_err() {
+                leave(session, "the master broke the conversation off");
+            }
             Ok(())
         }
         Err(error) => {

@@ -86,7 +86,7 @@ impl Rollout {
     fn is_due(&self, now: Time) -> bool {
         match self.stored.state {
             RolloutState::Running => true,
-            RolloutState::Done if self.statement.downgrade => false,
+            RolloutState::Done if self.statement.downgrade.is_some() => false,
             RolloutState::Done => self.stirred || now.since(self.looked) >= LATE_EVERY,
             RolloutState::Stopped(_) => false,
         }
@@ -165,7 +165,7 @@ impl Core {
             Some((HostProgress::Offered | HostProgress::Ready, _)) => !rollout.is_stopped(),
             // A newer package wins over a downgrade.
             Some((HostProgress::Runs(_), _)) => {
-                !rollout.is_stopped() && !rollout.statement.downgrade
+                !rollout.is_stopped() && rollout.statement.downgrade.is_none()
             }
             _ => false,
         };

@@ -30,7 +30,7 @@ async fn signed(admin: &Client, content: &[u8]) -> (SignedUpdate, BlobHash) {
         platform: facts.platform.name().parse().unwrap(),
         version: ProgramVersion(9, 0, 0),
         blob,
-        downgrade: false,
+        downgrade: None,
     };
     (signer.sign(&statement), blob.hash)
 }

@@ -33,7 +33,7 @@ use crate::state::host::{Host, Hosts};
 use crate::state::pool::PoolId;
 use crate::state::promise::{Promise, Slack};
 use crate::state::question::OpenVotes;
-use crate::state::queue::QueueSums;
+use crate::state::queue::{QueueSums, line_up, move_to};
 use crate::state::scene::Scene;
 use crate::state::settings::Settings;
 use crate::state::shares::Shares;
@@ -1018,32 +1018,6 @@ impl Job {
             .in_rest
             .is_none_or(|at| lines.resting.contains(&(at, id)));
         debug_assert!(rest, "the rest of {id:?} has no end");
-    }
-}
-
-/// Moves a job's entry in a set of times from `is_at` to `at`.
-fn move_to(
-    times: &mut BTreeSet<(Time, JobId)>,
-    is_at: &mut Option<Time>,
-    at: Option<Time>,
-    job: JobId,
-) {
-    if *is_at != at {
-        if let Some(old) = std::mem::replace(is_at, at) {
-            times.remove(&(old, job));
-        }
-        times.extend(at.map(|at| (at, job)));
-    }
-}
-
-fn line_up(line: &mut BTreeSet<Rank>, is_in: &mut bool, wanted: bool, rank: Rank) {
-    if *is_in != wanted {
-        *is_in = wanted;
-        if wanted {
-            line.insert(rank)
-        } else {
-            line.remove(&rank)
-        };
     }
 }
 

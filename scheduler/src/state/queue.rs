@@ -1,10 +1,11 @@
-//! Sums of the tasks and work ahead of a job in the queue. `forecast` turns them into time.
+//! Sums of the tasks and work ahead of a job in the queue, which `forecast` turns into time; and the
+//! places of jobs in lines.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use common::{Span, Time};
+use common::{JobId, Span, Time};
 
 use crate::policy::ordering::Rank;
 use crate::state::job::Jobs;
@@ -127,5 +128,32 @@ pub(crate) fn after(line: &BTreeSet<Rank>, last: Option<Rank>) -> Option<Rank> {
     match last {
         None => line.first().copied(),
         Some(last) => line.range((Excluded(last), Unbounded)).next().copied(),
+    }
+}
+
+/// Moves a job's entry in a set of times from `is_at` to `at`.
+pub(crate) fn move_to(
+    times: &mut BTreeSet<(Time, JobId)>,
+    is_at: &mut Option<Time>,
+    at: Option<Time>,
+    job: JobId,
+) {
+    if *is_at != at {
+        if let Some(old) = std::mem::replace(is_at, at) {
+            times.remove(&(old, job));
+        }
+        times.extend(at.map(|at| (at, job)));
+    }
+}
+
+/// Puts a job into a line, or takes it out of it; `is_in` says where it is.
+pub(crate) fn line_up(line: &mut BTreeSet<Rank>, is_in: &mut bool, wanted: bool, rank: Rank) {
+    if *is_in != wanted {
+        *is_in = wanted;
+        if wanted {
+            line.insert(rank)
+        } else {
+            line.remove(&rank)
+        };
     }
 }

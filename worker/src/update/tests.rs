@@ -161,7 +161,7 @@ fn a_program_whose_file_was_changed_or_whose_signature_does_not_hold_any_more_is
 fn a_program_that_was_only_late_at_the_master_is_tried_once_more() {
     let of = statement(NEW);
     let mut programs = TakenPrograms::default();
-    let mut late = |programs: &mut TakenPrograms| {
+    let late = |programs: &mut TakenPrograms| {
         programs.try_next(unsigned(&of), &of, OLD);
         programs.fail(&of, "it did not reach the master", true);
         programs.failed(&of.blob.hash).is_some()

@@ -55,7 +55,7 @@ fn a_host_that_has_come_to_an_end_is_not_ready_again_and_one_that_runs_it_may_st
 
 #[test]
 fn what_is_done_goes_on_to_hosts_that_come_later_unless_it_is_a_downgrade_or_was_stopped() {
-    let rollout = |downgrade, state| {
+    let rollout = |back: bool, state| {
         let statement = UpdateStatement {
             platform: "linux-x86_64".parse().unwrap(),
             version: ProgramVersion(1, 0, 0),
@@ -63,7 +63,7 @@ fn what_is_done_goes_on_to_hosts_that_come_later_unless_it_is_a_downgrade_or_was
                 hash: BlobHash([1; 32]),
                 size: 1,
             },
-            downgrade,
+            downgrade: back.then_some(ProgramVersion(2, 0, 0)),
         };
         let stored = StoredRollout {
             update: SignedUpdate {
