@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::token::Role;
 use common::wire::enrol::EnrolReply;
 use common::wire::gateway::FromGateway;
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -89,6 +90,9 @@ async fn serve_connection(
         (Purpose::Worker, None) => close(NOT_LET_IN, "a certificate of the grid is needed"),
         (Purpose::Worker, Some(certificate)) if certificate.name.grid != gateway.grid => {
             close(NOT_LET_IN, "this identity is of another grid")
+        }
+        (Purpose::Worker, Some(certificate)) if certificate.name.role != Role::Worker => {
+            close(NOT_LET_IN, "this identity is no worker's")
         }
         // Elsewhere somebody may have one.
         (Purpose::Worker, Some(_)) if master.is_none() => close(

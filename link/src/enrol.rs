@@ -16,7 +16,7 @@ use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
 use crate::tls::TrustedEnds;
 use crate::transport::KeepAlive;
-use crate::{masters, tls};
+use crate::{handshake, masters, tls};
 
 /// The pause before the same request is repeated after the connection broke off.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -159,8 +159,14 @@ async fn redeem_at(
     channel.tx.send(request).await?;
     channel.tx.finish();
     let reply = channel.rx.expect::<EnrolReply>().await?;
+    let master = handshake::is_master(connection.quic());
     connection.close("enrolled").await;
-    Ok(reply)
+
+    // A gateway could name a key of its own.
+    match master {
+        true => Ok(reply),
+        false => Ok(with_key(reply).0),
+    }
 }
 
 /// A master that was asked who it is.

@@ -5,7 +5,8 @@ use rustls::pki_types::CertificateDer;
 
 use crate::endpoint::Purpose;
 use crate::error::LinkError;
-use crate::identity::{PeerName, Validity, read_certificate};
+use crate::identity::{PeerName, Validity, has_dns_name, read_certificate};
+use crate::tls::MASTER_NAME;
 
 /// The fields of a certificate that TLS has verified.
 #[derive(Debug)]
@@ -27,6 +28,16 @@ pub struct HandshakeFacts {
     pub certificate: Option<Certificate>,
     /// The CA under which the peer wants to see this end's certificate.
     pub wanted: Option<String>,
+}
+
+/// Whether the peer has shown a master's certificate, and not a gateway's. What only masters may say to a
+/// worker is not believed of a gateway: another CA, or the key for new programs.
+pub fn is_master(connection: &Connection) -> bool {
+    let chain = connection
+        .peer_identity()
+        .and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let shown = chain.as_deref().and_then(|chain| chain.first());
+    shown.is_some_and(|der| has_dns_name(der, MASTER_NAME))
 }
 
 impl HandshakeFacts {

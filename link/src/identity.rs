@@ -243,6 +243,18 @@ pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
     ))
 }
 
+/// Whether a certificate is for a server of this name.
+pub(crate) fn has_dns_name(der: &[u8], wanted: &str) -> bool {
+    let Ok((_, certificate)) = X509Certificate::from_der(der) else {
+        return false;
+    };
+    let names = certificate.subject_alternative_name().ok().flatten();
+    names
+        .into_iter()
+        .flat_map(|san| &san.value.general_names)
+        .any(|name| matches!(name, GeneralName::DNSName(dns) if *dns == wanted))
+}
+
 /// Whether a certificate was signed with the key that it names, and is what was signed then.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ use rcgen::{CertificateParams, KeyPair};
 
 use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
+use crate::handshake;
 use crate::identity::{Identity, Validity, key_hash};
 
 /// Returns the present time in seconds since 1970, by this machine's clock.
@@ -53,6 +54,12 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
                 return Err(LinkError::Protocol(
                     "a certificate for another key".to_owned(),
                 ));
+            }
+
+            let known = key_hash(&ca)? == key_hash(&identity.ca)?;
+            if !known && !handshake::is_master(connection.quic()) {
+                let why = "a gateway names another CA, which is for the master to say";
+                return Err(LinkError::Protocol(why.to_owned()));
             }
 
             let link = crate::identity::LinkInfo {

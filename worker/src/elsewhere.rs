@@ -43,11 +43,11 @@ impl Highest {
         }
     }
 
-    /// Takes a master with this incarnation for the active one.
+    /// Refuses a master with a lower incarnation than another one had.
     ///
     /// # Errors
-    /// If there was one with a higher incarnation.
-    pub(crate) fn serve(&mut self, incarnation: Incarnation) -> Result<(), LinkError> {
+    /// If this is one.
+    pub(crate) fn check(&self, incarnation: Incarnation) -> Result<(), LinkError> {
         if incarnation < self.seen {
             let file = self.path.as_ref().map_or_else(String::new, |path| {
                 format!(
@@ -61,7 +61,16 @@ impl Highest {
                 self.seen
             )));
         }
+        Ok(())
+    }
 
+    /// Takes a master with this incarnation for the active one. Not for what a gateway says: it could
+    /// name one that no master ever has.
+    ///
+    /// # Errors
+    /// As for [`Self::check`].
+    pub(crate) fn serve(&mut self, incarnation: Incarnation) -> Result<(), LinkError> {
+        self.check(incarnation)?;
         if incarnation > self.seen {
             self.seen = incarnation;
             if let Some(path) = &self.path {
@@ -159,6 +168,8 @@ mod tests {
         highest.serve(Incarnation(7)).unwrap();
         highest.serve(Incarnation(9)).unwrap();
         assert!(highest.serve(Incarnation(8)).is_err());
+        // What is only checked is not remembered.
+        highest.check(Incarnation(u32::MAX)).unwrap();
 
         let refused = read(grid).serve(Incarnation(8)).unwrap_err();
         assert!(refused.passing(), "another master may answer");

@@ -11,6 +11,7 @@ use common::wire::RefusalCode;
 use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{BlobRef, Completion, Content, Outcome, Span, Time};
+use link::handshake::is_master;
 use link::{
     Carrier, Channel, Connection, Farewell, FrameReceiver, FrameSender, Identity, IdentityRequest,
     LinkError, Purpose, Validity, masters,
@@ -335,7 +336,10 @@ async fn serve_master<T: From<SessionEvent> + Send + 'static>(
             incarnation,
             ..
         } => {
-            papers.highest.serve(*incarnation)?;
+            match is_master(connection.quic()) {
+                true => papers.highest.serve(*incarnation)?,
+                false => papers.highest.check(*incarnation)?,
+            }
             tracing::info!(%host, %name, way = %connection.way(), "joined the master");
             control.tx.send(&ToMaster::Instance(papers.run)).await?;
             (*heartbeat, *incarnation)

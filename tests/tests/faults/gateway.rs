@@ -550,3 +550,24 @@ fn a_worker_beyond_the_most_of_a_gateway_goes_to_the_next_address() {
     });
     assert!(!said(&grid, "pc2").contains("does not answer any more"));
 }
+
+#[test]
+fn a_pc_that_joins_through_a_gateway_learns_no_key_for_new_programs_from_it() {
+    let mut grid = Grid::with_master(MASTER);
+    let gateway = Gateway::start(&grid, "gw1");
+    let key = grid.dir().join("update.key").display().to_string();
+    grid.as_user("admin", ["host", "update", "key", &key])
+        .expect_code(0);
+
+    worker(&mut grid, "behind", 1).via(&gateway.address).start();
+    worker(&mut grid, "direct", 1).start();
+    let learned = |grid: &Grid, name: &str| {
+        let identity = grid.state(name).join("worker/identity");
+        identity.join("update.key").exists()
+    };
+    assert!(learned(&grid, "direct"));
+    assert!(
+        !learned(&grid, "behind"),
+        "a gateway could have named a key of its own"
+    );
+}
