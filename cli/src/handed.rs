@@ -69,7 +69,7 @@ fn without_token(words: Vec<OsString>) -> Vec<OsString> {
 pub(crate) fn start_anew() -> std::io::Result<crate::failure::Exit> {
     use std::os::unix::process::CommandExt;
     let first = std::env::args_os().next().unwrap_or_default();
-    let mut command = std::process::Command::new(worker::update::keeper::own_program()?);
+    let mut command = std::process::Command::new(std::env::current_exe()?);
     command
         .arg0(first)
         .args(words_without_token())

@@ -2,7 +2,7 @@
 //!
 //! The installed program is never replaced: a new one lies in the worker's directory, below `program`, and
 //! the installed one starts it as its child ([`keeper`]). A new one is on trial until it has reached the
-//! master. Where it does not, or ends twice before, the one before it runs again, and that content is not tried any more.
+//! master. Where it ends twice before, or is too late twice, the one before it runs again, and that content is not tried any more.
 //! Everything is decided from one file (`TakenPrograms`), which is replaced as a whole and synced, so that a worker that is
 //! killed at any moment starts again.
 

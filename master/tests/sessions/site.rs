@@ -52,17 +52,24 @@ impl Worker {
 
     /// Waits until the master has heard what was said before; false if settings came meanwhile.
     async fn heard(&mut self) -> bool {
+        let came = self.before_next_beat().await;
+        !came
+            .iter()
+            .any(|message| matches!(message, ToWorker::Site(_)))
+    }
+
+    /// Sends a heartbeat; returns what comes before its answer.
+    pub(super) async fn before_next_beat(&mut self) -> Vec<ToWorker> {
         let beat = ToMaster::Heartbeat {
             status: OwnerState::Away.into(),
             held: Vec::new(),
         };
         self.control.tx.send(&beat).await.unwrap();
-        let mut quiet = true;
+        let mut came = Vec::new();
         loop {
             match self.next().await {
-                ToWorker::Beat { .. } => return quiet,
-                ToWorker::Site(_) => quiet = false,
-                _ => {}
+                ToWorker::Beat { .. } => return came,
+                message => came.push(message),
             }
         }
     }

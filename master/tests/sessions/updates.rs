@@ -78,19 +78,9 @@ impl Worker {
 
     /// Whether it is offered a program before its next word is answered.
     async fn is_offered_one(&mut self) -> bool {
-        let beat = ToMaster::Heartbeat {
-            status: OwnerState::Away.into(),
-            held: Vec::new(),
-        };
-        self.control.tx.send(&beat).await.unwrap();
-        let mut offered = false;
-        loop {
-            match self.next().await {
-                ToWorker::Beat { .. } => return offered,
-                ToWorker::Update(_) => offered = true,
-                _ => {}
-            }
-        }
+        let came = self.before_next_beat().await;
+        came.iter()
+            .any(|message| matches!(message, ToWorker::Update(_)))
     }
 }
 

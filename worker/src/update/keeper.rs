@@ -212,16 +212,15 @@ impl ProgramKeeper {
         if !tries {
             programs.trial = None;
         }
-        let before = programs.clone();
+        let before = programs.events.clone();
         let choice = programs.choose(
             running(),
             |signed| admit(signed, &self.config, self.learned, ProgramVersion(0, 0, 0)),
             |blob| self.programs.sound(blob),
         );
 
-        let same = programs.events == before.events;
-        if !same && let Err(error) = self.programs.write(&programs) {
-            tracing::warn!(%error, "what became of a new program is not kept");
+        if programs.events != before {
+            self.note(&programs);
         }
         self.programs.tidy(&programs);
         (choice, programs)
@@ -301,9 +300,7 @@ impl ProgramKeeper {
             let why = format!("it ended {times} times before it had reached the master ({how})");
             self.give_up(of, trial, &why, false);
         } else {
-            if let Err(error) = self.programs.write(&programs) {
-                tracing::warn!(%error, "what became of a new program is not kept");
-            }
+            self.note(&programs);
             tokio::time::sleep(AGAIN).await;
         }
         None
@@ -313,11 +310,7 @@ impl ProgramKeeper {
     fn broke(&self, of: &UpdateStatement, how: &str) -> bool {
         let mut programs = self.programs.read();
         let given_up = programs.broke(of, how);
-        if let Err(error) = self.programs.write(&programs) {
-            tracing::warn!(%error, "what became of a new program is not kept");
-            return false;
-        }
-        given_up
+        self.note(&programs) && given_up
     }
 
     /// Gives up a program that cannot run.
@@ -329,9 +322,16 @@ impl ProgramKeeper {
             programs.current = None;
             programs.note(of.version, format!("runs no more: {why}"));
         }
-        if let Err(error) = self.programs.write(&programs) {
+        self.note(&programs);
+    }
+
+    /// Keeps what became of programs; returns whether that went well.
+    fn note(&self, programs: &TakenPrograms) -> bool {
+        let written = self.programs.write(programs);
+        if let Err(error) = &written {
             tracing::warn!(%error, "what became of a new program is not kept");
         }
+        written.is_ok()
     }
 
     /// A start that was ended by somebody else does not count against a program.
@@ -355,9 +355,4 @@ async fn end(child: &mut Child) {
     if tokio::time::timeout(ENDING, child.wait()).await.is_err() {
         let _ = child.kill().await;
     }
-}
-
-/// Returns the path at which this program was started, for a start anew.
-pub fn own_program() -> std::io::Result<PathBuf> {
-    std::env::current_exe()
 }
