@@ -122,6 +122,19 @@ impl Starter<'_> {
     }
 }
 
+/// Whether this host holds an attempt of the job that is overdue: what else it holds of the job is held up, too.
+pub(crate) fn holds_up(job: &Job, host: &Host, now: Time) -> bool {
+    let Some(longest_s) = job.longest_s() else {
+        return false;
+    };
+    host.books.iter().any(|(attempt, load)| {
+        let index = attempt.task.index;
+        let running = attempt.task.job == job.rank.job && load.phase.executing();
+        let longest_s = longest_s.max(job.own_estimate_s(index));
+        running && ran_s(host, load, now) >= due_s(longest_s, host.speed.factor())
+    })
+}
+
 /// Returns the run time, in seconds, at which an attempt on a host of this speed is overdue, if the
 /// longest run of its kind was `longest_s` of work.
 fn due_s(longest_s: f64, speed: f64) -> f64 {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use common::needs::Needs;
 use common::{JobId, Span, Speed, Time};
 
+use crate::faults::stragglers::holds_up;
 use crate::forecast::starts::FAR_S;
 use crate::policy::placement::{Placement, PlacementView};
 use crate::policy::replication::{Replicated, Replication};
@@ -180,8 +181,14 @@ impl Scheduler {
             .records
             .iter()
             .filter(|(index, record)| !record.live.is_empty() && !job.requeued.contains(*index));
-        let laws = begun.map(|(_, record)| self.laws(record, pace, now));
-        let (lost, mut ends): (Vec<Laws>, Vec<Laws>) = laws.partition(Laws::is_empty);
+        let laws = begun.map(|(_, record)| {
+            let notice_s = match self.is_noticed(job, record, now) {
+                true => 0.0,
+                false => pace.notice_s,
+            };
+            (self.laws(record, pace, now), notice_s)
+        });
+        let (lost, mut ends): (Vec<_>, Vec<_>) = laws.partition(|(laws, _)| laws.is_empty());
 
         // Begun tasks that cannot be predicted where they are count as waiting.
         let waiting = (job.waiting() + job.after.tasks.len()) as f64 + lost.len() as f64;
@@ -189,20 +196,27 @@ impl Scheduler {
         if waiting > 0.0 {
             for (start_s, law) in self.last_round(job, pace, waiting, now)? {
                 queue_s = f64::max(queue_s, start_s);
-                ends.push(Laws::from_elem(law, 1));
+                ends.push((Laws::from_elem(law, 1), pace.notice_s));
             }
         }
 
-        let again_s = pace.notice_s + pace.task_s;
         let copy_s = self.copies_in_s(job, pace, queue_s, now);
-        let ends = ends.into_iter().map(|laws| PendingEnd {
+        let gains = job.policy.replication.gain().is_some();
+        let ends = ends.into_iter().map(|(laws, notice_s)| PendingEnd {
             laws,
-            again_s,
-            copy_s,
-            copied: copy_s.is_finite() && job.policy.replication.gain().is_some(),
+            again_s: if notice_s == 0.0 { queue_s } else { notice_s } + pace.task_s,
+            copy_s: if gains { copy_s + notice_s } else { copy_s },
+            copied: copy_s.is_finite() && gains,
             sigma: pace.spread.map(|spread| spread.sigma),
         });
         FinishLaw::new(ends.collect(), self.foresight.curves())
+    }
+
+    /// Whether it is known that a task is held up, so that the policy copies it as soon as a slot is idle.
+    fn is_noticed(&self, job: &Job, record: &TaskRecord, now: Time) -> bool {
+        let held_up = |host: &Host| host.silence(now).is_some() || holds_up(job, host, now);
+        let mut hosts = (record.live.iter()).filter_map(|copy| self.hosts.table.get(&copy.host));
+        job.policy.replication.gain().is_some() && hosts.all(held_up)
     }
 
     fn job_pace(&self, job: &Job, now: Time) -> Option<JobPace> {
@@ -397,13 +411,13 @@ impl Scheduler {
         completion_s(&servers, tasks, 0.0)
     }
 
-    /// Returns the time, in seconds from now, by which a copy of a late task could be done; infinite
-    /// where the policy makes none. The last waiting tasks should start in `queue_s`.
+    /// Returns the time, in seconds from now, by which a copy of a task could be done that is known to be late;
+    /// infinite where the policy makes none. The last waiting tasks should start in `queue_s`.
     fn copies_in_s(&self, job: &Job, pace: &JobPace, queue_s: f64, now: Time) -> f64 {
         let replication = job.policy.replication;
         match replication {
             Replication::Gain(gain) if gain.copies_max > 0.0 => {
-                queue_s + pace.notice_s + self.copy_s(job, pace, now)
+                queue_s + self.copy_s(job, pace, now)
             }
             Replication::Dup(_) if replication.overlap() == Some(Replicated::Running) => {
                 queue_s + self.copy_s(job, pace, now)

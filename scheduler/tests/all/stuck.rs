@@ -481,3 +481,28 @@ fn short_tasks_of_a_host_that_delivers_nothing_are_copied_soon() {
         assert!(w.now < Time(0) + s(4), "at {:?}, {estimated}", w.now);
     }
 }
+
+#[test]
+fn a_job_with_a_host_that_stands_still_is_expected_to_end_once_its_task_can_be_copied() {
+    let mut w = World::new();
+    for host in 1..=4 {
+        w.host(host).joins();
+    }
+    let job = w.job(40).submit();
+    (1..=4).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    // Nothing is heard of the fourth one, though its connection is there.
+    for _ in 0..9 {
+        w.pass(s(1));
+        for host in 1..=3 {
+            done(&mut w, host, s(1));
+            w.moves(HostId(host), Phase::Running);
+        }
+    }
+
+    let left = w.scheduler.job_counts(job).expect("the job is there");
+    assert_eq!(left.finished, 27);
+    // Twelve tasks on three hosts, those that wait at the fourth included, and a copy.
+    let end = w.scheduler.predict_finish(job, w.now).expect("known");
+    let left_s = end.since(w.now).secs();
+    assert!((4.0..6.0).contains(&left_s), "{left_s}");
+}
