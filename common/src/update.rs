@@ -108,10 +108,12 @@ pub enum UpdateStanding {
     Ready,
     /// It runs, and has reached the master.
     Runs,
-    /// The worker does not take it, for this reason. Nothing has changed there.
+    /// The worker has fetched it and does not take it, for this reason. Nothing has changed there.
     Refused(String),
     /// It was started and did not come up, for this reason: the program before it runs again.
     RolledBack(String),
+    /// The worker does not take it, for this reason, which is no fault of the program: it was not fetched.
+    Unwanted(String),
 }
 
 /// The shape of a rollout, as an admin asks for it.
@@ -300,6 +302,7 @@ impl UpdateAnswer {
     pub fn sound(self) -> Self {
         let standing = match self.standing {
             UpdateStanding::Refused(why) => UpdateStanding::Refused(plain(&why)),
+            UpdateStanding::Unwanted(why) => UpdateStanding::Unwanted(plain(&why)),
             UpdateStanding::RolledBack(why) => UpdateStanding::RolledBack(plain(&why)),
             standing => standing,
         };

@@ -12,6 +12,7 @@ mod kept;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use common::BlobRef;
 use common::content::BlobHash;
@@ -19,6 +20,7 @@ use common::time::iso;
 use common::update::{
     ProgramVersion, SignedUpdate, UpdateEvent, UpdateKey, UpdateReport, UpdateStatement,
 };
+use link::content::hash_file;
 use link::signing::verified;
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +99,25 @@ pub(crate) enum ProgramChoice {
 pub(crate) fn running() -> ProgramVersion {
     let version = common::update::program_version().parse();
     version.unwrap_or(ProgramVersion(0, 0, 0))
+}
+
+/// Says why a program of the version that runs is not that program. `None`: it is, as far as this can be told.
+pub(crate) fn other_content(of: &UpdateStatement) -> Option<String> {
+    static RUNS: OnceLock<Option<BlobRef>> = OnceLock::new();
+    let runs = RUNS.get_or_init(|| {
+        // The file may have been replaced by a package meanwhile.
+        let here = match cfg!(target_os = "linux") {
+            true => PathBuf::from("/proc/self/exe"),
+            false => std::env::current_exe().ok()?,
+        };
+        hash_file(&here).ok()
+    });
+    runs.is_some_and(|runs| runs != of.blob).then(|| {
+        format!(
+            "version {} runs here already, with other content: give each program a version of its own",
+            of.version
+        )
+    })
 }
 
 /// Returns the platform of this program, as an [`UpdateStatement`] names it.

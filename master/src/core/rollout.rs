@@ -20,16 +20,6 @@ const ON_THE_WAY: usize = 5;
 const MAY_FAIL: u32 = 2;
 /// Before the last stage so many hosts may refuse it once they have looked at it, besides the part that the stage reaches.
 const MAY_REFUSE: usize = 5;
-/// Parts of the reasons for which workers refuse a program before they fetch it: the owner's word, no key or another one, Windows,
-/// and a version that is older than theirs.
-const UNSEEN: [&str; 5] = [
-    "updates = false",
-    "knows no key",
-    "signature is not by",
-    "on Windows take no programs",
-    "is older than",
-];
-
 /// Whether a host is connected, and since when it is so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostPresence {
@@ -116,7 +106,15 @@ impl SeenHost {
 
     /// Whether it is one of those that the stages are parts of.
     fn counts(&self) -> bool {
-        !matches!(self.progress, Some((HostProgress::Refused(_), _)))
+        !self.has_refused()
+    }
+
+    /// Whether it does not take the program, for whatever reason.
+    fn has_refused(&self) -> bool {
+        matches!(
+            self.progress,
+            Some((HostProgress::Refused(_) | HostProgress::Unwanted(_), _))
+        )
     }
 
     /// Whether it is fetching the program, as far as known.
@@ -127,9 +125,9 @@ impl SeenHost {
     /// Whether it has a place in the stage. One that went away before it had the program may never come again.
     fn is_told(&self) -> bool {
         match self.progress {
-            None | Some((HostProgress::Refused(_), _)) => false,
+            None => false,
             Some((HostProgress::Offered, _)) => self.is_here(),
-            Some(_) => true,
+            Some(_) => !self.has_refused(),
         }
     }
 
@@ -238,9 +236,7 @@ impl RolloutNow {
             Some((HostProgress::Refused(why), _)) => Some(why),
             _ => None,
         });
-        let reasons: Vec<&String> = refused
-            .filter(|why| !UNSEEN.iter().any(|part| why.contains(part)))
-            .collect();
+        let reasons: Vec<&String> = refused.collect();
 
         (!self.is_last() && reasons.len() > quota + MAY_REFUSE).then(|| {
             format!(

@@ -96,12 +96,14 @@ impl Rollout {
 /// Whether a host that stands like this may come to stand like that. One that has come to an end does not begin again, and
 /// takes its own word back seldom, so that it does not fill the store.
 fn may_follow((before, since): &StoredProgress, next: &HostProgress, now: Time) -> bool {
-    use HostProgress::{Failed, Offered, Ready, Refused, Runs};
+    use HostProgress::{Failed, Offered, Ready, Refused, Runs, Unwanted};
     match (before, next) {
         (Offered, _) => !matches!(next, Offered),
         (Ready, _) => !matches!(next, Offered | Ready),
-        (Runs(_), _) => matches!(next, Refused(_) | Failed(_)),
-        (Refused(_) | Failed(_), _) => matches!(next, Runs(_)) && now.since(*since) >= AUDIT_EVERY,
+        (Runs(_), _) => matches!(next, Refused(_) | Unwanted(_) | Failed(_)),
+        (Refused(_) | Unwanted(_) | Failed(_), _) => {
+            matches!(next, Runs(_)) && now.since(*since) >= AUDIT_EVERY
+        }
     }
 }
 
@@ -203,6 +205,7 @@ impl Core {
             UpdateStanding::Ready => HostProgress::Ready,
             UpdateStanding::Runs => HostProgress::Runs(self.finished_on(id)),
             UpdateStanding::Refused(why) => HostProgress::Refused(why),
+            UpdateStanding::Unwanted(why) => HostProgress::Unwanted(why),
             UpdateStanding::RolledBack(why) => HostProgress::Failed(why),
         };
         self.progressed(&platform, id, progress)
@@ -224,7 +227,9 @@ impl Core {
         }
 
         let why = match &progress {
-            HostProgress::Refused(why) | HostProgress::Failed(why) => Some(why.clone()),
+            HostProgress::Refused(why)
+            | HostProgress::Unwanted(why)
+            | HostProgress::Failed(why) => Some(why.clone()),
             _ => None,
         };
         let noted = (progress, self.now);

@@ -34,10 +34,12 @@ pub(crate) enum HostProgress {
     Ready,
     /// It runs it, since it had finished this many attempts.
     Runs(u64),
-    /// It does not take it, for this reason.
+    /// It does not take it, for this reason, and has looked at it or not answered.
     Refused(String),
     /// It did not come up there, for this reason.
     Failed(String),
+    /// It does not take it, for this reason, and has not looked at it.
+    Unwanted(String),
 }
 
 /// A rollout.

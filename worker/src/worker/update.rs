@@ -12,7 +12,9 @@ use tokio::time::Instant;
 
 use super::{LoopInput, Shell, WorkerEnd};
 use crate::config::Config;
-use crate::update::{ProgramDir, TakenProgram, TakenPrograms, admit, keeper, key_of, running};
+use crate::update::{
+    ProgramDir, TakenProgram, TakenPrograms, admit, keeper, key_of, other_content, running,
+};
 
 /// The end of the work on one offer.
 #[derive(Debug)]
@@ -119,11 +121,14 @@ impl Shell {
         let desk = &mut self.update;
         let of = match admit(&signed, &desk.config, desk.learned, running()) {
             Ok(of) => of,
-            Err(why) => return self.refuse_update(&signed, why),
+            Err(why) => return self.refuse_update(&signed, UpdateStanding::Unwanted(why)),
         };
 
         if of.version == running() {
-            return self.answer_update(&of, UpdateStanding::Runs);
+            return match other_content(&of) {
+                None => self.answer_update(&of, UpdateStanding::Runs),
+                Some(why) => self.refuse_update(&signed, UpdateStanding::Unwanted(why)),
+            };
         }
         if let Some(why) = desk.programs.failed(&of.blob.hash) {
             let why = why.to_owned();
@@ -186,7 +191,7 @@ impl Shell {
                 self.answer_update(&of, UpdateStanding::Ready);
                 self.say(ToMaster::Closing);
             }
-            Err(why) => self.refuse_update(&signed, why),
+            Err(why) => self.refuse_update(&signed, UpdateStanding::Refused(why)),
         }
     }
 
@@ -200,11 +205,11 @@ impl Shell {
         self.update.leaves
     }
 
-    fn refuse_update(&self, signed: &SignedUpdate, why: String) {
-        tracing::warn!(why, "a new program is refused");
+    fn refuse_update(&self, signed: &SignedUpdate, standing: UpdateStanding) {
+        tracing::warn!(?standing, "a new program is refused");
         // What cannot even be read names no content to answer for; the master can read it.
         if let Ok(of) = UpdateStatement::read(&signed.statement) {
-            self.answer_update(&of, UpdateStanding::Refused(why));
+            self.answer_update(&of, standing);
         }
     }
 

@@ -178,7 +178,7 @@ fn host_view(host: String, (progress, since): &(HostProgress, Time)) -> HostUpda
         HostProgress::Offered => ("offered", ""),
         HostProgress::Ready => ("ready", ""),
         HostProgress::Runs(_) => ("runs", ""),
-        HostProgress::Refused(why) => ("refused", &**why),
+        HostProgress::Refused(why) | HostProgress::Unwanted(why) => ("refused", &**why),
         HostProgress::Failed(why) => ("failed", &**why),
     };
 

@@ -7,12 +7,13 @@ use super::*;
 
 const AT: Time = Time(1_000_000_000);
 
-fn every() -> [HostProgress; 5] {
+fn every() -> [HostProgress; 6] {
     [
         HostProgress::Offered,
         HostProgress::Ready,
         HostProgress::Runs(0),
         HostProgress::Refused("no".into()),
+        HostProgress::Unwanted("no".into()),
         HostProgress::Failed("it ended".into()),
     ]
 }

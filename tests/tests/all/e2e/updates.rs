@@ -283,6 +283,21 @@ fn hosts_refuse_what_their_owner_forbids_what_they_cannot_check_and_what_is_not_
 }
 
 #[test]
+fn a_program_of_the_version_that_runs_counts_as_running_only_if_it_is_that_program() {
+    let mut grid = Grid::start();
+    make_key(&grid);
+    grid.worker("pc").start();
+    let mut bytes = fs::read(program("deskgrid")).expect("the program");
+    start(&grid, &runnable(&grid, "same", &bytes), &AT_ONCE).expect_code(0);
+    until_host(&grid, "pc", "runs");
+
+    bytes.push(0);
+    start(&grid, &runnable(&grid, "other", &bytes), &AT_ONCE).expect_code(0);
+    let why = until_host(&grid, "pc", "refused");
+    assert!(why.contains("with other content"), "{why}");
+}
+
+#[test]
 fn the_master_refuses_what_its_key_has_not_signed_and_a_program_for_another_platform() {
     let grid = Grid::start();
     let next = script(&grid, &version('1'), "exit 0");
