@@ -7,16 +7,12 @@
 use common::attempt::Phase;
 use common::{Span, Time};
 
-use crate::forecast::starts::age_s;
+use crate::forecast::overdue::{due_s, ran_s};
 use crate::handlers::dispatch::Starter;
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::host::{Host, HostAttempt, Hosts};
 use crate::state::job::{Job, TaskRecord};
 
-/// The run time at which an attempt is overdue, as a multiple of the longest run seen of its kind.
-const OVERDUE: f64 = 3.0;
-/// The least run time, in seconds, at which an attempt is overdue.
-const LEAST_S: f64 = 5.0;
 /// The time, in seconds, after which an attempt that is not begun is overdue, if its host has a
 /// slot for it.
 const NOT_BEGUN_S: f64 = 10.0;
@@ -122,25 +118,6 @@ impl Starter<'_> {
     }
 }
 
-/// Whether this host holds an attempt of the job that is overdue: what else it holds of the job is held up, too.
-pub(crate) fn holds_up(job: &Job, host: &Host, now: Time) -> bool {
-    let Some(longest_s) = job.longest_s() else {
-        return false;
-    };
-    host.books.iter().any(|(attempt, load)| {
-        let index = attempt.task.index;
-        let running = attempt.task.job == job.rank.job && load.phase.executing();
-        let longest_s = longest_s.max(job.own_estimate_s(index));
-        running && ran_s(host, load, now) >= due_s(longest_s, host.speed.factor())
-    })
-}
-
-/// Returns the run time, in seconds, at which an attempt on a host of this speed is overdue, if the
-/// longest run of its kind was `longest_s` of work.
-fn due_s(longest_s: f64, speed: f64) -> f64 {
-    (OVERDUE * longest_s / speed).max(LEAST_S)
-}
-
 /// Returns the attempts that are the only ones of their tasks to go on, each with its age; running
 /// ones only where the longest run time of their kind is known.
 pub(crate) fn going(
@@ -204,13 +181,4 @@ fn alone<'a>(
         .filter(|load| !load.stopping)?;
 
     Some((host, load, copy.attempt.number))
-}
-
-/// Returns the seconds that an attempt has run, without suspensions.
-fn ran_s(host: &Host, load: &HostAttempt, now: Time) -> f64 {
-    if host.holds_still(load.phase) {
-        load.ran.secs()
-    } else {
-        age_s(load, now)
-    }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::needs::Needs;
 use common::{JobId, Span, Speed, Time};
 
-use crate::faults::stragglers::holds_up;
+use crate::forecast::overdue::holds_up;
 use crate::forecast::starts::FAR_S;
 use crate::policy::placement::{Placement, PlacementView};
 use crate::policy::replication::{Replicated, Replication};

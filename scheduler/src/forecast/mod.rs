@@ -6,4 +6,5 @@
 //! where too little is known there is none.
 
 pub(crate) mod finish;
+pub(crate) mod overdue;
 pub(crate) mod starts;
