@@ -37,8 +37,9 @@ pub(super) struct Herd {
     from: Lines<BufReader<ChildStdout>>,
 }
 
-/// Starts processes with so many workers altogether, which join the grid of these masters.
-pub(super) fn start(grid: &Grid, masters: &str, workers: u32, processes: u32) -> Vec<Herd> {
+/// Starts processes with so many workers altogether, which join the grid by way of these addresses: each
+/// process by its own, in turn.
+pub(super) fn start(grid: &Grid, ways: &[String], workers: u32, processes: u32) -> Vec<Herd> {
     let uses = workers.to_string();
     let words = [
         "--output", "quiet", "token", "create", "--role", "worker", "--uses", &uses,
@@ -47,7 +48,10 @@ pub(super) fn start(grid: &Grid, masters: &str, workers: u32, processes: u32) ->
     let token = token.expect_code(0).stdout.trim().to_owned();
     let each = workers.div_ceil(processes);
 
-    let herd = |n| Herd::start(masters, &token, n, each.min(workers - n * each));
+    let herd = |n: u32| {
+        let way = &ways[n as usize % ways.len()];
+        Herd::start(way, &token, n, each.min(workers - n * each))
+    };
     (0..processes).map(herd).collect()
 }
 
@@ -216,9 +220,25 @@ async fn session(
     counts: &Counts,
     held: &mut Option<AttemptId>,
     seen: &mut SeenMasters,
-    mut deliver: watch::Receiver<bool>,
+    deliver: watch::Receiver<bool>,
 ) -> Result<(), LinkError> {
     let connection = connect(endpoint, identity).await?;
+    let mut alive = AliveTicks::new(&connection, &identity.link.master);
+    // Behind a gateway the master may change meanwhile: each is greeted on a stream of its own.
+    loop {
+        let mut channel = greet(&connection, identity, counts, held, seen).await?;
+        serve(&mut channel, &mut alive, counts, held, deliver.clone()).await?;
+    }
+}
+
+/// Opens a control stream, and is welcome on it.
+async fn greet(
+    connection: &quinn::Connection,
+    identity: &Identity,
+    counts: &Counts,
+    held: &mut Option<AttemptId>,
+    seen: &mut SeenMasters,
+) -> Result<Channel, LinkError> {
     let (tx, rx) = connection.open_bi().await?;
     let mut channel = Channel::new(tx, rx);
     channel.tx.push(&Open::Control)?;
@@ -239,10 +259,18 @@ async fn session(
         *held = None;
         counts.done.fetch_add(1, Ordering::Relaxed);
     }
-
-    let mut alive = AliveTicks::new(&connection, &identity.link.master);
     seen.count(*incarnation, counts);
+    Ok(channel)
+}
 
+/// Does what it is told until the gateway has another master.
+async fn serve(
+    channel: &mut Channel,
+    alive: &mut AliveTicks<'_>,
+    counts: &Counts,
+    held: &mut Option<AttemptId>,
+    mut deliver: watch::Receiver<bool>,
+) -> Result<(), LinkError> {
     loop {
         tokio::select! {
             message = channel.rx.expect::<ToWorker>() => match message? {
@@ -254,11 +282,12 @@ async fn session(
                     *held = None;
                     counts.done.fetch_add(1, Ordering::Relaxed);
                 }
+                ToWorker::Anew => return Ok(()),
                 _ => {}
             },
             unanswered = alive.next() => {
                 if unanswered {
-                    connection.close(0_u32.into(), b"no answer");
+                    alive.connection.close(0_u32.into(), b"no answer");
                     return Err(LinkError::Closed("the master does not answer".to_owned()));
                 }
                 channel.tx.send(&ToMaster::Alive(BUSY_EVERY)).await?;

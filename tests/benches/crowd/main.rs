@@ -1,10 +1,12 @@
 //! The cost of a crowd to a master: `cargo bench -p tests --bench crowd` runs all parts, `--
-//! reconnect`, `-- takeover`, `-- flood`, `-- viewers` and `-- followers` one.
+//! reconnect`, `-- takeover`, `-- gateways`, `-- flood`, `-- viewers` and `-- followers` one.
 //!
 //! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a
 //! task of its own, come back after the master was killed and started again; how long that takes,
 //! and whether a lease was lost. `takeover [--workers 1000]`: the same where another master on the
-//! same PostgreSQL takes over (`tests/postgres cargo bench …`), and how long a user waits. `flood [--timed 300]`: how long requests of one user take in calm
+//! same PostgreSQL takes over (`tests/postgres cargo bench …`), and how long a user waits. `gateways
+//! [--workers 10000] [--gateways 5]`: what so many cost their master directly and behind gateways, and
+//! what they cost those. `flood [--timed 300]`: how long requests of one user take in calm
 //! and while another asks as fast as it can, and the master's memory. `viewers [--workers 10000]`:
 //! what pages cost with a million tasks behind them, alone and with a hundred viewers. `followers
 //! [--tasks 100000]`: whether each event of so many tasks is seen exactly once through kills of
@@ -13,6 +15,7 @@
 
 mod flood;
 mod followers;
+mod gateways;
 mod herd;
 mod takeover;
 mod viewers;
@@ -38,7 +41,14 @@ fn main() {
         tests::build_release();
     }
 
-    let parts = ["reconnect", "takeover", "flood", "viewers", "followers"];
+    let parts = [
+        "reconnect",
+        "takeover",
+        "gateways",
+        "flood",
+        "viewers",
+        "followers",
+    ];
     let all = !parts.iter().any(|part| args.iter().any(|arg| arg == part));
     let wanted = |part: &str| all || args.iter().any(|arg| arg == part);
     let workers = number("--workers", 10_000);
@@ -48,6 +58,9 @@ fn main() {
     }
     if wanted("takeover") {
         takeover::run(number("--workers", 1_000), processes);
+    }
+    if wanted("gateways") {
+        gateways::run(workers, number("--gateways", 5));
     }
     if wanted("flood") {
         flood::run(number("--timed", 300));
@@ -109,8 +122,8 @@ async fn connect(grid: &Grid, who: &str) -> Client {
 
 fn reconnect(workers: u32, processes: u32) {
     let mut grid = grid();
-    let masters = grid.listen().to_owned();
-    let (mut herds, job) = busy_herds(&grid, &masters, workers, processes);
+    let ways = [grid.listen().to_owned()];
+    let (mut herds, job) = busy_herds(&grid, &ways, workers, processes);
 
     let resident = tests::resident(grid.master_pid());
     grid.kill_master();
@@ -143,15 +156,15 @@ fn reconnect(workers: u32, processes: u32) {
     );
 }
 
-/// Starts workers that know these masters, and waits until each holds a task of one job.
+/// Starts workers that come by these ways, and waits until each holds a task of one job.
 fn busy_herds(
     grid: &Grid,
-    masters: &str,
+    ways: &[String],
     workers: u32,
     processes: u32,
 ) -> (Vec<herd::Herd>, common::JobId) {
     let began = Instant::now();
-    let mut herds = herd::start(grid, masters, workers, processes);
+    let mut herds = herd::start(grid, ways, workers, processes);
     herds.iter_mut().for_each(|herd| herd.wait_for("joined"));
     eprintln!(
         "{workers} workers of {processes} processes joined in {:.1} s",

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use measure::{Cost, Samples, cost, resident, settled_resident};
-use others::Peer;
+use others::{Peer, PeerGroups};
 use ours::Ours;
 use report::{Entry, Row, millis, rate};
 
@@ -48,7 +48,8 @@ fn main() {
         let mut dask = peer("dask", 2);
         let mut ours = Ours::start(2);
         rows.push(processes(rounds, &mut hq, &mut dask, &ours));
-        rows.push(noops(rounds, &mut dask, &ours));
+        let groups = PeerGroups::of(&[&hq, &dask]);
+        rows.push(noops(rounds, &groups, &mut dask, &ours));
         rows.push(latency(&mut hq, &mut dask, &mut ours));
         rows.push(syncs(&ours));
     }
@@ -89,11 +90,18 @@ fn build() {
 /// A contender in a row of rates.
 struct Contender<'a> {
     who: &'static str,
+    /// The server of a peer, which runs meanwhile.
+    server: Option<u32>,
     run: Box<dyn FnMut() -> Result<Cost, String> + 'a>,
 }
 
 /// Lets each contender run once a round, and reports tasks per second and processor time per task.
-fn rates(rounds: u32, tasks: u32, contenders: Vec<Contender<'_>>) -> Vec<Entry> {
+fn rates(
+    rounds: u32,
+    tasks: u32,
+    groups: &PeerGroups,
+    contenders: Vec<Contender<'_>>,
+) -> Vec<Entry> {
     let mut table: Vec<_> = contenders
         .into_iter()
         .map(|c| (c, Samples::default(), Samples::default(), None))
@@ -104,7 +112,7 @@ fn rates(rounds: u32, tasks: u32, contenders: Vec<Contender<'_>>) -> Vec<Entry> 
                 "round {round} of {rounds}: {tasks} tasks, {}",
                 contender.who
             );
-            match (contender.run)() {
+            match groups.alone(contender.server, &mut contender.run) {
                 Ok(spent) => {
                     per_second.push(f64::from(tasks) / spent.wall_s);
                     cpu.push(spent.cpu_s / f64::from(tasks));
@@ -135,6 +143,11 @@ fn rates(rounds: u32, tasks: u32, contenders: Vec<Contender<'_>>) -> Vec<Entry> 
     table.into_iter().map(entry).collect()
 }
 
+/// The server of a peer, if that runs.
+fn server(peer: &Result<Peer, String>) -> Option<u32> {
+    peer.as_ref().ok().map(Peer::server)
+}
+
 /// A run of a Python peer, which measures its own time.
 fn peer_cost(peer: &mut Result<Peer, String>, what: &str, count: u32) -> Result<Cost, String> {
     let peer = peer.as_mut().map_err(|why| why.clone())?;
@@ -155,6 +168,8 @@ fn processes(
         done.map(|()| spent)
     };
     let own = || Ok(cost(&ours.processes(), || ours.trues(TRUES)).1);
+    let groups = PeerGroups::of(&[hq, dask]);
+    let (of_hq, of_dask) = (server(hq), server(dask));
     let parallel = || {
         parallel
             .clone()
@@ -163,55 +178,64 @@ fn processes(
     let contenders = vec![
         Contender {
             who: "deskgrid",
+            server: None,
             run: Box::new(own),
         },
         Contender {
             who: "xargs -P2 -n1",
+            server: None,
             run: Box::new(|| piped(&["xargs", "-P2", "-n1", "true"])),
         },
         Contender {
             who: "GNU parallel -j2",
+            server: None,
             run: Box::new(parallel),
         },
         Contender {
             who: "HyperQueue 0.27",
+            server: of_hq,
             run: Box::new(|| peer_cost(hq, "true", TRUES)),
         },
         Contender {
             who: "Dask 2026.8",
+            server: of_dask,
             run: Box::new(|| peer_cost(dask, "true", TRUES)),
         },
     ];
     Row {
         title: "2,000 x `true`, 2 slots",
         target: ">= 1,600/s (0.75 x xargs), CPU <= 1.1 ms",
-        entries: rates(rounds, TRUES, contenders),
+        entries: rates(rounds, TRUES, &groups, contenders),
     }
 }
 
 const NO_NOOP: &str =
     "its PyPI build has no no-op worker (elsewhere measured: 919/s at 2 slots, 22,000/s at 1,024)";
 
-fn noops(rounds: u32, dask: &mut Result<Peer, String>, ours: &Ours) -> Row {
+fn noops(rounds: u32, groups: &PeerGroups, dask: &mut Result<Peer, String>, ours: &Ours) -> Row {
     let own = || Ok(cost(&ours.processes(), || ours.noops(NOOPS)).1);
+    let of_dask = server(dask);
     let contenders = vec![
         Contender {
             who: "deskgrid `--noop`",
+            server: None,
             run: Box::new(own),
         },
         Contender {
             who: "Dask, a Python function",
+            server: of_dask,
             run: Box::new(|| peer_cost(dask, "noop", NOOPS)),
         },
         Contender {
             who: "HyperQueue 0.27",
+            server: None,
             run: Box::new(|| Err(NO_NOOP.to_owned())),
         },
     ];
     Row {
         title: "10,000 no-op tasks, 2 slots",
         target: ">= 20,000/s",
-        entries: rates(rounds, NOOPS, contenders),
+        entries: rates(rounds, NOOPS, groups, contenders),
     }
 }
 
@@ -252,11 +276,10 @@ fn wide_noops(rounds: u32) -> Row {
 
 fn latency(hq: &mut Result<Peer, String>, dask: &mut Result<Peer, String>, ours: &mut Ours) -> Row {
     eprintln!("latency of single tasks");
+    let groups = PeerGroups::of(&[hq, dask]);
     let of_peer = |peer: &mut Result<Peer, String>| {
-        let seconds = peer
-            .as_mut()
-            .map_err(|why| why.clone())?
-            .ask("latency", SINGLES)?;
+        let running = peer.as_mut().map_err(|why| why.clone())?;
+        let seconds = groups.alone(Some(running.server()), || running.ask("latency", SINGLES))?;
         millis(&seconds.into_iter().collect()).ok_or_else(String::new)
     };
 
@@ -265,18 +288,13 @@ fn latency(hq: &mut Result<Peer, String>, dask: &mut Result<Peer, String>, ours:
         action();
         start.elapsed().as_secs_f64()
     };
-    let command: Samples = (0..SINGLES)
-        .map(|_| timed(&|| ours.submit(&["--wait", "--", "true"])))
-        .collect();
-    let noop: Samples = (0..SINGLES)
-        .map(|_| timed(&|| ours.submit(&["--noop", "--wait"])))
-        .collect();
-    let session: Samples = (0..SINGLES)
-        .map(|_| ours.one_in_session(ours::command_true()))
-        .collect();
-    let session_noop: Samples = (0..SINGLES)
-        .map(|_| ours.one_in_session(common::job::Work::Noop))
-        .collect();
+    let mut singles = |single: &mut dyn FnMut(&mut Ours) -> f64| -> Samples {
+        groups.alone(None, || (0..SINGLES).map(|_| single(ours)).collect())
+    };
+    let command = singles(&mut |ours| timed(&|| ours.submit(&["--wait", "--", "true"])));
+    let noop = singles(&mut |ours| timed(&|| ours.submit(&["--noop", "--wait"])));
+    let session = singles(&mut |ours| ours.one_in_session(ours::command_true()));
+    let session_noop = singles(&mut |ours| ours.one_in_session(common::job::Work::Noop));
     let own = |samples: &Samples| millis(samples).ok_or_else(String::new);
     let entries = vec![
         Entry {

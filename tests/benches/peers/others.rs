@@ -2,9 +2,11 @@
 //! says why not.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
 use super::python::run;
@@ -54,13 +56,16 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts `kind`: `hyperqueue` or `dask`.
     pub(crate) fn start(python: &Path, kind: &str, slots: u32) -> Result<Self, String> {
-        let mut cluster = Lines::start(python, &format!("{kind}-cluster"), &slots.to_string())?;
+        let part = format!("{kind}-cluster");
+        let mut cluster = Lines::start(python, &part, &slots.to_string(), 0)?;
         let hello = cluster.read()?;
         let address = hello["address"]
             .as_str()
             .ok_or("the cluster says no address")?
             .to_owned();
-        let mut client = Lines::start(python, &format!("{kind}-client"), &address)?;
+        let group = i32::try_from(cluster.child.id()).unwrap_or(0);
+        let part = format!("{kind}-client");
+        let mut client = Lines::start(python, &part, &address, group)?;
         client.read()?;
         Ok(Self { cluster, client })
     }
@@ -85,6 +90,34 @@ impl Peer {
     }
 }
 
+/// The groups of processes of peers. Those that are not being measured stand still: the threads of a server that
+/// only waits wake up fifty times a second, at the cost of whoever is measured.
+pub(crate) struct PeerGroups(Vec<u32>);
+
+impl PeerGroups {
+    /// Of those of these peers that run.
+    pub(crate) fn of(peers: &[&Result<Peer, String>]) -> Self {
+        let run = peers.iter().filter_map(|peer| peer.as_ref().ok());
+        Self(run.map(Peer::server).collect())
+    }
+
+    /// Does something while all others stand still than the one with this server.
+    pub(crate) fn alone<T>(&self, server: Option<u32>, does: impl FnOnce() -> T) -> T {
+        let others = || self.0.iter().filter(|group| Some(**group) != server);
+        let tell = |signal| {
+            for group in others() {
+                if let Some(group) = i32::try_from(*group).ok().and_then(Pid::from_raw) {
+                    let _ = kill_process_group(group, signal);
+                }
+            }
+        };
+        tell(Signal::STOP);
+        let done = does();
+        tell(Signal::CONT);
+        done
+    }
+}
+
 impl Drop for Peer {
     fn drop(&mut self) {
         // A client first; a cluster ends by itself when its standard input does, and takes its
@@ -101,13 +134,17 @@ struct Lines {
 }
 
 impl Lines {
-    fn start(python: &Path, part: &str, argument: &str) -> Result<Self, String> {
+    /// Starts a part of a peer, in this group of processes; 0: in a new one.
+    fn start(python: &Path, part: &str, argument: &str, group: i32) -> Result<Self, String> {
         let script = Path::new(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/benches/peers/peers.py"
         ));
         let mut command = Command::new(python);
-        command.arg(script).args([part, argument]);
+        command
+            .arg(script)
+            .args([part, argument])
+            .process_group(group);
 
         let piped = command
             .stdin(Stdio::piped())
