@@ -31,6 +31,8 @@ pub(crate) struct ContentCache {
 struct CachedInputs {
     /// Counts uses.
     now: u64,
+    /// The bytes for which room was made, and which are on their way.
+    expected: u64,
     files: BTreeMap<BlobHash, CachedInput>,
 }
 
@@ -45,6 +47,15 @@ struct CachedInput {
 
 /// A file that [`ContentCache::make_room`] does not remove while this exists.
 struct HeldFile<'a>(&'a ContentCache, BlobHash);
+
+/// The room for a file that is on its way, until this is dropped.
+struct ReservedRoom<'a>(&'a ContentCache, u64);
+
+impl Drop for ReservedRoom<'_> {
+    fn drop(&mut self) {
+        self.0.lock().expected -= self.1;
+    }
+}
 
 impl Drop for HeldFile<'_> {
     fn drop(&mut self) {
@@ -76,7 +87,7 @@ impl ContentCache {
         for (blob, _) in listed {
             drop(cache.hold(blob));
         }
-        cache.make_room(0);
+        drop(cache.make_room(0));
         Ok(cache)
     }
 
@@ -99,24 +110,25 @@ impl ContentCache {
         HeldFile(self, blob.hash)
     }
 
-    /// Removes files that were not used for the longest, until there is room for so many more bytes.
-    fn make_room(&self, more: u64) {
+    /// Makes room for so many more bytes, where files that were not used for the longest are removed. Returns nothing if
+    /// what is read or on its way leaves too little.
+    fn make_room(&self, more: u64) -> Option<ReservedRoom<'_>> {
         let mut inner = self.lock();
         let mut bytes: u64 = inner.files.values().map(|file| file.size).sum();
-        while bytes + more > self.most {
+        bytes = bytes.saturating_add(inner.expected);
+        while bytes.saturating_add(more) > self.most {
             let idle = inner.files.iter().filter(|(_, file)| file.readers == 0);
-            let Some((hash, size)) = idle
+            let (hash, size) = idle
                 .min_by_key(|(hash, file)| (file.used, **hash))
-                .map(|(hash, file)| (*hash, file.size))
-            else {
-                return;
-            };
+                .map(|(hash, file)| (*hash, file.size))?;
             inner.files.remove(&hash);
             bytes -= size;
             if let Err(error) = self.store.remove(&hash) {
                 tracing::warn!(%hash, %error, "a file of the cache cannot be removed");
             }
         }
+        inner.expected += more;
+        Some(ReservedRoom(self, more))
     }
 }
 
@@ -133,10 +145,6 @@ pub(crate) async fn give(
     };
     let cache = &session.gateway.cache;
     let blob = BlobRef { hash, size };
-    if size > cache.most {
-        return pass_on(session, blob, offset, tx).await;
-    }
-
     let fetching = fetch(session, blob);
     tokio::pin!(fetching);
     let held = loop {
@@ -149,7 +157,12 @@ pub(crate) async fn give(
         }
     };
     match held {
-        Ok(_held) => serve_get(&cache.store, tx, hash, offset, &SendPace::default()).await,
+        Ok(Some(_held)) => serve_get(&cache.store, tx, hash, offset, &SendPace::default()).await,
+        Ok(None) => pass_on(session, blob, offset, tx).await,
+        Err(error @ LinkError::File { .. }) => {
+            tracing::warn!(%hash, %error, "an input cannot be kept here, and is passed on");
+            pass_on(session, blob, offset, tx).await
+        }
         // The worker asks again, and may have gone elsewhere.
         Err(error) => {
             tracing::warn!(%hash, %error, "an input does not come from the master");
@@ -169,17 +182,24 @@ async fn may_have(session: &WorkerSession, hash: BlobHash) -> Result<NeedsReply,
 }
 
 /// Brings an input into the [`ContentCache`], unless it is here; whoever wants the same waits for the same.
-async fn fetch(session: &WorkerSession, blob: BlobRef) -> Result<HeldFile<'_>, LinkError> {
+/// Returns nothing if there is no room for it.
+async fn fetch(session: &WorkerSession, blob: BlobRef) -> Result<Option<HeldFile<'_>>, LinkError> {
     let cache = &session.gateway.cache;
+    if blob.size > cache.most {
+        return Ok(None);
+    }
     if let Some(fetching) = cache.store.fetching(blob).await {
-        cache.make_room(blob.size);
+        let Some(_room) = cache.make_room(blob.size) else {
+            return Ok(None);
+        };
         let stream = session.pass().await?;
         fetching.ask_on(stream, false, Vec::new(), |_| ()).await?;
+        return Ok(Some(cache.hold(blob)));
     }
-    Ok(cache.hold(blob))
+    Ok(Some(cache.hold(blob)))
 }
 
-/// Passes an input on that is larger than the [`ContentCache`] may be.
+/// Passes an input on that the [`ContentCache`] has no room for.
 async fn pass_on(
     session: &WorkerSession,
     blob: BlobRef,
@@ -196,7 +216,7 @@ async fn pass_on(
     upstream.tx.send(&get).await?;
     let Channel { tx: mut asked, rx } = upstream;
     asked.finish();
-    session::copy(rx, tx).await
+    session::copy(rx, tx, session::STALL).await
 }
 
 #[cfg(test)]
@@ -215,13 +235,27 @@ mod tests {
         let read = cache.hold(blobs[0]);
         drop(cache.hold(blobs[2]));
         drop(cache.hold(blobs[1]));
-        cache.make_room(1_000);
+        let reserved = cache.make_room(1_000);
+        assert!(reserved.is_some());
         assert_eq!(here(), [true, true, false]);
-        cache.make_room(3_000);
+        drop(reserved);
+        assert!(cache.make_room(3_000).is_none());
         assert_eq!(here(), [true, false, false], "it is being read");
         drop(read);
-        cache.make_room(3_000);
+        assert!(cache.make_room(3_000).is_some());
         assert_eq!(here(), [false; 3]);
+    }
+
+    #[test]
+    fn files_on_their_way_have_their_room_and_the_next_one_is_not_kept_beside_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = ContentCache::open(dir.path(), 3_000).unwrap();
+        let first = cache.make_room(2_000);
+        assert!(first.is_some() && cache.make_room(2_000).is_none());
+        let second = cache.make_room(1_000);
+        assert!(second.is_some());
+        drop(first);
+        assert!(cache.make_room(2_000).is_some());
     }
 
     #[test]

@@ -5,25 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::token::Role;
-use common::wire::enrol::EnrolReply;
+use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::gateway::FromGateway;
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{Incarnation, Span, Time};
+use link::door::Knock;
 use link::error::NOT_LET_IN;
 use link::handshake::HandshakeFacts;
-use link::{BoundedPlaces, Channel, LinkError, Listener, Purpose, TakenPlace};
+use link::{Channel, LinkError, Listener, Purpose, TakenPlace};
 use quinn::{Connection, Incoming, VarInt};
+use tokio::time::timeout;
 
 use crate::session;
-use crate::upstream::Upstream;
 use crate::{ELSEWHERE, GatewayState};
 
-/// The most pending handshakes before new ones must prove their address; at all; from one address.
-const UNPROVED: usize = 200;
-const PENDING: usize = 1_600;
-const OF_ONE: usize = 400;
 /// The time that a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The time a joiner may take until it has sent its request with a token.
+const SILENCE: Duration = Duration::from_secs(5);
 /// The longest time that a joiner may take until it has its answer.
 const ENROLMENT: Duration = Duration::from_secs(40);
 /// Closes a connection whose peer may try again, as `NOT_NOW` of the master does.
@@ -34,19 +33,25 @@ const FOR_WORKERS: &str =
 
 /// Accepts connections until the endpoint closes.
 pub(crate) async fn serve(gateway: &Arc<GatewayState>, listener: &Listener) {
-    let pending = BoundedPlaces::new(PENDING, OF_ONE);
     let endpoint = listener.endpoint();
     while let Some(incoming) = endpoint.accept().await {
-        if gateway.open().len() >= gateway.config.most_workers {
-            incoming.refuse();
-            continue;
-        }
-        if pending.len() >= UNPROVED && !incoming.remote_address_validated() {
-            // Fails only if the address is proved already.
-            let _ = incoming.retry();
-            continue;
-        }
-        let place = pending.enter(incoming.remote_address().ip());
+        let from = incoming.remote_address().ip();
+        let proved = incoming.remote_address_validated();
+        let knock = gateway
+            .door
+            .knock(from, proved, endpoint.open_connections());
+        let place = match knock {
+            Knock::In(place) => place,
+            Knock::Prove => {
+                // Fails only if the address is proved already.
+                let _ = incoming.retry();
+                continue;
+            }
+            Knock::Away => {
+                incoming.refuse();
+                continue;
+            }
+        };
 
         let gateway = gateway.clone();
         let listener = listener.clone();
@@ -67,7 +72,7 @@ async fn serve_connection(
     let from = incoming.remote_address().ip();
     let connecting = listener.accept(incoming)?;
     let connection = tokio::select! {
-        shaken = tokio::time::timeout(HANDSHAKE, connecting) => {
+        shaken = timeout(HANDSHAKE, connecting) => {
             shaken.map_err(|_| LinkError::Closed("the handshake took too long".to_owned()))??
         }
         () = place.lost() => return Ok(()),
@@ -82,10 +87,9 @@ async fn serve_connection(
     let master = gateway.upstream.borrow().clone();
     match (shown.purpose, shown.certificate) {
         (Purpose::Enrol, _) => {
-            let enrolled = enrol(master, &connection, from, shown.wanted);
-            tokio::time::timeout(ENROLMENT, enrolled)
-                .await
-                .unwrap_or(Ok(()))
+            drop(place);
+            let enrolled = enrol(gateway, &connection, from, shown.wanted);
+            timeout(ENROLMENT, enrolled).await.unwrap_or(Ok(()))
         }
         (Purpose::Worker, None) => close(NOT_LET_IN, "a certificate of the grid is needed"),
         (Purpose::Worker, Some(certificate)) if certificate.name.grid != gateway.grid => {
@@ -107,19 +111,39 @@ async fn serve_connection(
     }
 }
 
-/// Passes a joiner on to the master ([`FromGateway::Enrol`]): one request, one reply.
+/// Passes a joiner on to the master ([`FromGateway::Enrol`]), once it has said what it wants: one request, one reply.
 async fn enrol(
-    master: Option<Upstream>,
+    gateway: &GatewayState,
     connection: &Connection,
     from: IpAddr,
     wanted: Option<String>,
 ) -> Result<(), LinkError> {
-    let (tx, rx) = connection.accept_bi().await?;
-    let joiner = Channel::new(tx, rx);
+    let mut silent = gateway.door.joins(from);
+    let said = async {
+        let (tx, rx) = connection.accept_bi().await?;
+        let mut joiner = Channel::new(tx, rx);
+        let request = joiner.rx.expect::<Enrol>().await?;
+        Ok::<_, LinkError>((joiner, request))
+    };
+    let nothing = |why: &str| {
+        connection.close(NOT_NOW, why.as_bytes());
+        Err(LinkError::Closed(why.to_owned()))
+    };
+    let (joiner, request) = tokio::select! {
+        said = timeout(SILENCE, said) => match said {
+            Ok(said) => said?,
+            Err(_) => return nothing("it did not say within five seconds with which token it joins"),
+        },
+        () = silent.lost() => return nothing("others came after it, and it had not said with which token it joins"),
+    };
+    drop(silent);
+
+    let master = gateway.upstream.borrow().clone();
     let passed = match master {
         Some(master) => {
             let first = FromGateway::Enrol { from, wanted };
-            let upstream = master.stream(&first).await?;
+            let mut upstream = master.stream(&first).await?;
+            upstream.tx.send(&request).await?;
             session::join(joiner, upstream).await
         }
         None => no_master(joiner).await,

@@ -9,27 +9,28 @@ mod control;
 mod door;
 mod error;
 mod session;
+mod sessions;
 mod upstream;
 
-use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use link::alive::WorkerCount;
+use link::door::ConnectionDoor;
 use link::identity::read_certificate;
 use link::tls::{self, ServerChain};
 use link::{Identity, LinkError, Listener, Purpose, files, listener};
 use quinn::VarInt;
 use rustls::pki_types::PrivateKeyDer;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use cache::ContentCache;
 pub use error::GatewayError;
+use sessions::WorkerSessions;
 use upstream::Upstream;
 
 /// The code with which connections end whose workers may go elsewhere at once, unlike [`NOT_LET_IN`](link::error::NOT_LET_IN).
@@ -50,33 +51,12 @@ pub struct Config {
 
 /// The state that every [`session`] shares.
 struct GatewayState {
-    config: Config,
     grid: Uuid,
     upstream: watch::Sender<Option<Upstream>>,
     cache: ContentCache,
     workers: WorkerCount,
-    next: AtomicU64,
-    sessions: Mutex<BTreeMap<u64, OpenSession>>,
-}
-
-/// A worker's connection, as it is found by its number.
-struct OpenSession {
-    connection: quinn::Connection,
-    /// Notified once the worker has all that the master has said to it.
-    said: Arc<Notify>,
-}
-
-impl GatewayState {
-    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, OpenSession>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends every session, so that the workers go elsewhere.
-    fn send_away(&self, why: &str) {
-        for session in self.open().values() {
-            session.connection.close(ELSEWHERE, why.as_bytes());
-        }
-    }
+    door: ConnectionDoor,
+    sessions: WorkerSessions,
 }
 
 /// Runs a gateway in `dir`, with its identity in `dir/identity`, until `shutdown` resolves.
@@ -103,12 +83,12 @@ pub async fn run(
     ))?;
     let gateway = Arc::new(GatewayState {
         cache: ContentCache::open(&dir.join("cache"), config.cache_bytes)?,
-        config,
         grid: name.grid,
         upstream: watch::Sender::new(None),
         workers: WorkerCount::default(),
-        next: AtomicU64::new(1),
-        sessions: Mutex::default(),
+        // The one that asks is not counted yet.
+        door: ConnectionDoor::new(config.most_workers.saturating_sub(1)),
+        sessions: WorkerSessions::default(),
     });
     tracing::info!(name = identity.link.name, "gateway is up at {bound}");
 
@@ -117,7 +97,7 @@ pub async fn run(
         ended = upstream::keep(&gateway, identity, dir.join("identity"), (listener.clone(), seed)) => ended,
         () = door::serve(&gateway, &listener) => Ok(()),
     };
-    gateway.send_away("the gateway ends");
+    gateway.sessions.send_away("the gateway ends");
     let endpoint = listener.endpoint();
     endpoint.close(ELSEWHERE, b"the gateway ends");
     let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::wire::gateway::{FromGateway, GatewaySession};
@@ -12,10 +12,11 @@ use link::handshake::Certificate;
 use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use quinn::{Connection, VarInt};
 use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 
-use crate::{GatewayState, OpenSession, cache, control};
+use crate::{GatewayState, cache, control};
 
-/// The time that the first message of a stream may take.
+/// The time that the first message of a stream may take, and the control stream of a session.
 const FIRST: Duration = Duration::from_secs(30);
 /// The longest time for which a worker may take nothing of what it is sent.
 pub(crate) const STALL: Duration = Duration::from_secs(10);
@@ -23,6 +24,8 @@ pub(crate) const STALL: Duration = Duration::from_secs(10);
 const BROKEN: VarInt = VarInt::from_u32(0);
 /// Closes a connection whose peer may try again.
 const NOT_NOW: VarInt = VarInt::from_u32(2);
+/// The words for a worker that says nothing.
+const SILENT: &str = "it has opened no control stream";
 /// The words for a worker that takes nothing.
 pub(crate) const UNREAD: &str = "it does not read what it is told";
 
@@ -32,6 +35,8 @@ pub(crate) struct WorkerSession {
     pub(crate) connection: Connection,
     pub(crate) shown: GatewaySession,
     pub(crate) said: Arc<Notify>,
+    /// Whether it has opened a control stream.
+    pub(crate) greeted: AtomicBool,
 }
 
 /// Serves a worker until its connection ends, as a [`WorkerSession`].
@@ -41,54 +46,75 @@ pub(crate) async fn serve(
     certificate: Certificate,
     from: IpAddr,
 ) -> Result<(), LinkError> {
-    let number = gateway.next.fetch_add(1, Ordering::Relaxed);
-    let shown = GatewaySession {
-        number,
-        peer: certificate.name.id,
-        key: certificate.key_hash,
-        until_s: certificate.until_s,
-        from,
-    };
     let said = Arc::new(Notify::new());
-    let open = OpenSession {
-        connection: connection.clone(),
-        said: said.clone(),
-    };
-    gateway.open().insert(number, open);
-
+    let place = gateway
+        .sessions
+        .enter(certificate.name.id, &connection, &said);
+    let number = place.number();
     let session = Arc::new(WorkerSession {
         gateway: gateway.clone(),
         connection,
-        shown,
+        shown: GatewaySession {
+            number,
+            peer: certificate.name.id,
+            key: certificate.key_hash,
+            until_s: certificate.until_s,
+            from,
+        },
         said,
+        greeted: AtomicBool::new(false),
     });
-    let ended = loop {
-        let (tx, rx) = match session.connection.accept_bi().await {
-            Ok(stream) => stream,
-            Err(error) => break Err(error.into()),
-        };
-        let session = session.clone();
-        tokio::spawn(async move {
-            if let Err(error) = session.serve_stream(Channel::new(tx, rx)).await {
-                tracing::debug!(session = number, %error, "stream ended");
-            }
-        });
-    };
-    gateway.open().remove(&number);
-    ended
+
+    tokio::select! {
+        ended = session.serve_streams() => ended,
+        () = session.is_silent() => {
+            session.connection.close(NOT_NOW, SILENT.as_bytes());
+            Err(LinkError::Closed(SILENT.to_owned()))
+        }
+    }
 }
 
 impl WorkerSession {
+    /// Serves the streams that the worker opens, until its connection ends.
+    async fn serve_streams(self: &Arc<Self>) -> Result<(), LinkError> {
+        loop {
+            let (tx, rx) = self.connection.accept_bi().await?;
+            let session = self.clone();
+            tokio::spawn(async move {
+                let number = session.shown.number;
+                if let Err(error) = session.serve_stream(Channel::new(tx, rx)).await {
+                    tracing::debug!(session = number, %error, "stream ended");
+                }
+            });
+        }
+    }
+
+    /// Resolves if the worker has opened no control stream in [`FIRST`].
+    async fn is_silent(&self) {
+        sleep(FIRST).await;
+        if self.greeted.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
     async fn serve_stream(self: Arc<Self>, mut worker: Channel) -> Result<(), LinkError> {
-        let open = tokio::time::timeout(FIRST, worker.rx.expect::<Open>());
+        let open = timeout(FIRST, worker.rx.expect::<Open>());
         let open = open
             .await
             .map_err(|_| LinkError::Protocol("a stream without a first message".to_owned()))??;
         match open {
-            Open::Control => control::serve(&self, worker).await,
+            Open::Control => {
+                self.greeted.store(true, Ordering::Relaxed);
+                control::serve(&self, worker).await
+            }
             Open::Get { hash, offset, .. } => cache::give(&self, (hash, offset), worker.tx).await,
             Open::Request => Err(LinkError::Protocol("a worker asks nothing".to_owned())),
-            open @ (Open::Put(_) | Open::Renew { .. } | Open::Tail { .. }) => {
+            open @ (Open::Put(_) | Open::Renew { .. } | Open::RenewProved { .. }) => {
+                let mut upstream = self.pass().await?;
+                upstream.tx.send(&open).await?;
+                join_once_answered(worker, upstream).await
+            }
+            open @ Open::Tail { .. } => {
                 let mut upstream = self.pass().await?;
                 upstream.tx.send(&open).await?;
                 join(worker, upstream).await
@@ -111,15 +137,39 @@ impl WorkerSession {
     }
 }
 
+/// Passes the bytes of two streams on, as [`join`], where the master answers first: until then nothing
+/// is taken from the worker, so that nothing waits at the master which it does not read.
+async fn join_once_answered(mut worker: Channel, mut upstream: Channel) -> Result<(), LinkError> {
+    let answer = tokio::select! {
+        answer = upstream.rx.recv_body() => answer?,
+        // The worker does not wait for it any more.
+        () = worker.tx.delivered() => None,
+    };
+    let Some(answer) = answer else {
+        return Ok(());
+    };
+    worker.tx.push_body(&answer)?;
+    timeout(STALL, worker.tx.flush())
+        .await
+        .map_err(|_| LinkError::Unread)??;
+    join(worker, upstream).await
+}
+
 /// Passes the bytes of two streams on in both directions, until both have ended. What waits here is a
 /// piece for each direction, so the slower end sets the pace, of this stream alone.
 pub(crate) async fn join(worker: Channel, upstream: Channel) -> Result<(), LinkError> {
-    let (up, down) = tokio::join!(copy(worker.rx, upstream.tx), copy(upstream.rx, worker.tx));
+    let up = copy(worker.rx, upstream.tx, Duration::MAX);
+    let (up, down) = tokio::join!(up, copy(upstream.rx, worker.tx, STALL));
     up.and(down)
 }
 
-/// Passes one direction on for [`join`].
-pub(crate) async fn copy(mut rx: FrameReceiver, mut tx: FrameSender) -> Result<(), LinkError> {
+/// Passes one direction on for [`join`]. Where the end that takes it takes nothing for longer than `stall`,
+/// the stream is broken off: what waits for it has its part of a window that others share.
+pub(crate) async fn copy(
+    mut rx: FrameReceiver,
+    mut tx: FrameSender,
+    stall: Duration,
+) -> Result<(), LinkError> {
     let copied = async {
         let mut piece = Vec::new();
         loop {
@@ -134,7 +184,8 @@ pub(crate) async fn copy(mut rx: FrameReceiver, mut tx: FrameSender) -> Result<(
                 tx.delivered().await;
                 return Ok(());
             }
-            tx.raw().write_all(&piece).await?;
+            let written = timeout(stall, tx.raw().write_all(&piece));
+            written.await.map_err(|_| LinkError::Unread)??;
         }
     };
     let copied = copied.await;

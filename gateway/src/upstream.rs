@@ -8,17 +8,20 @@ use std::time::Duration;
 use common::Incarnation;
 use common::wire::Versions;
 use common::wire::gateway::{FromGateway, ToGateway};
-use link::error::NOT_LET_IN;
+use link::error::{NOT_LET_IN, ONLY_A_RENEWAL};
 use link::retry::Backoff;
 use link::{
     Channel, Connection, FrameReceiver, Identity, LinkError, Listener, Purpose, Validity, renewal,
 };
 use quinn::VarInt;
 
+use crate::sessions::OpenSession;
 use crate::{GatewayError, GatewayState, show};
 
 /// The bounds of the pauses before the master is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The same after a master that does not let this gateway in: a token or an admin has to change that.
+const SLOW_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// The interval of the looks whether the master is there, and the looks in vain after which it is not.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOKS_IN_VAIN: u32 = 5;
@@ -27,6 +30,8 @@ const WELCOME: Duration = Duration::from_secs(5);
 /// The most bytes that wait here on all streams of the master's together. On each of them they are as
 /// few as on any other stream, so a worker that does not read stops no other.
 const WINDOW: VarInt = VarInt::from_u32(256 << 20);
+/// The most bytes that wait for the master on all streams together.
+const SEND_WINDOW: u64 = 16 << 20;
 /// The time that a worker has to read the last words of the master's, before its connection is closed.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
@@ -71,7 +76,8 @@ impl Upstream {
     }
 }
 
-/// Keeps an [`Upstream`] to the active master. Ends only when the gateway is not let in any more.
+/// Keeps an [`Upstream`] to the active master. Ends only when the gateway is not let in at first: later that may be
+/// the mistake of a moment, and is tried again ever more slowly.
 pub(crate) async fn keep(
     gateway: &Arc<GatewayState>,
     mut identity: Identity,
@@ -79,17 +85,24 @@ pub(crate) async fn keep(
     (mut listener, seed): (Listener, [u8; 32]),
 ) -> Result<(), GatewayError> {
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
+    let mut slowly = Backoff::new(SLOW_PAUSES.0, SLOW_PAUSES.1);
     let mut highest = Incarnation(0);
+    let mut was_refused = false;
     // What was named at the start counts, not what was when it joined.
     let known = identity.link.master.clone();
     loop {
         let ended = async {
-            identity = renewal::fresh(&home, Purpose::Gateway).await?;
+            identity = match was_refused {
+                // The certificate may have expired by the master's clock and not by this machine's.
+                true => renewal::refresh(&home, Purpose::Gateway).await?,
+                false => renewal::fresh(&home, Purpose::Gateway).await?,
+            };
             identity.link.master.clone_from(&known);
             show(&mut listener, &identity, seed);
             let (upstream, rx) = connect(&identity, highest).await?;
             highest = upstream.incarnation;
             backoff.reset();
+            slowly.reset();
 
             tracing::info!(master = upstream.connection.master(), incarnation = %highest, "connected to the master");
             gateway.upstream.send_replace(Some(upstream.clone()));
@@ -107,18 +120,38 @@ pub(crate) async fn keep(
         let error = ended
             .err()
             .unwrap_or_else(|| LinkError::Closed("the master ended the conversation".to_owned()));
-        let refused = matches!(
-            error,
-            LinkError::NotAccepted(_) | LinkError::WrongMaster { .. }
-        ) || matches!(&error, LinkError::Refused(_) if !error.passing());
-        if refused {
-            gateway.send_away("this gateway is not let in any more");
+        was_refused = is_refusal(&error);
+        if !was_refused {
+            let delay = backoff.delay();
+            tracing::warn!(%error, ?delay, "not connected to the master; trying again");
+            tokio::time::sleep(delay).await;
+            continue;
+        }
+
+        gateway
+            .sessions
+            .send_away("the master does not let this gateway in");
+        if highest == Incarnation(0) && !is_expiry(&error) {
             return Err(error.into());
         }
-        let delay = backoff.delay();
-        tracing::warn!(%error, ?delay, "not connected to the master; trying again");
+        let delay = slowly.delay();
+        tracing::error!(%error, ?delay, "this gateway is not let in; if that does not pass, join again with a new token and --rejoin");
         tokio::time::sleep(delay).await;
     }
+}
+
+/// Whether a master has answered that this gateway may not come.
+fn is_refusal(error: &LinkError) -> bool {
+    match error {
+        LinkError::NotAccepted(_) | LinkError::WrongMaster { .. } => true,
+        LinkError::Refused(_) => !error.passing(),
+        _ => false,
+    }
+}
+
+/// Whether the certificate has expired by the master's clock, so that a renewal helps.
+fn is_expiry(error: &LinkError) -> bool {
+    matches!(error, LinkError::NotAccepted(why) if why == ONLY_A_RENEWAL)
 }
 
 /// Connects to the active master, and is let in with [`ToGateway::Welcome`].
@@ -128,6 +161,7 @@ async fn connect(
 ) -> Result<(Upstream, FrameReceiver), LinkError> {
     let connection = link::connect(identity, Purpose::Gateway).await?;
     connection.quic().set_receive_window(WINDOW);
+    connection.quic().set_send_window(SEND_WINDOW);
     let control = async {
         let mut channel = connection.open_bare().await?;
         let versions = Versions::ours();
@@ -171,12 +205,7 @@ async fn hear(gateway: &GatewayState, mut rx: FrameReceiver) -> Result<(), LinkE
         let ToGateway::Close { session, code, why } = message else {
             return Err(LinkError::Protocol("a second welcome".to_owned()));
         };
-        let found = {
-            let open = gateway.open();
-            let found = open.get(&session);
-            found.map(|open| (open.connection.clone(), open.said.clone()))
-        };
-        let Some((connection, said)) = found else {
+        let Some(OpenSession { connection, said }) = gateway.sessions.find(session) else {
             continue;
         };
 

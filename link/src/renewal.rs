@@ -16,6 +16,7 @@ use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
 use crate::handshake;
 use crate::identity::{Identity, Validity, key_hash};
+use crate::proof;
 
 /// Returns the present time in seconds since 1970, by this machine's clock.
 pub fn now_s() -> i64 {
@@ -38,7 +39,14 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
         .map_err(bad)?
         .der()
         .to_vec();
-    let mut channel = connection.open(&Open::Renew { csr }).await?;
+    let open = match handshake::is_master(connection.quic()) {
+        true => Open::Renew { csr },
+        false => Open::RenewProved {
+            proof: proof::prove(identity, &csr)?,
+            csr,
+        },
+    };
+    let mut channel = connection.open(&open).await?;
     channel.tx.finish();
 
     match channel.rx.expect::<EnrolReply>().await? {

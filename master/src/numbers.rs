@@ -81,6 +81,8 @@ pub(crate) const QUESTIONS: &str = "deskgrid_store_questions_total";
 pub(crate) const WRITTEN_AGAIN: &str = "deskgrid_store_groups_written_again_total";
 /// The content that workers were sent, by `by`.
 pub(crate) const SENT: &str = "deskgrid_content_sent_bytes_total";
+/// The workers that are connected through a gateway, by `gateway`.
+pub(crate) const THROUGH: &str = "deskgrid_gateway_workers";
 /// The results that were removed since nobody had requested them.
 pub(crate) const UNREQUESTED: &str = "deskgrid_unrequested_outputs_removed_total";
 
@@ -117,7 +119,7 @@ const fn in_unit(unit: Unit, metric: Metric) -> Metric {
 }
 
 /// Every number that the master records.
-pub const METRICS: [Metric; 26] = [
+pub const METRICS: [Metric; 27] = [
     gauge(
         HOSTS,
         Some("state"),
@@ -216,6 +218,11 @@ pub const METRICS: [Metric; 26] = [
         UNREQUESTED,
         None,
         "Results of disclosed tasks that were removed since nobody had requested them.",
+    ),
+    gauge(
+        THROUGH,
+        Some("gateway"),
+        "Workers that are connected through a gateway.",
     ),
     gauge(USERS, None, "Users with a job that is not settled."),
     in_unit(

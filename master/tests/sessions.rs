@@ -11,6 +11,8 @@ mod content;
 mod database;
 #[path = "sessions/events.rs"]
 mod events;
+#[path = "sessions/gateway.rs"]
+mod gateway;
 #[path = "sessions/identity.rs"]
 mod identity;
 #[path = "sessions/limits.rs"]
@@ -336,14 +338,9 @@ async fn submit(client: &Client, id: u128, spec: &JobSpec) -> Result<(JobId, boo
 
 async fn state(client: &Client, job: JobId) -> JobState {
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-    match within(client.ask(&Request::Jobs {
-        jobs,
-        states: Vec::new(),
-    }))
-    .await
-    .unwrap()
-    .remove(0)
-    {
+    let states = Vec::new();
+    let asked = Request::Jobs { jobs, states };
+    match within(client.ask(&asked)).await.unwrap().remove(0) {
         Reply::Jobs(views) => views[0].state,
         other => panic!("{other:?}"),
     }

@@ -499,7 +499,7 @@ impl Grid {
         .collect()
     }
 
-    fn log(&self, who: &str) -> PathBuf {
+    pub(crate) fn log(&self, who: &str) -> PathBuf {
         self.dir.path().join(format!("{who}.log"))
     }
 

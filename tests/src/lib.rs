@@ -6,6 +6,7 @@
 
 pub mod chaos;
 mod display;
+mod entry;
 mod gateway;
 mod grid;
 mod http;
@@ -14,6 +15,7 @@ mod process;
 mod replica;
 
 pub use display::Display;
+pub use entry::WorkerGateway;
 pub use gateway::Gateway;
 pub use grid::{Grid, WorkerSetup, free_addresses};
 pub use http::{Answer, Coming, Http};

@@ -47,6 +47,23 @@ pub enum Open {
         /// The master's number for whoever looks.
         ticket: u64,
     },
+    /// [`Open::Renew`] through a gateway, which has shown its own certificate on the connection: the
+    /// asker proves that it holds the key of the certificate that is to be replaced.
+    RenewProved {
+        /// A certificate signing request (DER), as in [`Open::Renew`].
+        csr: Vec<u8>,
+        /// The proof.
+        proof: RenewalProof,
+    },
+}
+
+/// The proof that whoever asks for a new certificate holds the key of the present one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenewalProof {
+    /// The present certificate (DER). Only its key counts.
+    pub certificate: Vec<u8>,
+    /// The signature of the request by that key (ECDSA on P-256 with SHA-256, DER).
+    pub signature: Vec<u8>,
 }
 
 /// A part of the output of a running attempt.

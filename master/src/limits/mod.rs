@@ -6,7 +6,6 @@
 //! frame; the limit of a file is `Config::max_blob_bytes`.
 
 mod bucket;
-mod door;
 mod files;
 mod gate;
 mod log;
@@ -16,12 +15,12 @@ use std::sync::{Mutex, PoisonError};
 
 use common::settings::ConfigDuration;
 use common::{Span, Time};
+use link::door::ConnectionDoor;
 use link::place_of;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub(crate) use bucket::{Buckets, Rate};
-pub(crate) use door::{ConnectionDoor, Knock};
 pub(crate) use files::FileTransfers;
 pub(crate) use gate::{Gate, Turn};
 pub(crate) use log::{Attempted, Coalescer};

@@ -63,7 +63,7 @@ async fn serve_stream(
 ) -> Result<(), LinkError> {
     match read_open(&mut channel).await? {
         Open::Request => serve_request(state, peer, connection, channel).await,
-        Open::Renew { csr } => renew::serve(state, peer, &csr, channel).await,
+        Open::Renew { csr } => renew::serve(state, peer, Ok(&csr), channel).await,
         open => {
             // Each content stream takes one of the master's files.
             let _turn = state.counters.contents.enter(peer.id).await;

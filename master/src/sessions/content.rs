@@ -40,9 +40,11 @@ pub(super) async fn serve(
             failed,
         } => give(state, peer, (hash, offset), (peers, failed), channel.tx).await,
         Open::Put(blob) => take(state, peer, blob, channel).await,
-        Open::Control | Open::Request | Open::Renew { .. } | Open::Tail { .. } => {
-            Err(LinkError::Protocol("not a stream for content".to_owned()))
-        }
+        Open::Control
+        | Open::Request
+        | Open::Renew { .. }
+        | Open::RenewProved { .. }
+        | Open::Tail { .. } => Err(LinkError::Protocol("not a stream for content".to_owned())),
     }
 }
 

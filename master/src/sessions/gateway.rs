@@ -16,7 +16,7 @@ use link::error::{NOT_LET_IN, ONLY_A_RENEWAL};
 use link::{Channel, LinkError};
 use quinn::{Connection, VarInt};
 use tokio::sync::OnceCell;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::live::{Beyond, GatewayLink, PeerLink, Present};
 use super::worker::Worker;
@@ -25,6 +25,7 @@ use super::{
     stopped, within_deadline,
 };
 use crate::core::ask::{PeerAsk, UpkeepAsk};
+use crate::numbers;
 use crate::run::SessionContext;
 use crate::store::Peer;
 
@@ -35,6 +36,11 @@ const STREAMS: VarInt = VarInt::from_u32(65_536);
 /// few as on any other stream, so a worker whose bytes are not read does not stop the others.
 const WINDOW: VarInt = VarInt::from_u32(256 << 20);
 
+/// The most bytes that wait for a gateway that does not read, on all its streams.
+const SEND_WINDOW: u64 = 16 << 20;
+/// The most messages that wait for a gateway.
+const UNTOLD: usize = 65_536;
+
 /// Serves a gateway until its connection ends, and with it every session there.
 pub(super) async fn serve(
     state: &Arc<SessionContext>,
@@ -43,11 +49,13 @@ pub(super) async fn serve(
 ) -> Result<(), LinkError> {
     connection.set_max_concurrent_bi_streams(STREAMS);
     connection.set_receive_window(WINDOW);
+    connection.set_send_window(SEND_WINDOW);
 
-    let (tell, told) = unbounded_channel();
+    let (tell, told) = channel(UNTOLD);
     let gateway = Arc::new(ConnectedGateway {
         state: state.clone(),
         peer,
+        connection: connection.clone(),
         tell,
         told: Mutex::new(Some(told)),
         sessions: Mutex::default(),
@@ -67,9 +75,10 @@ pub(super) async fn serve(
 struct ConnectedGateway {
     state: Arc<SessionContext>,
     peer: Peer,
+    connection: Connection,
     /// The way of messages to it, and their end until its control stream takes that.
-    tell: UnboundedSender<ToGateway>,
-    told: Mutex<Option<UnboundedReceiver<ToGateway>>>,
+    tell: Sender<ToGateway>,
+    told: Mutex<Option<Receiver<ToGateway>>>,
     /// The sessions there that have streams.
     sessions: Mutex<BTreeMap<u64, Weak<OnceCell<PassedSession>>>>,
 }
@@ -79,8 +88,27 @@ struct PassedSession {
     link: Arc<GatewayLink>,
     peer: Peer,
     worker: Worker,
+    /// Whether the certificate had expired when the session began: then it may renew that, and do nothing else.
+    expired: bool,
     /// Its place among the open connections of its identity.
     _present: Present,
+    _counted: CountedWorker,
+}
+
+/// A worker behind a gateway of this name, counted as long as this exists.
+struct CountedWorker(String);
+
+impl CountedWorker {
+    fn new(gateway: &str) -> Self {
+        metrics::gauge!(numbers::THROUGH, "gateway" => gateway.to_owned()).increment(1.0);
+        Self(gateway.to_owned())
+    }
+}
+
+impl Drop for CountedWorker {
+    fn drop(&mut self) {
+        metrics::gauge!(numbers::THROUGH, "gateway" => self.0.clone()).decrement(1.0);
+    }
 }
 
 fn lock<T>(inner: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -98,7 +126,7 @@ impl ConnectedGateway {
                 enrol::serve_through(&self.state, &mut channel, from, wanted.as_deref()).await
             }
             FromGateway::Renew { csr } => {
-                renew::serve(&self.state, &self.peer, &csr, channel).await
+                renew::serve(&self.state, &self.peer, Ok(&csr), channel).await
             }
         }
     }
@@ -146,10 +174,10 @@ impl ConnectedGateway {
             Ok(())
         };
 
-        if shown.until_s < link::renewal::now_s() {
+        if session.expired {
             return match read_open(&mut channel).await? {
-                Open::Renew { csr } => {
-                    renew::serve(&self.state, &session.peer, &csr, channel).await
+                open @ (Open::Renew { .. } | Open::RenewProved { .. }) => {
+                    session.worker.renew(&open, channel).await
                 }
                 _ => refuse(ONLY_A_RENEWAL),
             };
@@ -157,6 +185,7 @@ impl ConnectedGateway {
         tokio::select! {
             served = session.worker.serve_stream(channel) => served,
             () = link.closed() => Ok(()),
+            // As long as the worker renews its certificate the session may go on.
             () = expiry(&self.state, session.peer.id, shown.until_s) => refuse("its certificate has expired"),
         }
     }
@@ -174,6 +203,7 @@ impl ConnectedGateway {
         };
         let reply = match content::may_fetch(&self.state, &session.peer, hash).await? {
             Err(refusal) => NeedsReply::No(refusal),
+            Ok(()) if session.expired => NeedsReply::No(link::content::not_here(hash)),
             Ok(()) => match self.state.blobs.size_of(&hash).await {
                 Some(size) => NeedsReply::Yes(size),
                 None => NeedsReply::No(link::content::not_here(hash)),
@@ -207,7 +237,11 @@ impl ConnectedGateway {
         cell: &'a OnceCell<PassedSession>,
         shown: GatewaySession,
     ) -> Result<Option<&'a PassedSession>, LinkError> {
-        let link = Arc::new(GatewayLink::new(shown.number, self.tell.clone()));
+        let link = Arc::new(GatewayLink::new(
+            shown.number,
+            self.tell.clone(),
+            self.connection.clone(),
+        ));
         let through = PeerLink::Through(link.clone());
         let admitted = cell.get_or_try_init(|| self.admit(shown, link)).await;
         let (code, why) = match admitted {
@@ -259,7 +293,9 @@ impl ConnectedGateway {
             link,
             peer,
             worker,
+            expired,
             _present: present,
+            _counted: CountedWorker::new(&self.peer.name),
         })
     }
 

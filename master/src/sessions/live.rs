@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use common::wire::gateway::ToGateway;
 use quinn::{Connection, VarInt};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -52,16 +53,18 @@ pub(crate) enum PeerLink {
 #[derive(Debug)]
 pub(crate) struct GatewayLink {
     session: u64,
-    tell: UnboundedSender<ToGateway>,
+    tell: Sender<ToGateway>,
+    gateway: Connection,
     closed: watch::Sender<bool>,
 }
 
 impl GatewayLink {
     /// For the session of this number, with the way to its gateway.
-    pub(crate) fn new(session: u64, tell: UnboundedSender<ToGateway>) -> Self {
+    pub(crate) fn new(session: u64, tell: Sender<ToGateway>, gateway: Connection) -> Self {
         Self {
             session,
             tell,
+            gateway,
             closed: watch::Sender::new(false),
         }
     }
@@ -80,11 +83,16 @@ impl PeerLink {
             PeerLink::Direct(connection) => connection.close(code, why),
             PeerLink::Through(link) => {
                 if !link.closed.send_replace(true) {
-                    let _ = link.tell.send(ToGateway::Close {
+                    let told = link.tell.try_send(ToGateway::Close {
                         session: link.session,
                         code: u32::try_from(code.into_inner()).unwrap_or(0),
                         why: String::from_utf8_lossy(why).into_owned(),
                     });
+                    // One that reads nothing keeps sessions open that are to end.
+                    if matches!(told, Err(TrySendError::Full(_))) {
+                        let why = b"it does not read which sessions end";
+                        link.gateway.close(VarInt::from_u32(0), why);
+                    }
                 }
             }
         }

@@ -27,13 +27,13 @@ use std::time::Duration;
 use common::Time;
 use common::token::Role;
 use common::wire::stream::Open;
+use link::door::Knock;
 use link::error::NOT_LET_IN;
 use link::handshake::{Certificate, HandshakeFacts};
 use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor};
 use quinn::{Connection, Incoming, VarInt};
 
 use crate::core::ask::PeerAsk;
-use crate::limits::Knock;
 use crate::run::SessionContext;
 use crate::store::{Peer, PeerStatus};
 use live::{Beyond, PeerLink};

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use common::wire::enrol::EnrolReply;
+use common::wire::peer::KeyHash;
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode};
-use link::{Channel, LinkError};
+use link::{Channel, LinkError, proof};
 use quinn::Connection;
 
 use super::{accept, read_open, stopped};
@@ -17,14 +18,35 @@ use crate::store::Peer;
 /// The time that a peer with an expired certificate has to ask for a new one.
 const LAST_CHANCE: Duration = Duration::from_secs(30);
 
-/// Serves one renewal: one request, one reply.
+/// The signing request of a renewal that came through a gateway, if the owner of the key with this hash
+/// has signed it: what a gateway says of a connection proves nothing.
+pub(super) fn proved<'a>(open: &'a Open, key: &KeyHash) -> Result<&'a [u8], Refusal> {
+    let (what, hint) = match open {
+        Open::RenewProved { csr, proof } if proof::is_proved(csr, proof, key) => return Ok(csr),
+        Open::RenewProved { .. } => (
+            "this renewal is not signed by the key of the present certificate",
+            "",
+        ),
+        _ => (
+            "a renewal through a gateway has to be signed by the key of the present certificate",
+            "update the program there, or let it connect to the master itself",
+        ),
+    };
+    Err(Refusal::new(RefusalCode::NotAuthorised, what, hint))
+}
+
+/// Serves one renewal: one request, which may be refused already, and one reply.
 pub(super) async fn serve(
     state: &SessionContext,
     peer: &Peer,
-    csr: &[u8],
+    csr: Result<&[u8], Refusal>,
     mut channel: Channel,
 ) -> Result<(), LinkError> {
-    let reply = match answer(state, peer, csr).await? {
+    let answered = match csr {
+        Ok(csr) => answer(state, peer, csr).await?,
+        Err(refusal) => Err(refusal),
+    };
+    let reply = match answered {
         Ok(reply) => reply,
         Err(refusal) => {
             state.refused(&peer.name, "renew", "its certificate", &refusal.message);
@@ -95,7 +117,7 @@ pub(super) async fn serve_expired(
     let last = async {
         let mut channel = accept(connection).await?;
         match read_open(&mut channel).await? {
-            Open::Renew { csr } => serve(state, peer, &csr, channel).await,
+            Open::Renew { csr } => serve(state, peer, Ok(&csr), channel).await,
             _ => {
                 let why = link::error::ONLY_A_RENEWAL;
                 state.refused(&peer.name, "connect", "the master", why);

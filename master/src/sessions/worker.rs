@@ -102,13 +102,24 @@ impl Worker {
                 self.connection.close(VarInt::from_u32(0), why.as_bytes());
                 ended
             }
-            Open::Renew { csr } => renew::serve(&self.state, &self.peer, &csr, channel).await,
+            open @ (Open::Renew { .. } | Open::RenewProved { .. }) => {
+                self.renew(&open, channel).await
+            }
             Open::Tail { ticket } => {
                 self.state.tails.give(ticket, channel);
                 Ok(())
             }
             open => content::serve(&self.state, &self.peer, open, channel).await,
         }
+    }
+
+    /// Serves a renewal. One that came through a gateway has to be [`renew::proved`].
+    pub(super) async fn renew(&self, open: &Open, channel: Channel) -> Result<(), LinkError> {
+        let csr = match (&self.connection, open) {
+            (PeerLink::Direct(_), Open::Renew { csr }) => Ok(&csr[..]),
+            _ => renew::proved(open, &self.way.1),
+        };
+        renew::serve(&self.state, &self.peer, csr, channel).await
     }
 
     async fn serve_control(

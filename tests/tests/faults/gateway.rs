@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use link::Purpose;
 use rustix::process::Signal;
-use tests::{Grid, Http, Started, eventually, free_addresses};
+use tests::{Grid, Http, Started, WorkerGateway, eventually, free_addresses};
 
 use super::pair::Pair;
 use super::worker;
@@ -19,66 +20,6 @@ const DEDICATED: &str = include_str!("../../../configs/worker-dedicated.toml");
 const LONG: Duration = Duration::from_secs(60);
 /// A lease that does not run out within a test: what ends an attempt then is not its lease.
 const MASTER: &str = "heartbeat = \"1s\"\nsuspect_after = \"30s\"\nlease = \"10m\"\n";
-
-/// A gateway: its name, its address and its process.
-struct Gateway {
-    name: &'static str,
-    address: String,
-    process: Started,
-}
-
-impl Gateway {
-    /// One that has joined this grid, and has a connection to its master.
-    fn start(grid: &Grid, name: &'static str) -> Self {
-        Self::start_with(grid, name, &[])
-    }
-
-    /// The same with more words on its command line.
-    fn start_with(grid: &Grid, name: &'static str, more: &[&str]) -> Self {
-        let (address, _) = free_addresses();
-        let token = grid.token("gateway");
-        let words = [
-            "gateway",
-            "start",
-            "--master",
-            grid.listen(),
-            "--join",
-            &token,
-            "--name",
-            name,
-            "--listen",
-            &address,
-        ];
-        let process = grid.server(name, words.iter().chain(more));
-        let gateway = Self {
-            name,
-            address,
-            process,
-        };
-        gateway.until_connected(grid, 1);
-        gateway
-    }
-
-    /// Waits until it was connected to the master so often.
-    fn until_connected(&self, grid: &Grid, times: usize) {
-        eventually("the gateway is connected", LONG, || {
-            let said = said(grid, self.name);
-            let connected = said
-                .lines()
-                .filter(|line| line.contains(" connected to the master"));
-            (connected.count() >= times).then_some(())
-        });
-    }
-
-    /// Ends it in order, and starts it again at the same address.
-    fn restart(&mut self, grid: &Grid) {
-        self.process.terminate();
-        eventually("it ends", LONG, || self.process.ended());
-        let words = ["gateway", "start", "--listen", &self.address];
-        self.process = grid.server(self.name, words);
-        self.until_connected(grid, 2);
-    }
-}
 
 fn said(grid: &Grid, who: &str) -> String {
     fs::read_to_string(grid.dir().join(format!("{who}.log"))).unwrap_or_default()
@@ -158,7 +99,7 @@ fn lost(grid: &Grid) -> u64 {
 #[test]
 fn tasks_behind_a_gateway_end_with_the_right_results_and_join_and_upload_through_it() {
     let mut grid = Grid::with_master(MASTER);
-    let gateway = Gateway::start(&grid, "gw1");
+    let gateway = WorkerGateway::start(&grid, "gw1");
     worker(&mut grid, "pc", 2).via(&gateway.address).start();
     let input = grid.file("in.txt", "of the user\n");
     let script = "cat in.txt; head -c 3000000 /dev/zero | tr '\\0' $DESKGRID_TASK_ID > big.bin";
@@ -193,6 +134,14 @@ fn tasks_behind_a_gateway_end_with_the_right_results_and_join_and_upload_through
     bytes.sort_unstable();
     assert_eq!(bytes, b"123456");
     assert_eq!(joins(&grid, "pc"), 1);
+
+    let through = "deskgrid_gateway_workers{gateway=\"gw1\"}";
+    assert_eq!(number(&grid, through), 1);
+    grid.kill_worker("pc");
+    eventually("the worker is not counted any more", LONG, || {
+        let text = Http::tcp(grid.http()).get("/metrics");
+        text.text().contains(&format!("{through} 0")).then_some(())
+    });
 }
 
 /// The files of this name below a directory.
@@ -212,7 +161,7 @@ fn walkdir(dir: &Path, name: &str) -> Vec<PathBuf> {
 #[test]
 fn an_input_comes_to_a_gateway_once_for_all_its_workers_and_is_kept_over_a_restart() {
     let mut grid = Grid::with_master(MASTER);
-    let mut gateway = Gateway::start(&grid, "gw1");
+    let mut gateway = WorkerGateway::start(&grid, "gw1");
     for name in ["pc1", "pc2", "pc3"] {
         worker(&mut grid, name, 1).via(&gateway.address).start();
     }
@@ -257,7 +206,7 @@ fn an_input_comes_to_a_gateway_once_for_all_its_workers_and_is_kept_over_a_resta
 #[test]
 fn a_revoked_host_is_put_out_at_its_gateway_and_a_revoked_gateway_with_all_its_workers() {
     let mut grid = Grid::with_master(MASTER);
-    let mut gateway = Gateway::start(&grid, "gw1");
+    let gateway = WorkerGateway::start(&grid, "gw1");
     for name in ["pc1", "pc2"] {
         worker(&mut grid, name, 1).via(&gateway.address).start();
     }
@@ -281,13 +230,11 @@ fn a_revoked_host_is_put_out_at_its_gateway_and_a_revoked_gateway_with_all_its_w
 
     grid.as_user("admin", ["identity", "revoke", "gw1"])
         .expect_code(0);
-    let code = eventually("the gateway ends", LONG, || gateway.process.ended());
-    assert_eq!(code, 6, "{}", said(&grid, "gw1"));
-    let told = said(&grid, "gw1");
-    assert!(
-        told.contains("this identity was revoked") && told.contains("try:"),
-        "{told}"
-    );
+    eventually("the gateway says why", LONG, || {
+        let told = said(&grid, "gw1");
+        let why = told.contains("this identity was revoked") && told.contains("--rejoin");
+        why.then_some(())
+    });
     eventually("its worker is gone", LONG, || {
         said(&grid, "pc2")
             .contains("not connected to the master")
@@ -359,7 +306,7 @@ fn a_workers_certificate_makes_no_gateway_neither_before_the_master_nor_before_w
 #[test]
 fn a_user_takes_no_gateway_for_the_master_and_keeps_the_token() {
     let grid = Grid::with_master(MASTER);
-    let gateway = Gateway::start(&grid, "gw1");
+    let gateway = WorkerGateway::start(&grid, "gw1");
     let token = grid.token("client");
     let login = |master: &str| {
         let words = [
@@ -380,8 +327,8 @@ fn a_user_takes_no_gateway_for_the_master_and_keeps_the_token() {
 #[test]
 fn workers_of_a_gateway_that_is_killed_are_at_the_other_one_soon_and_lose_no_attempt() {
     let mut grid = Grid::with_master(MASTER);
-    let mut first = Gateway::start(&grid, "gw1");
-    let second = Gateway::start(&grid, "gw2");
+    let mut first = WorkerGateway::start(&grid, "gw1");
+    let second = WorkerGateway::start(&grid, "gw2");
     let both = format!("{},{}", first.address, second.address);
     let names = ["pc1", "pc2", "pc3"];
     for name in names {
@@ -408,7 +355,7 @@ fn workers_of_a_gateway_that_is_killed_are_at_the_other_one_soon_and_lose_no_att
 #[test]
 fn workers_stay_connected_to_their_gateway_while_the_master_is_killed_and_started_again() {
     let mut grid = Grid::with_master(MASTER);
-    let gateway = Gateway::start(&grid, "gw1");
+    let gateway = WorkerGateway::start(&grid, "gw1");
     for name in ["pc1", "pc2"] {
         worker(&mut grid, name, 2).via(&gateway.address).start();
     }
@@ -436,7 +383,7 @@ fn workers_stay_connected_to_their_gateway_while_the_master_is_killed_and_starte
 #[test]
 fn a_worker_that_stands_still_is_put_out_and_keeps_no_other_waiting() {
     let mut grid = Grid::with_master(MASTER);
-    let gateway = Gateway::start(&grid, "gw1");
+    let gateway = WorkerGateway::start(&grid, "gw1");
     for name in ["pc1", "pc2"] {
         worker(&mut grid, name, 1).via(&gateway.address).start();
     }
@@ -533,7 +480,7 @@ fn a_takeover_by_the_other_master_is_the_gateways_business_and_its_workers_stay_
 #[test]
 fn a_worker_beyond_the_most_of_a_gateway_goes_to_the_next_address() {
     let mut grid = Grid::with_master(MASTER);
-    let gateway = Gateway::start_with(&grid, "gw1", &["--most-workers", "1"]);
+    let gateway = WorkerGateway::start_with(&grid, "gw1", &["--most-workers", "1"]);
     let both = format!("{},{}", gateway.address, grid.listen());
     worker(&mut grid, "pc1", 1).via(&gateway.address).start();
     worker(&mut grid, "pc2", 1).via(&both).start();
@@ -554,7 +501,7 @@ fn a_worker_beyond_the_most_of_a_gateway_goes_to_the_next_address() {
 #[test]
 fn a_pc_that_joins_through_a_gateway_learns_no_key_for_new_programs_from_it() {
     let mut grid = Grid::with_master(MASTER);
-    let gateway = Gateway::start(&grid, "gw1");
+    let gateway = WorkerGateway::start(&grid, "gw1");
     let key = grid.dir().join("update.key").display().to_string();
     grid.as_user("admin", ["host", "update", "key", &key])
         .expect_code(0);
@@ -569,5 +516,58 @@ fn a_pc_that_joins_through_a_gateway_learns_no_key_for_new_programs_from_it() {
     assert!(
         !learned(&grid, "behind"),
         "a gateway could have named a key of its own"
+    );
+}
+
+#[test]
+fn a_certificate_is_renewed_through_a_gateway_for_who_holds_its_key() {
+    let grid = Grid::with_master(MASTER);
+    let gateway = WorkerGateway::start(&grid, "gw1");
+    let token = grid.token("worker").parse().expect("a token");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let mut pc = link::enrol(grid.listen(), &token, "pc")
+            .await
+            .expect("it joins");
+        pc.link.master.clone_from(&gateway.address);
+        let connection = link::connect(&pc, Purpose::Worker)
+            .await
+            .expect("it is let in");
+        let renewed = link::renewal::renew(&connection, &pc)
+            .await
+            .expect("it is renewed");
+        assert_ne!(renewed.certificate, pc.certificate);
+
+        let connection = link::connect(&renewed, Purpose::Worker).await;
+        let connection = connection.expect("the new one is let in");
+        let again = link::renewal::renew(&connection, &renewed).await;
+        again.expect("and renewed");
+    });
+}
+
+#[test]
+fn a_gateway_without_room_on_its_disk_passes_inputs_on() {
+    let mut grid = Grid::with_master(MASTER);
+    let input = grid.file("in.bin", vec![7u8; 8_000_000]);
+    // No file of this process may be larger than 1 MiB, as if the disk were full.
+    let limited = "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\"";
+    grid.wrap("gw1", ["sh", "-c", limited]);
+    let gateway = WorkerGateway::start(&grid, "gw1");
+    worker(&mut grid, "pc1", 1).via(&gateway.address).start();
+
+    let job = grid.submit([
+        "--input",
+        input.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        "test $(wc -c < in.bin) = 8000000",
+    ]);
+    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
+        .expect_code(0);
+    let told = said(&grid, "gw1");
+    assert!(
+        told.contains("cannot be kept here, and is passed on"),
+        "{told}"
     );
 }

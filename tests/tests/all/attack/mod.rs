@@ -5,6 +5,7 @@ mod bag;
 mod confine;
 mod content;
 mod fleet;
+mod gateways;
 mod means;
 mod shares;
 mod stuck;

@@ -3,6 +3,7 @@
 use common::Incarnation;
 use common::content::BlobHash;
 use common::wire::gateway::{FromGateway, GatewaySession, NeedsReply, ToGateway};
+use common::wire::stream::{Open, RenewalProof};
 use common::wire::{Refusal, RefusalCode, Versions};
 use uuid::Uuid;
 
@@ -58,4 +59,15 @@ pub(super) fn to_gateway() -> Vec<ToGateway> {
 
 pub(super) fn needs_replies() -> Vec<NeedsReply> {
     vec![NeedsReply::Yes(1 << 40), NeedsReply::No(refusal())]
+}
+
+/// A renewal by way of a gateway.
+pub(super) fn renewal() -> Open {
+    Open::RenewProved {
+        csr: vec![0x30, 0x82],
+        proof: RenewalProof {
+            certificate: vec![0x30, 0x81],
+            signature: vec![0x30, 0x45],
+        },
+    }
 }

@@ -49,7 +49,7 @@ macro_rules! variants {
 pub(super) use variants;
 
 variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here, StandsBy, EnrolledWithKey });
-variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail });
+variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew, Tail, RenewProved });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused, Waits, At });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
@@ -251,6 +251,7 @@ pub(super) fn opens() -> Vec<Open> {
             csr: vec![0x30, 0x82],
         },
         Open::Tail { ticket: 1 << 40 },
+        super::gateways::renewal(),
     ]
 }
 

@@ -1,11 +1,11 @@
-//! Admits connections while many want in. It bounds the connections between their first packet and
-//! their certificate, the joiners that have not named a token, and all connections together. An
-//! older handshake makes room for a newer one: it takes a moment, and one that takes longer is
-//! hardly meant.
+//! Admits connections to a master or a gateway while many want in. It bounds the connections between
+//! their first packet and their certificate, the joiners that have not named a token, and all
+//! connections together. An older handshake makes room for a newer one: it takes a moment, and one
+//! that takes longer is hardly meant.
 
 use std::net::IpAddr;
 
-use link::{BoundedPlaces, TakenPlace};
+use crate::crowd::{BoundedPlaces, TakenPlace};
 
 /// The most pending handshakes before new ones must prove their address.
 const UNPROVED: usize = 200;
@@ -20,7 +20,7 @@ const SILENT_OF_ONE: usize = 64;
 
 /// The answer to a new connection.
 #[derive(Debug)]
-pub(crate) enum Knock {
+pub enum Knock {
     /// The connection is let in; the handshake may go on while the `TakenPlace` is kept.
     In(TakenPlace),
     /// The peer has to prove its address first.
@@ -31,7 +31,7 @@ pub(crate) enum Knock {
 
 /// The counts of connections on their way in.
 #[derive(Debug, Clone)]
-pub(crate) struct ConnectionDoor {
+pub struct ConnectionDoor {
     most: usize,
     pending: BoundedPlaces,
     silent: BoundedPlaces,
@@ -39,7 +39,7 @@ pub(crate) struct ConnectionDoor {
 
 impl ConnectionDoor {
     /// A door for `most` open connections.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self {
             most,
             pending: BoundedPlaces::new(PENDING, OF_ONE),
@@ -49,7 +49,7 @@ impl ConnectionDoor {
 
     /// Answers a new connection while `open` connections exist. If these are the most allowed, a
     /// peer that has not shown who it is makes room.
-    pub(crate) fn knock(&self, from: IpAddr, proved: bool, open: usize) -> Knock {
+    pub fn knock(&self, from: IpAddr, proved: bool, open: usize) -> Knock {
         if open > self.most && !self.silent.oust() && !self.pending.oust() {
             return Knock::Away;
         }
@@ -60,7 +60,7 @@ impl ConnectionDoor {
     }
 
     /// Enters a joiner that has not named its token.
-    pub(crate) fn joins(&self, from: IpAddr) -> TakenPlace {
+    pub fn joins(&self, from: IpAddr) -> TakenPlace {
         self.silent.enter(from)
     }
 }

@@ -1,0 +1,113 @@
+//! The open sessions of workers: found by their number, and bounded for each identity.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quinn::{Connection, VarInt};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::ELSEWHERE;
+
+/// The most connections of one worker: the one that it has, those that it has lost and the gateway has not
+/// missed yet, and one for a renewal.
+const OF_A_WORKER: usize = 4;
+/// Closes a connection whose peer may try again.
+const NOT_NOW: VarInt = VarInt::from_u32(2);
+
+/// A worker's connection, as it is found by its number.
+#[derive(Clone)]
+pub(crate) struct OpenSession {
+    pub(crate) connection: Connection,
+    /// Notified once the worker has all that the master has said to it.
+    pub(crate) said: Arc<Notify>,
+}
+
+/// The table of all open sessions. Cloning gives another handle.
+#[derive(Clone, Default)]
+pub(crate) struct WorkerSessions(Arc<Mutex<SessionTable>>);
+
+#[derive(Default)]
+struct SessionTable {
+    last: u64,
+    open: BTreeMap<u64, OpenSession>,
+    of: BTreeMap<Uuid, BTreeSet<u64>>,
+}
+
+/// The entry of a session, until it is dropped.
+pub(crate) struct SessionPlace {
+    sessions: WorkerSessions,
+    number: u64,
+    peer: Uuid,
+}
+
+impl WorkerSessions {
+    fn table(&self) -> MutexGuard<'_, SessionTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a worker's connection. If it has [`OF_A_WORKER`] already, its oldest one is closed.
+    pub(crate) fn enter(
+        &self,
+        peer: Uuid,
+        connection: &Connection,
+        said: &Arc<Notify>,
+    ) -> SessionPlace {
+        let mut table = self.table();
+        table.last += 1;
+        let number = table.last;
+        let of_it = table.of.entry(peer).or_default();
+        of_it.insert(number);
+        let oldest = match of_it.len() > OF_A_WORKER {
+            true => of_it.pop_first(),
+            false => None,
+        };
+
+        if let Some(oldest) = oldest.and_then(|oldest| table.open.remove(&oldest)) {
+            let why = b"too many connections of one identity";
+            oldest.connection.close(NOT_NOW, why);
+        }
+        let open = OpenSession {
+            connection: connection.clone(),
+            said: said.clone(),
+        };
+        table.open.insert(number, open);
+        SessionPlace {
+            sessions: self.clone(),
+            number,
+            peer,
+        }
+    }
+
+    /// The session of this number, if it is open.
+    pub(crate) fn find(&self, number: u64) -> Option<OpenSession> {
+        self.table().open.get(&number).cloned()
+    }
+
+    /// Ends every session, so that the workers go elsewhere.
+    pub(crate) fn send_away(&self, why: &str) {
+        for session in self.table().open.values() {
+            session.connection.close(ELSEWHERE, why.as_bytes());
+        }
+    }
+}
+
+impl SessionPlace {
+    /// The number of the session.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for SessionPlace {
+    fn drop(&mut self) {
+        let mut table = self.sessions.table();
+        table.open.remove(&self.number);
+        if let Some(of_it) = table.of.get_mut(&self.peer) {
+            of_it.remove(&self.number);
+            if of_it.is_empty() {
+                table.of.remove(&self.peer);
+            }
+        }
+    }
+}

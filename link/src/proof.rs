@@ -1,0 +1,41 @@
+//! The proof with which a renewal is asked for where the connection proves nothing, since it ends at a
+//! gateway: a signature of the request by the key of the present certificate.
+
+use common::wire::peer::KeyHash;
+use common::wire::stream::RenewalProof;
+use rcgen::{KeyPair, SigningKey};
+use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::error::LinkError;
+use crate::identity::{Identity, key_hash};
+
+/// The beginning of the signed bytes: a signature for anything else is none for a renewal.
+const PURPOSE: &[u8] = b"deskgrid renewal\0";
+
+/// Proves that this identity asks for a certificate with this request (DER).
+///
+/// # Errors
+/// If its key signs nothing.
+pub fn prove(identity: &Identity, csr: &[u8]) -> Result<RenewalProof, LinkError> {
+    let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
+    let key = KeyPair::try_from(identity.key.secret_pkcs8_der()).map_err(bad)?;
+    Ok(RenewalProof {
+        certificate: identity.certificate.to_vec(),
+        signature: key.sign(&[PURPOSE, csr].concat()).map_err(bad)?,
+    })
+}
+
+/// Whether the owner of the key with this hash has asked for a certificate with this request (DER).
+pub fn is_proved(csr: &[u8], proof: &RenewalProof, key: &KeyHash) -> bool {
+    if key_hash(&proof.certificate).ok() != Some(*key) {
+        return false;
+    }
+    let Ok((_, certificate)) = X509Certificate::from_der(&proof.certificate) else {
+        return false;
+    };
+    let point = &certificate.public_key().subject_public_key.data;
+    UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point)
+        .verify(&[PURPOSE, csr].concat(), &proof.signature)
+        .is_ok()
+}

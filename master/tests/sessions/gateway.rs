@@ -1,0 +1,168 @@
+//! What a gateway says against a real master, where it lies: a gateway that was broken into speaks for the
+//! workers that are connected to it, and gets no certificate for them.
+
+use common::content::BlobHash;
+use common::wire::enrol::EnrolReply;
+use common::wire::gateway::{FromGateway, GatewaySession, ToGateway};
+use common::wire::stream::{GetReply, RenewalProof};
+use link::identity::read_certificate;
+use link::renewal::now_s;
+use link::{Validity, proof};
+use rcgen::{CertificateParams, KeyPair};
+
+use super::*;
+
+/// A scripted gateway, welcome.
+struct Gateway {
+    connection: Connection,
+    control: Channel,
+}
+
+impl Gateway {
+    async fn of(master: &Master) -> Self {
+        let identity = master.enrol(Role::Gateway, "gw").await;
+        let connection = link::connect(&identity, Purpose::Gateway).await.unwrap();
+        let mut control = connection.open_bare().await.unwrap();
+        let versions = Versions::ours();
+        let greeting = FromGateway::Control { versions };
+        control.tx.send(&greeting).await.unwrap();
+        let welcome = within(control.rx.expect::<ToGateway>()).await.unwrap();
+        assert!(matches!(welcome, ToGateway::Welcome { .. }), "{welcome:?}");
+        Self {
+            connection,
+            control,
+        }
+    }
+
+    /// A stream of a worker's session that begins with this.
+    async fn pass(&self, shown: GatewaySession, open: &Open) -> Channel {
+        let mut channel = self.connection.open_bare().await.unwrap();
+        channel.tx.send(&FromGateway::Pass(shown)).await.unwrap();
+        channel.tx.send(open).await.unwrap();
+        channel
+    }
+
+    /// Why the master ends this session.
+    async fn ends(&mut self, number: u64) -> String {
+        let closed = within(self.control.rx.expect::<ToGateway>()).await.unwrap();
+        match closed {
+            ToGateway::Close { session, why, .. } if session == number => why,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// What a gateway says of a worker that has shown this certificate, where it ends then.
+fn shown(number: u64, pc: &Identity, until_s: i64) -> GatewaySession {
+    let (name, key) = read_certificate(&pc.certificate).unwrap();
+    GatewaySession {
+        number,
+        peer: name.id,
+        key,
+        until_s,
+        from: "127.0.0.1".parse().unwrap(),
+    }
+}
+
+/// The same, where its certificate ends as it says.
+fn session(number: u64, pc: &Identity) -> GatewaySession {
+    let until_s = Validity::of(&pc.certificate).unwrap().until_s;
+    shown(number, pc, until_s)
+}
+
+fn request() -> Vec<u8> {
+    let key = KeyPair::generate().unwrap();
+    let csr = CertificateParams::default().serialize_request(&key);
+    csr.unwrap().der().to_vec()
+}
+
+/// Something that a worker asks for and does not get, since none of its attempts needs it.
+fn asks() -> Open {
+    Open::Get {
+        hash: BlobHash([7; 32]),
+        offset: 0,
+        peers: false,
+        failed: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_gets_no_certificate_for_a_worker_whose_key_it_does_not_hold() {
+    let master = Master::start().await;
+    let gateway = Gateway::of(&master).await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let other = master.enrol(Role::Worker, "other").await;
+
+    let proved = |csr: &[u8], proof: RenewalProof| Open::RenewProved {
+        csr: csr.to_vec(),
+        proof,
+    };
+    let (csr, another) = (request(), request());
+    let good = proof::prove(&pc, &csr).unwrap();
+    let of_other = proof::prove(&other, &csr).unwrap();
+    let mut mixed = of_other.clone();
+    mixed.certificate.clone_from(&good.certificate);
+    let mut broken = good.clone();
+    broken.signature[9] ^= 1;
+    let lies = [
+        ("nothing", Open::Renew { csr: csr.clone() }),
+        ("another key", proved(&csr, of_other)),
+        ("another key's signature", proved(&csr, mixed)),
+        ("a proof of another request", proved(&another, good.clone())),
+        ("a changed signature", proved(&csr, broken)),
+    ];
+    for (what, open) in &lies {
+        let mut channel = gateway.pass(session(1, &pc), open).await;
+        let reply = within(channel.rx.expect::<EnrolReply>()).await.unwrap();
+        assert!(
+            matches!(&reply, EnrolReply::Refused(refusal) if refusal.message.contains("signed by the key")),
+            "{what}: {reply:?}"
+        );
+    }
+    super::identity::audited(&master, "pc", "renew", false, "signed by the key").await;
+
+    let mut channel = gateway.pass(session(2, &pc), &proved(&csr, good)).await;
+    let reply = within(channel.rx.expect::<EnrolReply>()).await.unwrap();
+    assert!(matches!(reply, EnrolReply::Enrolled { .. }), "{reply:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_goes_on_when_its_certificate_has_expired_and_a_newer_one_has_not() {
+    let master = Master::start().await;
+    let gateway = Gateway::of(&master).await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    // The table knows of a certificate that is good for a month.
+    let until_s = now_s() + 1;
+    let shown = shown(1, &pc, until_s);
+    let mut control = gateway.pass(shown, &Open::Control).await;
+    control.tx.send(&hello(Vec::new())).await.unwrap();
+    let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
+    assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
+    within(async {
+        while now_s() <= until_s {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+
+    let mut asked = gateway.pass(shown, &asks()).await;
+    let reply = within(asked.rx.expect::<GetReply>()).await.unwrap();
+    assert!(matches!(reply, GetReply::Refused(_)), "{reply:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_begins_with_an_expired_certificate_may_renew_it_and_nothing_else() {
+    let master = Master::start().await;
+    let mut gateway = Gateway::of(&master).await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let expired = |number| shown(number, &pc, now_s() - 10);
+    let _asked = gateway.pass(expired(1), &asks()).await;
+    assert!(gateway.ends(1).await.contains("only a renewal"));
+
+    let csr = request();
+    let proof = proof::prove(&pc, &csr).unwrap();
+    let open = Open::RenewProved { csr, proof };
+    let mut channel = gateway.pass(expired(2), &open).await;
+    let reply = within(channel.rx.expect::<EnrolReply>()).await.unwrap();
+    assert!(matches!(reply, EnrolReply::Enrolled { .. }), "{reply:?}");
+}

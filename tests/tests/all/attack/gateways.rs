@@ -1,0 +1,122 @@
+//! What somebody in the network, or a worker that means it ill, tries at a gateway.
+
+use std::time::Duration;
+
+use common::BlobRef;
+use common::content::BlobHash;
+use common::wire::ALPN_ENROL;
+use common::wire::enrol::WantedRole;
+use common::wire::stream::{Open, PutReply};
+use link::{Connection, Identity, LinkError, Purpose, tls};
+use tests::{Grid, WorkerGateway, eventually};
+
+use crate::hostile::{Hostile, RUNTIME, dial};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A grid with a gateway.
+fn prepared() -> (Hostile, WorkerGateway) {
+    let hostile = Hostile::of(Grid::start());
+    let gateway = WorkerGateway::start(&hostile.grid, "gw1");
+    (hostile, gateway)
+}
+
+/// A worker's identity, towards the gateway.
+fn towards(gateway: &WorkerGateway, mut pc: Identity) -> Identity {
+    pc.link.master.clone_from(&gateway.address);
+    pc
+}
+
+async fn connected(pc: &Identity) -> Connection {
+    link::connect(pc, Purpose::Worker)
+        .await
+        .expect("who has a certificate is let in")
+}
+
+#[test]
+fn silent_joiners_at_a_gateway_keep_no_other_joiner_out() {
+    let (hostile, gateway) = prepared();
+    let ann = hostile.enrol("client", "ann");
+    let hash = link::identity::key_hash(&ann.ca).expect("a CA");
+    let ends = tls::TrustedEnds::MastersAndGateways;
+    let settings = tls::joiner_config(hash, ALPN_ENROL, ends).expect("settings");
+    let dial = dial(settings, &gateway.address);
+    let silent: Vec<_> = RUNTIME.block_on(async {
+        let mut silent = Vec::new();
+        for _ in 0..100 {
+            silent.push(dial.try_connect().await.expect("an older one goes"));
+        }
+        silent
+    });
+
+    let why = hostile.now(silent[0].closed()).to_string();
+    assert!(why.contains("others came after"), "{why}");
+    let token = hostile.grid.token("worker").parse().expect("a token");
+    hostile
+        .now(link::enrol_as(
+            &gateway.address,
+            &token,
+            "pc",
+            WantedRole::Worker,
+        ))
+        .expect("lets in who has a good token");
+    let last = silent.last().expect("the last of them");
+    let why = hostile.now(last.closed()).to_string();
+    assert!(why.contains("did not say within five seconds"), "{why}");
+}
+
+#[test]
+fn a_worker_has_four_connections_at_a_gateway_and_needs_a_control_stream_on_each() {
+    let (hostile, gateway) = prepared();
+    let pc = towards(&gateway, hostile.enrol("worker", "pc"));
+    let mut open = Vec::new();
+    for _ in 0..6 {
+        open.push(hostile.now(connected(&pc)));
+    }
+
+    for older in &open[..2] {
+        let why = hostile.now(older.closed()).to_string();
+        assert!(
+            why.contains("too many connections of one identity"),
+            "{why}"
+        );
+    }
+    for silent in &open[2..] {
+        let closed = eventually("it is closed", PATIENCE, || silent.quic().close_reason());
+        assert!(
+            LinkError::from(closed)
+                .to_string()
+                .contains("no control stream"),
+            "each of the others was let in"
+        );
+    }
+}
+
+#[test]
+fn an_upload_that_the_master_has_not_asked_for_waits_at_the_worker() {
+    let (hostile, gateway) = prepared();
+    let pc = towards(&gateway, hostile.enrol("worker", "pc"));
+    let hash = BlobHash([7; 32]);
+    let blob = BlobRef {
+        hash,
+        size: 1 << 30,
+    };
+    hostile.now(async {
+        let connection = connected(&pc).await;
+        // The same content comes once: the master takes the second one when it has the first.
+        let mut first = connection.open(&Open::Put(blob)).await.expect("a stream");
+        let asked = first.rx.expect::<PutReply>().await.expect("an answer");
+        assert!(matches!(asked, PutReply::Resume(0)), "{asked:?}");
+
+        let mut second = connection.open(&Open::Put(blob)).await.expect("a stream");
+        let mut taken = 0;
+        let flood = async {
+            while let Ok(bytes) = second.tx.raw().write(&[0; 65_536]).await {
+                taken += bytes;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(3), flood).await;
+        // What a stream may have on its way, and no more: it is all here, or at the gateway.
+        assert!(taken <= 3 << 19, "{taken} bytes");
+    });
+}
