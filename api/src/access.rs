@@ -5,6 +5,7 @@ use std::sync::Arc;
 use common::content::Content;
 use common::selector::Selector;
 use common::site::{HostSiteView, SiteTextView};
+use common::update::{UpdateOrder, UpdatesView};
 use common::view::{JobState, JobView, OutputView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
@@ -72,6 +73,18 @@ impl GridAccess {
             hosts.extend(of_hosts);
         }
         Ok((settings, hosts))
+    }
+
+    /// Returns how new programs for workers stand.
+    ///
+    /// # Errors
+    /// If the master refuses, or does not reply.
+    pub async fn updates(&self) -> Result<UpdatesView, Problem> {
+        let show = Request::Update(Box::new(UpdateOrder::Show));
+        match self.one(show).await? {
+            Reply::Updates(updates) => Ok(*updates),
+            _ => Err(Problem::unexpected()),
+        }
     }
 
     /// Returns a [`JobView`] of each of these jobs, of these states if some are named.

@@ -15,6 +15,7 @@ mod promise;
 mod site;
 mod tasks;
 mod timeline;
+mod updates;
 mod waits;
 
 use std::borrow::Cow;
@@ -47,6 +48,7 @@ pub use timeline::{
     AccuracyJson, DrawnRange, ForetoldJson, PredictionsJson, TimelineJson, TimelineRow,
     TimelineSpan, held,
 };
+pub use updates::{HostUpdateJson, RolloutJson, UpdatesJson};
 pub use waits::{PredictedWait, WaitInterval};
 
 /// The version of the JSON. It is raised when a field goes or changes its meaning, not when one is

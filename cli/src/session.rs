@@ -96,11 +96,12 @@ impl Session {
     /// # Errors
     /// If there is none, or the master is out of reach or does not accept it.
     pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
-        let identity = link::renewal::fresh(&state.client(), Purpose::Client).await?;
+        let identity = link::renewal::fresh(&state.client(), Purpose::Client, None).await?;
         let client = match connect(&identity).await {
             // The certificate has expired by the master's clock, though not by ours.
             Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
-                connect(&link::renewal::refresh(&state.client(), Purpose::Client).await?).await?
+                connect(&link::renewal::refresh(&state.client(), Purpose::Client, None).await?)
+                    .await?
             }
             connected => connected?,
         };

@@ -1,12 +1,13 @@
 //! The admin's page: who may come in, who has, and what was done and refused.
 
-use api::collect;
+use api::{Problem, collect};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::site::{HostSiteView, SiteStanding, SiteTextView};
 use common::text::printable;
 use common::token::Role;
+use common::update::{HostUpdateView, UpdatesView};
 use common::view::TokenView;
 use common::wire::client::{Reply, Request};
 use maud::{Markup, html};
@@ -29,8 +30,8 @@ pub(crate) async fn page(
     let tokens = collect!(grid, Request::TokenList, Reply::Tokens);
     let names = Vec::new();
     let identities = collect!(grid, Request::Identities { names }, Reply::Identities);
-    // A master of an earlier version keeps none.
-    let (settings, hosts) = grid.site().await.unwrap_or_default();
+    let settings = grid.site().await;
+    let updates = grid.updates().await;
     let most = ENTRIES;
     let mut audit = collect!(grid, Request::Audit { most }, Reply::Audit);
     audit.reverse();
@@ -39,7 +40,8 @@ pub(crate) async fn page(
         h1 { "Admin" }
         (tokens_part(&tokens))
         (identities_part(identities))
-        (settings_part(&settings, &hosts))
+        (settings_part(settings))
+        (updates_part(updates))
         (audit_part(&audit))
     };
     Ok(HtmlPage {
@@ -123,8 +125,22 @@ fn look(state: IdentityState) -> StateLook {
     }
 }
 
+/// What cannot be shown, such as what a master of an earlier version does not have, with the reason.
+fn missing(title: &str, why: &Problem) -> Markup {
+    html! {
+        section {
+            h2 { (title) }
+            p.quiet { "They cannot be shown: " (printable(&why.title)) "." }
+        }
+    }
+}
+
 /// The settings for workers, with the hosts that have not taken theirs first.
-fn settings_part(settings: &[SiteTextView], hosts: &[HostSiteView]) -> Markup {
+fn settings_part(found: Result<(Vec<SiteTextView>, Vec<HostSiteView>), Problem>) -> Markup {
+    let (settings, hosts) = match found {
+        Ok(found) => found,
+        Err(why) => return missing("Settings for workers", &why),
+    };
     let taken = |host: &&HostSiteView| host.standing == SiteStanding::Taken;
 
     let others: Vec<_> = hosts.iter().filter(|host| !taken(host)).collect();
@@ -132,7 +148,7 @@ fn settings_part(settings: &[SiteTextView], hosts: &[HostSiteView]) -> Markup {
         section aria-labelledby="settings" {
             h2 #settings { "Settings for workers" }
             @if settings.is_empty() { p.quiet { "None are kept here: " code { "deskgrid host settings set FILE" } "." } }
-            @for view in settings {
+            @for view in &settings {
                 h3 { "For " (printable(&view.scope)) ", by " (printable(&view.by)) ", " (clock(view.at)) }
                 pre { @for line in view.text.lines() { (printable(line)) "\n" } }
             }
@@ -148,6 +164,34 @@ fn settings_part(settings: &[SiteTextView], hosts: &[HostSiteView]) -> Markup {
                     } }
                 }))
                 @if others.len() > IDENTITIES { p.quiet { "and " (others.len() - IDENTITIES) " more: deskgrid host settings show" } }
+            }
+        }
+    }
+}
+
+/// The programs that go round to workers, with the hosts that need a look.
+fn updates_part(found: Result<UpdatesView, Problem>) -> Markup {
+    let rollouts = match found {
+        Ok(updates) => updates.rollouts,
+        Err(why) => return missing("New programs for workers", &why),
+    };
+    let runs = |host: &&HostUpdateView| host.state == "runs";
+
+    html! {
+        section aria-labelledby="updates" {
+            h2 #updates { "New programs for workers" }
+            @if rollouts.is_empty() { p.quiet { "None is rolled out: " code { "deskgrid host update start" } "." } }
+            @for rollout in &rollouts {
+                h3 { (rollout.platform.as_str()) ", version " (rollout.version) ", by " (printable(&rollout.by)) ", " (clock(rollout.at)) }
+                p { (printable(&rollout.state)) ": " (rollout.percent) " in a hundred hosts in this stage, "
+                    (count(rollout.hosts.iter().filter(runs).count() as u64, "host runs", "hosts run")) " it, " (rollout.untold) " not offered it yet. "
+                    (printable(&rollout.why)) }
+                (table(&["Host", "State", "Since", "Why"], &html! {
+                    @for host in rollout.hosts.iter().filter(|host| !runs(host)).take(IDENTITIES) { tr {
+                        td { (host_link(&host.host)) } td { (printable(&host.state)) } td { (clock(host.since)) } td.why { (printable(&host.why)) }
+                    } }
+                }))
+                @if rollout.hosts.len() > IDENTITIES { p.quiet { "All of them: " code { "deskgrid host update status" } } }
             }
         }
     }

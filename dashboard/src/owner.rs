@@ -6,6 +6,7 @@
 mod day;
 mod sentence;
 mod site;
+mod updates;
 
 use std::sync::Arc;
 
@@ -142,6 +143,7 @@ fn there(report: &StatusReport) -> Markup {
         (attempts(report))
         @if let Some(day) = &report.today { (day::sections(day)) }
         @if let Some(site) = &report.site { (site::section(site)) }
+        @if let Some(update) = &report.update { (updates::section(update)) }
         p.quiet { (sentence::master(report)) }
     }
 }

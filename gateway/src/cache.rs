@@ -19,6 +19,9 @@ use crate::session::{self, WorkerSession};
 /// The time after which one who waits for content is told that it is on its way.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
+/// The time after which the part of an input is removed to which nothing was added.
+const PART_LIFE: Duration = Duration::from_secs(600);
+
 /// Verified inputs in a directory, at most so many bytes: those that were used last.
 #[derive(Debug)]
 pub(crate) struct ContentCache {
@@ -110,6 +113,24 @@ impl ContentCache {
         HeldFile(self, blob.hash)
     }
 
+    /// The same of a file that is known to be here.
+    fn hold_known(&self, hash: &BlobHash) -> Option<HeldFile<'_>> {
+        let mut inner = self.lock();
+        inner.now += 1;
+        let now = inner.now;
+        let file = inner.files.get_mut(hash)?;
+        file.used = now;
+        file.readers += 1;
+        Some(HeldFile(self, *hash))
+    }
+
+    /// Removes parts of files that did not come whole, and to which nothing was added for a while.
+    pub(crate) fn tidy(&self) {
+        if let Err(error) = self.store.drop_parts(PART_LIFE) {
+            tracing::warn!(%error, "parts of inputs cannot be removed");
+        }
+    }
+
     /// Makes room for so many more bytes, where files that were not used for the longest are removed. Returns nothing if
     /// what is read or on its way leaves too little.
     fn make_room(&self, more: u64) -> Option<ReservedRoom<'_>> {
@@ -188,14 +209,24 @@ async fn fetch(session: &WorkerSession, blob: BlobRef) -> Result<Option<HeldFile
     if blob.size > cache.most {
         return Ok(None);
     }
-    if let Some(fetching) = cache.store.fetching(blob).await {
-        let Some(_room) = cache.make_room(blob.size) else {
-            return Ok(None);
-        };
-        let stream = session.pass().await?;
-        fetching.ask_on(stream, false, Vec::new(), |_| ()).await?;
-        return Ok(Some(cache.hold(blob)));
+    // What is held is not removed meanwhile.
+    let known = cache.hold_known(&blob.hash);
+    let Some(fetching) = cache.store.fetching(blob).await else {
+        return Ok(Some(known.unwrap_or_else(|| cache.hold(blob))));
+    };
+    let Some(_room) = cache.make_room(blob.size) else {
+        return Ok(None);
+    };
+
+    let stream = session.pass().await?;
+    let fetched = fetching.ask_on(stream, false, Vec::new(), |_| ()).await;
+    if let Err(LinkError::File { .. }) = &fetched {
+        // A full disk is not to stay full of this.
+        if let Err(error) = cache.store.drop_part(&blob.hash, "master") {
+            tracing::warn!(%error, "a part of an input cannot be removed");
+        }
     }
+    fetched?;
     Ok(Some(cache.hold(blob)))
 }
 

@@ -147,7 +147,10 @@ async fn down(
     loop {
         tokio::select! {
             body = rx.recv_body() => match body {
-                Ok(Some(body)) => note(&body, alive, tx)?,
+                Ok(Some(body)) => {
+                    session.gateway.sessions.answered(session.shown.number);
+                    note(&body, alive, tx)?;
+                }
                 Ok(None) => return Ok(ControlEnd::Master),
                 Err(_) => return Ok(ControlEnd::Lost),
             },
@@ -206,9 +209,16 @@ async fn wait(
 
     tokio::select! {
         () = again => {
-            tx.send(&ToWorker::Anew).await?;
-            tx.finish();
-            tx.delivered().await;
+            let anew = async {
+                tx.send(&ToWorker::Anew).await?;
+                tx.finish();
+                tx.delivered().await;
+                Ok::<_, LinkError>(())
+            };
+            match tokio::time::timeout(STALL, anew).await {
+                Ok(told) => told?,
+                Err(_) => return Err(session.is_slow()),
+            }
         }
         () = listen => {}
         () = tokio::time::sleep(HOLD) => {

@@ -25,6 +25,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(5);
 /// The longest time that a joiner may take until it has its answer.
 const ENROLMENT: Duration = Duration::from_secs(40);
+/// The time that a joiner has to read its answer and go.
+const READ: Duration = Duration::from_secs(2);
 /// Closes a connection whose peer may try again, as `NOT_NOW` of the master does.
 const NOT_NOW: VarInt = VarInt::from_u32(2);
 /// The words for who comes to the wrong place.
@@ -136,21 +138,28 @@ async fn enrol(
         },
         () = silent.lost() => return nothing("others came after it, and it had not said with which token it joins"),
     };
-    drop(silent);
 
     let master = gateway.upstream.borrow().clone();
-    let passed = match master {
-        Some(master) => {
-            let first = FromGateway::Enrol { from, wanted };
-            let mut upstream = master.stream(&first).await?;
-            upstream.tx.send(&request).await?;
-            session::join(joiner, upstream).await
-        }
-        None => no_master(joiner).await,
+    let passing = async {
+        let Some(master) = master else {
+            return no_master(joiner).await;
+        };
+        let first = FromGateway::Enrol { from, wanted };
+        let mut upstream = master.stream(&first).await?;
+        upstream.tx.send(&request).await?;
+        upstream.tx.finish();
+        session::copy(upstream.rx, joiner.tx, session::STALL).await
     };
-    let _ = connection.closed().await;
-    connection.close(ELSEWHERE, b"that was all");
-    passed
+    // Until it is gone it is one of those who have shown nothing.
+    tokio::select! {
+        passed = passing => {
+            passed?;
+            let _ = timeout(READ, connection.closed()).await;
+            connection.close(ELSEWHERE, b"that was all");
+            Ok(())
+        }
+        () = silent.lost() => nothing("others came after it"),
+    }
 }
 
 /// Tells a joiner to ask elsewhere, with [`EnrolReply::StandsBy`].

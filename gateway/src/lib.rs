@@ -38,6 +38,9 @@ const ELSEWHERE: VarInt = VarInt::from_u32(0);
 /// The time that the last packets to workers may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
 
+/// The interval at which the cache is tidied.
+const TIDY_EVERY: Duration = Duration::from_secs(300);
+
 /// The settings of a gateway.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -96,12 +99,22 @@ pub async fn run(
         () = shutdown => Ok(()),
         ended = upstream::keep(&gateway, identity, dir.join("identity"), (listener.clone(), seed)) => ended,
         () = door::serve(&gateway, &listener) => Ok(()),
+        () = tidy(&gateway) => Ok(()),
     };
     gateway.sessions.send_away("the gateway ends");
     let endpoint = listener.endpoint();
     endpoint.close(ELSEWHERE, b"the gateway ends");
     let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
     ended
+}
+
+/// Tidies the cache now and then, for ever.
+async fn tidy(gateway: &Arc<GatewayState>) {
+    loop {
+        tokio::time::sleep(TIDY_EVERY).await;
+        let gateway = gateway.clone();
+        let _ = tokio::task::spawn_blocking(move || gateway.cache.tidy()).await;
+    }
 }
 
 /// The right to use this directory, `gateway.lock` in it, until the file is dropped.

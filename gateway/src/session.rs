@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::wire::gateway::{FromGateway, GatewaySession};
@@ -35,8 +35,8 @@ pub(crate) struct WorkerSession {
     pub(crate) connection: Connection,
     pub(crate) shown: GatewaySession,
     pub(crate) said: Arc<Notify>,
-    /// Whether it has opened a control stream.
-    pub(crate) greeted: AtomicBool,
+    /// The number of control streams that it has opened and that have not ended.
+    pub(crate) controls: AtomicU32,
 }
 
 /// Serves a worker until its connection ends, as a [`WorkerSession`].
@@ -62,7 +62,7 @@ pub(crate) async fn serve(
             from,
         },
         said,
-        greeted: AtomicBool::new(false),
+        controls: AtomicU32::new(0),
     });
 
     tokio::select! {
@@ -89,11 +89,15 @@ impl WorkerSession {
         }
     }
 
-    /// Resolves if the worker has opened no control stream in [`FIRST`].
+    /// Resolves once the worker has had no control stream for [`FIRST`] at least.
     async fn is_silent(&self) {
-        sleep(FIRST).await;
-        if self.greeted.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
+        let mut without = 0;
+        while without < 2 {
+            sleep(FIRST / 2).await;
+            without = match self.controls.load(Ordering::Relaxed) {
+                0 => without + 1,
+                _ => 0,
+            };
         }
     }
 
@@ -104,8 +108,10 @@ impl WorkerSession {
             .map_err(|_| LinkError::Protocol("a stream without a first message".to_owned()))??;
         match open {
             Open::Control => {
-                self.greeted.store(true, Ordering::Relaxed);
-                control::serve(&self, worker).await
+                self.controls.fetch_add(1, Ordering::Relaxed);
+                let served = control::serve(&self, worker).await;
+                self.controls.fetch_sub(1, Ordering::Relaxed);
+                served
             }
             Open::Get { hash, offset, .. } => cache::give(&self, (hash, offset), worker.tx).await,
             Open::Request => Err(LinkError::Protocol("a worker asks nothing".to_owned())),
@@ -184,8 +190,12 @@ pub(crate) async fn copy(
                 tx.delivered().await;
                 return Ok(());
             }
-            let written = timeout(stall, tx.raw().write_all(&piece));
-            written.await.map_err(|_| LinkError::Unread)??;
+            let mut left = &piece[..];
+            while !left.is_empty() {
+                let written = timeout(stall, tx.raw().write(left)).await;
+                let written = written.map_err(|_| LinkError::Unread)??;
+                left = left.get(written..).unwrap_or_default();
+            }
         }
     };
     let copied = copied.await;

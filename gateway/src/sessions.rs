@@ -21,6 +21,8 @@ pub(crate) struct OpenSession {
     pub(crate) connection: Connection,
     /// Notified once the worker has all that the master has said to it.
     pub(crate) said: Arc<Notify>,
+    /// Whether the master has answered on its control stream.
+    answered: bool,
 }
 
 /// The table of all open sessions. Cloning gives another handle.
@@ -46,7 +48,8 @@ impl WorkerSessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a worker's connection. If it has [`OF_A_WORKER`] already, its oldest one is closed.
+    /// Enters a worker's connection. If it has [`OF_A_WORKER`] already, the oldest of those is closed that the master has not
+    /// answered, since anybody may open them who has ever had its certificate; if it has answered all, the oldest.
     pub(crate) fn enter(
         &self,
         peer: Uuid,
@@ -56,26 +59,27 @@ impl WorkerSessions {
         let mut table = self.table();
         table.last += 1;
         let number = table.last;
-        let of_it = table.of.entry(peer).or_default();
-        of_it.insert(number);
-        let oldest = match of_it.len() > OF_A_WORKER {
-            true => of_it.pop_first(),
-            false => None,
-        };
-
-        if let Some(oldest) = oldest.and_then(|oldest| table.open.remove(&oldest)) {
-            let why = b"too many connections of one identity";
-            oldest.connection.close(NOT_NOW, why);
+        if let Some(oldest) = table.oldest_beyond(&peer) {
+            table.remove(&peer, oldest);
         }
+        table.of.entry(peer).or_default().insert(number);
         let open = OpenSession {
             connection: connection.clone(),
             said: said.clone(),
+            answered: false,
         };
         table.open.insert(number, open);
         SessionPlace {
             sessions: self.clone(),
             number,
             peer,
+        }
+    }
+
+    /// Notes that the master has answered the session of this number.
+    pub(crate) fn answered(&self, number: u64) {
+        if let Some(open) = self.table().open.get_mut(&number) {
+            open.answered = true;
         }
     }
 
@@ -88,6 +92,33 @@ impl WorkerSessions {
     pub(crate) fn send_away(&self, why: &str) {
         for session in self.table().open.values() {
             session.connection.close(ELSEWHERE, why.as_bytes());
+        }
+    }
+}
+
+impl SessionTable {
+    /// The session that makes room for another one of this worker, if one has to.
+    fn oldest_beyond(&self, peer: &Uuid) -> Option<u64> {
+        let of_it = self
+            .of
+            .get(peer)
+            .filter(|of_it| of_it.len() >= OF_A_WORKER)?;
+        let unanswered = |number: &&u64| self.open.get(*number).is_some_and(|open| !open.answered);
+        of_it
+            .iter()
+            .find(unanswered)
+            .or_else(|| of_it.first())
+            .copied()
+    }
+
+    /// Closes a session and takes it out.
+    fn remove(&mut self, peer: &Uuid, number: u64) {
+        if let Some(session) = self.open.remove(&number) {
+            let why = b"too many connections of one identity";
+            session.connection.close(NOT_NOW, why);
+        }
+        if let Some(of_it) = self.of.get_mut(peer) {
+            of_it.remove(&number);
         }
     }
 }

@@ -94,10 +94,9 @@ pub(crate) async fn keep(
         let ended = async {
             identity = match was_refused {
                 // The certificate may have expired by the master's clock and not by this machine's.
-                true => renewal::refresh(&home, Purpose::Gateway).await?,
-                false => renewal::fresh(&home, Purpose::Gateway).await?,
+                true => renewal::refresh(&home, Purpose::Gateway, Some(&known)).await?,
+                false => renewal::fresh(&home, Purpose::Gateway, Some(&known)).await?,
             };
-            identity.link.master.clone_from(&known);
             show(&mut listener, &identity, seed);
             let (upstream, rx) = connect(&identity, highest).await?;
             highest = upstream.incarnation;
@@ -205,7 +204,10 @@ async fn hear(gateway: &GatewayState, mut rx: FrameReceiver) -> Result<(), LinkE
         let ToGateway::Close { session, code, why } = message else {
             return Err(LinkError::Protocol("a second welcome".to_owned()));
         };
-        let Some(OpenSession { connection, said }) = gateway.sessions.find(session) else {
+        let Some(OpenSession {
+            connection, said, ..
+        }) = gateway.sessions.find(session)
+        else {
             continue;
         };
 

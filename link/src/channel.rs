@@ -25,6 +25,8 @@ const CHUNKS: usize = 64;
 pub struct FrameSender {
     stream: SendStream,
     pending: Vec<u8>,
+    /// The number of bytes of `pending` that have been sent.
+    sent: usize,
 }
 
 /// A receiver of messages, and of raw bytes after them.
@@ -52,6 +54,7 @@ impl FrameSender {
         Self {
             stream,
             pending: Vec::new(),
+            sent: 0,
         }
     }
 
@@ -91,15 +94,16 @@ impl FrameSender {
         self.pending.len()
     }
 
-    /// Sends everything that was pushed.
+    /// Sends everything that was pushed. Dropped half way it has sent a part, and the next flush goes on there.
     ///
     /// # Errors
     /// If the stream is gone.
     pub async fn flush(&mut self) -> Result<(), LinkError> {
-        if !self.pending.is_empty() {
-            self.stream.write_all(&self.pending).await?;
-            self.pending.clear();
+        while self.sent < self.pending.len() {
+            self.sent += self.stream.write(&self.pending[self.sent..]).await?;
         }
+        self.pending.clear();
+        self.sent = 0;
         Ok(())
     }
 

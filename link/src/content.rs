@@ -272,6 +272,21 @@ impl BlobStore {
             .join(format!("{from}.{hash}.part"))
     }
 
+    /// Removes the part of unfinished content that has come from this sender.
+    ///
+    /// # Errors
+    /// If it is there and cannot be removed.
+    pub fn drop_part(&self, hash: &BlobHash, from: &str) -> io::Result<()> {
+        let part = self.part_path(&IncomingBlob {
+            hash: *hash,
+            from: from.to_owned(),
+        });
+        match fs::remove_file(part) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the bytes of unfinished content that have come from this sender, without the blob
     /// `beside`.
     ///

@@ -84,6 +84,13 @@ pub async fn enrol_as(
                 });
             }
 
+            let ours =
+                *blake3::hash(&rcgen::PublicKeyData::subject_public_key_info(&key)).as_bytes();
+            if key_hash(&certificate)? != ours {
+                let why = "a certificate for another key: ask the admin to revoke this name";
+                return Err(LinkError::Protocol(why.to_owned()));
+            }
+
             Ok(Identity {
                 certificate: certificate.into(),
                 key: key.serialize_der().into(),

@@ -26,16 +26,12 @@ pub fn prove(identity: &Identity, csr: &[u8]) -> Result<RenewalProof, LinkError>
     })
 }
 
-/// Whether the owner of the key with this hash has asked for a certificate with this request (DER).
-pub fn is_proved(csr: &[u8], proof: &RenewalProof, key: &KeyHash) -> bool {
-    if key_hash(&proof.certificate).ok() != Some(*key) {
-        return false;
-    }
-    let Ok((_, certificate)) = X509Certificate::from_der(&proof.certificate) else {
-        return false;
-    };
+/// Returns the hash of the key that has signed this request (DER); `None` if none has.
+pub fn signer(csr: &[u8], proof: &RenewalProof) -> Option<KeyHash> {
+    let (_, certificate) = X509Certificate::from_der(&proof.certificate).ok()?;
     let point = &certificate.public_key().subject_public_key.data;
     UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point)
         .verify(&[PURPOSE, csr].concat(), &proof.signature)
-        .is_ok()
+        .ok()?;
+    key_hash(&proof.certificate).ok()
 }

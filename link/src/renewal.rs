@@ -32,13 +32,7 @@ pub fn now_s() -> i64 {
 /// # Errors
 /// If the master refuses, is too old to know of renewals, or the connection is gone.
 pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Identity, LinkError> {
-    let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
-    let key = KeyPair::generate().map_err(bad)?;
-    let csr = CertificateParams::default()
-        .serialize_request(&key)
-        .map_err(bad)?
-        .der()
-        .to_vec();
+    let (key, csr) = request(identity)?;
     let open = match handshake::is_master(connection.quic()) {
         true => Open::Renew { csr },
         false => Open::RenewProved {
@@ -93,20 +87,47 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
     }
 }
 
+/// Makes the request of a renewal, for a new key. Until the renewal is over each request of an identity is for the
+/// same key: whoever holds one back and delivers it later changes nothing.
+fn request(identity: &Identity) -> Result<(KeyPair, Vec<u8>), LinkError> {
+    let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
+    let place = identity.home.as_ref().map(|home| home.join(PENDING));
+    let kept = place.as_ref().and_then(|place| fs::read(place).ok());
+    let key = match kept.and_then(|der| KeyPair::try_from(der).ok()) {
+        Some(key) => key,
+        None => {
+            let key = KeyPair::generate().map_err(bad)?;
+            if let Some(place) = &place {
+                crate::files::write_whole(place, key.serialized_der(), 0o600)
+                    .map_err(LinkError::file("cannot write", place))?;
+            }
+            key
+        }
+    };
+
+    let csr = CertificateParams::default().serialize_request(&key);
+    let csr = csr.map_err(bad)?.der().to_vec();
+    Ok((key, csr))
+}
+
 /// Renews the identity in `dir` if it is time to, over a connection of its own; gives the one that
 /// is to be used. Where it cannot be renewed now but has not expired, that is the old one. One
-/// process at a time does this.
+/// process at a time does this. A `master` that is named counts instead of the one in `dir`.
 ///
 /// # Errors
 /// If the identity cannot be read, or has expired and is not renewed.
-pub async fn fresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError> {
-    let identity = Identity::load(dir)?;
+pub async fn fresh(
+    dir: &Path,
+    purpose: Purpose,
+    master: Option<&str>,
+) -> Result<Identity, LinkError> {
+    let identity = load(dir, master)?;
     if !Validity::of(&identity.certificate)?.is_due(now_s()) {
         return Ok(identity);
     }
     let _turn = turn(dir.to_owned()).await?;
     // Somebody else may have done it meanwhile.
-    let identity = Identity::load(dir)?;
+    let identity = load(dir, master)?;
     let validity = Validity::of(&identity.certificate)?;
     if !validity.is_due(now_s()) {
         return Ok(identity);
@@ -119,11 +140,24 @@ pub async fn fresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError> 
 ///
 /// # Errors
 /// As for [`fresh`].
-pub async fn refresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError> {
+pub async fn refresh(
+    dir: &Path,
+    purpose: Purpose,
+    master: Option<&str>,
+) -> Result<Identity, LinkError> {
     let _turn = turn(dir.to_owned()).await?;
-    let identity = Identity::load(dir)?;
+    let identity = load(dir, master)?;
     let validity = Validity::of(&identity.certificate)?;
     renewed(dir, purpose, identity, validity).await
+}
+
+/// Reads the identity in `dir`, towards the master that is named, if one is.
+fn load(dir: &Path, master: Option<&str>) -> Result<Identity, LinkError> {
+    let mut identity = Identity::load(dir)?;
+    if let Some(master) = master {
+        master.clone_into(&mut identity.link.master);
+    }
+    Ok(identity)
 }
 
 /// Renews an identity over a separate connection, and replaces the old one.
@@ -229,6 +263,8 @@ const LONGEST_RETRY: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// The directory in which a new identity is complete before it replaces the old one.
 const NEXT: &str = "next";
+/// The file of the key that a renewal is asked for, until that is over.
+const PENDING: &str = "pending.key.der";
 /// The files of an identity. The last one says that the others are there.
 const FILES: [&str; 4] = ["key.der", "certificate.der", "ca.der", "link.toml"];
 
@@ -244,7 +280,13 @@ impl Identity {
             fs::remove_dir_all(&next).map_err(LinkError::file("cannot remove", &next))?;
         }
         self.save(&next)?;
-        finish_replacing(dir)
+        finish_replacing(dir)?;
+        match fs::remove_file(dir.join(PENDING)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(LinkError::file("cannot remove", dir.join(PENDING))(error))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -354,6 +396,19 @@ mod tests {
                 "read twice"
             );
         }
+    }
+
+    #[test]
+    fn requests_of_one_renewal_are_for_one_key_and_those_of_the_next_for_another() {
+        let dir = tempfile::tempdir().unwrap();
+        identity(1).save(dir.path()).unwrap();
+        let present = Identity::load(dir.path()).unwrap();
+        let asked = |identity: &Identity| request(identity).unwrap().0.serialize_der();
+        let first = asked(&present);
+        assert_eq!(asked(&present), first, "its answer may have been lost");
+
+        identity(2).replace(dir.path()).unwrap();
+        assert_ne!(asked(&Identity::load(dir.path()).unwrap()), first);
     }
 
     #[test]

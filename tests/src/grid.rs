@@ -608,6 +608,8 @@ impl<'a> WorkerSetup<'a> {
         if grid.joined.insert(name.clone()) {
             let master = via.unwrap_or_else(|| grid.listen.clone());
             command.args(["--master", &master, "--join", &grid.token("worker")]);
+        } else if let Some(master) = via {
+            command.args(["--master", &master]);
         }
 
         grid.workers.insert(

@@ -142,7 +142,7 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
         current.send_replace(None);
         let error = match result {
             Ok(Next::End) => return,
-            Ok(Next::Udp | Next::Anew) => continue,
+            Ok(Next::Again | Next::Anew) => continue,
             Err(error) => error,
         };
         papers.refused = matches!(error, LinkError::NotAccepted(_));
@@ -167,8 +167,8 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
 enum Next {
     /// None: the worker leaves.
     End,
-    /// Another connection at once, because UDP gets through again.
-    Udp,
+    /// Another connection at once: UDP gets through again, or there is a new certificate to show.
+    Again,
     /// A greeting on the same connection: the gateway at its other end has another master.
     Anew,
 }
@@ -232,15 +232,18 @@ impl Papers {
         let Some(home) = &self.home else {
             return Ok(());
         };
+        // What was named at the start counts, not what was when it joined.
+        let master = identity.link.master.clone();
         *identity = match self.refused {
             // The certificate may have expired by the master's clock and not by this host's.
-            true => link::renewal::refresh(home, Purpose::Worker).await?,
-            false => link::renewal::fresh(home, Purpose::Worker).await?,
+            true => link::renewal::refresh(home, Purpose::Worker, Some(&master)).await?,
+            false => link::renewal::fresh(home, Purpose::Worker, Some(&master)).await?,
         };
         Ok(())
     }
 
-    /// Renews the identity over a lasting connection, whenever that is due. Never ends.
+    /// Renews the identity over a lasting connection, whenever that is due. Ends once that was done through a gateway,
+    /// which has seen the old certificate and goes by it.
     async fn keep_fresh(&self, connection: &Connection, identity: &mut Identity) {
         let Some(home) = &self.home else {
             return std::future::pending().await;
@@ -260,6 +263,9 @@ impl Papers {
                 Ok(renewed) => {
                     tracing::info!("the certificate was renewed");
                     *identity = renewed;
+                    if !is_master(connection.quic()) {
+                        return;
+                    }
                     Validity::of(&identity.certificate).map_or(pause, link::renewal::until_next)
                 }
                 Err(error) => {
@@ -384,11 +390,14 @@ async fn serve_master<T: From<SessionEvent> + Send + 'static>(
             connection.close("another master is active").await;
             Err(gone)
         }
-        () = papers.keep_fresh(connection, identity) => Ok(Next::End),
+        () = papers.keep_fresh(connection, identity) => {
+            connection.close("the certificate was renewed").await;
+            Ok(Next::Again)
+        }
         () = udp_is_back(&asker, &here, connection.way(), again.udp_every) => {
             tracing::info!("UDP gets through: connecting anew");
             connection.close("UDP gets through").await;
-            Ok(Next::Udp)
+            Ok(Next::Again)
         }
     };
 

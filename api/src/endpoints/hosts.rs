@@ -11,7 +11,7 @@ use crate::access::collect;
 use crate::answer::JsonDocument;
 use crate::call::Call;
 use crate::cursor::PageStart;
-use crate::json::{HostJson, Object, SiteJson};
+use crate::json::{HostJson, Object, SiteJson, UpdatesJson};
 use crate::problem::Problem;
 use crate::table::{JsonBody, NoBody, NoQuery, Table};
 
@@ -75,6 +75,18 @@ pub(super) fn add(table: &mut Table) {
         ),
         settings,
     );
+    table.add(
+        &get(
+            "/updates",
+            "workerUpdates",
+            "Shows the new programs that go round to workers, and how each host stands. Admins only.",
+        ),
+        updates,
+    );
+}
+
+async fn updates(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<UpdatesJson>, Problem> {
+    Ok(JsonDocument(call.grid.updates().await?.json()))
 }
 
 async fn settings(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<SiteJson>, Problem> {

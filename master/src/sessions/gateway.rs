@@ -155,10 +155,16 @@ impl ConnectedGateway {
             .tx
             .send(&ToGateway::Welcome { name, incarnation })
             .await?;
-        while let Some(message) = told.recv().await {
-            channel.tx.send(&message).await?;
+        let tell = async {
+            while let Some(message) = told.recv().await {
+                channel.tx.send(&message).await?;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            told = tell => told,
+            _ = self.connection.closed() => Ok(()),
         }
-        Ok(())
     }
 
     /// Serves a stream of a worker ([`FromGateway::Pass`]), until it or the session ends.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use common::wire::enrol::EnrolReply;
-use common::wire::peer::KeyHash;
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode};
 use link::{Channel, LinkError, proof};
@@ -13,26 +12,39 @@ use super::{accept, read_open, stopped};
 use crate::authority::read_request;
 use crate::core::ask::PeerAsk;
 use crate::run::SessionContext;
-use crate::store::Peer;
+use crate::store::{Peer, PeerStatus};
 
 /// The time that a peer with an expired certificate has to ask for a new one.
 const LAST_CHANCE: Duration = Duration::from_secs(30);
 
-/// The signing request of a renewal that came through a gateway, if the owner of the key with this hash
-/// has signed it: what a gateway says of a connection proves nothing.
-pub(super) fn proved<'a>(open: &'a Open, key: &KeyHash) -> Result<&'a [u8], Refusal> {
-    let (what, hint) = match open {
-        Open::RenewProved { csr, proof } if proof::is_proved(csr, proof, key) => return Ok(csr),
-        Open::RenewProved { .. } => (
-            "this renewal is not signed by the key of the present certificate",
-            "",
-        ),
-        _ => (
+/// The signing request of a renewal that came through a gateway, if the owner of the peer's key has signed it: what a
+/// gateway says of a connection proves nothing. The key counts as used then.
+pub(super) async fn proved<'a>(
+    state: &SessionContext,
+    peer: &Peer,
+    open: &'a Open,
+) -> Result<Result<&'a [u8], Refusal>, LinkError> {
+    let refuse = |what: &str, hint: &str| {
+        let refusal = Refusal::new(RefusalCode::NotAuthorised, what, hint);
+        Ok(Err(refusal))
+    };
+    let Open::RenewProved { csr, proof } = open else {
+        return refuse(
             "a renewal through a gateway has to be signed by the key of the present certificate",
             "update the program there, or let it connect to the master itself",
-        ),
+        );
     };
-    Err(Refusal::new(RefusalCode::NotAuthorised, what, hint))
+
+    if let Some(key) = proof::signer(csr, proof) {
+        let known = state.core.ask(PeerAsk::Authenticate(peer.id, key)).await;
+        if let PeerStatus::In(_) = known.map_err(stopped)? {
+            return Ok(Ok(csr));
+        }
+    }
+    refuse(
+        "this renewal is not signed by the key of the present certificate",
+        "",
+    )
 }
 
 /// Serves one renewal: one request, which may be refused already, and one reply.
@@ -116,14 +128,16 @@ pub(super) async fn serve_expired(
 ) -> Result<(), LinkError> {
     let last = async {
         let mut channel = accept(connection).await?;
-        match read_open(&mut channel).await? {
-            Open::Renew { csr } => serve(state, peer, Ok(&csr), channel).await,
-            _ => {
+        match read_open(&mut channel).await {
+            Ok(Open::Renew { csr }) => serve(state, peer, Ok(&csr), channel).await,
+            // A gateway opens its streams with messages of its own.
+            Ok(_) | Err(LinkError::Protocol(_)) => {
                 let why = link::error::ONLY_A_RENEWAL;
                 state.refused(&peer.name, "connect", "the master", why);
                 connection.close(link::error::NOT_LET_IN, why.as_bytes());
                 Ok(())
             }
+            Err(error) => Err(error),
         }
     };
     tokio::time::timeout(LAST_CHANCE, last)

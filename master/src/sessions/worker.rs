@@ -109,6 +109,16 @@ impl Worker {
                 self.state.tails.give(ticket, channel);
                 Ok(())
             }
+            // Hosts behind a gateway fetch from that, and are not told of others.
+            Open::Get { hash, offset, .. } if matches!(self.connection, PeerLink::Through(_)) => {
+                let open = Open::Get {
+                    hash,
+                    offset,
+                    peers: false,
+                    failed: Vec::new(),
+                };
+                content::serve(&self.state, &self.peer, open, channel).await
+            }
             open => content::serve(&self.state, &self.peer, open, channel).await,
         }
     }
@@ -117,7 +127,7 @@ impl Worker {
     pub(super) async fn renew(&self, open: &Open, channel: Channel) -> Result<(), LinkError> {
         let csr = match (&self.connection, open) {
             (PeerLink::Direct(_), Open::Renew { csr }) => Ok(&csr[..]),
-            _ => renew::proved(open, &self.way.1),
+            _ => renew::proved(&self.state, &self.peer, open).await?,
         };
         renew::serve(&self.state, &self.peer, csr, channel).await
     }

@@ -166,3 +166,31 @@ async fn a_session_that_begins_with_an_expired_certificate_may_renew_it_and_noth
     let reply = within(channel.rx.expect::<EnrolReply>()).await.unwrap();
     assert!(matches!(reply, EnrolReply::Enrolled { .. }), "{reply:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_whose_certificate_has_expired_by_the_masters_clock_is_told_so() {
+    let short = |config: &mut Config| {
+        config.certificate_life = ConfigDuration(Duration::from_secs(2));
+    };
+    let master = Master::with(short).await;
+    let identity = master.enrol(Role::Gateway, "gw").await;
+    let until_s = Validity::of(&identity.certificate).unwrap().until_s;
+    within(async {
+        while now_s() <= until_s {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+
+    let connection = link::connect(&identity, Purpose::Gateway).await.unwrap();
+    let mut control = connection.open_bare().await.unwrap();
+    let versions = Versions::ours();
+    let greeting = FromGateway::Control { versions };
+    // The master may be quicker.
+    let _ = control.tx.send(&greeting).await;
+    let why = within(connection.closed()).await;
+    assert!(
+        matches!(&why, LinkError::NotAccepted(why) if why == link::error::ONLY_A_RENEWAL),
+        "{why:?}"
+    );
+}

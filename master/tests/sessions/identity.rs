@@ -318,7 +318,7 @@ async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_use
     ] {
         let home = tempfile::tempdir().unwrap();
         towards(&master, identity).save(home.path()).unwrap();
-        let error = within(renewal::fresh(home.path(), purpose))
+        let error = within(renewal::fresh(home.path(), purpose, None))
             .await
             .err()
             .unwrap();
@@ -328,7 +328,7 @@ async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_use
     let home = tempfile::tempdir().unwrap();
     towards(&master, &pc).save(home.path()).unwrap();
 
-    let fresh = within(renewal::fresh(home.path(), Purpose::Worker))
+    let fresh = within(renewal::fresh(home.path(), Purpose::Worker, None))
         .await
         .unwrap();
     master.worker(&fresh, Vec::new()).await;
@@ -355,7 +355,7 @@ async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_not
     }
 
     says(&within(connection.closed()).await, "only a renewal");
-    let fresh = within(renewal::fresh(home.path(), Purpose::Worker))
+    let fresh = within(renewal::fresh(home.path(), Purpose::Worker, None))
         .await
         .unwrap();
     master.worker(&fresh, Vec::new()).await;

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use tests::WorkerGateway;
 
+use super::herd;
+
 /// The time over which processor time is counted, of a crowd of which each worker runs a task.
 const CALM: Duration = Duration::from_secs(60);
 /// The gateways' names.
@@ -46,9 +48,9 @@ impl Measured {
 pub(super) fn run(workers: u32, gateways: u32) {
     println!(
         "| workers | by way of | all joined after | the master's memory for each | its processor time for each in a minute \
-         | a gateway's memory for each | its processor time for each in a minute | all back after a restart | attempts |"
+         | a gateway's memory for each | its processor time for each in a minute | a killed gateway's are back after | all back after a restart | attempts |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     for gateways in [0, gateways] {
         measure(workers, gateways);
     }
@@ -58,13 +60,23 @@ fn measure(workers: u32, count: u32) {
     let mut grid = super::grid();
     let names = &NAMES[..(count as usize).min(NAMES.len())];
     let more = ["--most-workers", "100000"];
-    let gateways: Vec<WorkerGateway> = names
+    let mut gateways: Vec<WorkerGateway> = names
         .iter()
         .map(|name| WorkerGateway::start_with(&grid, name, &more))
         .collect();
     let ways: Vec<String> = match gateways.is_empty() {
         true => vec![grid.listen().to_owned()],
-        false => gateways.iter().map(|one| one.address.clone()).collect(),
+        // Each worker knows two of them.
+        false => (0..gateways.len())
+            .map(|at| {
+                let next = &gateways[(at + 1) % gateways.len()];
+                format!("{},{}", gateways[at].address, next.address)
+            })
+            .collect(),
+    };
+    let kind = match gateways.is_empty() {
+        true => herd::DIRECTLY,
+        false => herd::BY_GATEWAYS,
     };
 
     let mut master = Measured::new(grid.master_pid());
@@ -74,7 +86,7 @@ fn measure(workers: u32, count: u32) {
         .collect();
     let began = Instant::now();
     let processes = if gateways.is_empty() { 4 } else { count };
-    let (mut herds, job) = super::busy_herds(&grid, &ways, workers, processes);
+    let (mut herds, job) = super::busy_herds(&grid, (&ways, kind), workers, processes);
     let joined = began.elapsed();
 
     master.begin();
@@ -87,10 +99,20 @@ fn measure(workers: u32, count: u32) {
         mean(between.iter().map(|one| one.ms_each(each))),
     );
 
+    // The first one dies, and its workers go to the second one; those of the others see the master start again.
+    let moved = (!gateways.is_empty()).then(|| {
+        let began = Instant::now();
+        drop(gateways.remove(0));
+        herds[0].wait_for("back");
+        began.elapsed()
+    });
+    let stay = usize::from(moved.is_some());
     grid.kill_master();
     let began = Instant::now();
     grid.start_master();
-    herds.iter_mut().for_each(|herd| herd.wait_for("back"));
+    herds[stay..]
+        .iter_mut()
+        .for_each(|herd| herd.wait_for("back"));
     let back = began.elapsed();
     let view = super::delivered(&grid, &mut herds, job);
 
@@ -102,8 +124,11 @@ fn measure(workers: u32, count: u32) {
             format!("{:.2} ms", of_gateways.1),
         ),
     };
+    let moved = moved.map_or("–".to_owned(), |moved| {
+        format!("{:.1} s", moved.as_secs_f64())
+    });
     println!(
-        "| {workers} | {way} | {:.1} s | {:.1} KiB | {:.2} ms | {kib} | {ms} | {:.1} s | {} |",
+        "| {workers} | {way} | {:.1} s | {:.1} KiB | {:.2} ms | {kib} | {ms} | {moved} | {:.1} s | {} |",
         joined.as_secs_f64(),
         of_master.0,
         of_master.1,

@@ -37,9 +37,18 @@ pub(super) struct Herd {
     from: Lines<BufReader<ChildStdout>>,
 }
 
-/// Starts processes with so many workers altogether, which join the grid by way of these addresses: each
-/// process by its own, in turn.
-pub(super) fn start(grid: &Grid, ways: &[String], workers: u32, processes: u32) -> Vec<Herd> {
+/// The kinds of addresses by which workers come.
+pub(super) const DIRECTLY: &str = "directly";
+pub(super) const BY_GATEWAYS: &str = "gateways";
+
+/// Starts processes with so many workers altogether, which join the grid by way of these addresses of a kind:
+/// each process by its own, in turn.
+pub(super) fn start(
+    grid: &Grid,
+    (ways, kind): (&[String], &str),
+    workers: u32,
+    processes: u32,
+) -> Vec<Herd> {
     let uses = workers.to_string();
     let words = [
         "--output", "quiet", "token", "create", "--role", "worker", "--uses", &uses,
@@ -50,14 +59,14 @@ pub(super) fn start(grid: &Grid, ways: &[String], workers: u32, processes: u32) 
 
     let herd = |n: u32| {
         let way = &ways[n as usize % ways.len()];
-        Herd::start(way, &token, n, each.min(workers - n * each))
+        Herd::start((way, kind), &token, n, each.min(workers - n * each))
     };
     (0..processes).map(herd).collect()
 }
 
 impl Herd {
     /// Starts a process with so many workers.
-    fn start(master: &str, token: &str, number: u32, workers: u32) -> Self {
+    fn start((master, kind): (&str, &str), token: &str, number: u32, workers: u32) -> Self {
         let own = std::env::current_exe().expect("this program");
         let mut command = Command::new(own);
         command.args([
@@ -66,6 +75,7 @@ impl Herd {
             token,
             &number.to_string(),
             &workers.to_string(),
+            kind,
         ]);
 
         let mut child = command
@@ -115,11 +125,12 @@ struct Counts {
     done: AtomicU32,
 }
 
-/// The process: `MASTER TOKEN NUMBER WORKERS`.
+/// The process: `MASTER TOKEN NUMBER WORKERS WAY`, where the way is [`DIRECTLY`] or [`BY_GATEWAYS`].
 pub(super) fn run(args: &[String]) {
-    let [master, token, number, workers, ..] = args else {
-        panic!("MASTER TOKEN NUMBER WORKERS")
+    let [master, token, number, workers, way, ..] = args else {
+        panic!("MASTER TOKEN NUMBER WORKERS WAY")
     };
+    let by_gateways = way == BY_GATEWAYS;
     let workers: u32 = workers.parse().expect("a number");
     let token: JoinToken = token.parse().expect("a token");
     let (master, own): (String, u8) = (master.clone(), number.parse().expect("a number"));
@@ -152,7 +163,8 @@ pub(super) fn run(args: &[String]) {
                     Some(quinn::Endpoint::client(SocketAddr::from((from, 0))).expect("a socket"));
             }
             let endpoint = endpoint.clone().expect("a socket");
-            tokio::spawn(work(endpoint, identity, counts.clone(), deliver.clone()));
+            let (counts, deliver) = (counts.clone(), deliver.clone());
+            tokio::spawn(work(endpoint, identity, by_gateways, counts, deliver));
         }
 
         for (count, word) in [
@@ -189,12 +201,16 @@ async fn join(master: String, token: JoinToken, name: String) -> Identity {
 async fn work(
     endpoint: quinn::Endpoint,
     identity: Identity,
+    by_gateways: bool,
     counts: Arc<Counts>,
     deliver: watch::Receiver<bool>,
 ) {
     let mut held: Option<AttemptId> = None;
     let mut backoff = link::retry::Backoff::default();
-    let mut seen = SeenMasters::default();
+    let mut seen = SeenMasters {
+        anew: by_gateways,
+        ..SeenMasters::default()
+    };
 
     loop {
         if let Err(error) = session(
@@ -301,9 +317,10 @@ async fn serve(
     }
 }
 
-/// The masters that have let a worker in.
+/// The masters that have let a worker in. Behind a gateway each further greeting counts as coming back.
 #[derive(Default)]
 struct SeenMasters {
+    anew: bool,
     first: Option<Incarnation>,
     is_back: bool,
 }
@@ -316,7 +333,7 @@ impl SeenMasters {
                 self.first = Some(master);
                 counts.joined.fetch_add(1, Ordering::Relaxed);
             }
-            Some(first) if first != master && !self.is_back => {
+            Some(first) if (self.anew || first != master) && !self.is_back => {
                 self.is_back = true;
                 counts.back.fetch_add(1, Ordering::Relaxed);
             }

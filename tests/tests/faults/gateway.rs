@@ -537,11 +537,26 @@ fn a_certificate_is_renewed_through_a_gateway_for_who_holds_its_key() {
             .await
             .expect("it is renewed");
         assert_ne!(renewed.certificate, pc.certificate);
+        // Also once more where the old one was shown.
+        let again = link::renewal::renew(&connection, &renewed).await;
+        let renewed = again.expect("it is renewed again");
 
         let connection = link::connect(&renewed, Purpose::Worker).await;
         let connection = connection.expect("the new one is let in");
         let again = link::renewal::renew(&connection, &renewed).await;
         again.expect("and renewed");
+    });
+}
+
+#[test]
+fn a_pc_that_has_joined_goes_to_the_gateway_that_is_named_at_its_next_start() {
+    let mut grid = Grid::with_master(MASTER);
+    let gateway = WorkerGateway::start(&grid, "gw1");
+    worker(&mut grid, "pc", 1).start();
+    grid.kill_worker("pc");
+    worker(&mut grid, "pc", 1).via(&gateway.address).launch();
+    eventually("it is behind the gateway", LONG, || {
+        (number(&grid, "deskgrid_gateway_workers{gateway=\"gw1\"}") == 1).then_some(())
     });
 }
 

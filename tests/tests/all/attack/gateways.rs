@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use common::BlobRef;
 use common::content::BlobHash;
-use common::wire::ALPN_ENROL;
-use common::wire::enrol::WantedRole;
+use common::host::{HostFacts, OwnerState};
+use common::token::JoinToken;
+use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use common::wire::stream::{Open, PutReply};
-use link::{Connection, Identity, LinkError, Purpose, tls};
+use common::wire::worker::{ToMaster, ToWorker};
+use common::wire::{ALPN_ENROL, Versions};
+use link::{Channel, Connection, Identity, LinkError, Purpose, tls};
 use tests::{Grid, WorkerGateway, eventually};
 
 use crate::hostile::{Hostile, RUNTIME, dial};
@@ -63,6 +66,70 @@ fn silent_joiners_at_a_gateway_keep_no_other_joiner_out() {
     let last = silent.last().expect("the last of them");
     let why = hostile.now(last.closed()).to_string();
     assert!(why.contains("did not say within five seconds"), "{why}");
+}
+
+#[test]
+fn a_joiner_that_has_its_answer_does_not_keep_its_place() {
+    let (hostile, gateway) = prepared();
+    let ann = hostile.enrol("client", "ann");
+    let hash = link::identity::key_hash(&ann.ca).expect("a CA");
+    let ends = tls::TrustedEnds::MastersAndGateways;
+    let settings = tls::joiner_config(hash, ALPN_ENROL, ends).expect("settings");
+    let dial = dial(settings, &gateway.address);
+    let asked = async {
+        let connection = dial.try_connect().await.expect("it is let in");
+        let (tx, rx) = connection.open_bi().await.expect("a stream");
+        let mut joiner = Channel::new(tx, rx);
+        let token: JoinToken = hostile.grid.token("worker").parse().expect("a token");
+        let who = Enrol {
+            versions: Versions::ours(),
+            token: token.id,
+            secret: token.secret,
+            csr: Vec::new(),
+            name: String::new(),
+            wanted: WantedRole::Any,
+        };
+        joiner.tx.send(&who).await.expect("it is asked");
+        let answer = joiner.rx.expect::<EnrolReply>().await.expect("an answer");
+        assert!(matches!(answer, EnrolReply::Here { .. }), "{answer:?}");
+        connection.closed().await.to_string()
+    };
+    let why = hostile.now(asked);
+    assert!(why.contains("that was all"), "{why}");
+}
+
+#[test]
+fn connections_that_the_master_has_not_answered_push_no_worker_off_its_gateway() {
+    let (hostile, gateway) = prepared();
+    let pc = towards(&gateway, hostile.enrol("worker", "pc"));
+    let honest = hostile.now(async {
+        let connection = connected(&pc).await;
+        let mut control = connection.open(&Open::Control).await.expect("a stream");
+        let hello = ToMaster::Hello {
+            versions: Versions::ours(),
+            facts: Box::new(HostFacts {
+                slots: 1,
+                ..HostFacts::unknown("pc".to_owned())
+            }),
+            status: OwnerState::Away.into(),
+            held: Vec::new(),
+        };
+        control.tx.send(&hello).await.expect("it greets");
+        let welcome = control.rx.expect::<ToWorker>().await.expect("an answer");
+        assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
+        (connection, control)
+    });
+
+    // Who has found an old certificate of it can do no more than connect.
+    let others: Vec<Connection> = (0..5).map(|_| hostile.now(connected(&pc))).collect();
+    for other in &others[..2] {
+        let why = hostile.now(other.closed()).to_string();
+        assert!(
+            why.contains("too many connections of one identity"),
+            "{why}"
+        );
+    }
+    assert!(honest.0.quic().close_reason().is_none());
 }
 
 #[test]

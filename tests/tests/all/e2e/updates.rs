@@ -130,6 +130,24 @@ fn version_of(grid: &Grid, worker: &str) -> String {
         .to_owned()
 }
 
+/// Expects the program on the admin's page, in the API, and on the page of a PC for its owner.
+fn expect_shown(grid: &Grid, worker: &str, version: &str) {
+    let gateway = grid.gateway("admin");
+    let shown = gateway.programs().get("/api/v1/updates").expect(200).json();
+    assert_eq!(shown["rollouts"][0], status(grid));
+    let page = gateway.programs().get("/admin").expect(200);
+    assert!(page.text().contains("New programs for workers"));
+    assert!(
+        page.text().contains(&format!("version {version}")),
+        "{}",
+        page.text()
+    );
+
+    let page = grid.page(worker).programs().get("/").expect(200);
+    assert!(page.text().contains("New programs from the master"));
+    assert!(page.text().contains(version), "{}", page.text());
+}
+
 #[test]
 fn a_signed_program_goes_round_stage_by_stage_while_tasks_go_on_and_outlives_restarts() {
     let mut grid = Grid::start();
@@ -158,6 +176,7 @@ fn a_signed_program_goes_round_stage_by_stage_while_tasks_go_on_and_outlives_res
         let events = told["update"]["events"].as_array().expect("events");
         assert_eq!(events.len(), 2, "{events:?}");
     }
+    expect_shown(&grid, "h1", &version('1'));
     // The task was given back and not failed.
     grid.until("the task runs again", &["task", "info", "1.1"], |task| {
         (task["state"] == "running" && task["failures"].as_u64().unwrap_or(0) == 0).then_some(())
