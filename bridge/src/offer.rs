@@ -35,7 +35,7 @@ pub(crate) fn facts(name: &str, slots: u32, hosts: &[HostView]) -> Option<HostFa
         slots,
         speed: middle.speed,
         clock_mhz: middle.clock_mhz,
-        cores: sum(|facts| facts.cores).max(slots),
+        cores: sum(|facts| facts.cores.max(facts.lends.cores)).max(slots),
         memory_mib: there.iter().map(|facts| facts.memory_mib).sum(),
         confinement: levels(|facts| facts.confinement).min()?,
         confinement_most: levels(|facts| facts.confinement_most).max()?,

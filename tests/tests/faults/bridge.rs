@@ -255,7 +255,7 @@ fn a_failure_in_the_other_grid_is_told_with_its_exit_code_or_its_reason() {
     let from = &bridged.from;
     let ends = |words: &[&str]| {
         let job = from.submit(words);
-        bridged.wait(&job, 1);
+        bridged.wait(&job, 3);
         let told = from.json(["task", "info", &format!("{job}.1")]);
         let last = told["attempts"]
             .as_array()
@@ -402,7 +402,7 @@ fn while_the_other_grid_is_away_nothing_is_begun_and_what_runs_is_found_again() 
 
 #[test]
 fn a_refusal_of_the_other_grid_is_told_in_its_words() {
-    let limited = format!("{MASTER}open_jobs_per_user = 1\n");
+    let limited = format!("{MASTER}[limits]\nopen_jobs_per_user = 1\n");
     let bridged = Bridged::start_with(&limited, 2, 2);
     let first = bridged.held(1);
     first.until_begun(1);
@@ -423,7 +423,7 @@ fn a_refusal_of_the_other_grid_is_told_in_its_words() {
 fn ranks_are_refused_in_words() {
     let bridged = Bridged::start(1, 1);
     let job = bridged.from.submit(["--width", "1", "--", "true"]);
-    bridged.wait(&job, 1);
+    bridged.wait(&job, 3);
     let why = why(&bridged.from, &format!("{job}.0"));
     assert!(why.contains("a bridge carries no ranks"), "{why}");
 }
