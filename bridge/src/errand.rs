@@ -458,7 +458,7 @@ async fn submission(
 /// Resolves once the attempt is to end.
 async fn ends(end: &mut watch::Receiver<bool>) {
     if end.wait_for(|end| *end).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

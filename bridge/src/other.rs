@@ -24,6 +24,8 @@ use worker::delegate::{Desk, Report};
 const AWAY: Duration = Duration::from_secs(5);
 /// The pauses between two tries to reach it.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// The same where it refuses this user.
+const REFUSED: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(100));
 /// The shortest time until a connection is made anew so that the certificate is renewed.
 const RENEWED: Duration = Duration::from_secs(600);
 
@@ -86,12 +88,14 @@ pub(crate) async fn keep(
     desk: Desk,
 ) {
     let mut pauses = Backoff::new(AGAIN.0, AGAIN.1);
+    let mut refused = Backoff::new(REFUSED.0, REFUSED.1);
     let mut lost = Instant::now();
     let mut told: Option<String> = None;
     loop {
         let error = match open(&home, &label).await {
             Ok((client, news)) => {
                 pauses.reset();
+                refused.reset();
                 tracing::info!(user = client.user(), "connected to the other grid");
                 way.send_replace(Some(client.clone()));
                 if told.take().is_some() {
@@ -110,7 +114,10 @@ pub(crate) async fn keep(
             Err(error) => error,
         };
 
-        let delay = pauses.delay();
+        let delay = match error.passing() {
+            true => pauses.delay(),
+            false => refused.delay(),
+        };
         tracing::warn!(%error, ?delay, "not connected to the other grid; trying again");
         let words = format!("the other grid cannot be reached: {error}");
         if (lost.elapsed() >= AWAY || !error.passing()) && told.as_ref() != Some(&words) {

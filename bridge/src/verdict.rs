@@ -36,6 +36,9 @@ pub(crate) fn elsewhere(why: &str) -> String {
     format!("the other grid says: {why}")
 }
 
+/// The words before the reason of an outcome of some kind, and what makes it.
+type OutcomeWords = (&'static str, fn(String) -> Outcome);
+
 /// Returns the outcome that is told in words, as [`Outcome`] prints them.
 fn told(why: &str, code: Option<i32>, limit: Option<Span>) -> Outcome {
     if let Some(code) = code.filter(|code| *code != 0) {
@@ -60,7 +63,7 @@ fn told(why: &str, code: Option<i32>, limit: Option<Span>) -> Outcome {
     {
         return Outcome::MissingOutput(pattern.to_owned());
     }
-    let kinds: [(&str, fn(String) -> Outcome); 4] = [
+    let kinds: [OutcomeWords; 4] = [
         ("an output could not be collected: ", Outcome::BadOutput),
         ("could not be started: ", Outcome::NotStarted),
         ("ended at a limit of its host: ", Outcome::OverLimit),

@@ -191,10 +191,13 @@ impl<E: Executor> DelegateShell<E> {
         while !self.spooling.is_finished() && Instant::now() < patience {
             tokio::time::sleep(SPOOL_PAUSE).await;
         }
-        tracing::info!(
-            running = self.live.len(),
-            "the bridge has left; what still runs elsewhere is found again at its next start"
-        );
+        match self.live.len() {
+            0 => tracing::info!("the bridge has left; nothing of its tasks is left"),
+            running => tracing::warn!(
+                running,
+                "the bridge has left; what still runs elsewhere is found again at its next start"
+            ),
+        }
     }
 
     fn happen(&mut self, event: MachineEvent, outputs: &mut Vec<EngineOutput>) {
@@ -378,7 +381,7 @@ impl<E: Executor> DelegateShell<E> {
     fn carry_out(&mut self, outputs: &mut Vec<EngineOutput>) {
         for output in outputs.drain(..) {
             match output {
-                EngineOutput::Act(action) => self.act(action),
+                EngineOutput::Act(action) => self.act(&action),
                 EngineOutput::Say(message) => self.say(message),
                 EngineOutput::Keep(completion) => {
                     self.orders.remove(&completion.attempt);
@@ -404,21 +407,21 @@ impl<E: Executor> DelegateShell<E> {
         let _ = self.spool.send(request);
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, action: &Action) {
         match action {
             Action::Stage(id, _) => {
-                if let Some(assignment) = self.orders.remove(&id) {
+                if let Some(assignment) = self.orders.remove(id) {
                     return self.begin(assignment);
                 }
 
                 let why = "a bridge carries no ranks of parallel jobs".to_owned();
                 let ending = AttemptEnding::bare(Outcome::NotStarted(why));
-                self.desk.report(Report::Ended(id, Box::new(ending)));
+                self.desk.report(Report::Ended(*id, Box::new(ending)));
             }
-            Action::Terminate(id) | Action::Kill(id) | Action::Drop(id) => {
-                if self.live.contains(&id) {
-                    self.executor.end(id);
-                }
+            Action::Terminate(id) | Action::Kill(id) | Action::Drop(id)
+                if self.live.contains(id) =>
+            {
+                self.executor.end(*id);
             }
             Action::Left => {
                 self.left.get_or_insert_with(Instant::now);
