@@ -36,7 +36,8 @@ pub(crate) fn facts(name: &str, slots: u32, hosts: &[HostView]) -> Option<HostFa
         speed: middle.speed,
         clock_mhz: middle.clock_mhz,
         cores: sum(|facts| facts.cores.max(facts.lends.cores)).max(slots),
-        memory_mib: there.iter().map(|facts| facts.memory_mib).sum(),
+        // None of its own, so that no attempt is held frozen here: the other grid's jobs cannot be.
+        memory_mib: 0,
         confinement: levels(|facts| facts.confinement).min()?,
         confinement_most: levels(|facts| facts.confinement_most).max()?,
         network: there.iter().any(|facts| facts.network),
@@ -96,4 +97,62 @@ pub(crate) fn kept(dir: &Path, name: &str, slots: u32) -> Option<HostFacts> {
         slots,
         ..facts
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::{HostId, Speed, Time};
+
+    fn host(name: &str, os: &str, slots: u32, speed: f64) -> HostView {
+        let facts = HostFacts {
+            slots,
+            speed: Speed::new(speed).unwrap(),
+            memory_mib: 8_000,
+            platform: HostPlatform::new(os, "x86_64", ""),
+            lends: Capacity {
+                cores: slots,
+                memory_mib: 4_000,
+                gpus: 1,
+            },
+            task_memory_mib: 1_000 * slots,
+            ..HostFacts::unknown(name.to_owned())
+        };
+        HostView {
+            id: HostId(1),
+            facts,
+            state: HostState::Ready,
+            reason: None,
+            gone: false,
+            since: Time(0),
+            heard: None,
+            cpu_availability: None,
+            owner_active: None,
+            slots_usable: slots,
+            attempts: Vec::new(),
+            finished: 0,
+            lost: 0,
+            belongs_to: None,
+            agreed: 0,
+            labels: std::collections::BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn a_bridge_offers_what_the_hosts_of_the_commonest_platform_do_and_holds_nothing_frozen() {
+        let mut hosts = [
+            host("a", "windows", 3, 9.0),
+            host("b", "linux", 2, 1.0),
+            host("c", "linux", 2, 3.0),
+            host("d", "linux", 1, 2.0),
+            host("e", "windows", 9, 9.0),
+        ];
+        hosts[4].state = HostState::Lost;
+        let offered = facts("bridge", 20, &hosts).unwrap();
+        assert_eq!((&offered.platform.os[..], offered.slots), ("linux", 20));
+        assert_eq!(offered.speed, Speed::new(2.0).unwrap());
+        assert_eq!((offered.lends.memory_mib, offered.lends.gpus), (12_000, 3));
+        assert_eq!((offered.task_memory_mib, offered.memory_mib), (2_000, 0));
+        assert_eq!(facts("bridge", 20, &hosts[4..]), None);
+    }
 }

@@ -278,6 +278,8 @@ impl<E: Executor> DelegateShell<E> {
                 let work = work.into_iter().map(without_limits).collect();
                 self.tell(EngineInput::Said(ToWorker::AssignTogether(work)), outputs);
             }
+            // Nothing can be held elsewhere: it goes on.
+            ToWorker::Hold { .. } => {}
             ToWorker::Tail(order) => {
                 let Some(session) = &self.uplink else { return };
 
