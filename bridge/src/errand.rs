@@ -12,6 +12,7 @@ use common::content::BlobHash;
 use common::manifest::Manifest;
 use common::needs::Label;
 use common::view::OutputView;
+use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::worker::{Errand, StagedInput, StagedKind};
 use common::{AttemptId, BlobRef, Content, JobId, JobSpec, Outcome, SubmitOptions};
@@ -79,7 +80,11 @@ impl From<LinkError> for Obstacle {
                 };
 
                 let why = elsewhere(&format!("{}{hint}", refusal.message));
-                Self::Final(Outcome::NotStarted(why))
+                Self::Final(match refusal.code {
+                    // A limit of its user or a right, no fault of this task: the host is to get nothing for a while.
+                    RefusalCode::Conflict | RefusalCode::NotAuthorised => Outcome::NoRoom(why),
+                    _ => Outcome::NotStarted(why),
+                })
             }
             // This disk is full, or cannot be read.
             LinkError::File { .. } if error.is_full() => {

@@ -401,22 +401,46 @@ fn while_the_other_grid_is_away_nothing_is_begun_and_what_runs_is_found_again() 
 }
 
 #[test]
-fn a_refusal_of_the_other_grid_is_told_in_its_words() {
+fn a_limit_of_the_other_grid_is_told_in_its_words_and_costs_no_task_a_try() {
     let limited = format!("{MASTER}[limits]\nopen_jobs_per_user = 1\n");
     let bridged = Bridged::start_with(&limited, 2, 2);
     let first = bridged.held(1);
     first.until_begun(1);
     let second = bridged.from.submit(["--", "true"]);
-    eventually("it is refused", LONG, || {
-        let told = bridged.from.json(["task", "info", &format!("{second}.1")]);
-        let ended = told["attempts"].as_array()?.first()?["state"] == "failed";
-        ended.then_some(())
-    });
-    let why = why(&bridged.from, &format!("{second}.1"));
+
     let said = "the other grid says: bridge has 1 jobs that are not settled";
+    let reason = bridged.until_host_is("benched");
+    assert!(reason.contains(said), "{reason}");
+    let why = why(&bridged.from, &format!("{second}.1"));
     assert!(why.contains(said), "{why}");
+
     first.go();
     bridged.wait(&first.job, 0);
+    bridged.wait(&second, 0);
+}
+
+#[test]
+fn a_task_that_no_host_of_the_other_grid_suits_fails_with_its_words() {
+    let mut bridged = Bridged::start(1, 2);
+    worker(&mut bridged.to, "pc2", 1).start();
+    bridged.kill();
+    bridged.start_again();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let needs = format!("cpus={}", cores + 1);
+    // Both hosts of this machine together have as many.
+    bridged
+        .from
+        .until("it is offered", &["host", "list"], |told| {
+            (told["hosts"][0]["cores_lent"].as_u64()? > cores as u64).then_some(())
+        });
+    let job = bridged.from.submit(["--needs", &needs, "--", "true"]);
+    bridged.wait(&job, 3);
+    let why = why(&bridged.from, &format!("{job}.1"));
+    assert!(
+        why.contains("the other grid says: no host suits it"),
+        "{why}"
+    );
+    assert_eq!(bridged.jobs_there()[0]["state"], "cancelled");
 }
 
 #[test]
