@@ -343,6 +343,25 @@ impl From<gateway::GatewayError> for Failure {
     }
 }
 
+#[cfg(feature = "whole")]
+impl From<bridge::BridgeError> for Failure {
+    fn from(error: bridge::BridgeError) -> Self {
+        use bridge::BridgeError;
+        let hint = match error {
+            BridgeError::Link(error) => return error.into(),
+            BridgeError::Worker(error) => return error.into(),
+            BridgeError::InUse(_) => "",
+            BridgeError::SameGrid => {
+                "join the one grid with --join @FILE --rejoin, or name a user of the other one with --user-dir"
+            }
+            BridgeError::Journal { .. } => {
+                "look at the directory and its disk, then start it again"
+            }
+        };
+        Failure::new(Exit::Error, "bridge", error.to_string(), hint)
+    }
+}
+
 impl From<worker::WorkerError> for Failure {
     fn from(error: worker::WorkerError) -> Self {
         use worker::WorkerError;

@@ -45,6 +45,12 @@ impl StateDir {
         self.0.join("gateway")
     }
 
+    /// The subdirectory of the bridge.
+    #[cfg(feature = "whole")]
+    pub(crate) fn bridge(&self) -> PathBuf {
+        self.0.join("bridge")
+    }
+
     /// The subdirectory of the identity with which commands speak to the master.
     pub(crate) fn client(&self) -> PathBuf {
         self.0.join("client")

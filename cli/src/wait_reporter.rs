@@ -236,6 +236,7 @@ fn in_words(reason: &str) -> &str {
         "exclusive-app" => "a program wants the PC for itself",
         "low-memory" => "other programs need the memory",
         "starting-up" => "the worker has just started",
+        "other-grid-away" => "a bridge whose other grid is away",
         other => other,
     }
 }

@@ -175,6 +175,8 @@ pub enum YieldReason {
     LowMemory,
     /// The worker has not watched the host for long enough yet.
     StartingUp,
+    /// It is a bridge, and the other grid, which runs its tasks, cannot be reached.
+    OtherGridAway,
 }
 
 /// The owner's present permission to run tasks.
@@ -260,6 +262,7 @@ impl fmt::Display for YieldReason {
             YieldReason::ExclusiveApp => "exclusive-app",
             YieldReason::LowMemory => "low-memory",
             YieldReason::StartingUp => "starting-up",
+            YieldReason::OtherGridAway => "other-grid-away",
         })
     }
 }

@@ -601,13 +601,7 @@ impl Workshop {
 
     /// Releases the blobs that an attempt left in the spool.
     pub(crate) fn discard(&self, ending: &AttemptEnding) {
-        let streams = [&ending.stdout, &ending.stderr]
-            .into_iter()
-            .filter_map(|s| s.content.blob());
-        let hashes: Vec<_> = streams
-            .chain(ending.outputs.iter().map(|o| o.blob))
-            .map(|blob| blob.hash)
-            .collect();
+        let hashes: Vec<_> = ending.blobs().collect();
         self.blobs.release(&hashes);
     }
 }

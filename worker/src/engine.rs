@@ -129,6 +129,13 @@ impl Engine {
         self
     }
 
+    /// Begins nothing, not even the staging of inputs, before there is a slot for it.
+    #[must_use]
+    pub(crate) fn staging_in_slots(mut self) -> Self {
+        self.machine.stage_in_slots();
+        self
+    }
+
     /// Sets the time after which a frozen command is given back.
     pub(crate) fn be_patient(&mut self, patience: Option<Span>) {
         self.machine.be_patient(patience);

@@ -24,6 +24,7 @@ mod cache;
 mod config;
 mod confinement;
 pub mod control;
+pub mod delegate;
 mod diary;
 mod elsewhere;
 pub mod engine;

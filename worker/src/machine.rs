@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use common::attempt::{Confined, HeldAttempt, OutputFile, Phase, Spent, Stream};
 use common::checkpoint::Saving;
+use common::content::BlobHash;
 use common::host::OwnerState;
 use common::needs::{Capacity, Demand};
 use common::wire::worker::{Assignment, Command, Errand};
@@ -85,6 +86,8 @@ pub struct AttemptEnding {
     pub warnings: Vec<String>,
     /// The confinement of its command, where that may be why it failed.
     pub confined: Option<Confined>,
+    /// The run time and the time suspended, where somebody else measured them.
+    pub took: Option<(Span, Span)>,
 }
 
 impl AttemptEnding {
@@ -98,7 +101,18 @@ impl AttemptEnding {
             outputs: Vec::new(),
             warnings: Vec::new(),
             confined: None,
+            took: None,
         }
+    }
+
+    /// Iterates over the blobs that it refers to.
+    pub(crate) fn blobs(&self) -> impl Iterator<Item = BlobHash> + '_ {
+        let streams = [&self.stdout, &self.stderr]
+            .into_iter()
+            .filter_map(|stream| stream.content.blob());
+        streams
+            .chain(self.outputs.iter().map(|output| output.blob))
+            .map(|blob| blob.hash)
     }
 }
 
@@ -147,6 +161,8 @@ pub enum Action {
 #[derive(Debug)]
 pub(crate) struct Machine {
     slots: usize,
+    /// Whether the inputs of attempts are staged before there is a slot for them.
+    stages_ahead: bool,
     /// The `Capacity` that the owner lends to all attempts together.
     lends: Capacity,
     grace: Span,
@@ -190,6 +206,7 @@ impl Machine {
     ) -> Self {
         Self {
             slots: slots.max(1),
+            stages_ahead: true,
             lends: Capacity {
                 cores: slots.max(1) as u32,
                 memory_mib: u32::MAX,
@@ -215,6 +232,11 @@ impl Machine {
             unreported: BTreeSet::new(),
             report_at: None,
         }
+    }
+
+    /// Begins nothing, not even the staging of inputs, before there is a slot for it.
+    pub(crate) fn stage_in_slots(&mut self) {
+        self.stages_ahead = false;
     }
 
     /// Sets the time after which a frozen command is given back.
@@ -636,7 +658,10 @@ impl Machine {
             actions.push(Action::Start(id));
         }
 
-        let ahead = (2 * allowed).saturating_sub(self.in_slots());
+        let ahead = match self.stages_ahead {
+            true => (2 * allowed).saturating_sub(self.in_slots()),
+            false => allowed.saturating_sub(self.in_slots() + self.dropped.len()),
+        };
         while self.staging.len() + self.ready.len() + self.collecting.len() < ahead
             && let Some(Assignment {
                 attempt,
@@ -726,9 +751,10 @@ impl Machine {
             outputs,
             warnings,
             confined,
+            took,
         } = ending;
 
-        let (ran, suspended) = times;
+        let (ran, suspended) = took.unwrap_or(times);
         actions.push(Action::Spool(Completion {
             attempt: id,
             outcome,

@@ -59,9 +59,9 @@ use update::{ProgramNews, UpdateDesk};
 /// The most inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
 /// The time that a leaving worker waits for the master to take finished results.
-const LAST_DELIVERY: Duration = Duration::from_secs(2);
+pub(crate) const LAST_DELIVERY: Duration = Duration::from_secs(2);
 /// The interval between checks, at the very end, whether the spool has written everything.
-const SPOOL_PAUSE: Duration = Duration::from_millis(2);
+pub(crate) const SPOOL_PAUSE: Duration = Duration::from_millis(2);
 /// The shortest interval between heartbeats, however often the master wants them.
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
 /// The number of the sensor of the switch in the worker's own directory.
@@ -345,7 +345,7 @@ fn share_disk(config: &mut Config, dir: &Path, slots: u32) -> u64 {
     cache_bytes
 }
 
-fn moment() -> HostMoment {
+pub(crate) fn moment() -> HostMoment {
     static BOOT: std::sync::OnceLock<Option<uuid::Uuid>> = std::sync::OnceLock::new();
     HostMoment {
         boot: *BOOT.get_or_init(os::boot_id),
@@ -929,7 +929,7 @@ impl Shell {
     }
 }
 
-async fn sleep_until(at: Option<Instant>) {
+pub(crate) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,

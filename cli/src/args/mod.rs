@@ -4,6 +4,8 @@
 #[cfg(feature = "whole")]
 pub(crate) mod account;
 #[cfg(feature = "whole")]
+pub(crate) mod bridge;
+#[cfg(feature = "whole")]
 pub(crate) mod content;
 #[cfg(feature = "whole")]
 pub(crate) mod dashboard;
@@ -37,6 +39,8 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+#[cfg(feature = "whole")]
+pub(crate) use self::bridge::BridgeCommand;
 #[cfg(feature = "whole")]
 pub(crate) use account::AccountArgs;
 #[cfg(feature = "whole")]
@@ -232,6 +236,12 @@ only the picture stays.")]
         after_help = "Example:\n  deskgrid gateway start --master grid.example.org:7411 --join @token"
     )]
     Gateway(Deferred<GatewayCommand>),
+    /// Run a bridge: it has tasks of one grid computed by another one
+    #[command(
+        subcommand,
+        after_help = "Example:\n  deskgrid bridge start --slots 20 --master a.example.org:7411 --join @token"
+    )]
+    Bridge(Deferred<BridgeCommand>),
     /// Make, list and revoke the tokens with which machines join
     #[command(
         subcommand,

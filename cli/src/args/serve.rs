@@ -468,7 +468,7 @@ pub(crate) struct GatewayArgs {
 }
 
 /// Parses an amount in GiB.
-fn gibibytes(given: &str) -> Result<f64, String> {
+pub(super) fn gibibytes(given: &str) -> Result<f64, String> {
     let amount = given.parse().ok().filter(|gib| (0.0..=1e6).contains(gib));
     amount.ok_or_else(|| format!("`{given}` is no number of GiB, such as 20 or 0.5"))
 }

@@ -5,6 +5,8 @@ mod account;
 #[cfg(feature = "whole")]
 mod add;
 #[cfg(feature = "whole")]
+mod bridge;
+#[cfg(feature = "whole")]
 mod browser;
 #[cfg(feature = "whole")]
 mod cat;
@@ -95,7 +97,7 @@ use crate::args::content::ContentCommand;
 use crate::args::serve::PageArgs;
 use crate::args::value::JoinWord;
 #[cfg(feature = "whole")]
-use crate::args::{Cli, Commands, Deferred, GatewayCommand, MasterCommand};
+use crate::args::{BridgeCommand, Cli, Commands, Deferred, GatewayCommand, MasterCommand};
 use crate::args::{Global, WorkerCli, WorkerCommand, WorkerOnly};
 use crate::failure::{Exit, Failure};
 use crate::logs;
@@ -136,6 +138,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
         Commands::Master(Deferred(MasterCommand::Start(_)))
             | Commands::Worker(Deferred(WorkerCommand::Start(_)))
             | Commands::Gateway(_)
+            | Commands::Bridge(_)
     );
     #[cfg(windows)]
     if matches!(
@@ -150,7 +153,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let runtime = match &command {
         Commands::Demo(_) | Commands::Master(_) | Commands::Gateway(_) => runtime(Threads::All)?,
         Commands::Worker(Deferred(command)) => runtime(Threads::of_worker(command))?,
-        Commands::Dashboard(_) => runtime(Threads::Two)?,
+        Commands::Dashboard(_) | Commands::Bridge(_) => runtime(Threads::Two)?,
         _ => runtime(Threads::One)?,
     };
     finish(runtime, dispatch(&context, command))
@@ -233,6 +236,9 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::Worker(Deferred(command)) => work(context, command).await,
         Commands::Gateway(Deferred(GatewayCommand::Start(args))) => {
             gateway::start(context, args).await
+        }
+        Commands::Bridge(Deferred(BridgeCommand::Start(args))) => {
+            bridge::start(context, args).await
         }
         Commands::Doctor(Deferred(args)) => doctor::run(context, &args).await,
         Commands::Master(Deferred(MasterCommand::RotateCa { overlap })) => {

@@ -7,6 +7,7 @@
 //! (CONTRIBUTING.md). What this machine cannot do is skipped, and said.
 
 mod backups;
+mod bridge;
 mod bucket;
 mod crashes;
 mod cutoff;

@@ -10,7 +10,7 @@ use super::{ROOMS, files, root, text};
 
 /// What each room may use of the others. `tests` and `examples` are not listed: they may use
 /// anything.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("common", &[]),
     ("scheduler", &["common"]),
     ("simulator", &["scheduler", "common"]),
@@ -23,6 +23,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ),
     ("worker", &["link", "common"]),
     ("gateway", &["link", "common"]),
+    ("bridge", &["worker", "link", "common"]),
     (
         "cli",
         &[
@@ -32,6 +33,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "master",
             "worker",
             "gateway",
+            "bridge",
             "scheduler",
             "link",
             "common",

@@ -43,7 +43,7 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
 const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "common",
     "scheduler",
     "simulator",
@@ -53,6 +53,7 @@ const ROOMS: [&str; 14] = [
     "master",
     "worker",
     "gateway",
+    "bridge",
     "cli",
     "papers",
     "packaging",

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use common::host::YieldReason::{
-    Busy, ExclusiveApp, InUse, LowMemory, OnBattery, OutsideHours, PausedByOwner, StartingUp,
+    Busy, ExclusiveApp, InUse, LowMemory, OnBattery, OtherGridAway, OutsideHours, PausedByOwner,
+    StartingUp,
 };
 use proptest::prelude::*;
 
@@ -612,7 +613,7 @@ fn least(reason: YieldReason) -> f64 {
         InUse => 90.0,
         Busy | LowMemory => 60.0,
         OnBattery | ExclusiveApp => 30.0,
-        OutsideHours | PausedByOwner | StartingUp => 0.0,
+        OutsideHours | PausedByOwner | StartingUp | OtherGridAway => 0.0,
     }
 }
 

@@ -34,6 +34,7 @@ impl OwnerPolicy {
             YieldReason::StartingUp => self.starting(),
             YieldReason::InUse => self.used() + &self.meanwhile(),
             YieldReason::Busy => self.busy() + &self.meanwhile(),
+            YieldReason::OtherGridAway => "the other grid cannot be reached".to_owned(),
         }
     }
 

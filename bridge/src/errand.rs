@@ -1,0 +1,477 @@
+//! One attempt from its beginning to its end in the other grid: its inputs are brought there, it is submitted
+//! as a job, followed, and its results are brought here. Whatever breaks off meanwhile is begun again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use common::content::BlobHash;
+use common::manifest::Manifest;
+use common::needs::Label;
+use common::view::OutputView;
+use common::wire::RefusalCode;
+use common::wire::client::{Reply, Request, Submission};
+use common::wire::worker::{Errand, StagedInput, StagedKind};
+use common::{AttemptId, BlobRef, Content, JobId, JobSpec, Outcome, SubmitOptions};
+use link::client::unexpected;
+use link::{Client, LinkError, content};
+use tokio::sync::watch;
+use worker::delegate::{Desk, Report};
+use worker::engine::AttemptEnding;
+
+use crate::journal::{Journal, JournalEntry};
+use crate::order::{self, Grids};
+use crate::other::{self, JobStanding, OtherGridWay, Standings};
+use crate::verdict::{self, elsewhere};
+
+/// The pause before something is tried again over a connection that is still there.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The most bytes of a job within the request.
+const MAX_INLINE_SPEC: usize = 128 * 1024;
+
+/// The state that every [`CarriedAttempt`] shares.
+pub(crate) struct Shared {
+    pub(crate) desk: Desk,
+    pub(crate) journal: Journal,
+    pub(crate) way: OtherGridWay,
+    pub(crate) standings: Standings,
+    pub(crate) label: Label,
+    pub(crate) grids: Grids,
+    /// The directory of results on their way.
+    pub(crate) incoming: PathBuf,
+    /// The number of results that came so far.
+    pub(crate) serial: AtomicU64,
+    /// The contents that are being sent to the other grid, each by one errand.
+    pub(crate) sending: Mutex<BTreeMap<BlobHash, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// An attempt that is being carried.
+pub(crate) struct CarriedAttempt {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) entry: JournalEntry,
+    /// Whether it is in the journal: until then, nothing of it is in the other grid.
+    pub(crate) noted: bool,
+    /// Its job in the other grid.
+    pub(crate) job: Option<JobId>,
+    /// Whether it is to end.
+    pub(crate) end: watch::Receiver<bool>,
+    /// Whether its start was reported.
+    pub(crate) started: bool,
+}
+
+/// The reason why an errand does not go on.
+enum Obstacle {
+    /// It passes, and the errand is tried again.
+    Passing(LinkError),
+    /// It does not: the attempt ends with this [`Outcome`].
+    Final(Outcome),
+}
+
+impl From<LinkError> for Obstacle {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Refused(refusal) if !LinkError::from(refusal.clone()).passing() => {
+                let hint = match refusal.hint.is_empty() {
+                    true => String::new(),
+                    false => format!(" ({})", refusal.hint),
+                };
+
+                let why = elsewhere(&format!("{}{hint}", refusal.message));
+                Self::Final(match refusal.code {
+                    // A limit of its user or a right, no fault of this task: the host is to get nothing for a while.
+                    RefusalCode::Conflict | RefusalCode::NotAuthorised => Outcome::NoRoom(why),
+                    _ => Outcome::NotStarted(why),
+                })
+            }
+            // This disk is full, or cannot be read.
+            LinkError::File { .. } if error.is_full() => {
+                Self::Final(Outcome::NoRoom(error.to_string()))
+            }
+            error @ LinkError::File { .. } => Self::Final(Outcome::NotStarted(error.to_string())),
+            error => Self::Passing(error),
+        }
+    }
+}
+
+impl CarriedAttempt {
+    /// Carries the attempt and reports its end.
+    pub(crate) async fn run(mut self) {
+        let ending = self.carry().await;
+        if let Some(job) = self.job {
+            self.shared.standings.forget(job);
+        }
+        let id = self.id();
+        tracing::info!(attempt = %id, outcome = %ending.outcome, "an attempt has ended");
+        self.shared.desk.report(Report::Ended(id, Box::new(ending)));
+    }
+
+    fn id(&self) -> AttemptId {
+        self.entry.assignment.attempt
+    }
+
+    async fn carry(&mut self) -> AttemptEnding {
+        if let Err(why) = order::command(&self.entry, &self.shared.grids) {
+            return AttemptEnding::bare(Outcome::NotStarted(why.to_owned()));
+        }
+
+        let mut way = self.shared.way.clone();
+        loop {
+            let client = tokio::select! {
+                client = way.wait_for(Option::is_some) => client.ok().and_then(|client| client.clone()),
+                () = ends(&mut self.end), if !self.noted => {
+                    return AttemptEnding::bare(Outcome::Stopped);
+                }
+            };
+            let Some(client) = client else {
+                // The bridge ends; the attempt is found again.
+                return std::future::pending().await;
+            };
+            match self.go(&client).await {
+                Ok(ending) => return ending,
+                Err(Obstacle::Final(outcome)) => return AttemptEnding::bare(outcome),
+                Err(Obstacle::Passing(error)) => {
+                    tracing::debug!(attempt = %self.id(), %error, "trying again");
+                    let lost = client.connection().closed();
+                    let _ = tokio::time::timeout(PAUSE, lost).await;
+                }
+            }
+        }
+    }
+
+    /// Goes on from wherever it is, over this connection.
+    async fn go(&mut self, client: &Client) -> Result<AttemptEnding, Obstacle> {
+        let job = match self.job {
+            Some(job) => job,
+            None => self.place(client).await?,
+        };
+
+        let mut news = self.shared.standings.watch(job);
+        let Some(now) = other::standing(client, job).await? else {
+            let why = elsewhere(&format!("there is no job {job} any more"));
+            return Err(Obstacle::Final(Outcome::ResultLost(why)));
+        };
+        self.shared.standings.note(job, now);
+        self.until_settled(client, job, &mut news).await?;
+
+        let task = other::task(client, job).await?;
+        let limit = self.entry.assignment.limit;
+        let mut ending = match task {
+            Some(task) => verdict::ending(&task, limit),
+            None => AttemptEnding::bare(Outcome::ResultLost(elsewhere("the task is gone"))),
+        };
+        if *self.end.borrow() {
+            ending.outcome = Outcome::Stopped;
+            return Ok(ending);
+        }
+        match other::output(client, job).await? {
+            Some(output) => self.collect(client, output, ending).await,
+            None => Ok(ending),
+        }
+    }
+
+    /// Makes the attempt a job of the other grid, or finds the job that it is.
+    async fn place(&mut self, client: &Client) -> Result<JobId, Obstacle> {
+        if !self.noted {
+            self.bring_inputs(client).await?;
+            let shared = Arc::clone(&self.shared);
+            let entry = self.entry.clone();
+            let noted = off(move || shared.journal.add(&entry)).await;
+            noted.map_err(|error| {
+                let why = format!("the bridge cannot note it: {error}");
+                Obstacle::Final(Outcome::NoRoom(why))
+            })?;
+            self.noted = true;
+            return self.submit(client).await;
+        }
+
+        match self.submit(client).await {
+            Err(Obstacle::Final(_)) if *self.end.borrow() => Err(Obstacle::Final(Outcome::Stopped)),
+            // Its inputs may be gone there, if nothing came of it before.
+            Err(Obstacle::Final(_)) => {
+                self.bring_inputs(client).await?;
+                self.submit(client).await
+            }
+            placed => placed,
+        }
+    }
+
+    /// Submits the attempt, whose inputs are there, and notes its job.
+    async fn submit(&mut self, client: &Client) -> Result<JobId, Obstacle> {
+        let Shared { grids, label, .. } = &*self.shared;
+        let spec = order::command(&self.entry, grids)
+            .map(|command| order::job(&self.entry, command, grids));
+        let spec = spec.map_err(|why| Obstacle::Final(Outcome::NotStarted(why.to_owned())))?;
+        let submit = Request::Submit {
+            id: grids.request(self.id()),
+            spec: submission(client, spec, order::options(label)).await?,
+            disclosed: false,
+            dry_run: false,
+        };
+        let (job, again, nowhere) = match client.ask(&submit).await?.pop() {
+            Some(Reply::Submitted {
+                job: Some(job),
+                again,
+                nowhere,
+                ..
+            }) => (job, again, nowhere),
+            other => return Err(unexpected(other.as_ref()).into()),
+        };
+
+        if let Some(why) = nowhere {
+            self.give_up(client, job, &why).await?;
+        }
+
+        let id = self.id();
+        let shared = Arc::clone(&self.shared);
+        if let Err(error) = off(move || shared.journal.note(id, job)).await {
+            // The request id finds the job all the same.
+            tracing::warn!(attempt = %id, %job, %error, "a job cannot be noted");
+        }
+        self.job = Some(job);
+        tracing::info!(attempt = %id, %job, again, "an attempt is a job of the other grid");
+        self.report_scratch();
+        Ok(job)
+    }
+
+    /// Cancels a job that waits for a host that does not exist.
+    async fn give_up(&self, client: &Client, job: JobId, why: &str) -> Result<(), Obstacle> {
+        if other::standing(client, job).await? != Some(JobStanding::Waits) {
+            return Ok(());
+        }
+        other::cancel(client, job).await?;
+        let why = elsewhere(&format!("no host suits it: {why}"));
+        Err(Obstacle::Final(Outcome::NotStarted(why)))
+    }
+
+    /// States that were saved in this grid stay here.
+    fn report_scratch(&self) {
+        let command = order::command(&self.entry, &self.shared.grids).ok();
+        let checkpoint = command.and_then(|command| command.checkpoint);
+        if checkpoint.is_some_and(|checkpoint| checkpoint.from.is_some()) {
+            let why = "a bridge carries no saved states to another grid".to_owned();
+            self.shared.desk.report(Report::FromScratch(self.id(), why));
+        }
+    }
+
+    /// Brings what the command reads to the other grid, unless it is there.
+    async fn bring_inputs(&mut self, client: &Client) -> Result<(), Obstacle> {
+        let mut end = self.end.clone();
+        let parts = tokio::select! {
+            brought = self.bring_all(client) => brought?,
+            () = ends(&mut end) => return Err(Obstacle::Final(Outcome::Stopped)),
+        };
+        self.entry.parts = parts;
+        Ok(())
+    }
+
+    /// Brings each file and tree; returns the contents of the trees.
+    async fn bring_all(
+        &self,
+        client: &Client,
+    ) -> Result<BTreeMap<BlobHash, Vec<BlobRef>>, Obstacle> {
+        let Errand::Command(command) = &self.entry.assignment.work else {
+            return Ok(BTreeMap::new());
+        };
+
+        let mut trees = BTreeMap::new();
+        for input in &command.inputs {
+            if input.kind == StagedKind::Tree {
+                let parts = self.parts(input).await?;
+                for part in &parts {
+                    self.bring(client, *part).await?;
+                }
+                trees.insert(input.blob.hash, parts);
+            }
+            self.bring(client, input.blob).await?;
+        }
+        Ok(trees)
+    }
+
+    /// Returns the contents of a tree beside its list.
+    async fn parts(&self, tree: &StagedInput) -> Result<Vec<BlobRef>, Obstacle> {
+        let list = self.input(tree.blob).await?;
+        let path = list.path();
+        let bytes = off(move || std::fs::read(path)).await;
+        let manifest = bytes
+            .ok()
+            .and_then(|bytes| Manifest::from_bytes(&bytes).ok());
+        manifest.map(|manifest| manifest.parts).ok_or_else(|| {
+            let why = format!("the list of its tree `{}` cannot be read", tree.path);
+            Obstacle::Final(Outcome::NotStarted(why))
+        })
+    }
+
+    async fn input(&self, blob: BlobRef) -> Result<worker::delegate::InputFile, Obstacle> {
+        self.shared.desk.input(blob).await.map_err(|error| {
+            let why = format!("an input cannot be fetched: {error}");
+            Obstacle::Final(match error.is_full() {
+                true => Outcome::NoRoom(why),
+                false => Outcome::NotStarted(why),
+            })
+        })
+    }
+
+    /// Brings one content; several errands that want the same one wait for each other.
+    async fn bring(&self, client: &Client, blob: BlobRef) -> Result<(), Obstacle> {
+        let file = self.input(blob).await?;
+        let turn = {
+            let mut sending = self
+                .shared
+                .sending
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            sending.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(sending.entry(blob.hash).or_default())
+        };
+        let _turn = turn.lock().await;
+        Ok(content::put(client.connection(), &file.path(), blob).await?)
+    }
+
+    /// Waits until the job is settled; reports its start, and cancels it when it is to end.
+    async fn until_settled(
+        &mut self,
+        client: &Client,
+        job: JobId,
+        news: &mut watch::Receiver<JobStanding>,
+    ) -> Result<(), Obstacle> {
+        let mut cancelled = false;
+        loop {
+            match *news.borrow_and_update() {
+                JobStanding::Settled => return Ok(()),
+                JobStanding::Runs if !self.started => {
+                    self.started = true;
+                    self.shared.desk.report(Report::Started(self.id()));
+                }
+                JobStanding::Runs | JobStanding::Waits => {}
+            }
+
+            if *self.end.borrow() && !cancelled {
+                other::cancel(client, job).await?;
+                cancelled = true;
+                continue;
+            }
+            tokio::select! {
+                _ = news.changed() => {}
+                () = ends(&mut self.end), if !cancelled => {}
+                lost = client.connection().closed() => {
+                    return Err(Obstacle::Passing(lost));
+                }
+            }
+        }
+    }
+
+    /// Brings the results here. They count once all of them are here and verified.
+    async fn collect(
+        &self,
+        client: &Client,
+        output: OutputView,
+        mut ending: AttemptEnding,
+    ) -> Result<AttemptEnding, Obstacle> {
+        let all = self.collect_into(client, output, &mut ending).await;
+        match all {
+            Ok(()) => Ok(ending),
+            Err(obstacle) => {
+                self.shared.desk.release(&ending);
+                Err(obstacle)
+            }
+        }
+    }
+
+    async fn collect_into(
+        &self,
+        client: &Client,
+        output: OutputView,
+        ending: &mut AttemptEnding,
+    ) -> Result<(), Obstacle> {
+        ending.warnings = output.warnings;
+
+        for (from, to) in [
+            (output.stdout.0, &mut ending.stdout),
+            (output.stderr.0, &mut ending.stderr),
+        ] {
+            if let Content::Blob(blob) = from.content {
+                self.fetch(client, blob).await?;
+            }
+            *to = from;
+        }
+        for file in output.files {
+            self.fetch(client, file.blob).await?;
+            ending.outputs.push(common::attempt::OutputFile {
+                path: file.path,
+                blob: file.blob,
+                executable: file.executable,
+            });
+        }
+        Ok(())
+    }
+
+    /// Brings one content to where results wait for the master, verified and durable.
+    async fn fetch(&self, client: &Client, blob: BlobRef) -> Result<(), Obstacle> {
+        let serial = self.shared.serial.fetch_add(1, Ordering::Relaxed);
+        let path = self.shared.incoming.join(serial.to_string());
+        let fetched = client.fetch(blob, &path).await;
+        fetched.map_err(|error| match error {
+            LinkError::Refused(refusal) => {
+                let why = elsewhere(&refusal.message);
+                Obstacle::Final(Outcome::ResultLost(why))
+            }
+            error => error.into(),
+        })?;
+
+        let desk = self.shared.desk.clone();
+        let kept = off(move || {
+            let kept = desk.keep(&mut File::open(&path)?);
+            let removed = std::fs::remove_file(&path);
+            let kept = kept?;
+            removed.map(|()| kept)
+        });
+        match kept.await {
+            Ok(kept) if kept == blob => Ok(()),
+            Ok(_) => Err(Obstacle::Passing(LinkError::Closed(
+                "a result was damaged on this host".to_owned(),
+            ))),
+            Err(error) => {
+                let error =
+                    LinkError::file("cannot keep a result in", &self.shared.incoming)(error);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Makes the [`Submission`] of a job, beside the request if it is long.
+async fn submission(
+    client: &Client,
+    spec: JobSpec,
+    options: SubmitOptions,
+) -> Result<Submission, Obstacle> {
+    let bytes = postcard::to_stdvec(&(&spec, &options)).map_err(|error| {
+        Obstacle::Final(Outcome::NotStarted(format!(
+            "it cannot be encoded: {error}"
+        )))
+    })?;
+
+    if bytes.len() <= MAX_INLINE_SPEC {
+        return Ok(Submission::Inline(Box::new(spec), options));
+    }
+    Ok(Submission::Blob(client.put_bytes(&bytes).await?))
+}
+
+/// Resolves once the attempt is to end.
+async fn ends(end: &mut watch::Receiver<bool>) {
+    if end.wait_for(|end| *end).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Does something slow on another thread.
+async fn off<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|gone| Err(std::io::Error::other(gone)))
+}
