@@ -23,7 +23,8 @@ const FILE: &str = "database";
 /// The database that the store is in, if it is in one.
 pub(crate) fn place(config: &Config) -> Result<Option<Database>, MasterError> {
     let place = config.store.as_deref().map(Database::parse);
-    Ok(place.transpose().map_err(StoreError::from)?)
+    let place = place.transpose().map_err(StoreError::from)?;
+    Ok(place.map(|place| place.with_lease(config.takeover_after.span())))
 }
 
 /// The database that the master in `home` was started with, in words, if there is one.

@@ -5,6 +5,8 @@
 //! It adds no rule: its [`Ask`] is the same that a connection's task gives to the core in the
 //! running program.
 
+mod contender;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,14 +21,20 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{Receiver, unbounded_channel};
 use tokio::sync::oneshot;
 
+use crate::content_place::ContentIndex;
 pub use crate::core::ask::{
     Ask, CoreReply, HostAsk, JobAsk, PeerAsk, Redeeming, Submitting, TailAsk, TokenWish, UpkeepAsk,
 };
 use crate::core::{Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
 use crate::laws::SafetyRules;
 use crate::store::{AttemptResult, Reader, StoreError, Writer};
-pub use crate::store::{Logs, Peer, PeerStatus, Redeemed, StoreShadow};
+pub use crate::store::{
+    LEASE_TABLES, SimulatedAnswer, SimulatedDatabase, SimulatedFault, SimulatedStatement,
+    SimulatedValue,
+};
+pub use crate::store::{Logs, ObjectName, Peer, PeerStatus, Redeemed, StoreShadow};
 use crate::{Config, MasterError};
+pub use contender::StoreContender;
 
 /// The master's core with its store, its outboxes and the replies to come.
 pub struct Engine {
@@ -96,19 +104,31 @@ impl Engine {
         laws: SafetyRules,
         shadow: Option<&StoreShadow>,
     ) -> Result<Self, MasterError> {
+        let mut store = Writer::open_beside(dir, logs)?;
+        if let Some(shadow) = shadow {
+            store.shadowed(shadow.clone());
+        }
+        let reader = Reader::new(dir);
+        Self::on((store, reader), now, config, (contents, None), laws)
+    }
+
+    /// A master on an open store, started at `now`.
+    fn on(
+        (store, reader): (Writer, Reader),
+        now: Time,
+        config: &Config,
+        (contents, objects): (Arc<dyn Contents>, Option<Arc<ContentIndex>>),
+        laws: SafetyRules,
+    ) -> Result<Self, MasterError> {
         // Nothing compares beside the core here: jobs with quorums compare their results byte by
         // byte.
         let (compare, _) = unbounded_channel();
         let around = Around {
             blobs: Box::new(contents.clone()),
-            objects: None,
+            objects,
             room: None,
             compare,
         };
-        let mut store = Writer::open_beside(dir, logs)?;
-        if let Some(shadow) = shadow {
-            store.shadowed(shadow.clone());
-        }
         let core = Core::begin(now, store, config, around, laws)?;
         let heartbeat = config.heartbeat.span();
 
@@ -117,7 +137,7 @@ impl Engine {
             laws,
             contents,
             heartbeat,
-            reader: Reader::new(dir),
+            reader,
             outboxes: BTreeMap::new(),
             asked: Vec::new(),
         })
@@ -269,6 +289,14 @@ impl Engine {
         self.outboxes.remove(&session);
         let ended = HostAsk::Disconnected(host, SessionId(session));
         self.core.consider(ended.into(), None)
+    }
+
+    /// Ends in order, after the last group: the store is another master's.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn finish(&mut self) -> Result<(), StoreError> {
+        self.core.finish()
     }
 
     /// The incarnation of this start, which its attempts carry.

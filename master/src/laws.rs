@@ -12,6 +12,25 @@ pub struct SafetyRules {
     /// Each start of the master gives its attempts a number of its own, so that nothing from before
     /// it is taken for something newer.
     pub fence_by_incarnation: bool,
+    /// A group of changes is committed only under the master's own lease.
+    pub fence_by_lease: bool,
+    /// A commit that was in doubt and is found is told only after one more: only then it is known to
+    /// be on the database's replica, too.
+    pub barrier_before_telling: bool,
+    /// A master that has not committed for a while commits an empty group before it says anything.
+    pub sure_before_telling: bool,
+    /// What a commit says of the lease holds from when it was sent: where its answer took as long as others
+    /// wait, another one is committed before anything is said.
+    pub silent_after_lease: bool,
+    /// Groups that a replica lacks when it takes the database's place are written again.
+    pub lost_groups_again: bool,
+    /// The last numbers of jobs are kept with the group that uses them.
+    pub numbers_by_core: bool,
+    /// An object of a bucket is deleted only after it was condemned in a group that is durable.
+    pub condemn_before_delete: bool,
+    /// Whether somebody counts on content is looked at just before it is removed from a directory, after
+    /// the store has said that no job needs it.
+    pub use_before_removing: bool,
 }
 
 impl SafetyRules {
@@ -20,5 +39,13 @@ impl SafetyRules {
         acknowledge_after_commit: true,
         token_before_certificate: true,
         fence_by_incarnation: true,
+        fence_by_lease: true,
+        barrier_before_telling: true,
+        sure_before_telling: true,
+        silent_after_lease: true,
+        lost_groups_again: true,
+        numbers_by_core: true,
+        condemn_before_delete: true,
+        use_before_removing: true,
     };
 }

@@ -13,6 +13,7 @@ pub mod days;
 mod disk;
 mod faults;
 mod master;
+mod masters;
 mod net;
 mod people;
 mod story;
@@ -25,6 +26,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use ::master::engine::StoreShadow;
+pub use masters::run_masters;
 
 /// Which rules the simulated master and workers keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// The highest incarnation that a master of this grid had. Whoever comes with a lower one was taken
 /// over, or runs on an older store.
 #[derive(Debug)]
-pub(crate) struct Highest {
+pub struct Highest {
     grid: Uuid,
     seen: Incarnation,
     /// The file in which it is kept over restarts of the worker, if it is.
@@ -29,7 +29,7 @@ pub(crate) struct Highest {
 
 impl Highest {
     /// Reads what was seen of this grid, in the directory of the identity if it is stored.
-    pub(crate) fn read(grid: Uuid, home: Option<&Path>) -> Self {
+    pub fn read(grid: Uuid, home: Option<&Path>) -> Self {
         let path = home.map(|home| home.join(FILE));
         let text = path.as_deref().map(std::fs::read_to_string);
         let seen = text.and_then(Result::ok).and_then(|text| {
@@ -47,7 +47,7 @@ impl Highest {
     ///
     /// # Errors
     /// If this is one.
-    pub(crate) fn check(&self, incarnation: Incarnation) -> Result<(), LinkError> {
+    pub fn check(&self, incarnation: Incarnation) -> Result<(), LinkError> {
         if incarnation < self.seen {
             let file = self.path.as_ref().map_or_else(String::new, |path| {
                 format!(
@@ -69,7 +69,7 @@ impl Highest {
     ///
     /// # Errors
     /// As for [`Self::check`].
-    pub(crate) fn serve(&mut self, incarnation: Incarnation) -> Result<(), LinkError> {
+    pub fn serve(&mut self, incarnation: Incarnation) -> Result<(), LinkError> {
         self.check(incarnation)?;
         if incarnation > self.seen {
             self.seen = incarnation;

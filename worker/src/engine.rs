@@ -15,6 +15,7 @@ use common::wire::Versions;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 
+pub use crate::elsewhere::Highest;
 use crate::machine::Machine;
 pub use crate::machine::{Action, AttemptEnding, MachineEvent};
 pub use crate::owner::policy::Decision;

@@ -38,7 +38,7 @@ use bucket::BucketContent;
 pub(crate) use bucket::{CONTENT, ListedObject, name_of, object_of};
 use cache::{CacheHold, DiskCache};
 pub use fault::{BucketError, BucketFault};
-pub(crate) use index::ContentIndex;
+pub(crate) use index::{ContentIndex, as_system_time};
 pub use mark::ContentFault;
 use mark::ContentMark;
 pub(crate) use mark::{NOTE, check, check_in_home, is_there, try_out};

@@ -652,11 +652,14 @@ impl Core {
         }
         let mut bytes = 0;
         for (blob, at) in old {
-            // A blob that was used meanwhile, or is needed, stays.
-            if self.blobs.modified(&blob.hash) != Some(*at)
-                || self.is_program(&blob.hash)
-                || self.store.needs_blob(&blob.hash)?
-            {
+            // A blob that was used meanwhile, or is needed, stays. Whether it was used is looked at last: while
+            // the store answers, this master may have lost it, and another one counts on the blob.
+            let is_used = |core: &Self| core.blobs.modified(&blob.hash) != Some(*at);
+            let before = !self.laws.use_before_removing && is_used(self);
+            if before || self.is_program(&blob.hash) || self.store.needs_blob(&blob.hash)? {
+                continue;
+            }
+            if self.laws.use_before_removing && is_used(self) {
                 continue;
             }
 

@@ -397,7 +397,12 @@ impl Core {
             self.finish_group()?;
         }
 
-        // From now on a plain copy of the store's file is whole, and a database another master's.
+        self.finish()
+    }
+
+    /// Ends in order, after the last group: from now on a plain copy of the store's file is whole, and a
+    /// database another master's.
+    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
         self.store.finish()
     }
 

@@ -60,14 +60,19 @@ pub(crate) use kept::{Removed, bytes_left};
 pub use log::Logs;
 pub(crate) use look::{Looked, StoreFacts, look, look_in, named, open as open_to_look};
 pub(crate) use mark::{Mark, Marked};
-pub(crate) use objects::ObjectName;
+pub use objects::ObjectName;
 pub(crate) use objects::{LiveObject, live_objects};
 pub(crate) use order::{NewAddition, StoredAfter};
 pub(crate) use peers::NewToken;
 pub use peers::PeerStatus;
 pub use peers::Redeemed;
+pub(crate) use pg::Simulation;
 pub(crate) use pg::{Database, LeaseContender, LeaseSeen, MasterMember};
 pub use pg::{DatabaseHealth, DatabaseSight, PgError};
+pub use pg::{
+    LEASE_TABLES, SimulatedAnswer, SimulatedDatabase, SimulatedFault, SimulatedStatement,
+    SimulatedValue,
+};
 pub(crate) use pg::{look as look_at_database, put_aside};
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};

@@ -80,7 +80,7 @@ impl Writer {
 
     /// Notes the last numbers in `meta`, if some were given out since.
     pub(super) fn note_numbers(&mut self) -> Result<(), StoreError> {
-        if std::mem::take(&mut self.numbers.new) {
+        if std::mem::take(&mut self.numbers.new) && self.db_laws().numbers_by_core {
             let noted = self.numbers.last.map(u32::to_le_bytes).concat();
             self.set_meta(NUMBERS, &noted)?;
         }

@@ -108,7 +108,7 @@ pub(super) enum SqlRow<'r> {
     /// A row of SQLite's.
     Lite(&'r rusqlite::Row<'r>),
     /// A row of PostgreSQL's.
-    Pg(&'r tokio_postgres::Row),
+    Pg(&'r super::pg::DbRow),
 }
 
 /// The content of a column of a row.
@@ -141,16 +141,22 @@ impl SqlRow<'_> {
 
     /// Returns the [`SqlCell`] of the column of this index, counted from 0.
     pub(super) fn cell(&self, index: usize) -> Result<SqlCell<'_>, StoreError> {
-        use rusqlite::types::ValueRef;
         match self {
-            SqlRow::Lite(row) => Ok(match row.get_ref(index)? {
-                ValueRef::Null => SqlCell::Null,
-                ValueRef::Integer(n) => SqlCell::Int(n),
-                ValueRef::Real(n) => SqlCell::Real(n),
-                ValueRef::Text(text) => SqlCell::Text(text),
-                ValueRef::Blob(bytes) => SqlCell::Bytes(bytes),
-            }),
+            SqlRow::Lite(row) => Ok(row.get_ref(index)?.into()),
             SqlRow::Pg(row) => super::pg::cell(row, index),
+        }
+    }
+}
+
+impl<'r> From<rusqlite::types::ValueRef<'r>> for SqlCell<'r> {
+    fn from(value: rusqlite::types::ValueRef<'r>) -> Self {
+        use rusqlite::types::ValueRef;
+        match value {
+            ValueRef::Null => SqlCell::Null,
+            ValueRef::Integer(n) => SqlCell::Int(n),
+            ValueRef::Real(n) => SqlCell::Real(n),
+            ValueRef::Text(text) => SqlCell::Text(text),
+            ValueRef::Blob(bytes) => SqlCell::Bytes(bytes),
         }
     }
 }

@@ -21,6 +21,7 @@ use super::reader::Reader;
 use super::shadow::StoreShadow;
 use super::value::{SqlRow, SqlValue, values};
 use super::{AttemptResult, Attendance, Mark, StoreError, from_postcard, micros, to_postcard};
+use crate::laws::SafetyRules;
 
 /// The one connection to the store that writes.
 pub(crate) struct Writer {
@@ -199,6 +200,14 @@ impl Writer {
         match &self.db {
             Db::Lite(_) => Reader::new(home),
             Db::Pg(pg) => Reader::of(pg.place().clone()),
+        }
+    }
+
+    /// The rules that are kept with it.
+    pub(super) fn db_laws(&self) -> SafetyRules {
+        match &self.db {
+            Db::Lite(_) => SafetyRules::KEPT,
+            Db::Pg(pg) => pg.place().laws(),
         }
     }
 

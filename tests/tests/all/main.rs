@@ -8,3 +8,4 @@ mod days;
 mod e2e;
 mod hostile;
 mod house;
+mod masters;

@@ -4,7 +4,8 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
 use super::super::StoreError;
-use super::super::value::{SqlCell, SqlValue};
+use super::super::value::{FromCell, SqlCell, SqlValue};
+use super::simulated::SimulatedValue;
 
 /// A value that is kept until its change is known to be durable.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,11 +150,31 @@ impl ToSql for SentValue {
     }
 }
 
+/// A row of an answer.
+pub(in crate::store) enum DbRow {
+    /// A server's.
+    Server(tokio_postgres::Row),
+    /// That of a `SimulatedDatabase`.
+    Simulated(Vec<SimulatedValue>),
+}
+
+impl DbRow {
+    /// The column of this index, which the statement names as one of this type.
+    pub(super) fn get<T: FromCell>(&self, index: usize) -> T {
+        let found = cell(self, index).ok().and_then(T::from_cell);
+        found.expect("the statement names this column")
+    }
+}
+
 /// Returns the [`SqlCell`] of this column.
-pub(in crate::store) fn cell(
-    row: &tokio_postgres::Row,
-    index: usize,
-) -> Result<SqlCell<'_>, StoreError> {
+pub(in crate::store) fn cell(row: &DbRow, index: usize) -> Result<SqlCell<'_>, StoreError> {
+    let row = match row {
+        DbRow::Server(row) => row,
+        DbRow::Simulated(values) => {
+            let value = values.get(index).unwrap_or(&SimulatedValue::Null);
+            return Ok(SqlCell::from(rusqlite::types::ValueRef::from(value)));
+        }
+    };
     let column = row
         .columns()
         .get(index)

@@ -5,26 +5,26 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Span, Time};
-use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 use super::super::StoreError;
 use super::super::value::SqlValue;
-use super::cells::KeptValue;
+use super::cells::{DbRow, KeptValue};
+use super::error::DbError;
 use super::lease::LeaseSeen;
 use super::recent::RecentGroups;
 use super::runs::{KeptChange, KeptText, runs};
-use super::session::{DbSession, Ready, passes, refused, words};
+use super::session::{DbSession, Ready, refused};
 use super::{Database, PgError, tables};
-use crate::clock::since_boot;
+use crate::laws::SafetyRules;
 use crate::numbers;
 
 /// The time for which a database that does not answer is asked again: longer than another server
 /// needs to take its place.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Span = Span::from_secs(300);
 /// The time after its last commit from which a master makes sure, with an empty turn, that the store
 /// is still its own: that is how others see that it lives, and before that it tells nobody anything.
 /// A little below the second in which the core looks at its clock anyway.
@@ -60,9 +60,10 @@ pub(super) struct Group {
     sent: usize,
     /// Whether a transaction is open.
     begun: bool,
-    /// The time at which the last group that was committed was sent (`since_boot`), on a clock that counts the sleep
-    /// of the machine.
+    /// The time at which the last group that was committed was sent, on a clock that counts the sleep of the
+    /// machine.
     sure_at: Time,
+    laws: SafetyRules,
     /// The texts of statements, each once.
     texts: HashMap<Arc<str>, Arc<KeptText>>,
 }
@@ -78,7 +79,7 @@ enum Decided {
 impl Group {
     /// The group of a master that has just taken the lease, with its `token`, over this session, after
     /// so many groups of others.
-    pub(super) fn of(session: DbSession, token: i64, before: u64) -> Self {
+    pub(super) fn of(place: &Database, session: DbSession, token: i64, before: u64) -> Self {
         Self {
             session,
             token,
@@ -88,7 +89,8 @@ impl Group {
             changes: Vec::new(),
             sent: 0,
             begun: false,
-            sure_at: since_boot(),
+            sure_at: place.since_boot(),
+            laws: place.laws(),
             texts: HashMap::new(),
         }
     }
@@ -113,8 +115,8 @@ impl Group {
     /// Makes sure that the lease is still this master's, if that was long ago: with a turn that has no
     /// changes. Returns whether there was one.
     pub(super) fn be_sure(&mut self, place: &Database) -> Result<bool, StoreError> {
-        let due = since_boot().since(self.sure_at) >= SURE_FOR;
-        let due = due && self.changes.is_empty() && !self.begun;
+        let due = place.since_boot().since(self.sure_at) >= SURE_FOR;
+        let due = due && self.changes.is_empty() && !self.begun && self.laws.sure_before_telling;
         if due {
             self.commit(place)?;
         }
@@ -176,7 +178,7 @@ impl Group {
         place: &Database,
         sql: &str,
         values: &[SqlValue<'_>],
-    ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+    ) -> Result<Vec<DbRow>, StoreError> {
         // A long restore is a sign of life, too.
         self.be_sure(place)?;
         metrics::counter!(numbers::QUESTIONS).increment(1);
@@ -187,7 +189,7 @@ impl Group {
 
             match self.session.rows(sql, values) {
                 Ok(rows) => return Ok(rows),
-                Err(error) if passes(&error) => {
+                Err(error) if error.passes() => {
                     self.decide(place, &error)?;
                 }
                 Err(error) => return Err(refused(&error).into()),
@@ -203,14 +205,22 @@ impl Group {
                 &[SqlValue::Int(self.token), SqlValue::Int(self.turn)],
             );
         }
-        self.send(place, true).map(drop)
+        self.send(place, true)?;
+
+        // This process, or the database, may have stood still meanwhile.
+        let is_late =
+            |group: &Self| place.since_boot().since(group.sure_at) >= place.silent_after();
+        while self.laws.silent_after_lease && is_late(self) {
+            self.send(place, true)?;
+        }
+        Ok(())
     }
 
     /// Sends what was not sent yet, with the commit if wanted, until it has arrived. Returns the
     /// numbers of rows that the changes of the last flight changed.
     fn send(&mut self, place: &Database, commit: bool) -> Result<Vec<u64>, StoreError> {
         loop {
-            let sent_at = since_boot();
+            let sent_at = place.since_boot();
             let error = match self.fly(commit) {
                 Ok(counts) => {
                     self.begun = true;
@@ -224,11 +234,14 @@ impl Group {
                 Err(error) => error,
             };
 
-            if !came(&error) && !passes(&error) {
+            if !came(&error) && !error.passes() {
                 return Err(self.refused(&error).into());
             }
             if let Decided::Committed = self.decide(place, &error)? {
                 self.end(place);
+                if !self.laws.barrier_before_telling {
+                    return Ok(Vec::new());
+                }
                 // What is seen there need not be on the server's replica yet; what is committed after it says so.
                 return self.send(place, true);
             }
@@ -248,17 +261,17 @@ impl Group {
     /// Counts a turn that was committed with these changes.
     fn note_turn(&mut self, place: &Database, changes: Vec<KeptChange>) {
         self.turn += 1;
-        self.recent.keep(self.turn, changes, since_boot());
+        self.recent.keep(self.turn, changes, place.since_boot());
         place.has_reached(self.token, self.turn);
     }
 
     /// Waits a moment, and commits a turn without changes, for which there may be room: otherwise others
     /// would take this master for dead.
     fn wait_for_room(&mut self, place: &Database) -> Result<(), StoreError> {
-        std::thread::sleep(ROOM_AGAIN);
+        place.sleep(ROOM_AGAIN);
         let committed = match self.fly_with(Some(self.turn + 1), &[], true) {
             Ok(_) => true,
-            Err(error) if passes(&error) => {
+            Err(error) if error.passes() => {
                 matches!(self.decide(place, &error)?, Decided::Committed)
             }
             Err(error) => return Err(self.refused(&error).into()),
@@ -271,7 +284,7 @@ impl Group {
 
     /// Sends what was not sent yet, with the commit if wanted. Returns the numbers of changed rows, of
     /// a change that is counted at its place.
-    pub(super) fn fly(&self, commit: bool) -> Result<Vec<u64>, Error> {
+    pub(super) fn fly(&self, commit: bool) -> Result<Vec<u64>, DbError> {
         let begins = (!self.begun).then_some(self.turn + 1);
         self.fly_with(begins, &self.changes[self.sent..], commit)
     }
@@ -282,14 +295,16 @@ impl Group {
         begins: Option<i64>,
         changes: &[KeptChange],
         commit: bool,
-    ) -> Result<Vec<u64>, Error> {
+    ) -> Result<Vec<u64>, DbError> {
         let mut statements: Vec<Ready> = Vec::new();
         if let Some(turn) = begins {
             let fence: Arc<str> = Arc::from(tables::FENCE);
             let insert: Arc<str> = Arc::from(tables::TURN);
             let token = KeptValue::Int(self.token);
             let turn = KeptValue::Int(turn);
-            statements.push(self.session.ready(&fence, [token.clone()].into_iter())?);
+            if self.laws.fence_by_lease {
+                statements.push(self.session.ready(&fence, [token.clone()].into_iter())?);
+            }
             statements.push(self.session.ready(&insert, [token, turn].into_iter())?);
         }
 
@@ -319,7 +334,7 @@ impl Group {
     }
 
     /// Adds the statements for changes that are sent together. Returns whether it is one for all.
-    fn prepare_run(&self, run: &[&KeptChange], to: &mut Vec<Ready>) -> Result<bool, Error> {
+    fn prepare_run(&self, run: &[&KeptChange], to: &mut Vec<Ready>) -> Result<bool, DbError> {
         if let [first, ..] = run
             && run.len() >= MANY
             && let Some(row) = &first.text.row
@@ -340,20 +355,22 @@ impl Group {
 
     /// Connects again, and finds out what became of the open group. Nothing of it was told to
     /// anybody yet.
-    fn decide(&mut self, place: &Database, error: &Error) -> Result<Decided, StoreError> {
+    fn decide(&mut self, place: &Database, error: &DbError) -> Result<Decided, StoreError> {
         let why = match lacks_room(error) {
             true => "PostgreSQL has no room for the changes; they are sent until it has",
             false => "the connection to PostgreSQL broke; it is made anew",
         };
-        tracing::warn!(error = words(error), "{why}");
-        let begun = Instant::now();
+        tracing::warn!(error = error.words(), "{why}");
+        let begun = place.since_boot();
         let mut pause = Duration::from_millis(50);
         loop {
             let again = DbSession::to_write(place).and_then(|session| {
                 let look = || {
                     let lease = LeaseSeen::read(&session)?;
-                    session.rows(tables::MOVE, &[SqlValue::Int(self.token)])?;
-                    Ok::<_, Error>(lease)
+                    if self.laws.barrier_before_telling {
+                        session.rows(tables::MOVE, &[SqlValue::Int(self.token)])?;
+                    }
+                    Ok::<_, DbError>(lease)
                 };
                 let lease = look().map_err(|error| place.away(&error))?;
                 Ok((session, lease))
@@ -370,10 +387,12 @@ impl Group {
                         decided => return Ok(decided),
                     }
                 }
-                Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
+                Err(error) if place.since_boot().since(begun) > PATIENCE => {
+                    return Err(error.into());
+                }
                 Err(error) => tracing::warn!(%error, "the store waits for its database"),
             }
-            std::thread::sleep(pause);
+            place.sleep(pause);
             pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
@@ -382,6 +401,9 @@ impl Group {
     /// broke once more, and how far it came is to be looked up.
     fn write_again(&self, to: i64) -> Result<bool, StoreError> {
         let behind = self.turn.abs_diff(to);
+        if !self.laws.lost_groups_again {
+            return Ok(true);
+        }
         let Some(groups) = self.recent.after(to) else {
             return Err(PgError::WentBack(behind).into());
         };
@@ -393,7 +415,7 @@ impl Group {
         for group in groups {
             match self.fly_with(Some(group.turn), &group.changes, true) {
                 Ok(_) => metrics::counter!(numbers::WRITTEN_AGAIN).increment(1),
-                Err(error) if came(&error) || passes(&error) => return Ok(false),
+                Err(error) if came(&error) || error.passes() => return Ok(false),
                 Err(error) => return Err(self.refused(&error).into()),
             }
         }
@@ -405,8 +427,8 @@ impl Group {
     }
 
     /// The error of a group that does not pass with time: the fence has refused it, or the server.
-    fn refused(&self, error: &Error) -> PgError {
-        if error.code() != Some(&SqlState::DIVISION_BY_ZERO) {
+    fn refused(&self, error: &DbError) -> PgError {
+        if !error.is(&SqlState::DIVISION_BY_ZERO) {
             return refused(error);
         }
         let holder = LeaseSeen::read(&self.session).map(|lease| lease.holder);
@@ -434,13 +456,11 @@ impl Group {
 }
 
 /// Whether a turn is there already: the commit that was in doubt has arrived meanwhile.
-fn came(error: &Error) -> bool {
-    error.as_db_error().and_then(|said| said.constraint()) == Some("turn_pkey")
+fn came(error: &DbError) -> bool {
+    error.constraint() == Some("turn_pkey")
 }
 
 /// Whether the server lacks what time may bring: room on its disk, memory, connections.
-fn lacks_room(error: &Error) -> bool {
-    error
-        .code()
-        .is_some_and(|code| code.code().starts_with("53"))
+fn lacks_room(error: &DbError) -> bool {
+    error.code().is_some_and(|code| code.starts_with("53"))
 }

@@ -4,7 +4,8 @@
 use common::units::Bytes;
 use tokio_postgres::{Error, Row};
 
-use super::session::{DbSession, words};
+use super::error::words;
+use super::session::DbSession;
 use super::{Database, PgError};
 
 /// The age of a transaction, in seconds, from which it is told of: as long as it is open, rows that

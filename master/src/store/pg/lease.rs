@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use common::view::StandbyView;
 use common::{Span, Time};
-use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 use super::super::value::SqlValue;
 use super::super::{StoreError, Writer, micros, schema, time};
+use super::cells::DbRow;
+use super::error::DbError;
 use super::group::Group;
-use super::session::{DbSession, passes, refused};
+use super::session::{DbSession, refused};
 use super::{Database, Pg, tables};
 
 /// The time for which the end of another master's connection is waited for.
@@ -65,13 +66,13 @@ pub(crate) struct LeaseSeen {
 
 impl LeaseSeen {
     /// Reads the lease ([`tables::LEASE`]).
-    pub(super) fn read(session: &DbSession) -> Result<Self, Error> {
+    pub(super) fn read(session: &DbSession) -> Result<Self, DbError> {
         session
             .rows(tables::LEASE, &[])
             .map(|rows| Self::of(&rows[0]))
     }
 
-    pub(super) fn of(row: &tokio_postgres::Row) -> Self {
+    pub(super) fn of(row: &DbRow) -> Self {
         Self {
             token: row.get(0),
             turn: row.get(1),
@@ -177,7 +178,7 @@ impl LeaseContender {
             }
             match taken {
                 // A stopped process may hold an open group for ever: it will find itself fenced.
-                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                Err(error) if error.is(&SqlState::LOCK_NOT_AVAILABLE) => {
                     tracing::warn!(holder = seen.holder, "its open transaction is ended");
                     session.rows(tables::CUT_OFF, &[SqlValue::Int(seen.token)])?;
                     Ok(None)
@@ -191,7 +192,7 @@ impl LeaseContender {
 
         let pg = Pg::of(
             self.place.clone(),
-            Group::of(session, token, seen.reached()),
+            Group::of(&self.place, session, token, seen.reached()),
         );
         Writer::on(super::super::db::Db::Pg(pg)).map(Some)
     }
@@ -220,7 +221,7 @@ impl LeaseContender {
     /// error.
     fn with<T>(
         &mut self,
-        act: impl FnOnce(&DbSession, &Database, &MasterMember) -> Result<T, Error>,
+        act: impl FnOnce(&DbSession, &Database, &MasterMember) -> Result<T, DbError>,
     ) -> Result<T, StoreError> {
         let session = match self.session.take().filter(DbSession::is_open) {
             Some(session) => session,
@@ -236,7 +237,7 @@ impl LeaseContender {
                 self.session = Some(session);
                 Ok(done)
             }
-            Err(error) if passes(&error) => Err(self.place.away(&error).into()),
+            Err(error) if error.passes() => Err(self.place.away(&error).into()),
             Err(error) => Err(refused(&error).into()),
         }
     }
@@ -249,7 +250,7 @@ fn take(
     seen: &LeaseSeen,
     layout: usize,
     now: Time,
-) -> Result<Option<i64>, Error> {
+) -> Result<Option<i64>, DbError> {
     let before = [SqlValue::Int(seen.token)];
     session.execute("BEGIN; SET LOCAL lock_timeout = '1s'".to_owned())?;
     let held = !session.rows(tables::HOLD, &before)?.is_empty();
@@ -261,7 +262,7 @@ fn take(
 
     // The token is the incarnation, whose own rules count: see `Writer::begin`.
     let last = session.rows("SELECT value FROM meta WHERE key = 'incarnation'", &[])?;
-    let last = last.first().map(|row| row.get::<_, Vec<u8>>(0));
+    let last = last.first().map(|row| row.get::<Vec<u8>>(0));
     let last = last.and_then(|bytes| bytes.try_into().ok());
     let last = last.map_or(0, |bytes| i64::from(u32::from_le_bytes(bytes)));
     let token = (seen.token.max(last) + 1).max(super::super::seconds_of_era(now).into());
@@ -284,7 +285,7 @@ fn take(
 }
 
 /// Makes the schema and the tables, if they are not there.
-fn make_tables(session: &DbSession, place: &Database) -> Result<(), Error> {
+fn make_tables(session: &DbSession, place: &Database) -> Result<(), DbError> {
     if session.has_table("lease")? {
         return Ok(());
     }
@@ -300,11 +301,11 @@ fn make_tables(session: &DbSession, place: &Database) -> Result<(), Error> {
 }
 
 /// The masters that stand by, or did so lately, by the rows of [`tables::MEMBERS`].
-pub(super) fn standbys(rows: &[tokio_postgres::Row]) -> Vec<StandbyView> {
-    let standby = |row: &tokio_postgres::Row| StandbyView {
+pub(super) fn standbys(rows: &[DbRow]) -> Vec<StandbyView> {
+    let standby = |row: &DbRow| StandbyView {
         name: row.get(0),
         address: row.get(1),
-        said: Span::from_secs_f64(row.get(2)),
+        said: Span::from_secs_f64(f64::from(row.get::<f32>(2))),
     };
     rows.iter().map(standby).collect()
 }

@@ -4,12 +4,14 @@
 //! store.
 
 mod cells;
+mod error;
 mod group;
 mod health;
 mod lease;
 mod recent;
 mod runs;
 mod session;
+mod simulated;
 mod snapshot;
 mod tables;
 #[cfg(test)]
@@ -28,13 +30,18 @@ use tokio::runtime::Runtime;
 
 use super::StoreError;
 use super::value::{SqlRow, SqlValue};
-pub(super) use cells::cell;
+pub(super) use cells::{DbRow, cell};
 use group::Group;
 pub(crate) use health::look;
 pub use health::{DatabaseHealth, DatabaseSight};
 pub(crate) use lease::{LeaseContender, LeaseSeen, MasterMember};
 pub(crate) use session::Database;
 use session::DbSession;
+pub(crate) use simulated::Simulation;
+pub use simulated::{
+    SimulatedAnswer, SimulatedDatabase, SimulatedFault, SimulatedStatement, SimulatedValue,
+};
+pub use tables::LEASE_TABLES;
 
 /// The time after which it is said that the database does not answer.
 const WORD_AFTER: Duration = Duration::from_secs(10);
@@ -209,7 +216,7 @@ impl Pg {
             return Ok(0);
         }
         let rows = self.rows(tables::VERSION, &[])?;
-        let version = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        let version = rows.first().map_or(0, |row| row.get::<i64>(0));
         Ok(usize::try_from(version).unwrap_or(usize::MAX))
     }
 
@@ -241,7 +248,7 @@ impl Pg {
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-    ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+    ) -> Result<Vec<DbRow>, StoreError> {
         match &mut *self.inside.borrow_mut() {
             Inside::Writes(group) => group.rows(&self.place, sql, values),
             Inside::Reads(session) => read(&self.place, session, sql, values),
@@ -320,7 +327,7 @@ fn read(
     session: &mut Option<DbSession>,
     sql: &str,
     values: &[SqlValue<'_>],
-) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+) -> Result<Vec<DbRow>, StoreError> {
     for last in [false, true] {
         let connected = match session.take().filter(DbSession::is_open) {
             Some(connected) => connected,
@@ -329,8 +336,8 @@ fn read(
 
         let asked = connected.rows(sql, values);
         match asked {
-            Err(error) if session::passes(&error) && !last => {}
-            Err(error) if session::passes(&error) => return Err(place.away(&error).into()),
+            Err(error) if error.passes() && !last => {}
+            Err(error) if error.passes() => return Err(place.away(&error).into()),
             Err(error) => return Err(session::refused(&error).into()),
             Ok(rows) => {
                 *session = Some(connected);

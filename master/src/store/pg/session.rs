@@ -4,28 +4,35 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::Span;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Statement};
 
-use super::cells::{KeptValue, SentValue};
+use super::cells::{DbRow, KeptValue, SentValue};
+use super::error::{DbError, words};
 use super::lease::LeaseSeen;
 use super::runs::{KeptChange, RowChange};
+use super::simulated::{SimulatedSession, SimulatedStatement, Simulation};
 use super::{PgError, wait};
 use crate::store::value::SqlValue;
 
 /// The oldest server that is known to understand the store, as `server_version_num`.
 const OLDEST: i32 = 130_000;
 /// The time for which a reader waits for a server that lacks changes.
-const WAITS: Duration = Duration::from_secs(10);
+const WAITS: Span = Span::from_secs(10);
 /// The schema of the store's tables.
 const SCHEMA: &str = "deskgrid";
 
-/// Where a store is: a database, and the schema in it.
+/// The least time without a commit after which masters take the store from each other.
+const LEAST_LEASE: Span = Span::from_secs(3);
+
+/// Where a store is: a database, and the schema in it; and the time without a commit after which other
+/// masters take it.
 #[derive(Debug, Clone)]
-pub(crate) struct Database(Arc<Inner>);
+pub(crate) struct Database(Arc<Inner>, Span);
 
 #[derive(Debug)]
 struct Inner {
@@ -35,6 +42,8 @@ struct Inner {
     /// The token and the last turn of this process, if it has the store: a server that knows less of
     /// them was behind, and is not read from until they are there again.
     reached: Mutex<(i64, i64)>,
+    /// What stands in its place in a simulated world.
+    simulation: Option<Simulation>,
 }
 
 impl Database {
@@ -92,12 +101,42 @@ impl Database {
             .tcp_user_timeout(Duration::from_secs(8))
             .target_session_attrs(wanted);
         let schema = schema.to_owned();
-        Ok(Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             config,
             schema,
             tls,
             reached: Mutex::default(),
-        })))
+            simulation: None,
+        });
+        Ok(Self(inner, LEAST_LEASE))
+    }
+
+    /// The `Database` of a simulated world.
+    pub(crate) fn simulated(simulation: Simulation) -> Self {
+        let inner = Arc::new(Inner {
+            config: Config::new(),
+            schema: SCHEMA.to_owned(),
+            tls: None,
+            reached: Mutex::default(),
+            simulation: Some(simulation),
+        });
+        Self(inner, LEAST_LEASE)
+    }
+
+    /// The same, where others take the store after this time without a commit.
+    pub(crate) fn with_lease(self, lease: Span) -> Self {
+        Self(self.0, lease)
+    }
+
+    /// The time after which a commit that was sent says nothing more of who has the store: a second before
+    /// others may have taken it.
+    pub(super) fn silent_after(&self) -> Span {
+        Span(self.1.0.saturating_sub(Span::from_secs(1).0))
+    }
+
+    /// The simulated world that it is of, if it is of one.
+    pub(super) fn simulation(&self) -> Option<&Simulation> {
+        self.0.simulation.as_ref()
     }
 
     /// The schema of the store's tables.
@@ -145,10 +184,10 @@ impl Database {
         }
     }
 
-    pub(super) fn away(&self, error: &Error) -> PgError {
+    pub(super) fn away(&self, error: &DbError) -> PgError {
         PgError::Away {
             place: self.name(),
-            why: words(error),
+            why: error.words(),
         }
     }
 }
@@ -181,48 +220,48 @@ fn is_here(host: &Host) -> bool {
     }
 }
 
-/// An error with what the server said of it, and without the statement's values.
-pub(super) fn words(error: &Error) -> String {
-    match (error.as_db_error(), std::error::Error::source(error)) {
-        (Some(said), _) => match said.detail() {
-            Some(detail) => format!("{} ({detail})", said.message()),
-            None => said.message().to_owned(),
-        },
-        (None, Some(source)) => format!("{error}: {source}"),
-        (None, None) => error.to_string(),
-    }
-}
-
-/// Whether an error passes with a new connection or with time.
-pub(super) fn passes(error: &Error) -> bool {
-    let Some(code) = error.code() else {
-        return error.is_closed()
-            || std::error::Error::source(error)
-                .is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
-    };
-    let code = code.code();
-    ["08", "53", "57P"].iter().any(|class| code.starts_with(class))
-        // A standby that is not promoted yet; a conflict of transactions; a lock that is held for long.
-        || ["25006", "40001", "40P01", "55P03", "25P03"].contains(&code)
-}
-
-pub(super) fn refused(error: &Error) -> PgError {
-    PgError::Refused(words(error))
+pub(super) fn refused(error: &DbError) -> PgError {
+    PgError::Refused(error.words())
 }
 
 /// A connection that is set up, with the statements that are prepared on it.
 pub(super) struct DbSession {
-    client: Arc<Client>,
+    way: SessionWay,
     prepared: RefCell<HashMap<Arc<str>, Statement>>,
     /// Those over arrays, by the text for one row.
     prepared_for_many: RefCell<HashMap<Arc<str>, Statement>>,
 }
 
-/// A statement that is prepared, with its values.
-pub(super) type Ready = (Statement, Vec<SentValue>);
+/// The way of a `DbSession` to the database.
+enum SessionWay {
+    Server(Arc<Client>),
+    Simulated(SimulatedSession),
+}
+
+/// A statement that can be sent, with its values.
+pub(super) enum Ready {
+    /// It is prepared at the server.
+    Prepared(Statement, Vec<SentValue>),
+    /// It goes to a `SimulatedDatabase`.
+    Simulated(SimulatedStatement),
+}
 
 impl DbSession {
     fn connect(place: &Database) -> Result<Self, PgError> {
+        let way = match place.simulation() {
+            Some(simulation) => SimulatedSession::connect(simulation)
+                .map(SessionWay::Simulated)
+                .map_err(DbError::from),
+            None => Self::client_of(place).map(SessionWay::Server),
+        };
+        Ok(Self {
+            way: way.map_err(|error| place.away(&error))?,
+            prepared: RefCell::default(),
+            prepared_for_many: RefCell::default(),
+        })
+    }
+
+    fn client_of(place: &Database) -> Result<Arc<Client>, DbError> {
         let inner = place.0.clone();
         let connected = wait(async move {
             let setup = format!(
@@ -236,33 +275,36 @@ impl DbSession {
             Ok::<_, Error>(client)
         });
 
-        let client = connected.map_err(|error| place.away(&error))?;
-        Ok(Self {
-            client: Arc::new(client),
-            prepared: RefCell::default(),
-            prepared_for_many: RefCell::default(),
-        })
+        Ok(connected.map(Arc::new)?)
+    }
+
+    /// The server's `Client`. What is asked over it is not asked of a `SimulatedDatabase`.
+    fn client(&self) -> Arc<Client> {
+        match &self.way {
+            SessionWay::Server(client) => client.clone(),
+            SessionWay::Simulated(_) => unreachable!("a simulated database has no server"),
+        }
     }
 
     /// A session of a reader. Where another server has taken the place of the one before, it is waited
     /// for until the writer has seen to what may be missing there.
     pub(super) fn to_read(place: &Database) -> Result<Self, PgError> {
         let session = Self::connect(place)?;
-        let since = Instant::now();
+        let since = place.since_boot();
         loop {
             let has_all = session.has_all(place);
             if has_all.map_err(|error| place.away(&error))? {
                 return Ok(session);
             }
-            if since.elapsed() > WAITS {
+            if place.since_boot().since(since) > WAITS {
                 return Err(place.unfit("it lacks changes that it had confirmed"));
             }
-            std::thread::sleep(Duration::from_millis(50));
+            place.sleep(Duration::from_millis(50));
         }
     }
 
     /// Whether the server has all that this process has committed.
-    fn has_all(&self, place: &Database) -> Result<bool, Error> {
+    fn has_all(&self, place: &Database) -> Result<bool, DbError> {
         let (token, turn) = *place.reached();
         if turn == 0 {
             return Ok(true);
@@ -274,12 +316,15 @@ impl DbSession {
     /// A session of the writer, with a database that takes changes.
     pub(super) fn to_write(place: &Database) -> Result<Self, PgError> {
         let session = Self::connect(place)?;
+        if place.simulation().is_some() {
+            return Ok(session);
+        }
         let asked = session.ask(
             "SELECT current_setting('server_version_num')::int, pg_is_in_recovery(),
              current_setting('transaction_read_only') = 'on', current_setting('server_encoding'),
              current_setting('fsync') = 'on'",
         );
-        let row = asked.map_err(|error| place.away(&error))?;
+        let row = asked.map_err(|error| place.away(&error.into()))?;
         let (version, standby): (i32, bool) = (row.get(0), row.get(1));
         let (read_only, encoding, syncs): (bool, String, bool) =
             (row.get(2), row.get(3), row.get(4));
@@ -308,54 +353,72 @@ impl DbSession {
 
     /// Whether the connection stands, as far as is known.
     pub(super) fn is_open(&self) -> bool {
-        !self.client.is_closed()
+        match &self.way {
+            SessionWay::Server(client) => !client.is_closed(),
+            // The next question says so.
+            SessionWay::Simulated(_) => true,
+        }
     }
 
     /// The one row of an answer to a question without values.
     pub(super) fn ask(&self, sql: &str) -> Result<tokio_postgres::Row, Error> {
-        let client = self.client.clone();
+        let client = self.client();
         let sql = sql.to_owned();
         wait(async move { client.query_one(&sql, &[]).await })
     }
 
     /// Executes statements without values, in one message.
-    pub(super) fn execute(&self, sql: String) -> Result<(), Error> {
-        let client = self.client.clone();
-        wait(async move { client.batch_execute(&sql).await })
+    pub(super) fn execute(&self, sql: String) -> Result<(), DbError> {
+        if let SessionWay::Simulated(simulated) = &self.way {
+            simulated.ask(&sql, std::iter::empty())?;
+            return Ok(());
+        }
+        let client = self.client();
+        Ok(wait(async move { client.batch_execute(&sql).await })?)
     }
 
     /// Whether there is a table of this name.
-    pub(super) fn has_table(&self, name: &str) -> Result<bool, Error> {
+    pub(super) fn has_table(&self, name: &str) -> Result<bool, DbError> {
         let rows = self.rows(super::tables::HAS_TABLE, &[SqlValue::Text(name)])?;
         Ok(rows[0].get(0))
     }
 
     /// Executes a statement, and returns the number of rows that it changed.
-    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, Error> {
-        let (statement, values) =
-            self.ready(&Arc::from(sql), values.iter().map(KeptValue::from))?;
-        let client = self.client.clone();
-        let count = wait(async move { client.execute(&statement, &parameters(&values)).await })?;
+    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, DbError> {
+        let count = match self.ready(&Arc::from(sql), values.iter().map(KeptValue::from))? {
+            Ready::Prepared(statement, values) => {
+                let client = self.client();
+                wait(async move { client.execute(&statement, &parameters(&values)).await })?
+            }
+            statement @ Ready::Simulated(_) => self
+                .fly(None, vec![statement], None)?
+                .first()
+                .copied()
+                .unwrap_or(0),
+        };
         Ok(count as usize)
     }
 
     /// The rows of the answer to a question.
-    pub(super) fn rows(
-        &self,
-        sql: &str,
-        values: &[SqlValue<'_>],
-    ) -> Result<Vec<tokio_postgres::Row>, Error> {
-        let (statement, values) =
-            self.ready(&Arc::from(sql), values.iter().map(KeptValue::from))?;
-        let client = self.client.clone();
-        wait(async move { client.query(&statement, &parameters(&values)).await })
+    pub(super) fn rows(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<Vec<DbRow>, DbError> {
+        let values = values.iter().map(KeptValue::from);
+        if let SessionWay::Simulated(simulated) = &self.way {
+            let rows = simulated.ask(sql, values)?.rows;
+            return Ok(rows.into_iter().map(DbRow::Simulated).collect());
+        }
+        let statement = self.prepare(&self.prepared, &Arc::from(sql), str::to_owned)?;
+        let values: Vec<SentValue> = values.map(SentValue::One).collect();
+        let client = self.client();
+        let rows = wait(async move { client.query(&statement, &parameters(&values)).await })?;
+        Ok(rows.into_iter().map(DbRow::Server).collect())
     }
 
     /// The next rows of a cursor. Their columns are those of the cursor, so nothing is kept prepared.
-    pub(super) fn portion(&self, sql: &str) -> Result<Vec<tokio_postgres::Row>, Error> {
-        let client = self.client.clone();
+    pub(super) fn portion(&self, sql: &str) -> Result<Vec<DbRow>, DbError> {
+        let client = self.client();
         let sql = sql.to_owned();
-        wait(async move { client.query(&sql, &[]).await })
+        let rows = wait(async move { client.query(&sql, &[]).await })?;
+        Ok(rows.into_iter().map(DbRow::Server).collect())
     }
 
     /// A statement with its values. It is prepared, if that was not done yet.
@@ -363,19 +426,25 @@ impl DbSession {
         &self,
         sql: &Arc<str>,
         values: impl Iterator<Item = KeptValue>,
-    ) -> Result<Ready, Error> {
+    ) -> Result<Ready, DbError> {
+        if let SessionWay::Simulated(_) = &self.way {
+            return Ok(Ready::Simulated(SimulatedStatement::of(sql, values)));
+        }
         let statement = self.prepare(&self.prepared, sql, str::to_owned)?;
-        Ok((statement, values.map(SentValue::One).collect()))
+        Ok(Ready::Prepared(
+            statement,
+            values.map(SentValue::One).collect(),
+        ))
     }
 
     /// One statement for all these changes, which are of one kind. `None` if a value is not of its
-    /// column's type.
+    /// column's type, or the database is a simulated one, which knows no arrays.
     pub(super) fn ready_for_many(
         &self,
         row: &RowChange,
         changes: &[&KeptChange],
-    ) -> Result<Option<Ready>, Error> {
-        let Some(first) = changes.first() else {
+    ) -> Result<Option<Ready>, DbError> {
+        let (Some(first), SessionWay::Server(_)) = (changes.first(), &self.way) else {
             return Ok(None);
         };
         let sql = &first.text.sql;
@@ -389,7 +458,7 @@ impl DbSession {
             SentValue::array(values, kind).ok()
         };
         let columns: Option<Vec<SentValue>> = one.params().iter().enumerate().map(column).collect();
-        Ok(columns.map(|columns| (many, columns)))
+        Ok(columns.map(|columns| Ready::Prepared(many, columns)))
     }
 
     fn prepare(
@@ -397,13 +466,13 @@ impl DbSession {
         among: &RefCell<HashMap<Arc<str>, Statement>>,
         sql: &Arc<str>,
         text: impl FnOnce(&str) -> String,
-    ) -> Result<Statement, Error> {
+    ) -> Result<Statement, DbError> {
         let known = among.borrow().get(sql).cloned();
         if let Some(statement) = known {
             return Ok(statement);
         }
 
-        let client = self.client.clone();
+        let client = self.client();
         let text = text(sql);
         let statement = wait(async move { client.prepare(&text).await })?;
         among.borrow_mut().insert(sql.clone(), statement.clone());
@@ -417,21 +486,44 @@ impl DbSession {
         before: Option<String>,
         statements: Vec<Ready>,
         after: Option<&'static str>,
-    ) -> Result<Vec<u64>, Error> {
-        let client = self.client.clone();
-        wait(async move { flight(&client, before.as_deref(), &statements, after).await })
+    ) -> Result<Vec<u64>, DbError> {
+        let mut prepared = Vec::new();
+        let mut texts = Vec::new();
+        for statement in statements {
+            match statement {
+                Ready::Prepared(statement, values) => prepared.push((statement, values)),
+                Ready::Simulated(statement) => texts.push(statement),
+            }
+        }
+
+        let SessionWay::Simulated(simulated) = &self.way else {
+            let client = self.client();
+            let flown =
+                wait(async move { flight(&client, before.as_deref(), &prepared, after).await });
+            return Ok(flown?);
+        };
+        let plain = |sql: &str| SimulatedStatement::of(sql, std::iter::empty());
+        let ends = [before.as_deref().is_some(), after.is_some()].map(usize::from);
+        let all = before.as_deref().map(plain).into_iter().chain(texts);
+        let answers = simulated.fly(all.chain(after.map(plain)).collect())?;
+        let counts = answers.iter().map(|answer| answer.changed);
+        let count = answers.len() - ends[0] - ends[1];
+        Ok(counts.skip(ends[0]).take(count).collect())
     }
 
     /// Fails if what is done in one transaction is not seen by the same server process as what is
     /// done in the next: a pooler stands between that gives each transaction another one.
     pub(super) fn look_for_pooler(&self, place: &Database) -> Result<(), PgError> {
+        if place.simulation().is_some() {
+            return Ok(());
+        }
         let other = Self::connect(place)?;
         let pid = |session: &DbSession| {
             session
                 .ask("SELECT pg_backend_pid()")
                 .map(|row| row.get::<_, i32>(0))
         };
-        let look = || -> Result<bool, Error> {
+        let look = || -> Result<bool, DbError> {
             let mut seen = Vec::new();
             // Whichever of two idle ones a pooler hands out next, in one of the rounds it is the other's.
             for (first, second) in [(self, &other), (&other, self)] {
@@ -483,7 +575,7 @@ fn parameters(values: &[SentValue]) -> Vec<&(dyn ToSql + Sync)> {
 async fn flight(
     client: &Client,
     before: Option<&str>,
-    statements: &[Ready],
+    statements: &[(Statement, Vec<SentValue>)],
     after: Option<&str>,
 ) -> Result<Vec<u64>, Error> {
     use std::pin::Pin;

@@ -2,9 +2,9 @@
 //! writes. Long answers are read in portions. Where the connection breaks it is not made anew: another
 //! one would see another state.
 
-use tokio_postgres::{Error, Row};
-
-use super::session::{passes, refused};
+use super::cells::DbRow;
+use super::error::DbError;
+use super::session::refused;
 use super::{Database, DbSession, Inside, Pg, tables};
 use crate::store::StoreError;
 use crate::store::value::SqlValue;
@@ -31,7 +31,7 @@ impl Pg {
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        mut each: impl FnMut(&Row) -> Result<(), StoreError>,
+        mut each: impl FnMut(&DbRow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         if !matches!(&*self.inside.borrow(), Inside::Sees(_)) {
             return self.rows(sql, values)?.iter().try_for_each(each);
@@ -51,7 +51,7 @@ impl Pg {
     fn read_portions(
         &self,
         depth: usize,
-        each: &mut impl FnMut(&Row) -> Result<(), StoreError>,
+        each: &mut impl FnMut(&DbRow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let next = format!("FETCH FORWARD {PORTION} FROM rows_{depth}");
         loop {
@@ -64,7 +64,7 @@ impl Pg {
     }
 
     /// Asks within the transaction.
-    fn see<T>(&self, ask: impl FnOnce(&DbSession) -> Result<T, Error>) -> Result<T, StoreError> {
+    fn see<T>(&self, ask: impl FnOnce(&DbSession) -> Result<T, DbError>) -> Result<T, StoreError> {
         match &*self.inside.borrow() {
             Inside::Sees(session) => answer(&self.place, ask(session)),
             _ => Err(StoreError::Content("it sees no one state".to_owned())),
@@ -82,8 +82,8 @@ impl Pg {
 }
 
 /// The error of a question in words: a connection that is lost is not made anew.
-pub(super) fn answer<T>(place: &Database, asked: Result<T, Error>) -> Result<T, StoreError> {
-    asked.map_err(|error| match passes(&error) {
+pub(super) fn answer<T>(place: &Database, asked: Result<T, DbError>) -> Result<T, StoreError> {
+    asked.map_err(|error| match error.passes() {
         true => place.away(&error).into(),
         false => refused(&error).into(),
     })

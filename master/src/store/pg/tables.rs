@@ -10,7 +10,7 @@ use super::super::schema;
 /// version of the tables, `taken` the time by the holder's clock. `turn` has a row for each group that
 /// the holder of a token committed. `member` lists the masters that stand by, with when they last
 /// said so, by the server's clock: for people only.
-const OWN: &str = "
+pub const LEASE_TABLES: &str = "
 CREATE TABLE lease (
     grid integer PRIMARY KEY CHECK (grid = 1), token bigint NOT NULL, member text NOT NULL, holder text NOT NULL,
     address text NOT NULL, backend bigint NOT NULL, begun bigint NOT NULL, commits bigint NOT NULL, layout bigint NOT NULL,
@@ -110,7 +110,7 @@ pub(super) const TRIM: &str = "DELETE FROM turn WHERE token < $1 OR (token = $1 
 /// The text that makes the schema, and the tables of the first version in it.
 pub(super) fn made(name: &str) -> String {
     let first = here(schema::MIGRATIONS[0]);
-    format!("CREATE SCHEMA IF NOT EXISTS \"{name}\"; {first}{OWN}")
+    format!("CREATE SCHEMA IF NOT EXISTS \"{name}\"; {first}{LEASE_TABLES}")
 }
 
 /// The text that brings tables of version `found` to this version.
