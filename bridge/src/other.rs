@@ -130,11 +130,11 @@ pub(crate) async fn keep(
 
 /// Connects, and begins to follow.
 async fn open(home: &Path, label: &Label) -> Result<(Client, Replies), LinkError> {
-    let identity = renewal::fresh(home, Purpose::Client).await?;
+    let identity = renewal::fresh(home, Purpose::Client, None).await?;
     let client = match Client::connect(&identity).await {
         // The certificate has expired by the master's clock, though not by ours.
         Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
-            Client::connect(&renewal::refresh(home, Purpose::Client).await?).await?
+            Client::connect(&renewal::refresh(home, Purpose::Client, None).await?).await?
         }
         connected => connected?,
     };
