@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use common::wire::client::{Reply, Request, Submission};
 use common::wire::worker::{Errand, StagedInput, StagedKind};
 use common::{AttemptId, BlobRef, Content, JobId, JobSpec, Outcome, SubmitOptions};
 use link::client::unexpected;
+use link::retry::Backoff;
 use link::{Client, LinkError, content};
 use tokio::sync::watch;
 use worker::delegate::{Desk, Report};
@@ -27,8 +27,10 @@ use crate::order::{self, Grids};
 use crate::other::{self, JobStanding, OtherGridWay, Standings};
 use crate::verdict::{self, elsewhere};
 
-/// The pause before something is tried again over a connection that is still there.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The bounds of the pauses before something is tried again over a connection that is still there.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The time after which is asked how a job stands of which nothing was told.
+const LOOK: Duration = Duration::from_secs(300);
 /// The most bytes of a job within the request.
 const MAX_INLINE_SPEC: usize = 128 * 1024;
 
@@ -42,8 +44,6 @@ pub(crate) struct Shared {
     pub(crate) grids: Grids,
     /// The directory of results on their way.
     pub(crate) incoming: PathBuf,
-    /// The number of results that came so far.
-    pub(crate) serial: AtomicU64,
     /// The contents that are being sent to the other grid, each by one errand.
     pub(crate) sending: Mutex<BTreeMap<BlobHash, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -118,6 +118,7 @@ impl CarriedAttempt {
         }
 
         let mut way = self.shared.way.clone();
+        let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
         loop {
             let client = tokio::select! {
                 client = way.wait_for(Option::is_some) => client.ok().and_then(|client| client.clone()),
@@ -133,9 +134,10 @@ impl CarriedAttempt {
                 Ok(ending) => return ending,
                 Err(Obstacle::Final(outcome)) => return AttemptEnding::bare(outcome),
                 Err(Obstacle::Passing(error)) => {
-                    tracing::debug!(attempt = %self.id(), %error, "trying again");
+                    let pause = pauses.delay();
+                    tracing::warn!(attempt = %self.id(), %error, ?pause, "an attempt does not come on; trying again");
                     let lost = client.connection().closed();
-                    let _ = tokio::time::timeout(PAUSE, lost).await;
+                    let _ = tokio::time::timeout(pause, lost).await;
                 }
             }
         }
@@ -166,9 +168,13 @@ impl CarriedAttempt {
             ending.outcome = Outcome::Stopped;
             return Ok(ending);
         }
-        match other::output(client, job).await? {
-            Some(output) => self.collect(client, output, ending).await,
-            None => Ok(ending),
+        let Some(output) = other::output(client, job).await? else {
+            return Ok(ending);
+        };
+        let mut end = self.end.clone();
+        tokio::select! {
+            collected = self.collect(client, output, ending) => collected,
+            () = ends(&mut end) => Err(Obstacle::Final(Outcome::Stopped)),
         }
     }
 
@@ -355,6 +361,11 @@ impl CarriedAttempt {
             }
             tokio::select! {
                 _ = news.changed() => {}
+                () = tokio::time::sleep(LOOK) => {
+                    // An event may have been missed.
+                    let now = other::standing(client, job).await?;
+                    self.shared.standings.note(job, now.unwrap_or(JobStanding::Settled));
+                }
                 () = ends(&mut self.end), if !cancelled => {}
                 lost = client.connection().closed() => {
                     return Err(Obstacle::Passing(lost));
@@ -371,13 +382,16 @@ impl CarriedAttempt {
         mut ending: AttemptEnding,
     ) -> Result<AttemptEnding, Obstacle> {
         let all = self.collect_into(client, output, &mut ending).await;
-        match all {
-            Ok(()) => Ok(ending),
-            Err(obstacle) => {
-                self.shared.desk.release(&ending);
-                Err(obstacle)
+        let obstacle = match all {
+            Ok(()) => return Ok(ending),
+            // The result is whole in the other grid, and waits there until this disk has room.
+            Err(Obstacle::Final(Outcome::NoRoom(why) | Outcome::NotStarted(why))) => {
+                Obstacle::Passing(LinkError::Closed(why))
             }
-        }
+            Err(obstacle) => obstacle,
+        };
+        self.shared.desk.release(&ending);
+        Err(obstacle)
     }
 
     async fn collect_into(
@@ -410,11 +424,13 @@ impl CarriedAttempt {
 
     /// Brings one content to where results wait for the master, verified and durable.
     async fn fetch(&self, client: &Client, blob: BlobRef) -> Result<(), Obstacle> {
-        let serial = self.shared.serial.fetch_add(1, Ordering::Relaxed);
-        let path = self.shared.incoming.join(serial.to_string());
+        // What came before a break is found again under this name.
+        let AttemptId { task, number, .. } = self.id();
+        let name = format!("{task}-{number}-{}", blob.hash);
+        let path = self.shared.incoming.join(name);
         let fetched = client.fetch(blob, &path).await;
         fetched.map_err(|error| match error {
-            LinkError::Refused(refusal) => {
+            LinkError::Refused(refusal) if refusal.code != RefusalCode::Unavailable => {
                 let why = elsewhere(&refusal.message);
                 Obstacle::Final(Outcome::ResultLost(why))
             }

@@ -61,6 +61,11 @@ impl Journal {
         let mut kept = String::new();
         for found in fs::read_dir(&journal.attempts)? {
             let path = found?.path();
+            if path.extension().is_some_and(|kind| kind == "new") {
+                // A note that a crash kept from getting its name was never submitted.
+                fs::remove_file(&path)?;
+                continue;
+            }
             let Some(entry) = read_entry(&path)? else {
                 continue;
             };
@@ -158,7 +163,7 @@ fn file_name(attempt: AttemptId) -> String {
         number,
         incarnation,
     } = attempt;
-    format!("{task}-{number}-{incarnation}")
+    format!("{}-{}-{number}-{incarnation}", task.job, task.index)
 }
 
 fn line(name: &str, job: JobId) -> String {
@@ -207,7 +212,7 @@ mod tests {
             .append(true)
             .open(dir.path().join(SUBMITTED))
             .unwrap();
-        log.write_all(b"7.3-1-9 4").unwrap();
+        log.write_all(b"7-3-1-9 4").unwrap();
 
         for _ in 0..2 {
             let (_, mut left) = Journal::open(dir.path()).unwrap();

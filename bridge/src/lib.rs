@@ -16,7 +16,6 @@ mod verdict;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -112,7 +111,6 @@ pub async fn run(
         label,
         grids,
         incoming,
-        serial: AtomicU64::new(0),
         sending: Mutex::default(),
     });
     let carrier = BridgeExecutor {
@@ -150,7 +148,10 @@ async fn offered(dir: &Path, name: &str, slots: u32, mut way: OtherGridWay) -> H
     loop {
         let asked = async {
             let client = way.wait_for(Option::is_some).await.ok()?.clone()?;
-            other::hosts(&client).await.ok()
+            let hosts = other::hosts(&client).await;
+            hosts
+                .inspect_err(|error| tracing::warn!(%error, "the other grid does not say which hosts it has"))
+                .ok()
         };
         let hosts = match &kept {
             Some(kept) => match tokio::time::timeout(OFFERS, asked).await {

@@ -11,6 +11,7 @@ use common::event::{Following, GridEvent};
 use common::needs::Label;
 use common::selector::Selector;
 use common::view::{AttemptState, HostView, JobState, JobView, OutputView, TaskView};
+use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request};
 use link::client::{Replies, unexpected};
 use link::error::ONLY_A_RENEWAL;
@@ -26,6 +27,8 @@ const AWAY: Duration = Duration::from_secs(5);
 const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// The same where it refuses this user.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(100));
+/// The pause before a stream is begun anew that events were missing from.
+const AFTER_LAG: Duration = Duration::from_secs(1);
 /// The shortest time until a connection is made anew so that the certificate is renewed.
 const RENEWED: Duration = Duration::from_secs(600);
 
@@ -168,7 +171,10 @@ async fn listen(home: &Path, mut news: Replies, standings: &Standings) -> Result
         let page = match reply {
             Some(Reply::Events(page)) => page,
             // How jobs stand is asked for anew over the next connection.
-            Some(Reply::Lagged { .. }) => return Ok(()),
+            Some(Reply::Lagged { .. }) => {
+                tokio::time::sleep(AFTER_LAG).await;
+                return Ok(());
+            }
             Some(other) => return Err(unexpected(Some(&other))),
             None => return Err(LinkError::Closed("it tells nothing more".to_owned())),
         };
@@ -181,6 +187,14 @@ async fn listen(home: &Path, mut news: Replies, standings: &Standings) -> Result
                 _ => {}
             }
         }
+    }
+}
+
+/// No replies where there is nothing to reply of: a job that was removed.
+fn there(replies: Result<Vec<Reply>, LinkError>) -> Result<Vec<Reply>, LinkError> {
+    match replies {
+        Err(LinkError::Refused(refusal)) if refusal.code == RefusalCode::NotFound => Ok(Vec::new()),
+        replies => replies,
     }
 }
 
@@ -197,7 +211,7 @@ pub(crate) async fn standing(
         states: Vec::new(),
     };
     let mut found: Option<JobView> = None;
-    for reply in client.ask(&jobs).await? {
+    for reply in there(client.ask(&jobs).await)? {
         match reply {
             Reply::Jobs(jobs) => found = jobs.into_iter().find(|view| view.job == job).or(found),
             other => return Err(unexpected(Some(&other))),
@@ -231,7 +245,7 @@ pub(crate) async fn task(client: &Client, job: JobId) -> Result<Option<TaskView>
         tasks: Selector::All,
         states: Vec::new(),
     };
-    match client.ask(&tasks).await?.pop() {
+    match there(client.ask(&tasks).await)?.pop() {
         Some(Reply::Tasks(mut tasks)) => Ok(tasks.pop()),
         None => Ok(None),
         Some(other) => Err(unexpected(Some(&other))),
@@ -247,7 +261,7 @@ pub(crate) async fn output(client: &Client, job: JobId) -> Result<Option<OutputV
         job,
         tasks: Selector::All,
     };
-    match client.ask(&outputs).await?.pop() {
+    match there(client.ask(&outputs).await)?.pop() {
         Some(Reply::Outputs(mut outputs)) => Ok(outputs.pop()),
         None => Ok(None),
         Some(other) => Err(unexpected(Some(&other))),

@@ -16,7 +16,8 @@ pub(crate) fn ending(task: &TaskView, limit: Option<Span>) -> AttemptEnding {
     let outcome = match task.state {
         TaskState::Finished => Outcome::Succeeded,
         TaskState::Failed => failure(attempt, limit),
-        state => Outcome::NotStarted(elsewhere(&state.to_string())),
+        // Somebody there has cancelled it, or this bridge has before it was killed.
+        state => Outcome::ResultLost(elsewhere(&state.to_string())),
     };
 
     AttemptEnding {

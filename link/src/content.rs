@@ -171,8 +171,9 @@ impl BlobStore {
     /// Returns the time at which somebody last brought the blob in, or counted on it; `None` if it
     /// is not there.
     pub fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
-        fs::metadata(self.path_of(hash))
-            .and_then(|meta| meta.modified())
+        // A network file system may answer from its memory what is asked of a name, and not of a file that is opened.
+        File::open(self.path_of(hash))
+            .and_then(|file| file.metadata()?.modified())
             .ok()
     }
 

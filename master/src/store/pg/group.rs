@@ -182,8 +182,10 @@ impl Group {
         // A long restore is a sign of life, too.
         self.be_sure(place)?;
         metrics::counter!(numbers::QUESTIONS).increment(1);
+        let held = self.begun;
         loop {
-            if self.sent < self.changes.len() {
+            // Also after the connection was lost nobody else can take what was held.
+            if self.sent < self.changes.len() || (held && !self.begun) {
                 self.send(place, false)?;
             }
 
@@ -206,14 +208,30 @@ impl Group {
             );
         }
         self.send(place, true)?;
-
-        // This process, or the database, may have stood still meanwhile.
-        let is_late =
-            |group: &Self| place.since_boot().since(group.sure_at) >= place.silent_after();
-        while self.laws.silent_after_lease && is_late(self) {
-            self.send(place, true)?;
+        if self.laws.silent_after_lease {
+            self.in_time(place)?;
         }
         Ok(())
+    }
+
+    /// Commits turns without changes until an answer comes within the lease: this process, or the database, may have
+    /// stood still meanwhile, so that another master has taken over.
+    fn in_time(&mut self, place: &Database) -> Result<(), StoreError> {
+        let begun = place.since_boot();
+        loop {
+            let took = place.since_boot().since(self.sure_at);
+            if took < place.silent_after() {
+                return Ok(());
+            }
+            if place.since_boot().since(begun) > PATIENCE {
+                return Err(PgError::TooSlow(took).into());
+            }
+            tracing::warn!(
+                %took,
+                "the answer to a commit came after the lease may have been over: nobody is told anything before one comes in time"
+            );
+            self.send(place, true)?;
+        }
     }
 
     /// Sends what was not sent yet, with the commit if wanted, until it has arrived. Returns the

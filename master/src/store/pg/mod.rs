@@ -24,8 +24,8 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use common::Time;
 use common::view::StandbyView;
+use common::{Span, Time};
 use tokio::runtime::Runtime;
 
 use super::StoreError;
@@ -60,6 +60,11 @@ pub enum PgError {
         /// The last answer.
         why: String,
     },
+    /// Each commit takes as long as the lease, so that a master can tell nobody anything.
+    #[error(
+        "PostgreSQL took {0} to answer a commit, as it has for minutes: nothing can be told within the lease (find out what slows it down, or raise takeover_after on all masters)"
+    )]
+    TooSlow(Span),
     /// The database is not one that a store can be in.
     #[error("PostgreSQL at {place} cannot have the store: {why}")]
     Unfit {
