@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use common::needs::Needs;
-use common::{JobId, Span, Speed, Time};
+use common::{HostId, JobId, Span, Speed, Time};
 
 use crate::forecast::overdue::holds_up;
 use crate::forecast::starts::FAR_S;
@@ -46,6 +46,9 @@ pub(super) struct ComingSlot {
     pub(super) speed: Speed,
     pub(super) host: AttemptHost,
 }
+
+/// Whether each host holds the tasks of one job up that it has: a host may have a thousand.
+type HostsHeldUp = BTreeMap<HostId, bool>;
 
 /// The expected times of one job's tasks, in seconds.
 struct JobPace {
@@ -181,12 +184,11 @@ impl Scheduler {
             .records
             .iter()
             .filter(|(index, record)| !record.live.is_empty() && !job.requeued.contains(*index));
+        let gains = job.policy.replication.gain().is_some();
+        let mut held_up = HostsHeldUp::default();
         let laws = begun.map(|(_, record)| {
-            let notice_s = match self.is_noticed(job, record, now) {
-                true => 0.0,
-                false => pace.notice_s,
-            };
-            (self.laws(record, pace, now), notice_s)
+            let noticed = gains && self.is_noticed(job, record, &mut held_up, now);
+            (self.laws(record, pace, now), noticed)
         });
         let (lost, mut ends): (Vec<_>, Vec<_>) = laws.partition(|(laws, _)| laws.is_empty());
 
@@ -196,16 +198,19 @@ impl Scheduler {
         if waiting > 0.0 {
             for (start_s, law) in self.last_round(job, pace, waiting, now)? {
                 queue_s = f64::max(queue_s, start_s);
-                ends.push((Laws::from_elem(law, 1), pace.notice_s));
+                ends.push((Laws::from_elem(law, 1), false));
             }
         }
 
         let copy_s = self.copies_in_s(job, pace, queue_s, now);
-        let gains = job.policy.replication.gain().is_some();
-        let ends = ends.into_iter().map(|(laws, notice_s)| PendingEnd {
+        let ends = ends.into_iter().map(|(laws, noticed)| PendingEnd {
             laws,
-            again_s: if notice_s == 0.0 { queue_s } else { notice_s } + pace.task_s,
-            copy_s: if gains { copy_s + notice_s } else { copy_s },
+            again_s: if noticed { queue_s } else { pace.notice_s } + pace.task_s,
+            copy_s: if gains && !noticed {
+                copy_s + pace.notice_s
+            } else {
+                copy_s
+            },
             copied: copy_s.is_finite() && gains,
             sigma: pace.spread.map(|spread| spread.sigma),
         });
@@ -213,10 +218,18 @@ impl Scheduler {
     }
 
     /// Whether it is known that a task is held up, so that the policy copies it as soon as a slot is idle.
-    fn is_noticed(&self, job: &Job, record: &TaskRecord, now: Time) -> bool {
+    fn is_noticed(
+        &self,
+        job: &Job,
+        record: &TaskRecord,
+        known: &mut HostsHeldUp,
+        now: Time,
+    ) -> bool {
         let held_up = |host: &Host| host.silence(now).is_some() || holds_up(job, host, now);
-        let mut hosts = (record.live.iter()).filter_map(|copy| self.hosts.table.get(&copy.host));
-        job.policy.replication.gain().is_some() && hosts.all(held_up)
+        record.live.iter().all(|copy| {
+            let look = || self.hosts.table.get(&copy.host).is_none_or(held_up);
+            *known.entry(copy.host).or_insert_with(look)
+        })
     }
 
     fn job_pace(&self, job: &Job, now: Time) -> Option<JobPace> {
