@@ -76,7 +76,7 @@ impl From<Spooled> for DelegateInput {
     }
 }
 
-/// What an [`Executor`] needs of its [`Delegate`]. Cloning gives another handle.
+/// The files and the ear of a [`Delegate`], for its [`Executor`]. Cloning gives another handle.
 #[derive(Debug, Clone)]
 pub struct Desk {
     cache: Arc<Cache>,

@@ -297,7 +297,7 @@ impl<E: Executor> DelegateShell<E> {
                 let why = "a bridge takes no programs: replace it by hand".to_owned();
                 self.say(ToMaster::Update(UpdateAnswer {
                     hash: statement.blob.hash,
-                    standing: UpdateStanding::Refused(why),
+                    standing: UpdateStanding::Unwanted(why),
                 }));
             }
             message => self.tell(EngineInput::Said(message), outputs),
