@@ -382,16 +382,13 @@ impl CarriedAttempt {
         mut ending: AttemptEnding,
     ) -> Result<AttemptEnding, Obstacle> {
         let all = self.collect_into(client, output, &mut ending).await;
-        let obstacle = match all {
-            Ok(()) => return Ok(ending),
-            // The result is whole in the other grid, and waits there until this disk has room.
-            Err(Obstacle::Final(Outcome::NoRoom(why) | Outcome::NotStarted(why))) => {
-                Obstacle::Passing(LinkError::Closed(why))
+        match all {
+            Ok(()) => Ok(ending),
+            Err(obstacle) => {
+                self.shared.desk.release(&ending);
+                Err(obstacle)
             }
-            Err(obstacle) => obstacle,
-        };
-        self.shared.desk.release(&ending);
-        Err(obstacle)
+        }
     }
 
     async fn collect_into(
@@ -434,7 +431,8 @@ impl CarriedAttempt {
                 let why = elsewhere(&refusal.message);
                 Obstacle::Final(Outcome::ResultLost(why))
             }
-            error => error.into(),
+            // The result is whole there, and waits until it can be had and this disk has room.
+            error => Obstacle::Passing(error),
         })?;
 
         let desk = self.shared.desk.clone();
@@ -450,9 +448,9 @@ impl CarriedAttempt {
                 "a result was damaged on this host".to_owned(),
             ))),
             Err(error) => {
-                let error =
-                    LinkError::file("cannot keep a result in", &self.shared.incoming)(error);
-                Err(error.into())
+                let place = &self.shared.incoming;
+                let error = LinkError::file("cannot keep a result in", place)(error);
+                Err(Obstacle::Passing(error))
             }
         }
     }

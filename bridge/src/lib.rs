@@ -180,9 +180,9 @@ async fn offered(dir: &Path, name: &str, slots: u32, mut way: OtherGridWay) -> H
 struct BridgeExecutor {
     shared: Arc<Shared>,
     platform: HostPlatform,
-    /// What an earlier run began.
+    /// The attempts that an earlier run began.
     left: BTreeMap<AttemptId, (JournalEntry, Option<JobId>)>,
-    /// What ends the attempts that are being carried.
+    /// The order to end of each attempt that is being carried.
     running: BTreeMap<AttemptId, watch::Sender<bool>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the bridge says of itself as a host: what the hosts of the other grid are.
+//! The facts of the bridge as a host: those of the hosts of the other grid, put together.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -32,7 +32,7 @@ const AFTER_LAG: Duration = Duration::from_secs(1);
 /// The shortest time until a connection is made anew so that the certificate is renewed.
 const RENEWED: Duration = Duration::from_secs(600);
 
-/// How a job stands.
+/// The state of a job, as far as a bridge needs to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum JobStanding {
     /// Nothing of it runs.
@@ -52,7 +52,7 @@ impl Standings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on tells how a job stands.
+    /// Tells from now on how a job stands.
     pub(crate) fn watch(&self, job: JobId) -> watch::Receiver<JobStanding> {
         let mut all = self.lock();
         let told = all

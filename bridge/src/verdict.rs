@@ -1,4 +1,4 @@
-//! What became of a job of the other grid, as the end of an attempt.
+//! The end of an attempt, read from the settled job of the other grid.
 
 use common::view::{AttemptView, TaskState, TaskView};
 use common::{Outcome, Span};
