@@ -51,6 +51,19 @@ struct CachedInput {
 /// A file that [`ContentCache::make_room`] does not remove while this exists.
 struct HeldFile<'a>(&'a ContentCache, BlobHash);
 
+impl CachedInputs {
+    /// Counts a reader of a file. Returns whether it is here.
+    fn count(&mut self, hash: &BlobHash) -> bool {
+        self.now += 1;
+        let now = self.now;
+        self.files.get_mut(hash).is_some_and(|file| {
+            file.used = now;
+            file.readers += 1;
+            true
+        })
+    }
+}
+
 /// The room for a file that is on its way, until this is dropped.
 struct ReservedRoom<'a>(&'a ContentCache, u64);
 
@@ -101,27 +114,19 @@ impl ContentCache {
     /// Notes that a file is here and is read, until the [`HeldFile`] is dropped.
     fn hold(&self, blob: BlobRef) -> HeldFile<'_> {
         let mut inner = self.lock();
-        inner.now += 1;
-        let now = inner.now;
-        let file = inner.files.entry(blob.hash).or_insert(CachedInput {
+        inner.files.entry(blob.hash).or_insert(CachedInput {
             size: blob.size,
-            used: now,
+            used: 0,
             readers: 0,
         });
-        file.used = now;
-        file.readers += 1;
+        inner.count(&blob.hash);
         HeldFile(self, blob.hash)
     }
 
     /// The same of a file that is known to be here.
     fn hold_known(&self, hash: &BlobHash) -> Option<HeldFile<'_>> {
-        let mut inner = self.lock();
-        inner.now += 1;
-        let now = inner.now;
-        let file = inner.files.get_mut(hash)?;
-        file.used = now;
-        file.readers += 1;
-        Some(HeldFile(self, *hash))
+        let known = self.lock().count(hash);
+        known.then(|| HeldFile(self, *hash))
     }
 
     /// Removes parts of files that did not come whole, and to which nothing was added for a while.

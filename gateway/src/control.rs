@@ -9,8 +9,8 @@ use common::wire::decode;
 use common::wire::stream::Open;
 use common::wire::worker::{ToMaster, ToWorker};
 use link::alive::AliveWatch;
+use link::error::NOT_NOW;
 use link::{Channel, FrameReceiver, FrameSender, LinkError};
-use quinn::VarInt;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::ELSEWHERE;
@@ -144,11 +144,14 @@ async fn down(
     (tx, own): (&mut FrameSender, &mut Receiver<ToWorker>),
     alive: &AliveWatch,
 ) -> Result<ControlEnd, LinkError> {
+    let mut answered = false;
     loop {
         tokio::select! {
             body = rx.recv_body() => match body {
                 Ok(Some(body)) => {
-                    session.gateway.sessions.answered(session.shown.number);
+                    if !std::mem::replace(&mut answered, true) {
+                        session.gateway.sessions.answered(session.shown.number);
+                    }
                     note(&body, alive, tx)?;
                 }
                 Ok(None) => return Ok(ControlEnd::Master),
@@ -233,9 +236,7 @@ async fn wait(
 
 /// Sends a worker elsewhere, as after [`HOLD`].
 fn leave(session: &WorkerSession, why: &str) {
-    session
-        .connection
-        .close(VarInt::from_u32(2), why.as_bytes());
+    session.connection.close(NOT_NOW, why.as_bytes());
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::token::Role;
-use common::wire::enrol::{Enrol, EnrolReply};
+use common::wire::enrol::EnrolReply;
 use common::wire::gateway::FromGateway;
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{Incarnation, Span, Time};
-use link::door::Knock;
-use link::error::NOT_LET_IN;
+use link::door::hear_joiner;
+use link::error::{NOT_LET_IN, NOT_NOW};
 use link::handshake::HandshakeFacts;
 use link::{Channel, LinkError, Listener, Purpose, TakenPlace};
 use quinn::{Connection, Incoming, VarInt};
@@ -21,14 +21,10 @@ use crate::{ELSEWHERE, GatewayState};
 
 /// The time that a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The time a joiner may take until it has sent its request with a token.
-const SILENCE: Duration = Duration::from_secs(5);
 /// The longest time that a joiner may take until it has its answer.
 const ENROLMENT: Duration = Duration::from_secs(40);
 /// The time that a joiner has to read its answer and go.
 const READ: Duration = Duration::from_secs(2);
-/// Closes a connection whose peer may try again, as `NOT_NOW` of the master does.
-const NOT_NOW: VarInt = VarInt::from_u32(2);
 /// The words for who comes to the wrong place.
 const FOR_WORKERS: &str =
     "this is a gateway, which serves workers alone: use the address of the master itself";
@@ -37,22 +33,9 @@ const FOR_WORKERS: &str =
 pub(crate) async fn serve(gateway: &Arc<GatewayState>, listener: &Listener) {
     let endpoint = listener.endpoint();
     while let Some(incoming) = endpoint.accept().await {
-        let from = incoming.remote_address().ip();
-        let proved = incoming.remote_address_validated();
-        let knock = gateway
-            .door
-            .knock(from, proved, endpoint.open_connections());
-        let place = match knock {
-            Knock::In(place) => place,
-            Knock::Prove => {
-                // Fails only if the address is proved already.
-                let _ = incoming.retry();
-                continue;
-            }
-            Knock::Away => {
-                incoming.refuse();
-                continue;
-            }
+        let open = endpoint.open_connections();
+        let Some((incoming, place)) = gateway.door.let_in(incoming, open) else {
+            continue;
         };
 
         let gateway = gateway.clone();
@@ -121,22 +104,13 @@ async fn enrol(
     wanted: Option<String>,
 ) -> Result<(), LinkError> {
     let mut silent = gateway.door.joins(from);
-    let said = async {
-        let (tx, rx) = connection.accept_bi().await?;
-        let mut joiner = Channel::new(tx, rx);
-        let request = joiner.rx.expect::<Enrol>().await?;
-        Ok::<_, LinkError>((joiner, request))
-    };
     let nothing = |why: &str| {
         connection.close(NOT_NOW, why.as_bytes());
         Err(LinkError::Closed(why.to_owned()))
     };
-    let (joiner, request) = tokio::select! {
-        said = timeout(SILENCE, said) => match said {
-            Ok(said) => said?,
-            Err(_) => return nothing("it did not say within five seconds with which token it joins"),
-        },
-        () = silent.lost() => return nothing("others came after it, and it had not said with which token it joins"),
+    let (joiner, request) = match hear_joiner(connection, &mut silent).await? {
+        Ok(heard) => heard,
+        Err(why) => return nothing(why),
     };
 
     let master = gateway.upstream.borrow().clone();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use common::wire::gateway::{FromGateway, GatewaySession};
 use common::wire::stream::Open;
+use link::error::NOT_NOW;
 use link::handshake::Certificate;
 use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use quinn::{Connection, VarInt};
@@ -22,8 +23,6 @@ const FIRST: Duration = Duration::from_secs(30);
 pub(crate) const STALL: Duration = Duration::from_secs(10);
 /// The code with which a stream is broken off whose other end is gone.
 const BROKEN: VarInt = VarInt::from_u32(0);
-/// Closes a connection whose peer may try again.
-const NOT_NOW: VarInt = VarInt::from_u32(2);
 /// The words for a worker that says nothing.
 const SILENT: &str = "it has opened no control stream";
 /// The words for a worker that takes nothing.

@@ -3,17 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quinn::{Connection, VarInt};
+use link::door::OF_A_WORKER;
+use link::error::NOT_NOW;
+use quinn::Connection;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::ELSEWHERE;
-
-/// The most connections of one worker: the one that it has, those that it has lost and the gateway has not
-/// missed yet, and one for a renewal.
-const OF_A_WORKER: usize = 4;
-/// Closes a connection whose peer may try again.
-const NOT_NOW: VarInt = VarInt::from_u32(2);
 
 /// A worker's connection, as it is found by its number.
 #[derive(Clone)]

@@ -19,7 +19,7 @@ use common::{BlobRef, token};
 use crate::channel::{Channel, FrameSender};
 use crate::endpoint::Connection;
 use crate::error::LinkError;
-use crate::files::{free_bytes, sync_dir, sync_file};
+use crate::files::{self, free_bytes, sync_dir, sync_file};
 pub(crate) use fetch::WITHDRAWN;
 pub use fetch::{Fetching, SendPace, serve_host};
 pub use pieces::{ContentSource, FilePieces};
@@ -143,10 +143,7 @@ impl BlobStore {
     /// # Errors
     /// If the directory refuses.
     pub fn remove(&self, hash: &BlobHash) -> io::Result<()> {
-        match fs::remove_file(self.path_of(hash)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
-        }
+        files::remove(&self.path_of(hash))
     }
 
     /// Whether the blob is there and its bytes have the right hash.
@@ -278,14 +275,10 @@ impl BlobStore {
     /// # Errors
     /// If it is there and cannot be removed.
     pub fn drop_part(&self, hash: &BlobHash, from: &str) -> io::Result<()> {
-        let part = self.part_path(&IncomingBlob {
+        files::remove(&self.part_path(&IncomingBlob {
             hash: *hash,
             from: from.to_owned(),
-        });
-        match fs::remove_file(part) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
-        }
+        }))
     }
 
     /// Returns the bytes of unfinished content that have come from this sender, without the blob

@@ -5,7 +5,19 @@
 
 use std::net::IpAddr;
 
+use std::time::Duration;
+
+use common::wire::enrol::Enrol;
+use quinn::{Connection, Incoming};
+
+use crate::channel::Channel;
 use crate::crowd::{BoundedPlaces, TakenPlace};
+use crate::error::LinkError;
+
+/// The most connections of one worker: some that are dead are noticed late.
+pub const OF_A_WORKER: usize = 4;
+/// The time a joiner may take until it has sent its request with a token.
+pub const SILENCE: Duration = Duration::from_secs(5);
 
 /// The most pending handshakes before new ones must prove their address.
 const UNPROVED: usize = 200;
@@ -20,7 +32,7 @@ const SILENT_OF_ONE: usize = 64;
 
 /// The answer to a new connection.
 #[derive(Debug)]
-pub enum Knock {
+enum Knock {
     /// The connection is let in; the handshake may go on while the `TakenPlace` is kept.
     In(TakenPlace),
     /// The peer has to prove its address first.
@@ -47,9 +59,29 @@ impl ConnectionDoor {
         }
     }
 
+    /// Lets a new connection in while `open` connections exist: the handshake may go on while the [`TakenPlace`] is
+    /// kept. One that has to prove its address first, or to come later, is told so.
+    pub fn let_in(&self, incoming: Incoming, open: usize) -> Option<(Incoming, TakenPlace)> {
+        let from = incoming.remote_address().ip();
+        let proved = incoming.remote_address_validated();
+
+        match self.knock(from, proved, open) {
+            Knock::In(place) => Some((incoming, place)),
+            Knock::Prove => {
+                // Fails only if the address is proved already.
+                let _ = incoming.retry();
+                None
+            }
+            Knock::Away => {
+                incoming.refuse();
+                None
+            }
+        }
+    }
+
     /// Answers a new connection while `open` connections exist. If these are the most allowed, a
     /// peer that has not shown who it is makes room.
-    pub fn knock(&self, from: IpAddr, proved: bool, open: usize) -> Knock {
+    fn knock(&self, from: IpAddr, proved: bool, open: usize) -> Knock {
         if open > self.most && !self.silent.oust() && !self.pending.oust() {
             return Knock::Away;
         }
@@ -62,6 +94,30 @@ impl ConnectionDoor {
     /// Enters a joiner that has not named its token.
     pub fn joins(&self, from: IpAddr) -> TakenPlace {
         self.silent.enter(from)
+    }
+}
+
+/// Hears the request of a joiner that has this place; or says why there was none in time.
+///
+/// # Errors
+/// If its connection is gone, or what it says is no request.
+pub async fn hear_joiner(
+    connection: &Connection,
+    silent: &mut TakenPlace,
+) -> Result<Result<(Channel, Enrol), &'static str>, LinkError> {
+    let said = async {
+        let (tx, rx) = connection.accept_bi().await?;
+        let mut channel = Channel::new(tx, rx);
+        let request = channel.rx.expect::<Enrol>().await?;
+        Ok::<_, LinkError>((channel, request))
+    };
+
+    tokio::select! {
+        said = tokio::time::timeout(SILENCE, said) => match said {
+            Ok(said) => said.map(Ok),
+            Err(_) => Ok(Err("it did not say within five seconds with which token it joins")),
+        },
+        () = silent.lost() => Ok(Err("others came after it, and it had not said with which token it joins")),
     }
 }
 

@@ -9,11 +9,11 @@ use common::update::UpdateKey;
 use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use common::{Incarnation, Time};
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::KeyPair;
 
 use crate::endpoint::{Caller, Carrier, Connection, Purpose};
 use crate::error::LinkError;
-use crate::identity::{Identity, LinkInfo, key_hash};
+use crate::identity::{Identity, LinkInfo, key_hash, public_key_hash, signing_request};
 use crate::tls::TrustedEnds;
 use crate::transport::KeepAlive;
 use crate::{handshake, masters, tls};
@@ -43,14 +43,12 @@ pub async fn enrol_as(
 ) -> Result<Identity, LinkError> {
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = KeyPair::generate().map_err(bad)?;
-    let csr = CertificateParams::default()
-        .serialize_request(&key)
-        .map_err(bad)?;
+    let csr = signing_request(&key).map_err(bad)?;
     let request = Enrol {
         versions: Versions::ours(),
         token: token.id,
         secret: token.secret,
-        csr: csr.der().to_vec(),
+        csr,
         name: name.to_owned(),
         wanted,
     };
@@ -84,9 +82,7 @@ pub async fn enrol_as(
                 });
             }
 
-            let ours =
-                *blake3::hash(&rcgen::PublicKeyData::subject_public_key_info(&key)).as_bytes();
-            if key_hash(&certificate)? != ours {
+            if key_hash(&certificate)? != public_key_hash(&key) {
                 let why = "a certificate for another key: ask the admin to revoke this name";
                 return Err(LinkError::Protocol(why.to_owned()));
             }

@@ -10,6 +10,9 @@ use common::wire::{Refusal, RefusalCode};
 /// other code tells the peer that it may try again.
 pub const NOT_LET_IN: quinn::VarInt = quinn::VarInt::from_u32(1);
 
+/// The code with which a connection is closed whose peer may try again after a while.
+pub const NOT_NOW: quinn::VarInt = quinn::VarInt::from_u32(2);
+
 /// The master's answer to a client whose certificate has expired by its clock, and may be renewed.
 pub const ONLY_A_RENEWAL: &str = "its certificate has expired: only a renewal is answered";
 

@@ -31,6 +31,17 @@ pub fn exposed(path: &Path, secret: &str) -> Option<String> {
     open.then(|| format!("other accounts may read {secret} in {path}: chmod 600 {path}"))
 }
 
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// If it is there and cannot be removed.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file that is there whole or not at all, also after a power loss. `mode` are its
 /// permissions, where the system has such.
 ///

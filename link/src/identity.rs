@@ -148,14 +148,10 @@ impl Identity {
 
         match &self.update_key {
             Some(key) => write(UPDATE_KEY, key.to_string().as_bytes())?,
-            None => match std::fs::remove_file(dir.join(UPDATE_KEY)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(LinkError::file("cannot remove", dir.join(UPDATE_KEY))(
-                        error,
-                    ));
-                }
-                _ => {}
-            },
+            None => {
+                let path = dir.join(UPDATE_KEY);
+                files::remove(&path).map_err(LinkError::file("cannot remove", &path))?;
+            }
         }
 
         let link =
@@ -351,6 +347,17 @@ pub fn key_hash(der: &[u8]) -> Result<[u8; 32], LinkError> {
     let parsed = X509Certificate::from_der(der)
         .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
     Ok(key_hash_of(&parsed.1))
+}
+
+/// Returns the hash that [`key_hash`] gives for the certificate of this key.
+pub fn public_key_hash(key: &impl rcgen::PublicKeyData) -> [u8; 32] {
+    *blake3::hash(&key.subject_public_key_info()).as_bytes()
+}
+
+/// Makes a certificate signing request (DER) for this key.
+pub(crate) fn signing_request(key: &rcgen::KeyPair) -> Result<Vec<u8>, rcgen::Error> {
+    let request = rcgen::CertificateParams::default().serialize_request(key)?;
+    Ok(request.der().to_vec())
 }
 
 fn key_hash_of(certificate: &X509Certificate<'_>) -> [u8; 32] {

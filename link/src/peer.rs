@@ -239,7 +239,7 @@ impl PeerGuest {
 
     /// Ends the connection.
     pub fn close(&self, why: &str) {
-        self.quic.close(VarInt::from_u32(2), why.as_bytes());
+        self.quic.close(crate::error::NOT_NOW, why.as_bytes());
     }
 }
 

@@ -10,12 +10,12 @@ use std::time::SystemTime;
 
 use common::wire::enrol::EnrolReply;
 use common::wire::stream::Open;
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::KeyPair;
 
 use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
 use crate::handshake;
-use crate::identity::{Identity, Validity, key_hash};
+use crate::identity::{Identity, Validity, key_hash, public_key_hash, signing_request};
 use crate::proof;
 
 /// Returns the present time in seconds since 1970, by this machine's clock.
@@ -50,9 +50,7 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
             role,
             name,
         } => {
-            let ours =
-                *blake3::hash(&rcgen::PublicKeyData::subject_public_key_info(&key)).as_bytes();
-            if key_hash(&certificate)? != ours {
+            if key_hash(&certificate)? != public_key_hash(&key) {
                 return Err(LinkError::Protocol(
                     "a certificate for another key".to_owned(),
                 ));
@@ -105,8 +103,7 @@ fn request(identity: &Identity) -> Result<(KeyPair, Vec<u8>), LinkError> {
         }
     };
 
-    let csr = CertificateParams::default().serialize_request(&key);
-    let csr = csr.map_err(bad)?.der().to_vec();
+    let csr = signing_request(&key).map_err(bad)?;
     Ok((key, csr))
 }
 
@@ -281,12 +278,8 @@ impl Identity {
         }
         self.save(&next)?;
         finish_replacing(dir)?;
-        match fs::remove_file(dir.join(PENDING)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(LinkError::file("cannot remove", dir.join(PENDING))(error))
-            }
-            _ => Ok(()),
-        }
+        let pending = dir.join(PENDING);
+        crate::files::remove(&pending).map_err(LinkError::file("cannot remove", &pending))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use common::Time;
 use common::token::Role;
-use link::identity::{EARLIER_S, LinkInfo, key_hash, signed_itself};
+use link::identity::{EARLIER_S, LinkInfo, key_hash, public_key_hash, signed_itself};
 use link::tls::ServerChain;
 use link::{Identity, LinkError, PeerName, files, tls};
 use rcgen::{
@@ -421,11 +421,6 @@ pub(crate) fn rotate(
         }),
     }
     .write(dir)
-}
-
-/// The BLAKE3 hash of a public key as it stands in a certificate (SubjectPublicKeyInfo, DER).
-fn public_key_hash(key: &impl PublicKeyData) -> [u8; 32] {
-    *blake3::hash(&key.subject_public_key_info()).as_bytes()
 }
 
 /// Reads a certificate signing request and verifies its signature, which shows that its sender

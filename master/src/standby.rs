@@ -28,7 +28,7 @@ use crate::run::{Listening, StoreLoss};
 use crate::store::{
     LeaseContender, LeaseSeen, Mark, Marked, MasterMember, PgError, StoreError, Writer,
 };
-use crate::{Config, MasterError, database, http, run, sessions};
+use crate::{Config, MasterError, database, http, run};
 
 /// The time between two `LeaseWatcher::look`s.
 const LOOK: Duration = Duration::from_millis(100);
@@ -186,7 +186,7 @@ async fn say(incoming: Incoming, reply: EnrolReply) -> Result<(), LinkError> {
     channel.tx.send(&reply).await?;
     channel.tx.finish();
     channel.tx.delivered().await;
-    connection.close(sessions::NOT_NOW, b"this master stands by");
+    connection.close(link::error::NOT_NOW, b"this master stands by");
     Ok(())
 }
 

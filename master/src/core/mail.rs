@@ -6,7 +6,6 @@ use common::site::SiteSettings;
 use common::update::SignedUpdate;
 use common::wire::Refusal;
 use common::wire::worker::{Assignment, Errand, TailOrder, ToWorker};
-use quinn::VarInt;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -205,7 +204,7 @@ impl Outbox {
     /// The queue to the worker of this connection, and its receiving end.
     pub(crate) fn new(connection: PeerLink) -> (Self, Receiver<ToWorker>) {
         Self::closing(Box::new(move || {
-            connection.close(VarInt::from_u32(2), b"it does not read what it is told");
+            connection.close(link::error::NOT_NOW, b"it does not read what it is told");
         }))
     }
 

@@ -1,7 +1,6 @@
 //! The master's side of enrolment: issues a certificate for a join token.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use common::host::MAX_HOST_NAME;
 use common::token::Role;
@@ -9,17 +8,16 @@ use common::update::UpdateKey;
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::{Refusal, RefusalCode, UPDATE_VERSION, Versions};
 use common::{Incarnation, Time};
+use link::door::{SILENCE, hear_joiner};
+use link::error::NOT_NOW;
 use link::{Channel, LinkError};
 use quinn::Connection;
 
-use super::{MESSAGE_DEADLINE, NOT_NOW, stopped};
+use super::{MESSAGE_DEADLINE, stopped};
 use crate::authority::read_request;
 use crate::core::ask::{HostAsk, PeerAsk, Redeeming, UpkeepAsk};
 use crate::run::SessionContext;
 use crate::store::{Peer, Redeemed};
-
-/// The time a joiner may take until it has sent its request with a token.
-const SILENCE: Duration = Duration::from_secs(5);
 
 /// Serves one enrolment: one request, one reply.
 pub(super) async fn serve(
@@ -29,24 +27,13 @@ pub(super) async fn serve(
     wanted: Option<&str>,
 ) -> Result<(), LinkError> {
     let mut silent = state.counters.door.joins(from);
-    let said = async {
-        let (tx, rx) = connection.accept_bi().await?;
-        let mut channel = Channel::new(tx, rx);
-        let request = channel.rx.expect::<Enrol>().await?;
-        Ok::<_, LinkError>((channel, request))
-    };
-
-    let nothing = |why: &str| {
-        state.refused(&from.to_string(), "enrol", "the master", why);
-        connection.close(NOT_NOW, why.as_bytes());
-        Err(LinkError::Closed(why.to_owned()))
-    };
-    let (mut channel, request) = tokio::select! {
-        said = tokio::time::timeout(SILENCE, said) => match said {
-            Ok(said) => said?,
-            Err(_) => return nothing("it did not say within five seconds with which token it joins"),
-        },
-        () = silent.lost() => return nothing("others came after it, and it had not said with which token it joins"),
+    let (mut channel, request) = match hear_joiner(connection, &mut silent).await? {
+        Ok(heard) => heard,
+        Err(why) => {
+            state.refused(&from.to_string(), "enrol", "the master", why);
+            connection.close(NOT_NOW, why.as_bytes());
+            return Err(LinkError::Closed(why.to_owned()));
+        }
     };
 
     drop(silent);

@@ -218,7 +218,7 @@ impl Present {
             };
 
             if let Some(one) = goes.and_then(|number| of_it.get_mut(&number)) {
-                one.connection.close(VarInt::from_u32(2), why);
+                one.connection.close(link::error::NOT_NOW, why);
                 // It no longer counts, however long it takes to close.
                 one.admitted = false;
             }

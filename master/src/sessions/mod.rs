@@ -27,8 +27,8 @@ use std::time::Duration;
 use common::Time;
 use common::token::Role;
 use common::wire::stream::Open;
-use link::door::Knock;
-use link::error::NOT_LET_IN;
+use link::door::OF_A_WORKER;
+use link::error::{NOT_LET_IN, NOT_NOW};
 use link::handshake::{Certificate, HandshakeFacts};
 use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor};
 use quinn::{Connection, Incoming, VarInt};
@@ -46,12 +46,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// The time that a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The most connections of one worker: some that are dead are noticed late.
-const OF_A_WORKER: usize = 4;
 /// The longest time between two looks whether a peer's certificate has expired.
 const LOOK: Duration = Duration::from_secs(6 * 3_600);
-/// Closes a connection whose peer may try again.
-pub(crate) const NOT_NOW: VarInt = VarInt::from_u32(2);
 
 /// A socket on which the master accepts connections.
 #[derive(Debug, Clone)]
@@ -79,23 +75,9 @@ pub(crate) async fn serve(state: Arc<SessionContext>, entrance: QuicEntrance) {
     let entrance = Arc::new(entrance);
     let endpoint = entrance.listener.endpoint();
     while let Some(incoming) = endpoint.accept().await {
-        let from = incoming.remote_address().ip();
-        let proved = incoming.remote_address_validated();
-        let pending = match state
-            .counters
-            .door
-            .knock(from, proved, endpoint.open_connections())
-        {
-            Knock::In(pending) => pending,
-            Knock::Prove => {
-                // Fails only if the address is proved already.
-                let _ = incoming.retry();
-                continue;
-            }
-            Knock::Away => {
-                incoming.refuse();
-                continue;
-            }
+        let door = &state.counters.door;
+        let Some((incoming, pending)) = door.let_in(incoming, endpoint.open_connections()) else {
+            continue;
         };
 
         let state = state.clone();

@@ -1,5 +1,5 @@
-//! What a gateway says against a real master, where it lies: a gateway that was broken into speaks for the
-//! workers that are connected to it, and gets no certificate for them.
+//! A gateway that lies, against a real master: one that was broken into speaks for the workers that are
+//! connected to it, and gets no certificate for them.
 
 use common::content::BlobHash;
 use common::wire::enrol::EnrolReply;
@@ -42,7 +42,7 @@ impl Gateway {
         channel
     }
 
-    /// Why the master ends this session.
+    /// Returns the reason for which the master ends this session.
     async fn ends(&mut self, number: u64) -> String {
         let closed = within(self.control.rx.expect::<ToGateway>()).await.unwrap();
         match closed {
@@ -52,7 +52,7 @@ impl Gateway {
     }
 }
 
-/// What a gateway says of a worker that has shown this certificate, where it ends then.
+/// A gateway's word for a worker that has shown this certificate, where that ends then.
 fn shown(number: u64, pc: &Identity, until_s: i64) -> GatewaySession {
     let (name, key) = read_certificate(&pc.certificate).unwrap();
     GatewaySession {
