@@ -125,7 +125,7 @@ fn look(state: IdentityState) -> StateLook {
     }
 }
 
-/// What cannot be shown, such as what a master of an earlier version does not have, with the reason.
+/// The section of something that cannot be shown, such as a master of an earlier version does not have, with the reason.
 fn missing(title: &str, why: &Problem) -> Markup {
     html! {
         section {

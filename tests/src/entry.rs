@@ -10,7 +10,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// A gateway: its name, its address and its process.
 pub struct WorkerGateway {
     name: &'static str,
-    /// Where workers find it.
+    /// The address at which workers find it.
     pub address: String,
     /// The process.
     pub process: Started,

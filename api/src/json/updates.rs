@@ -32,7 +32,7 @@ pub struct RolloutJson {
     pub percent: u32,
     /// `running`, `stopped` or `done`.
     pub state: String,
-    /// Why it is stopped, or what it waits for.
+    /// The reason why it is stopped, or what it waits for.
     pub why: String,
     /// The hosts that were offered it, those that need a look first.
     pub hosts: Vec<HostUpdateJson>,
@@ -40,7 +40,7 @@ pub struct RolloutJson {
     pub untold: u64,
 }
 
-/// How a program stands on a host.
+/// The state of a program on a host.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HostUpdateJson {
     /// Its name.

@@ -1,13 +1,11 @@
 //! Executes `deskgrid bridge start`.
 
+use super::gateway::GIB;
 use super::login::{Newcomer, check_role, identity};
 use super::{Context, shutdown};
 use crate::args::bridge::BridgeArgs;
 use crate::failure::{Exit, Failure};
 use crate::state::StateDir;
-
-/// The bytes of a GiB.
-const GIB: f64 = (1u64 << 30) as f64;
 
 /// Joins the first grid if needed, then carries attempts to the other one until it is stopped.
 pub(super) async fn start(context: &Context, args: BridgeArgs) -> Result<Exit, Failure> {

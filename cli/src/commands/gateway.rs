@@ -6,7 +6,7 @@ use crate::args::serve::GatewayArgs;
 use crate::failure::{Exit, Failure};
 
 /// The bytes of a GiB.
-const GIB: f64 = (1u64 << 30) as f64;
+pub(super) const GIB: f64 = (1u64 << 30) as f64;
 
 /// Joins the grid if needed, then passes workers on until it is stopped.
 pub(super) async fn start(context: &Context, args: GatewayArgs) -> Result<Exit, Failure> {

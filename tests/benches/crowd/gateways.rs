@@ -1,4 +1,4 @@
-//! What a crowd costs its master directly and behind gateways, and what it costs those.
+//! The cost of a crowd to its master, directly and behind gateways, and to those.
 
 use std::time::{Duration, Instant};
 

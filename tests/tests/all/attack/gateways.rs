@@ -1,4 +1,4 @@
-//! What somebody in the network, or a worker that means it ill, tries at a gateway.
+//! Attacks on a gateway, by somebody in the network and by a worker that means it ill.
 
 use std::time::Duration;
 
