@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tests::WorkerGateway;
-
-use super::herd;
+use tests::{Grid, Http, WorkerGateway};
 
 /// The time over which processor time is counted, of a crowd of which each worker runs a task.
 const CALM: Duration = Duration::from_secs(60);
+/// So often the master is asked for its workers.
+const LOOK: Duration = Duration::from_millis(100);
 /// The gateways' names.
 const NAMES: [&str; 8] = ["gw1", "gw2", "gw3", "gw4", "gw5", "gw6", "gw7", "gw8"];
 
@@ -59,7 +59,7 @@ pub(super) fn run(workers: u32, gateways: u32) {
 fn measure(workers: u32, count: u32) {
     let mut grid = super::grid();
     let names = &NAMES[..(count as usize).min(NAMES.len())];
-    let more = ["--most-workers", "100000"];
+    let more = ["--most-workers", "60000"];
     let mut gateways: Vec<WorkerGateway> = names
         .iter()
         .map(|name| WorkerGateway::start_with(&grid, name, &more))
@@ -74,10 +74,6 @@ fn measure(workers: u32, count: u32) {
             })
             .collect(),
     };
-    let kind = match gateways.is_empty() {
-        true => herd::DIRECTLY,
-        false => herd::BY_GATEWAYS,
-    };
 
     let mut master = Measured::new(grid.master_pid());
     let mut between: Vec<Measured> = gateways
@@ -86,7 +82,7 @@ fn measure(workers: u32, count: u32) {
         .collect();
     let began = Instant::now();
     let processes = if gateways.is_empty() { 4 } else { count };
-    let (mut herds, job) = super::busy_herds(&grid, (&ways, kind), workers, processes);
+    let (mut herds, job) = super::busy_herds(&grid, &ways, workers, processes);
     let joined = began.elapsed();
 
     master.begin();
@@ -103,16 +99,15 @@ fn measure(workers: u32, count: u32) {
     let moved = (!gateways.is_empty()).then(|| {
         let began = Instant::now();
         drop(gateways.remove(0));
-        herds[0].wait_for("back");
+        while through(&grid, &names[1..]) < workers {
+            std::thread::sleep(LOOK);
+        }
         began.elapsed()
     });
-    let stay = usize::from(moved.is_some());
     grid.kill_master();
     let began = Instant::now();
     grid.start_master();
-    herds[stay..]
-        .iter_mut()
-        .for_each(|herd| herd.wait_for("back"));
+    herds.iter_mut().for_each(|herd| herd.wait_for("back"));
     let back = began.elapsed();
     let view = super::delivered(&grid, &mut herds, job);
 
@@ -135,6 +130,20 @@ fn measure(workers: u32, count: u32) {
         back.as_secs_f64(),
         view["attempts"],
     );
+}
+
+/// The number of workers that the master sees connected through these gateways.
+fn through(grid: &Grid, names: &[&str]) -> u32 {
+    let metrics = Http::tcp(grid.http()).get("/metrics");
+    let of = |name: &str| {
+        let series = format!("deskgrid_gateway_workers{{gateway=\"{name}\"}} ");
+        let value = metrics
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix(&series)?.parse().ok());
+        value.unwrap_or(0)
+    };
+    names.iter().map(|name| of(name)).sum()
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {

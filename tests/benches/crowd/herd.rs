@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use common::attempt::{Completion, HeldAttempt, Outcome, Phase, Stream};
 use common::host::{Confinement, HostFacts, OwnerState};
 use common::token::JoinToken;
+use common::wire::enrol::WantedRole;
 use common::wire::stream::Open;
 use common::wire::worker::{BUSY_EVERY, Delivery, ToMaster, ToWorker};
 use common::wire::{ALPN_WORKER, Versions};
@@ -27,6 +28,8 @@ const OF_A_SOCKET: usize = 250;
 const JOINING: usize = 16;
 /// So often a worker tries to join.
 const ATTEMPTS: usize = 20;
+/// The longest time that the master may take to answer a greeting, as real workers have it.
+const WELCOME: std::time::Duration = std::time::Duration::from_secs(10);
 /// QUIC's own idle timeout, as real workers have it, in milliseconds: they find out sooner.
 const IDLE: quinn::VarInt = quinn::VarInt::from_u32(400_000);
 
@@ -37,18 +40,9 @@ pub(super) struct Herd {
     from: Lines<BufReader<ChildStdout>>,
 }
 
-/// The kinds of addresses by which workers come.
-pub(super) const DIRECTLY: &str = "directly";
-pub(super) const BY_GATEWAYS: &str = "gateways";
-
-/// Starts processes with so many workers altogether, which join the grid by way of these addresses of a kind:
-/// each process by its own, in turn.
-pub(super) fn start(
-    grid: &Grid,
-    (ways, kind): (&[String], &str),
-    workers: u32,
-    processes: u32,
-) -> Vec<Herd> {
+/// Starts processes with so many workers altogether, which join the grid by way of these addresses: each
+/// process by its own, in turn.
+pub(super) fn start(grid: &Grid, ways: &[String], workers: u32, processes: u32) -> Vec<Herd> {
     let uses = workers.to_string();
     let words = [
         "--output", "quiet", "token", "create", "--role", "worker", "--uses", &uses,
@@ -59,14 +53,14 @@ pub(super) fn start(
 
     let herd = |n: u32| {
         let way = &ways[n as usize % ways.len()];
-        Herd::start((way, kind), &token, n, each.min(workers - n * each))
+        Herd::start(way, &token, n, each.min(workers - n * each))
     };
     (0..processes).map(herd).collect()
 }
 
 impl Herd {
     /// Starts a process with so many workers.
-    fn start((master, kind): (&str, &str), token: &str, number: u32, workers: u32) -> Self {
+    fn start(master: &str, token: &str, number: u32, workers: u32) -> Self {
         let own = std::env::current_exe().expect("this program");
         let mut command = Command::new(own);
         command.args([
@@ -75,7 +69,6 @@ impl Herd {
             token,
             &number.to_string(),
             &workers.to_string(),
-            kind,
         ]);
 
         let mut child = command
@@ -125,12 +118,11 @@ struct Counts {
     done: AtomicU32,
 }
 
-/// The process: `MASTER TOKEN NUMBER WORKERS WAY`, where the way is [`DIRECTLY`] or [`BY_GATEWAYS`].
+/// The process: `MASTER TOKEN NUMBER WORKERS`.
 pub(super) fn run(args: &[String]) {
-    let [master, token, number, workers, way, ..] = args else {
-        panic!("MASTER TOKEN NUMBER WORKERS WAY")
+    let [master, token, number, workers, ..] = args else {
+        panic!("MASTER TOKEN NUMBER WORKERS")
     };
-    let by_gateways = way == BY_GATEWAYS;
     let workers: u32 = workers.parse().expect("a number");
     let token: JoinToken = token.parse().expect("a token");
     let (master, own): (String, u8) = (master.clone(), number.parse().expect("a number"));
@@ -164,7 +156,7 @@ pub(super) fn run(args: &[String]) {
             }
             let endpoint = endpoint.clone().expect("a socket");
             let (counts, deliver) = (counts.clone(), deliver.clone());
-            tokio::spawn(work(endpoint, identity, by_gateways, counts, deliver));
+            tokio::spawn(work(endpoint, identity, counts, deliver));
         }
 
         for (count, word) in [
@@ -188,7 +180,7 @@ pub(super) fn run(args: &[String]) {
 async fn join(master: String, token: JoinToken, name: String) -> Identity {
     let mut backoff = link::retry::Backoff::default();
     for _ in 0..ATTEMPTS {
-        match link::enrol(&master, &token, &name).await {
+        match link::enrol_as(&master, &token, &name, WantedRole::Worker).await {
             Ok(identity) => return identity,
             Err(error) if error.passing() => tokio::time::sleep(backoff.delay()).await,
             Err(error) => panic!("{name}: {error}"),
@@ -201,16 +193,12 @@ async fn join(master: String, token: JoinToken, name: String) -> Identity {
 async fn work(
     endpoint: quinn::Endpoint,
     identity: Identity,
-    by_gateways: bool,
     counts: Arc<Counts>,
     deliver: watch::Receiver<bool>,
 ) {
     let mut held: Option<AttemptId> = None;
     let mut backoff = link::retry::Backoff::default();
-    let mut seen = SeenMasters {
-        anew: by_gateways,
-        ..SeenMasters::default()
-    };
+    let mut seen = SeenMasters::default();
 
     loop {
         if let Err(error) = session(
@@ -260,7 +248,9 @@ async fn greet(
     channel.tx.push(&Open::Control)?;
     channel.tx.send(&hello(&identity.link.name, *held)).await?;
 
-    let welcome: ToWorker = channel.rx.expect().await?;
+    let welcome = tokio::time::timeout(WELCOME, channel.rx.expect()).await;
+    let welcome: ToWorker =
+        welcome.map_err(|_| LinkError::Closed("the master did not answer".to_owned()))??;
     let ToWorker::Welcome {
         abandon,
         incarnation,
@@ -317,10 +307,9 @@ async fn serve(
     }
 }
 
-/// The masters that have let a worker in. Behind a gateway each further greeting counts as coming back.
+/// The masters that have let a worker in.
 #[derive(Default)]
 struct SeenMasters {
-    anew: bool,
     first: Option<Incarnation>,
     is_back: bool,
 }
@@ -333,7 +322,7 @@ impl SeenMasters {
                 self.first = Some(master);
                 counts.joined.fetch_add(1, Ordering::Relaxed);
             }
-            Some(first) if (self.anew || first != master) && !self.is_back => {
+            Some(first) if first != master && !self.is_back => {
                 self.is_back = true;
                 counts.back.fetch_add(1, Ordering::Relaxed);
             }

@@ -123,7 +123,7 @@ async fn connect(grid: &Grid, who: &str) -> Client {
 fn reconnect(workers: u32, processes: u32) {
     let mut grid = grid();
     let ways = [grid.listen().to_owned()];
-    let (mut herds, job) = busy_herds(&grid, (&ways, herd::DIRECTLY), workers, processes);
+    let (mut herds, job) = busy_herds(&grid, &ways, workers, processes);
 
     let resident = tests::resident(grid.master_pid());
     grid.kill_master();
@@ -159,7 +159,7 @@ fn reconnect(workers: u32, processes: u32) {
 /// Starts workers that come by these ways, and waits until each holds a task of one job.
 fn busy_herds(
     grid: &Grid,
-    ways: (&[String], &str),
+    ways: &[String],
     workers: u32,
     processes: u32,
 ) -> (Vec<herd::Herd>, common::JobId) {

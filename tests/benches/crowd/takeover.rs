@@ -24,12 +24,7 @@ pub(super) fn run(workers: u32, processes: u32) {
     grid.file("master.toml", config);
     grid.begin();
     let masters = grid.start_standby(&["user"]);
-    let (mut herds, job) = super::busy_herds(
-        &grid,
-        (&[masters], super::herd::DIRECTLY),
-        workers,
-        processes,
-    );
+    let (mut herds, job) = super::busy_herds(&grid, &[masters], workers, processes);
 
     let began = Instant::now();
     grid.take_over();

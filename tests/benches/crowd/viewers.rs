@@ -44,12 +44,7 @@ const PAGES: [&str; 12] = [
 /// Measures the pages, the viewers, and the requests of others beside them.
 pub(super) fn run(workers: u32, processes: u32) {
     let grid = grid();
-    let mut herds = herd::start(
-        &grid,
-        (&[grid.listen().to_owned()], herd::DIRECTLY),
-        workers,
-        processes,
-    );
+    let mut herds = herd::start(&grid, &[grid.listen().to_owned()], workers, processes);
     herds.iter_mut().for_each(|herd| herd.wait_for("joined"));
     let runtime = runtime();
     runtime.block_on(async {
