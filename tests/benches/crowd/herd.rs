@@ -230,19 +230,20 @@ async fn session(
     let mut alive = AliveTicks::new(&connection, &identity.link.master);
     // Behind a gateway the master may change meanwhile: each is greeted on a stream of its own.
     loop {
-        let mut channel = greet(&connection, identity, counts, held, seen).await?;
-        serve(&mut channel, &mut alive, counts, held, deliver.clone()).await?;
+        let (mut channel, every) = greet(&connection, identity, counts, held, seen).await?;
+        let ticks = (&mut alive, heartbeats(every));
+        serve(&mut channel, ticks, counts, held, deliver.clone()).await?;
     }
 }
 
-/// Opens a control stream, and is welcome on it.
+/// Opens a control stream, and is welcome on it. Returns the interval of its heartbeats as well.
 async fn greet(
     connection: &quinn::Connection,
     identity: &Identity,
     counts: &Counts,
     held: &mut Option<AttemptId>,
     seen: &mut SeenMasters,
-) -> Result<Channel, LinkError> {
+) -> Result<(Channel, Span), LinkError> {
     let (tx, rx) = connection.open_bi().await?;
     let mut channel = Channel::new(tx, rx);
     channel.tx.push(&Open::Control)?;
@@ -254,6 +255,7 @@ async fn greet(
     let ToWorker::Welcome {
         abandon,
         incarnation,
+        heartbeat,
         ..
     } = &welcome
     else {
@@ -266,13 +268,21 @@ async fn greet(
         counts.done.fetch_add(1, Ordering::Relaxed);
     }
     seen.count(*incarnation, counts);
-    Ok(channel)
+    Ok((channel, *heartbeat))
+}
+
+/// The times of heartbeats, the first of them after a whole interval.
+fn heartbeats(every: Span) -> tokio::time::Interval {
+    let first = tokio::time::Instant::now() + every.into();
+    let mut beats = tokio::time::interval_at(first, every.into());
+    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    beats
 }
 
 /// Does what it is told until the gateway has another master.
 async fn serve(
     channel: &mut Channel,
-    alive: &mut AliveTicks<'_>,
+    (alive, mut heartbeats): (&mut AliveTicks<'_>, tokio::time::Interval),
     counts: &Counts,
     held: &mut Option<AttemptId>,
     mut deliver: watch::Receiver<bool>,
@@ -297,6 +307,11 @@ async fn serve(
                     return Err(LinkError::Closed("the master does not answer".to_owned()));
                 }
                 channel.tx.send(&ToMaster::Alive(BUSY_EVERY)).await?;
+            }
+            _ = heartbeats.tick() => {
+                let status = OwnerState::Away.into();
+                let held = held.iter().copied().map(holds).collect();
+                channel.tx.send(&ToMaster::Heartbeat { status, held }).await?;
             }
             () = told(&mut deliver), if held.is_some() => {
                 if let Some(attempt) = held.take() {
@@ -433,13 +448,6 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
         ..HostFacts::unknown(String::new())
     };
 
-    let holds = |attempt| HeldAttempt {
-        attempt,
-        phase: Phase::Running,
-        ran: Span::ZERO,
-        frozen_for: Span::ZERO,
-        progress: None,
-    };
     let held = held.map(holds).into_iter().collect();
 
     ToMaster::Hello {
@@ -447,6 +455,16 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
         facts: Box::new(facts),
         status: OwnerState::Away.into(),
         held,
+    }
+}
+
+fn holds(attempt: AttemptId) -> HeldAttempt {
+    HeldAttempt {
+        attempt,
+        phase: Phase::Running,
+        ran: Span::ZERO,
+        frozen_for: Span::ZERO,
+        progress: None,
     }
 }
 
