@@ -16,8 +16,10 @@ pub(super) struct Ledger {
     /// The acknowledged jobs, by their requests, and the other way round.
     jobs: BTreeMap<RequestId, JobId>,
     requests: BTreeMap<JobId, RequestId>,
-    /// Somebody has wanted them to be forgotten.
+    /// Somebody has wanted them to be forgotten, and nobody has said for sure that they are kept.
     forgettable: BTreeSet<JobId>,
+    /// They were forgotten, and somebody was told so.
+    forgotten: BTreeSet<JobId>,
     /// Each attempt with the worker that it was given to.
     given: BTreeMap<AttemptId, usize>,
     /// The successes that workers have delivered, and those of them that a master has acknowledged.
@@ -47,6 +49,16 @@ impl Ledger {
     /// Somebody wants a job to be forgotten.
     pub(super) fn on_forget(&mut self, job: JobId) {
         self.forgettable.insert(job);
+    }
+
+    /// A master says whether it has forgotten a job. Where it was asked for the first time, a job that it has not
+    /// forgotten is kept; later it may say so of one that is gone, since the first answer was lost.
+    pub(super) fn on_forgotten(&mut self, job: JobId, forgotten: bool, first: bool) {
+        if forgotten {
+            self.forgotten.insert(job);
+        } else if first {
+            self.forgettable.remove(&job);
+        }
     }
 
     /// A worker has done an attempt.
@@ -104,6 +116,16 @@ impl Ledger {
                     return Err(format!("job {job} was acknowledged, and is not there"));
                 }
                 Err(error) => return Err(failed(error)),
+            }
+        }
+
+        let mut by_number = store
+            .prepare_cached("SELECT count(*) FROM job WHERE id = $1")
+            .map_err(failed)?;
+        for job in &self.forgotten {
+            let found = by_number.query_row([job.0], |row| row.get::<_, u32>(0));
+            if found.map_err(failed)? > 0 {
+                return Err(format!("job {job} was forgotten, and is there"));
             }
         }
 

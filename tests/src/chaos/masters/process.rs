@@ -54,8 +54,8 @@ pub(super) enum Came {
 pub(super) enum Answer {
     Submitted(JobId),
     Refused(String),
-    /// Whether content counts that was uploaded.
-    Stored(bool),
+    /// Whether content counts that was uploaded, or a job was forgotten.
+    Whether(bool),
     Done,
 }
 
@@ -316,7 +316,7 @@ fn said(engine: &mut Engine, ended: Vec<u64>) -> Said {
             Ok(taken) => Answer::Submitted(taken.job.unwrap_or(JobId(0))),
             Err(refusal) => Answer::Refused(refusal.to_string()),
         },
-        CoreReply::Whether(stored) => Answer::Stored(stored),
+        CoreReply::Whether(answer) => Answer::Whether(answer),
         _ => Answer::Done,
     };
     let replies = engine.replies().into_iter();

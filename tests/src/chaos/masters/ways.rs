@@ -132,7 +132,13 @@ impl World {
             {
                 self.ledger.on_submitted(*request, *job)?;
             }
-            if let (Answer::Stored(stored), Some((h, ..))) = (&answer, self.uploads.get(&number)) {
+            if let (Answer::Whether(forgotten), Some(Wish::Forget(job))) =
+                (&answer, self.wishes.get(&number))
+            {
+                let first = self.asked.get(&number) == Some(&1);
+                self.ledger.on_forgotten(*job, *forgotten, first);
+            }
+            if let (Answer::Whether(stored), Some((h, ..))) = (&answer, self.uploads.get(&number)) {
                 let at = self.arrival(m, *h, false);
                 self.plan(at, What::Stored(number, *stored));
                 continue;

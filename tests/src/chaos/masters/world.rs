@@ -115,6 +115,8 @@ pub(super) struct World {
     pub(super) hosts: Vec<Host>,
     pub(super) ledger: Ledger,
     pub(super) wishes: BTreeMap<u64, Wish>,
+    /// How often each of them was sent to a master.
+    pub(super) asked: BTreeMap<u64, u32>,
     pub(super) questions: u64,
     /// The directory for content, if there is one and no bucket.
     pub(super) directory: Option<Shelves>,
@@ -176,6 +178,7 @@ impl World {
             hosts: (0..HOSTS).map(|_| Host::new()).collect(),
             ledger: Ledger::default(),
             wishes: BTreeMap::new(),
+            asked: BTreeMap::new(),
             questions: 0,
             directory,
             objects: BTreeSet::new(),
@@ -318,6 +321,7 @@ impl World {
             return;
         };
         if !self.is_cut(m, HOSTS) {
+            *self.asked.entry(number).or_default() += 1;
             self.send_to_master(m, HOSTS, Came::Ask(number, wish));
         }
         let next = (m + 1) % self.masters.len();
