@@ -181,6 +181,8 @@ pub struct Probe {
     pub now: Time,
     /// The time that the question and its answer took.
     pub took: Duration,
+    /// This machine's clock when the answer had come.
+    pub heard: Time,
     /// Its incarnation; of one that stands by the highest that it knows of.
     pub incarnation: Incarnation,
     /// Its words on the others, if it stands by.
@@ -200,16 +202,16 @@ pub struct Standby {
 const OFF_S: f64 = 60.0;
 
 impl Probe {
-    /// By how many seconds this machine's clock, which read `now` when the answer had come, is
-    /// ahead of the master's. That is taken to have been read in the middle of the answer.
-    pub fn off_s(&self, now: Time) -> f64 {
-        now.secs() - self.took.as_secs_f64() / 2.0 - self.now.secs()
+    /// By how many seconds this machine's clock is ahead of the master's. That is taken to have been read in
+    /// the middle of the answer.
+    pub fn off_s(&self) -> f64 {
+        self.heard.secs() - self.took.as_secs_f64() / 2.0 - self.now.secs()
     }
 
     /// Says how far this machine's clock and the master's are apart, where that is more than a
     /// minute.
-    pub fn clocks(&self, now: Time) -> Option<String> {
-        let off_s = self.off_s(now);
+    pub fn clocks(&self) -> Option<String> {
+        let off_s = self.off_s();
         let way = if off_s < 0.0 { "behind" } else { "ahead of" };
         (off_s.abs() > OFF_S).then(|| {
             format!(
@@ -326,6 +328,8 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
 
     let reply = channel.rx.expect::<EnrolReply>().await?;
     let took = asked.elapsed();
+    let heard = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let heard = Time(heard.as_micros() as u64);
     connection.close("that was all").await;
 
     match reply {
@@ -337,6 +341,7 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
             versions,
             now,
             took,
+            heard,
             incarnation,
             standby: None,
         }),
@@ -350,6 +355,7 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
             versions,
             now,
             took,
+            heard,
             incarnation,
             standby: Some(Standby { active, trouble }),
         }),
@@ -372,10 +378,18 @@ mod tests {
             versions: Versions::ours(),
             now: at(master),
             took: Duration::from_secs(2),
+            heard: at(master),
             incarnation: Incarnation(7),
             standby: None,
         };
-        let told = |off_s: f64| probe.clocks(at(master + 1.0 + off_s));
+        let told = |off_s: f64| {
+            let heard = at(master + 1.0 + off_s);
+            let probe = Probe {
+                heard,
+                ..probe.clone()
+            };
+            probe.clocks()
+        };
         assert_eq!(told(59.0), None);
         assert_eq!(
             told(-3.0 * 86_400.0).as_deref(),

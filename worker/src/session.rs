@@ -191,7 +191,7 @@ async fn in_words(identity: &Identity, error: &LinkError) -> String {
     let clocks = async {
         for way in [Carrier::Udp, Carrier::Tcp] {
             if let Ok(probe) = link::probe(identity, way).await {
-                return probe.clocks(wall_clock());
+                return probe.clocks();
             }
         }
         None

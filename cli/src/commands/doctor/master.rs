@@ -191,12 +191,12 @@ fn told(check: &impl Fn(&str) -> String, probe: &Probe) -> Vec<Finding> {
         ),
         Err(refusal) => Finding::wrong(check("version"), refusal.message, refusal.hint),
     };
-    vec![version, clock(check("clock"), now(), probe)]
+    vec![version, clock(check("clock"), probe)]
 }
 
 /// Compares the clocks, taking the master's as read in the middle of its answer.
-fn clock(check: String, now: Time, probe: &Probe) -> Finding {
-    let off_s = probe.off_s(now);
+fn clock(check: String, probe: &Probe) -> Finding {
+    let off_s = probe.off_s();
     let way = if off_s < 0.0 { "behind" } else { "ahead of" };
     let todo = "have both clocks set by the network (on most systems: timedatectl set-ntp true)";
 
@@ -261,20 +261,21 @@ mod tests {
     #[test]
     fn clocks_are_compared_at_the_middle_of_the_answer() {
         let at = |s: f64| Time((s * 1e6) as u64);
-        let probe = Probe {
-            versions: Versions::ours(),
-            now: at(1_000.0),
-            took: Duration::from_secs(2),
-            incarnation: common::Incarnation(7),
-            standby: None,
-        };
         for (now_s, severity, word) in [
             (1_001.0, Severity::Ok, "within 1.00 s"),
             (1_021.0, Severity::Note, "20.0 s ahead of"),
             (981.0, Severity::Note, "20.0 s behind"),
             (4_601.0, Severity::Wrong, "3600 s (60 minutes) ahead of"),
         ] {
-            let finding = clock("clock".to_owned(), at(now_s), &probe);
+            let probe = Probe {
+                versions: Versions::ours(),
+                now: at(1_000.0),
+                took: Duration::from_secs(2),
+                heard: at(now_s),
+                incarnation: common::Incarnation(7),
+                standby: None,
+            };
+            let finding = clock("clock".to_owned(), &probe);
             assert!(
                 finding.severity == severity && finding.what.contains(word),
                 "{now_s}: {finding:?}"

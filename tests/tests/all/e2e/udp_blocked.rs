@@ -151,6 +151,8 @@ fn a_grid_falls_back_to_tcp_and_returns_to_udp() {
         ),
         ("note".into(), "ok".into())
     );
+    // The wait for the way that is blocked is not taken for a difference of the clocks.
+    assert_eq!(finding("user: clock"), "ok");
 
     grid.kill_master();
     grid.start_master();
