@@ -32,6 +32,8 @@ mod session;
 mod state;
 #[cfg(feature = "whole")]
 mod submit;
+#[cfg(feature = "whole")]
+mod transfer;
 mod usage;
 #[cfg(feature = "whole")]
 mod wait_reporter;

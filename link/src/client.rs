@@ -11,7 +11,7 @@ use common::wire::client::{Reply, Request};
 use common::wire::stream::{GetReply, Open};
 
 use crate::channel::Channel;
-use crate::content;
+use crate::content::{self, ByteCount};
 use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
 use crate::identity::Identity;
@@ -27,6 +27,7 @@ pub struct Client {
     role: Role,
     user: String,
     version: u16,
+    carried: ByteCount,
 }
 
 /// The replies to one [`Request`], as they come.
@@ -119,6 +120,7 @@ impl Client {
             role,
             user,
             version: 0,
+            carried: ByteCount::default(),
         };
         match client.hello().await {
             Ok(()) => Ok(client),
@@ -195,7 +197,7 @@ impl Client {
         let blob = tokio::task::spawn_blocking(move || content::hash_file(&hashed))
             .await
             .map_err(|e| LinkError::Closed(e.to_string()))??;
-        content::put(&self.connection, path, blob).await?;
+        content::put_counted(&self.connection, path, blob, &self.carried).await?;
         Ok(blob)
     }
 
@@ -206,6 +208,7 @@ impl Client {
     pub async fn put_bytes(&self, bytes: &[u8]) -> Result<BlobRef, LinkError> {
         let blob = content::hash_bytes(bytes);
         content::put_bytes(&self.connection, bytes, blob).await?;
+        self.carried.add(blob.size);
         Ok(blob)
     }
 
@@ -214,7 +217,12 @@ impl Client {
     /// # Errors
     /// If the master does not have it, or the file cannot be written.
     pub async fn fetch(&self, blob: BlobRef, path: &Path) -> Result<(), LinkError> {
-        content::fetch_file(&self.connection, blob, path).await
+        content::fetch_counted(&self.connection, blob, path, &self.carried).await
+    }
+
+    /// Returns the bytes of content that were uploaded or fetched so far by this client and its clones.
+    pub fn carried(&self) -> u64 {
+        self.carried.get()
     }
 
     /// Asks for content from this byte on. Whoever reads it has to see to it that it is whole.

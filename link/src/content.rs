@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +24,7 @@ use crate::files::{self, free_bytes, sync_dir, sync_file};
 pub(crate) use fetch::WITHDRAWN;
 pub use fetch::{Fetching, SendPace, serve_host};
 pub use pieces::{ContentSource, FilePieces};
-use pieces::{Incoming, PIECE, send_file};
+use pieces::{Counted, Incoming, PIECE, send_file};
 
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
 /// another handle.
@@ -39,6 +40,22 @@ pub struct BlobStore {
 struct IncomingBlob {
     hash: BlobHash,
     from: String,
+}
+
+/// The bytes of content that have come to their other end so far, what was there before included. Cloning gives another handle.
+#[derive(Debug, Clone, Default)]
+pub struct ByteCount(Arc<AtomicU64>);
+
+impl ByteCount {
+    /// Counts these bytes.
+    pub fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes counted so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The exclusive right to bring one blob in for one sender, from [`BlobStore::turn`].
@@ -454,9 +471,19 @@ pub async fn fetch_file(
     blob: BlobRef,
     path: &Path,
 ) -> Result<(), LinkError> {
+    fetch_counted(connection, blob, path, &ByteCount::default()).await
+}
+
+/// The same, counting the bytes that come.
+pub(crate) async fn fetch_counted(
+    connection: &Connection,
+    blob: BlobRef,
+    path: &Path,
+    count: &ByteCount,
+) -> Result<(), LinkError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", blob.hash));
-    let part = fetch_part(connection, blob, path.with_file_name(name)).await?;
+    let part = fetch_part(connection, blob, path.with_file_name(name), count).await?;
     let target = path.to_owned();
     run_blocking(move || fs::rename(part, target))
         .await
@@ -467,6 +494,7 @@ async fn fetch_part(
     connection: &Connection,
     blob: BlobRef,
     part: PathBuf,
+    count: &ByteCount,
 ) -> Result<PathBuf, LinkError> {
     let incoming = Incoming::resume(part, blob.size).await?;
     let mut channel = connection
@@ -487,7 +515,9 @@ async fn fetch_part(
     };
     match reply {
         GetReply::Found(size) if size == blob.size => {
-            incoming.receive(&mut channel.rx, &blob).await
+            count.add(incoming.have);
+            let mut source = Counted(&mut channel.rx, count);
+            incoming.receive(&mut source, &blob).await
         }
         GetReply::Found(size) => Err(LinkError::Protocol(format!(
             "{} has {size} bytes there, not {}",
@@ -505,12 +535,26 @@ async fn fetch_part(
 /// # Errors
 /// If the file cannot be read, the other end does not take it, or the connection is gone.
 pub async fn put(connection: &Connection, path: &Path, blob: BlobRef) -> Result<(), LinkError> {
+    put_counted(connection, path, blob, &ByteCount::default()).await
+}
+
+/// The same, counting the bytes that the other end has.
+pub(crate) async fn put_counted(
+    connection: &Connection,
+    path: &Path,
+    blob: BlobRef,
+    count: &ByteCount,
+) -> Result<(), LinkError> {
     let mut channel = connection.open(&Open::Put(blob)).await?;
-    if let PutReply::Resume(offset) = put_reply(&mut channel).await? {
-        send_file(&mut channel.tx, path, offset, false, &SendPace::default()).await?;
-        finish_put(&mut channel).await?;
-    }
-    Ok(())
+    let PutReply::Resume(offset) = put_reply(&mut channel).await? else {
+        count.add(blob.size);
+        return Ok(());
+    };
+
+    count.add(offset);
+    let pace = SendPace::counting(count);
+    send_file(&mut channel.tx, path, offset, false, &pace).await?;
+    finish_put(&mut channel).await
 }
 
 /// Gives the other end these bytes, which are `blob`, unless it has them.

@@ -6,12 +6,14 @@ use common::content::BlobRef;
 use serde::Serialize;
 
 use super::Context;
+use crate::args::OutputMode;
 use crate::args::content::SendArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 use crate::parallel;
 use crate::session::Session;
 use crate::submit::send::send_content;
+use crate::transfer::Transfer;
 
 /// The content that was sent, in the order of the arguments.
 #[derive(Debug, Serialize)]
@@ -61,7 +63,14 @@ pub(super) async fn send(context: &Context, args: SendArgs) -> Result<Exit, Fail
             Ok((at, sent))
         }
     };
-    let mut sent = parallel::each(args.paths.into_iter().enumerate(), one).await?;
+    let transfer = Transfer {
+        verb: "sent",
+        total: None,
+        shown: context.out.mode() == OutputMode::Cli,
+        left: "nothing refers to it yet",
+    };
+    let sending = parallel::each(args.paths.into_iter().enumerate(), one);
+    let mut sent = transfer.run(session.client(), sending).await?;
     sent.sort_by_key(|(at, _)| *at);
 
     let content = sent.into_iter().map(|(_, sent)| sent).collect();

@@ -18,12 +18,14 @@ use serde::Serialize;
 
 use super::Context;
 use super::cat::note_removed;
+use crate::args::OutputMode;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::files;
 use crate::output::note;
 use crate::parallel;
 use crate::session::Session;
+use crate::transfer::Transfer;
 
 /// The most notes on outputs that were not kept.
 const MOST_NOTES: usize = 10;
@@ -82,6 +84,16 @@ struct WantedFile {
     executable: bool,
     /// Whether it is the [`APART_ARCHIVE`] of a task.
     apart: bool,
+}
+
+impl WantedFile {
+    /// The bytes that are fetched for it.
+    fn blob_size(&self) -> u64 {
+        match &self.content {
+            Content::Blob(blob) => blob.size,
+            Content::Inline(_) => 0,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -159,10 +171,21 @@ pub(super) async fn run(
         .filter(|at| planned[*at].0.apart)
         .collect();
 
-    bring(session, planned).await?;
-    for at in archives {
-        unpack(&mut document.files[at], into.force).await?;
-    }
+    let new = planned.iter().filter(|(_, kept)| !kept);
+    let transfer = Transfer {
+        verb: "fetched",
+        total: Some(new.map(|(file, _)| file.blob_size()).sum()),
+        shown: context.out.mode() == OutputMode::Cli,
+        left: "each file that has its name is whole",
+    };
+    let bringing = async {
+        bring(session, planned).await?;
+        for at in archives {
+            unpack(&mut document.files[at], into.force).await?;
+        }
+        Ok(())
+    };
+    transfer.run(session.client(), bringing).await?;
     if let Some(file) = &into.manifest {
         let items = session.tasks(job.job, tasks, Vec::new()).await?;
         write_manifest(file, &document.files, &items)?;

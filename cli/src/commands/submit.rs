@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, SubmitAnswer};
 use crate::output::{note, when};
 use crate::session::Session;
-use crate::submit::send::send;
+use crate::submit::send::{Sending, send};
 use crate::submit::{SubmitPlan, no_limits, plan, read_job_file};
 
 /// Plans the job, uploads its files, submits it and, if asked, waits for it.
@@ -38,7 +38,13 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let name = plan.name().to_owned();
     let tasks = plan.tasks();
     let no_limits = no_limits(&job);
-    let answered = match submit(&session, &plan, id, args.dry_run).await {
+    let sending = match args.dry_run {
+        true => Sending::Question,
+        false => Sending::Job {
+            shown: context.out.mode() == OutputMode::Cli,
+        },
+    };
+    let answered = match submit(&session, &plan, id, sending).await {
         Ok(Err(counter)) => {
             return refused(
                 context,
@@ -173,10 +179,11 @@ async fn submit(
     session: &Session,
     plan: &SubmitPlan,
     id: RequestId,
-    dry_run: bool,
+    sending: Sending,
 ) -> Result<Result<SubmitAnswer, CounterView>, Failure> {
-    let reply = send(session.client(), plan, id, dry_run).await?;
-    SubmitAnswer::of(reply, dry_run).map_err(|other| link::client::unexpected(Some(&other)).into())
+    let reply = send(session.client(), plan, id, sending).await?;
+    SubmitAnswer::of(reply, sending == Sending::Question)
+        .map_err(|other| link::client::unexpected(Some(&other)).into())
 }
 
 fn dry(context: &Context, taken: &SubmitAnswer, name: &str) -> Result<Exit, Failure> {

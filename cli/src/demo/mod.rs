@@ -25,7 +25,10 @@ use crate::output::{OutputForm, note};
 use crate::parallel;
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::submit::{plan, send::send};
+use crate::submit::{
+    plan,
+    send::{Sending, send},
+};
 use crate::watch::{Ended, Watch};
 use grid::DemoGrid;
 pub(crate) use mandelbrot::{Size, Tile};
@@ -137,7 +140,14 @@ impl Demo<'_> {
             ],
             ..JobArgs::default()
         };
-        match send(session.client(), &plan(&job)?, new_request(), false).await? {
+        match send(
+            session.client(),
+            &plan(&job)?,
+            new_request(),
+            Sending::Job { shown: false },
+        )
+        .await?
+        {
             Reply::Submitted { job: Some(job), .. } => Ok(job),
             other => Err(link::client::unexpected(Some(&other)).into()),
         }

@@ -16,8 +16,10 @@ use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
 use super::inputs::{Local, LocalContent};
 use super::{BuildError, SubmitPlan, inputs, tree};
+use crate::commands::interrupted as stopped;
 use crate::failure::{Exit, Failure};
 use crate::parallel::{self, interrupted};
+use crate::transfer::Transfer;
 
 /// The size limit of a spec that travels inside the request, in bytes.
 const MAX_INLINE_SPEC: usize = 128 * 1024;
@@ -28,35 +30,76 @@ const PARTS: usize = 4;
 /// The master's answer to a submission: `Submitted` or `NotPromised`.
 pub(crate) use common::wire::client::Reply as Answer;
 
-/// Uploads the blobs that the master does not have, and submits (or, in a dry run, only asks for
-/// the forecast).
+/// What is to be sent of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// Only the question for the forecast: a dry run.
+    Question,
+    /// The job with its files. People may be shown how far these are.
+    Job { shown: bool },
+}
+
+/// Uploads the blobs that the master does not have, and submits (or only asks for the forecast).
 ///
 /// # Errors
-/// If a file changed or cannot be read, or the master refuses; then nothing was submitted.
+/// If a file changed or cannot be read, the upload is interrupted, or the master refuses; then nothing was
+/// submitted.
 pub(crate) async fn send(
     client: &Client,
     plan: &SubmitPlan,
     id: RequestId,
-    dry_run: bool,
+    sending: Sending,
 ) -> Result<Answer, Failure> {
-    let spec = if dry_run {
-        check_trees(plan).await?;
-        plan.spec_without_files()
-    } else {
-        with_files(client, plan).await?
+    let spec = match sending {
+        Sending::Question => {
+            check_trees(plan).await?;
+            plan.spec_without_files()
+        }
+        Sending::Job { shown } => {
+            let transfer = Transfer {
+                verb: "sent",
+                total: size(plan),
+                shown,
+                left: "nothing was submitted",
+            };
+            transfer.run(client, with_files(client, plan)).await?
+        }
     };
     let spec = submission(client, spec, plan.asked()).await?;
     let request = Request::Submit {
         id,
         spec,
         disclosed: plan.disclosed,
-        dry_run,
+        dry_run: sending == Sending::Question,
     };
 
-    match client.ask(&request).await?.pop() {
+    // Who interrupts an upload can interrupt what follows, too.
+    let answered = tokio::select! {
+        answered = client.ask(&request) => answered?,
+        () = stopped() => return Err(perhaps_submitted(id)),
+    };
+    match answered.into_iter().next_back() {
         Some(reply @ (Reply::Submitted { .. } | Reply::NotPromised(_))) => Ok(reply),
         other => Err(unexpected(other.as_ref()).into()),
     }
+}
+
+fn perhaps_submitted(id: RequestId) -> Failure {
+    let what = "interrupted while the master was asked; the job may have been submitted";
+    let hint = format!(
+        "run the same command with --request-id {id}: if the job was submitted, it is not submitted twice"
+    );
+    Failure::new(Exit::Error, "interrupted", what, hint)
+}
+
+/// Returns the size of all files in bytes; `None` where one cannot be seen, or there are trees, which are read only as they
+/// are sent.
+fn size(plan: &SubmitPlan) -> Option<u64> {
+    let of = |local| match local {
+        Local::File(path) => Some(std::fs::metadata(path).ok()?.len()),
+        Local::Tree(_) => None,
+    };
+    plan.locals().into_iter().map(of).sum()
 }
 
 /// Uploads each file and tree, and fills their content into the spec.

@@ -1,7 +1,6 @@
 //! A blob on its way into a store, from the master or from hosts that it names ([`Fetching`]), and
 //! how fast content may go ([`SendPace`]).
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use quinn::VarInt;
 use tokio::time::Instant;
 
 use super::pieces::{Incoming, Patience, send_file};
-use super::{Arriving, BlobStore};
+use super::{Arriving, BlobStore, ByteCount};
 use crate::channel::Channel;
 use crate::endpoint::Connection;
 use crate::error::LinkError;
@@ -33,7 +32,7 @@ const ANSWER: Duration = Duration::from_secs(6);
 /// The bytes that were sent, and the most in a second.
 #[derive(Debug, Default)]
 pub struct SendPace {
-    sent: AtomicU64,
+    sent: ByteCount,
     /// 0: any number.
     per_s: u64,
     free_at: Mutex<Option<Instant>>,
@@ -48,13 +47,21 @@ impl SendPace {
         }
     }
 
+    /// At any pace, with the bytes counted where others count theirs.
+    pub(super) fn counting(count: &ByteCount) -> Self {
+        Self {
+            sent: count.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Returns the bytes that were sent so far.
     pub fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
+        self.sent.get()
     }
 
     pub(super) fn note(&self, bytes: u64) {
-        self.sent.fetch_add(bytes, Ordering::Relaxed);
+        self.sent.add(bytes);
     }
 
     /// Waits until this many bytes may go.

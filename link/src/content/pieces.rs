@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::fetch::SendPace;
-use super::run_blocking;
+use super::{ByteCount, run_blocking};
 use crate::channel::{FrameReceiver, FrameSender};
 use crate::error::LinkError;
 
@@ -50,6 +50,18 @@ impl ContentSource for mpsc::Receiver<Result<Bytes, Refusal>> {
         };
         to.extend_from_slice(&piece?);
         Ok(true)
+    }
+}
+
+/// A source whose bytes are counted.
+pub(super) struct Counted<'a, S>(pub(super) &'a mut S, pub(super) &'a ByteCount);
+
+impl<S: ContentSource> ContentSource for Counted<'_, S> {
+    async fn read_onto(&mut self, to: &mut Vec<u8>) -> Result<bool, LinkError> {
+        let before = to.len();
+        let more = self.0.read_onto(to).await?;
+        self.1.add((to.len() - before) as u64);
+        Ok(more)
     }
 }
 

@@ -27,6 +27,7 @@ mod replica;
 mod space;
 mod storage;
 mod takeover;
+mod transfers;
 mod views;
 mod way;
 

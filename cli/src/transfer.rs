@@ -1,0 +1,191 @@
+//! Shows how far files are on their way between this machine and the master, and says what an
+//! interruption leaves behind. Always on standard error.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use link::Client;
+
+use crate::commands::interrupted;
+use crate::failure::{Exit, Failure};
+use crate::output::note;
+
+/// A transfer that ends sooner is not shown on a terminal.
+const SOON: Duration = Duration::from_secs(1);
+/// The time before the first line where there is no terminal, and between two of them.
+const FIRST_LINE: Duration = Duration::from_secs(2);
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// The time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const MB: f64 = 1e6;
+
+/// Files on their way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transfer {
+    /// What is done with them: "sent" or "fetched".
+    pub(crate) verb: &'static str,
+    /// Their size in bytes, if it is known.
+    pub(crate) total: Option<u64>,
+    /// Whether people are shown how far they are.
+    pub(crate) shown: bool,
+    /// What an interruption leaves behind, to stand behind "interrupted;".
+    pub(crate) left: &'static str,
+}
+
+impl Transfer {
+    /// Runs `work`, which carries the files with this client or its clones.
+    ///
+    /// # Errors
+    /// Those of the work; or the program is to end.
+    pub(crate) async fn run<T>(
+        self,
+        client: &Client,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let before = client.carried();
+        let mut display = Display::new(self);
+        let show = async {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                if self.shown {
+                    display.show(client.carried() - before);
+                }
+            }
+        };
+        let ended = tokio::select! {
+            ended = work => ended,
+            () = interrupted() => Err(self.interruption(client.carried() - before)),
+            never = show => never,
+        };
+        display.end();
+        ended
+    }
+
+    fn interruption(self, bytes: u64) -> Failure {
+        let what = format!(
+            "interrupted; {} was {}; {}",
+            mb(bytes),
+            self.verb,
+            self.left
+        );
+        let hint = "run the same command again: it goes on where this one has stopped";
+        Failure::new(Exit::Error, "interrupted", what, hint)
+    }
+
+    /// Describes how far the files are after this time.
+    fn line(self, bytes: u64, after: Duration) -> String {
+        let Some(total) = self.total else {
+            return format!("{} {}", self.verb, mb(bytes));
+        };
+        let left_s = total.saturating_sub(bytes) as f64 / bytes as f64 * after.as_secs_f64();
+        let left = if bytes > 0 && left_s.is_finite() {
+            format!(", about {left_s:.0} s left")
+        } else {
+            String::new()
+        };
+        format!("{} {} of {}{left}", self.verb, mb(bytes), mb(total))
+    }
+}
+
+fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / MB)
+}
+
+/// The place where it is shown.
+struct Display {
+    transfer: Transfer,
+    begun: Instant,
+    /// The time of the next line.
+    next: Instant,
+    /// The bar, on a terminal, once it is drawn.
+    bar: Option<ProgressBar>,
+    is_terminal: bool,
+}
+
+impl Display {
+    fn new(transfer: Transfer) -> Self {
+        let now = Instant::now();
+        Self {
+            transfer,
+            begun: now,
+            next: now + FIRST_LINE,
+            bar: None,
+            is_terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&mut self, bytes: u64) {
+        let after = self.begun.elapsed();
+        let line = self.transfer.line(bytes, after);
+        if !self.is_terminal {
+            let now = Instant::now();
+            if now >= self.next {
+                self.next = now + LINE_EVERY;
+                note(&line);
+            }
+            return;
+        }
+
+        if after >= SOON {
+            let total = self.transfer.total;
+            let bar = self.bar.get_or_insert_with(|| bar(total));
+            bar.set_position(bytes);
+            bar.set_message(line);
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(total: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::new(total.unwrap_or(0));
+    let template = match total {
+        Some(_) => "[{elapsed_precise}] {bar:32} {msg}",
+        None => "[{elapsed_precise}] {msg}",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENDING: Transfer = Transfer {
+        verb: "sent",
+        total: Some(500_000_000),
+        shown: true,
+        left: "nothing was submitted",
+    };
+
+    #[test]
+    fn a_line_says_how_much_is_there_and_how_long_the_rest_takes() {
+        let after = Duration::from_secs(10);
+        assert_eq!(
+            SENDING.line(125_000_000, after),
+            "sent 125.0 MB of 500.0 MB, about 30 s left"
+        );
+        assert_eq!(SENDING.line(0, after), "sent 0.0 MB of 500.0 MB");
+        let of_trees = Transfer {
+            total: None,
+            ..SENDING
+        };
+        assert_eq!(of_trees.line(125_000_000, after), "sent 125.0 MB");
+    }
+
+    #[test]
+    fn an_interruption_says_what_is_left_behind() {
+        let failure = SENDING.interruption(125_000_000);
+        assert_eq!(
+            failure.what,
+            "interrupted; 125.0 MB was sent; nothing was submitted"
+        );
+    }
+}
