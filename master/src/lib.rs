@@ -46,7 +46,7 @@ use std::path::PathBuf;
 /// The reason why a master does not start, or stops.
 #[derive(Debug, thiserror::Error)]
 pub enum MasterError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error("bad configuration: {0}")]
     Config(String),
     /// A file of settings cannot be read.

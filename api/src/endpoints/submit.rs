@@ -102,7 +102,7 @@ impl Respond for Submitted {
             schemas.subschema_for::<Problem>().into(),
         ];
         answers["422"] = json!({
-            "description": "The job makes no sense, or its deadline cannot be promised.",
+            "description": "The job is invalid, or its deadline cannot be promised.",
             "content": { "application/problem+json": { "schema": { "anyOf": ways } } },
         });
         answers

@@ -107,7 +107,7 @@ Examples:
   deskgrid master backup /backup/deskgrid-monday
   deskgrid --dir /srv/deskgrid master backup /backup/deskgrid.tar
   deskgrid master backup --config master.toml /backup/deskgrid.tar
---config, or --store and --content, where the store is in PostgreSQL. Reads the master's own directory, as its user; the backup is read back before it gets its name. It holds the \
+Where the store is in PostgreSQL, name it by --config, or by --store and --content. Reads the master's own directory, as its user; the backup is read back before it gets its name. It holds the \
 grid's CA key: keep it as safe as the master. Exit code 1: something that the store names was missing or damaged.")]
     Backup {
         /// Directory to make, or one file if the name ends in .tar; must not exist

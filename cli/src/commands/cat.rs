@@ -55,7 +55,8 @@ pub(super) async fn run(
 
     if outputs.is_empty() {
         note(&format!(
-            "no task of job {job} has left anything yet; deskgrid task list {job} shows how far they are"
+            "no task of job {job} has left anything yet: with --follow this shows what running tasks print; deskgrid task list {job} shows how \
+             far they are"
         ));
     }
 

@@ -125,7 +125,7 @@ async fn join(text: &str, file: &Path) -> Result<(String, Result<Identity, LinkE
 /// Reads the text of the file. Errors do not repeat it: it has a token.
 fn parsed(text: &str, file: &Path) -> Result<FirstStart, Failure> {
     let wrong = |why: &str| {
-        let what = format!("{} makes no sense: {why}", file.display());
+        let what = format!("{} is invalid: {why}", file.display());
         Failure::usage(
             what,
             "write: master = \"HOST:PORT\" and, on a line of its own, token = \"TOKEN\"",

@@ -49,8 +49,8 @@ const WORD_AFTER: Duration = Duration::from_secs(10);
 /// An error of the server's, or of the way to it.
 #[derive(Debug, thiserror::Error)]
 pub enum PgError {
-    /// The address of the database makes no sense.
-    #[error("the address of the store makes no sense: {0}")]
+    /// The address of the database is invalid.
+    #[error("the address of the store is invalid: {0}")]
     Address(String),
     /// The database does not answer, and has not for so long that it was given up.
     #[error("PostgreSQL at {place} cannot be reached: {why}")]

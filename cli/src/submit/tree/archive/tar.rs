@@ -106,7 +106,7 @@ fn next<F: FnMut(Vec<u8>) -> io::Result<()>>(
     let mut said = Said::default();
     while let Some(block) = header(from, packer)? {
         let own = number(&block[124..136]);
-        let own = own.ok_or_else(|| broken(packer, "a length makes no sense"))?;
+        let own = own.ok_or_else(|| broken(packer, "a length is invalid"))?;
         let mut kind = block[156];
         if matches!(kind, b'L' | b'K' | b'x' | b'g') {
             let text = text(from, own, packer)?;
