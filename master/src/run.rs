@@ -747,3 +747,25 @@ fn rotate_with(
     store.finish()?;
     Ok(grid)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_master_that_listens_on_all_addresses_names_one_that_others_can_use() {
+        let own = known_as(SocketAddr::from(([0, 0, 0, 0], 7_411)));
+        let (host, port) = own.rsplit_once(':').expect("HOST:PORT");
+        assert_eq!(port, "7411");
+        assert!(!host.starts_with("127.") && host != "0.0.0.0" && !host.is_empty());
+
+        let listen = SocketAddr::from(([127, 0, 0, 1], 7_411));
+        assert_eq!(known_as(listen), "127.0.0.1:7411");
+        let config = Config {
+            listen: SocketAddr::from(([0, 0, 0, 0], 7_411)),
+            advertise: Some("grid.example:7411".to_owned()),
+            ..Config::default()
+        };
+        assert_eq!(known_before(&config), "grid.example:7411");
+    }
+}

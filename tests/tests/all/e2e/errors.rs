@@ -340,3 +340,84 @@ fn a_program_that_is_not_there_is_said_with_its_name() {
     let reason = super::attempts(&grid, "1.1")[0]["reason"].to_string();
     assert!(reason.contains("no-such-program-here"), "{reason}");
 }
+
+#[test]
+fn who_asks_before_a_task_has_ended_is_told_how_to_watch_it() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.submit(["--", "sleep", "60"]);
+
+    let cat = grid
+        .deskgrid(["job", "cat", "last", "stdout"])
+        .expect_code(0);
+    for word in [
+        "no task of job 1 has left anything yet",
+        "--follow",
+        "deskgrid task list 1",
+    ] {
+        assert!(cat.stderr.contains(word), "`{word}` in: {}", cat.stderr);
+    }
+    let into = grid.dir().join("early");
+    let fetch = [
+        "job",
+        "fetch",
+        "last",
+        "--into",
+        into.to_str().expect("a path"),
+    ];
+    let fetch = grid.deskgrid(fetch).expect_code(0);
+    assert!(
+        fetch
+            .stderr
+            .contains("no task of job 1 has left a file yet"),
+        "{}",
+        fetch.stderr
+    );
+    assert!(!into.exists(), "nothing was made");
+}
+
+#[test]
+fn a_job_without_output_is_told_from_one_that_printed() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.submit(["--wait", "--", "true"]);
+    grid.submit(["--wait", "--", "echo", "words"]);
+
+    for (job, words) in [
+        (
+            "1",
+            "left no files: submit --output-file says which to keep",
+        ),
+        ("2", "they only printed: deskgrid job cat 2 stdout"),
+    ] {
+        let told = grid.deskgrid(["job", "fetch", job, "--into", "nowhere"]);
+        let told = told.expect_code(0).stderr;
+        assert!(told.contains(words), "`{words}` in: {told}");
+    }
+}
+
+#[test]
+fn the_doctor_says_of_a_machine_that_has_joined_nothing_how_to_join() {
+    let grid = Grid::start();
+    let told = grid.as_user("stranger", ["doctor"]).stdout;
+    assert!(
+        told.contains("this machine has not joined a grid"),
+        "{told}"
+    );
+    assert!(told.contains("deskgrid login"), "{told}");
+}
+
+#[test]
+fn of_a_list_the_jobs_that_were_submitted_last_can_be_asked_for() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    for _ in 0..3 {
+        grid.submit(["--wait", "--", "true"]);
+    }
+
+    let last = grid.json(["job", "list", "--all", "--last", "2"]);
+    let jobs = last["jobs"].as_array().expect("jobs");
+    let mut numbers: Vec<u64> = jobs.iter().filter_map(|job| job["job"].as_u64()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 3], "{last}");
+}

@@ -309,6 +309,17 @@ fn revoked_hosts_are_listed_only_with_all() {
     let said = grid.deskgrid(["host", "list"]).expect_code(0).stdout;
     assert!(said.contains("1 host is not expected back"), "{said}");
     assert_eq!(grid.json(["host", "info", "h2"])["gone"], true);
+
+    let log = grid.dir().join("h2.log");
+    eventually(
+        "its owner reads what to do",
+        Duration::from_secs(30),
+        || {
+            let said = std::fs::read_to_string(&log).ok()?;
+            said.contains("join again with a new token and --rejoin")
+                .then_some(())
+        },
+    );
 }
 
 #[test]
