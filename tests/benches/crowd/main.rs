@@ -1,10 +1,10 @@
 //! The cost of a crowd to a master: `cargo bench -p tests --bench crowd` runs all parts, `--
-//! reconnect`, `-- takeover`, `-- gateways`, `-- flood`, `-- viewers` and `-- followers` one.
+//! reconnect`, `-- takeover`, `-- hand-over`, `-- gateways`, `-- flood`, `-- viewers` and `-- followers` one.
 //!
 //! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a
 //! task of its own, come back after the master was killed and started again; how long that takes,
 //! and whether a lease was lost. `takeover [--workers 1000]`: the same where another master on the
-//! same PostgreSQL takes over (`tests/postgres cargo bench …`), and how long a user waits. `gateways
+//! same PostgreSQL takes over (`tests/postgres cargo bench …`), and how long a user waits; `hand-over` the same in order. `gateways
 //! [--workers 10000] [--gateways 5]`: what so many cost their master directly and behind gateways, and
 //! what they cost those. `flood [--timed 300]`: how long requests of one user take in calm
 //! and while another asks as fast as it can, and the master's memory. `viewers [--workers 10000]`:
@@ -44,6 +44,7 @@ fn main() {
     let parts = [
         "reconnect",
         "takeover",
+        "hand-over",
         "gateways",
         "flood",
         "viewers",
@@ -57,7 +58,18 @@ fn main() {
         reconnect(workers, processes);
     }
     if wanted("takeover") {
-        takeover::run(number("--workers", 1_000), processes);
+        takeover::run(
+            takeover::Change::Kill,
+            number("--workers", 1_000),
+            processes,
+        );
+    }
+    if wanted("hand-over") {
+        takeover::run(
+            takeover::Change::HandOver,
+            number("--workers", 1_000),
+            processes,
+        );
     }
     if wanted("gateways") {
         gateways::run(workers, number("--gateways", 5));

@@ -1,15 +1,31 @@
-//! The time for which a crowd and a user have no master when the active one of two is killed.
+//! The time for which a crowd and a user have no master when the active one of two is killed, or hands over.
 
 use std::time::{Duration, Instant};
 
 use tests::{Grid, Postgres};
 
-/// The promised times after `kill -9` of the active master, with a thousand workers.
-const SERVED: Duration = Duration::from_secs(10);
-const BACK: Duration = Duration::from_secs(30);
+/// How another master comes into its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// The active one is killed.
+    Kill,
+    /// It hands over.
+    HandOver,
+}
 
-/// Kills the active one of two masters on one PostgreSQL while each of so many workers holds a task.
-pub(super) fn run(workers: u32, processes: u32) {
+impl Change {
+    /// The promised times until a user is served and a thousand workers are back.
+    fn promised(self) -> (Duration, Duration) {
+        let served_s = match self {
+            Change::Kill => 10,
+            Change::HandOver => 1,
+        };
+        (Duration::from_secs(served_s), Duration::from_secs(30))
+    }
+}
+
+/// Has the active one of two masters on one PostgreSQL followed by the other one while each of so many workers holds a task.
+pub(super) fn run(change: Change, workers: u32, processes: u32) {
     let Some(database) = Postgres::with_database() else {
         eprintln!("no PostgreSQL: run this by `tests/postgres cargo bench -p tests --bench crowd`");
         return;
@@ -27,11 +43,20 @@ pub(super) fn run(workers: u32, processes: u32) {
     let (mut herds, job) = super::busy_herds(&grid, &[masters], workers, processes);
 
     let began = Instant::now();
-    grid.take_over();
+    match change {
+        Change::Kill => grid.take_over(),
+        Change::HandOver => {
+            grid.as_user("admin", ["master", "hand-over"])
+                .expect_code(0);
+        }
+    }
     while grid.deskgrid(["job", "list"]).code != 0 {}
     let served = began.elapsed();
     herds.iter_mut().for_each(|herd| herd.wait_for("back"));
     let back = began.elapsed();
+    if change == Change::HandOver {
+        grid.take_over();
+    }
 
     let view = super::delivered(&grid, &mut herds, job);
     println!(
@@ -45,11 +70,12 @@ pub(super) fn run(workers: u32, processes: u32) {
         view["attempts"],
         view["tasks"]["total"],
     );
-    let kept = served <= SERVED && back <= BACK && view["attempts"] == workers;
+    let (soon, all) = change.promised();
+    let kept = served <= soon && back <= all && view["attempts"] == workers;
     println!(
         "\nServed within {} s, all back within {} s, no lease lost: {}.",
-        SERVED.as_secs(),
-        BACK.as_secs(),
+        soon.as_secs(),
+        all.as_secs(),
         if kept { "kept" } else { "not kept" }
     );
 }
