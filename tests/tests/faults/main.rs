@@ -23,6 +23,7 @@ mod pair;
 mod pauses;
 mod proxied;
 mod proxy;
+mod refused;
 mod replica;
 mod space;
 mod storage;

@@ -113,6 +113,16 @@ impl LeaseSeen {
         }
     }
 
+    /// The version of the tables, if this program knows it.
+    fn known_layout(&self) -> Result<usize, StoreError> {
+        let (found, known) = (usize::try_from(self.layout), schema::VERSION);
+        let found = found.unwrap_or(usize::MAX);
+        if found > known {
+            return Err(StoreError::Newer { found, known });
+        }
+        Ok(found)
+    }
+
     /// The number of groups that were ever committed: `commits` and `turn`.
     pub(crate) fn reached(&self) -> u64 {
         (self.commits + self.turn).unsigned_abs()
@@ -139,12 +149,25 @@ impl LeaseContender {
         }
     }
 
-    /// Looks at the row of `lease`; where there is no store yet, the tables are made.
+    /// Looks at the row of `lease`; where there is no store yet, the tables are made. Those of a newer program
+    /// are an error ([`StoreError::Newer`]): this master could not take them over, and stands by no more.
     pub(crate) fn look(&mut self) -> Result<LeaseSeen, StoreError> {
-        self.with(|session, place, _| {
+        let seen = self.with(|session, place, _| {
             make_tables(session, place)?;
             LeaseSeen::read(session)
-        })
+        })?;
+
+        if let Err(newer) = seen.known_layout() {
+            // An active master that is told to hand over counts on those that are noted.
+            let left = self.with(|session, _, member| {
+                session.count(tables::STANDS_NOT, &[SqlValue::Text(&member.id)])
+            });
+            if let Err(error) = left {
+                tracing::warn!(%error, "others may go on counting on this master");
+            }
+            return Err(newer);
+        }
+        Ok(seen)
     }
 
     /// Says to the other masters, in the table `member`, that this one stands by.
@@ -163,14 +186,7 @@ impl LeaseContender {
         seen: &LeaseSeen,
         now: Time,
     ) -> Result<Option<Writer>, StoreError> {
-        let layout = usize::try_from(seen.layout).unwrap_or(usize::MAX);
-        if layout > schema::VERSION {
-            return Err(StoreError::Newer {
-                found: layout,
-                known: schema::VERSION,
-            });
-        }
-
+        let layout = seen.known_layout()?;
         let taken = self.with(|session, _, member| {
             let taken = take(session, member, seen, layout, now);
             if taken.is_err() {
