@@ -13,6 +13,7 @@ mod crashes;
 mod cutoff;
 mod disk;
 mod disks;
+mod doctor;
 mod full;
 mod gateway;
 mod https;
