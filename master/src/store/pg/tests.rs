@@ -5,6 +5,7 @@ mod copies;
 mod health;
 mod late;
 mod shadow;
+mod takeover;
 
 use common::Time;
 use common::token::Role;
