@@ -130,6 +130,12 @@ fn a_takeover_is_not_done_again_where_its_first_groups_are_forgotten() {
         Inside::Writes(group) => group.forget_recent(),
         _ => panic!("it writes"),
     }
+    let before = another(&place).look().unwrap();
     expect_went_back(&mut second, 2);
+    assert_eq!(
+        another(&place).look().unwrap(),
+        before,
+        "it is left as it is"
+    );
     assert_eq!(hosts_of(&dir), ["one"]);
 }
