@@ -308,6 +308,9 @@ impl From<master::MasterError> for Failure {
             master::MasterError::Store(master::StoreError::Full { .. }) => {
                 "make room on that disk, then start the master again"
             }
+            master::MasterError::Store(master::StoreError::Newer { .. }) => {
+                "install the deskgrid that wrote it, or a newer one: deskgrid --version says which this one is"
+            }
             master::MasterError::Store(master::StoreError::Postgres(
                 master::PgError::WentBack(_),
             )) => {

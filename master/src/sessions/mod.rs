@@ -46,6 +46,10 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// The time that a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// What a peer is told of a master whose core has stopped.
+const ENDING: &str = "the master is shutting down";
+/// The time in which such a master closes its connections.
+const ENDS: Duration = Duration::from_secs(5);
 /// The longest time between two looks whether a peer's certificate has expired.
 const LOOK: Duration = Duration::from_secs(6 * 3_600);
 
@@ -177,7 +181,10 @@ async fn serve_connection(
         .core
         .ask(PeerAsk::Authenticate(name.id, key_hash))
         .await;
-    let peer = match let_in(known.map_err(stopped)?, until_s < link::renewal::now_s()) {
+    let Ok(known) = known else {
+        return Err(ended(&connection).await);
+    };
+    let peer = match let_in(known, until_s < link::renewal::now_s()) {
         Ok(peer) => peer,
         Err(Outside { who, code, why }) => {
             return refuse(&who.unwrap_or_else(|| from.to_string()), code, why);
@@ -319,7 +326,17 @@ fn word(purpose: Purpose) -> &'static str {
 }
 
 fn stopped(_: crate::core::Stopped) -> LinkError {
-    LinkError::Closed("the master is shutting down".to_owned())
+    LinkError::Closed(ENDING.to_owned())
+}
+
+/// Waits until whoever ends the master, whose core has stopped, has closed a connection, and has said why: a peer
+/// that is left without a word cannot know that it may try another master.
+async fn ended(connection: &Connection) -> LinkError {
+    let closed = tokio::time::timeout(ENDS, connection.closed()).await;
+    if closed.is_err() {
+        connection.close(NOT_NOW, ENDING.as_bytes());
+    }
+    LinkError::Closed(ENDING.to_owned())
 }
 
 /// Accepts the next stream that the peer opens. Its server reads its purpose, so that no stream

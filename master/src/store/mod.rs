@@ -111,12 +111,12 @@ pub enum StoreError {
         /// The free space that is needed there, in MiB.
         mib: u64,
     },
-    /// The file was written by a newer program.
+    /// The store was written by a newer program.
     #[error(
-        "the store has version {found}, this deskgrid knows up to {known}: run the newer deskgrid again"
+        "the store has version {found}, and this deskgrid knows up to {known}: one that knows version {found} is needed. Nothing was changed"
     )]
     Newer {
-        /// The version of the file.
+        /// The version of the store.
         found: usize,
         /// The newest version that this program knows.
         known: usize,

@@ -41,6 +41,7 @@ fn live_half(half: u64) {
         "groups seen before they were on the replica",
         "failovers without an unconfirmed group",
         "groups that went back",
+        "takeovers that went back",
         "restarts of the database",
         "submissions acknowledged",
         "objects deleted",

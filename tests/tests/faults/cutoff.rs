@@ -1,11 +1,12 @@
 //! Two masters of which one, or both, do not reach the database or the grid for a while.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tests::eventually;
+use tests::{Output, Started, eventually};
 use uuid::Uuid;
 
 use super::pair::{LEASE_AND_MORE, LONG, Pair};
@@ -23,6 +24,82 @@ fn start(by_way: &[usize]) -> Option<(Way, Pair)> {
     Some((way, pair))
 }
 
+/// A user and a worker that know only the first master's address.
+struct Faithful {
+    /// Its worker, with one slot.
+    _worker: Started,
+    /// The job whose task that worker runs, until the test says that it may end.
+    job: String,
+    runs: PathBuf,
+    may_end: PathBuf,
+}
+
+impl Faithful {
+    fn join(pair: &Pair) -> Self {
+        let first = pair.masters[0].address.clone();
+        let token = pair.token("client");
+        let login = [
+            "login", "--master", &first, "--join", &token, "--name", "faithful",
+        ];
+        pair.run("faithful", &login).expect_code(0);
+
+        let token = pair.token("worker");
+        let mut command = pair.command("lone");
+        command.args([
+            "worker", "start", "--tied", "--name", "lone", "--slots", "1",
+        ]);
+        command.args(["--config", "pc.toml", "--master", &first, "--join", &token]);
+        let worker = Started::server(&mut command, &pair.log("lone"));
+        eventually("it may be named", LONG, || {
+            let label = pair.run("first", &["host", "label", "lone", "lone"]);
+            (label.code == 0).then_some(())
+        });
+
+        let (runs, may_end) = (
+            pair.dir.path().join("runs"),
+            pair.dir.path().join("may-end"),
+        );
+        let script = format!(
+            "echo runs >> {}; while [ ! -e {} ]; do sleep 0.05; done",
+            runs.display(),
+            may_end.display()
+        );
+        let words = ["submit", "--needs", "label=lone", "--", "sh", "-c", &script];
+        let job = pair.json(&words)["job"].to_string();
+        eventually("its task runs", LONG, || runs.exists().then_some(()));
+        Self {
+            _worker: worker,
+            job,
+            runs,
+            may_end,
+        }
+    }
+
+    /// Whether the worker has a result to deliver.
+    fn has_result(pair: &Pair) -> bool {
+        let log = pair.state("lone").join("worker/spool/log");
+        fs::metadata(log).is_ok_and(|log| log.len() > 0)
+    }
+
+    /// Submits with this request id at the first master.
+    fn submit(pair: &Pair, request: &str) -> Started {
+        let words = ["submit", "--request-id", request, "--", "true"];
+        Started::new(pair.command("faithful").args(words))
+    }
+}
+
+/// The user of a master that was cut off is told why it does not go on, once that is known.
+fn expect_to_be_sent_away(answer: &Output) {
+    assert_eq!((answer.code, &*answer.stdout), (7, ""), "{answer:?}");
+    for words in [
+        "error: the connection to the master ended",
+        "because: another master has the store",
+        "try: try again",
+    ] {
+        assert!(answer.stderr.contains(words), "no {words:?} in {answer:?}");
+    }
+}
+
 /// The first master is cut off from the database in this way until the other one has taken over, and comes back.
 fn cut_off(apart: impl Fn(&Way, bool)) {
     let Some((way, pair)) = start(&[0]) else {
@@ -30,10 +107,21 @@ fn cut_off(apart: impl Fn(&Way, bool)) {
     };
     let (job, file) = pair.submit(8, 1.0);
     eventually("some have run", LONG, || file.exists().then_some(()));
+    let faithful = Faithful::join(&pair);
     let joins = pair.joins();
 
     apart(&way, true);
     let since = Instant::now();
+    // Nothing of what comes to it now can be committed: a submission, and a result.
+    eventually("it cannot commit", LONG, || {
+        (!pair.is_active(0)).then_some(())
+    });
+    let request = Uuid::from_bytes(rand::random()).to_string();
+    let mut submitting = Faithful::submit(&pair, &request);
+    fs::write(&faithful.may_end, "").expect("a file of the test's own");
+    eventually("there is a result", LONG, || {
+        Faithful::has_result(&pair).then_some(())
+    });
     pair.until_active(1);
     println!("active after {:.2?}", since.elapsed());
     // Its worker finds that nobody answers, and goes where the active one is; the old one still listens.
@@ -45,6 +133,12 @@ fn cut_off(apart: impl Fn(&Way, bool)) {
         .expect_code(0);
     assert!(!pair.is_active(0), "it cannot know that");
 
+    assert_eq!(submitting.ended(), None, "nobody is told anything");
+    let known = pair.json(&["job", "info", &faithful.job]);
+    assert_eq!(known["tasks"]["finished"].as_u64(), Some(0), "{known}");
+    let jobs = || pair.server.psql("SELECT count(*) FROM deskgrid.job");
+    assert_eq!(jobs(), "3", "the submission is not there");
+
     let joins = pair.joins();
     apart(&way, false);
     eventually("it says that it was taken over", LONG, || {
@@ -54,6 +148,15 @@ fn cut_off(apart: impl Fn(&Way, bool)) {
     pair.until_standing(0);
     pair.expect_once(&job, 8, &file);
     assert_eq!(pair.joins(), joins, "the worker stays where it is");
+
+    // Whoever knows only the old one finds the active one by it, and all is done once.
+    expect_to_be_sent_away(&submitting.finish());
+    assert_eq!(jobs(), "3");
+    Faithful::submit(&pair, &request).finish().expect_code(0);
+    Faithful::submit(&pair, &request).finish().expect_code(0);
+    assert_eq!(jobs(), "4", "one request, one job");
+    // Had its result been acknowledged, nobody would have it, and the task would run again.
+    pair.expect_once(&faithful.job, 1, &faithful.runs);
 }
 
 #[test]
@@ -111,13 +214,18 @@ fn when_both_masters_were_cut_off_from_the_database_the_active_one_goes_on() {
 
 #[test]
 fn a_master_that_stands_still_for_less_than_the_lease_stays_the_active_one() {
-    let Some(mut pair) = Pair::start_with("content", "takeover_after = \"10s\"\n") else {
+    let Some(mut pair) = Pair::start() else {
         return;
     };
     let (job, file) = pair.submit(6, 0.5);
     eventually("some have run", LONG, || file.exists().then_some(()));
     let token = pair.lease();
 
+    // The lease is five seconds, of which an idle master lets nearly one pass: it has just committed.
+    let reached = pair.reached();
+    eventually("it commits", LONG, || {
+        (pair.reached() > reached).then_some(())
+    });
     pair.process(0).signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(3));
     pair.process(0).signal(Signal::CONT);

@@ -4,6 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tests::{Replicated, Started, eventually};
 use uuid::Uuid;
@@ -126,6 +127,89 @@ fn a_replica_that_was_behind_takes_over_and_the_master_writes_again_what_it_lack
     for (request, answer) in &lacking {
         expect_one_job(&pair, request, answer);
     }
+}
+
+/// The second master has taken the store over from the first one, which was killed, on a primary whose replica
+/// follows no more: since before that master's last commits, or since after them.
+fn taken_over(lacks_commits: bool) -> Option<(Replicated, Pair)> {
+    let (servers, mut pair) = start(false)?;
+    let (job, file) = pair.submit(4, 0.0);
+    pair.expect_once(&job, 4, &file);
+
+    pair.process(1).signal(Signal::STOP);
+    if lacks_commits {
+        servers.follow(false);
+        submit(&pair, &new_request());
+    }
+    pair.kill(0);
+    if !lacks_commits {
+        let all = "SELECT bool_and(replay_lsn >= pg_current_wal_lsn()) FROM pg_stat_replication";
+        eventually("the replica has all that is there", LONG, || {
+            (servers.ask_primary(all) == "t").then_some(())
+        });
+        servers.follow(false);
+    }
+    pair.process(1).signal(Signal::CONT);
+    pair.until_active(1);
+    Some((servers, pair))
+}
+
+#[test]
+fn a_replica_that_lacks_the_takeover_itself_gets_it_again_with_all_that_came_after_it() {
+    let Some((mut servers, mut pair)) = taken_over(false) else {
+        return;
+    };
+    let token = pair.lease();
+    let lacking: Vec<(String, Value)> = (0..3)
+        .map(|_| {
+            let request = new_request();
+            let answer = submit(&pair, &request);
+            (request, answer)
+        })
+        .collect();
+    servers.kill_primary();
+    servers.promote();
+
+    eventually("it says that it has taken the store again", LONG, || {
+        let said = pair.said("second");
+        (said.contains("lacks the takeover") && said.contains("nothing is lost")).then_some(())
+    });
+    pair.until_active(1);
+    assert_eq!(pair.lease(), token);
+    for (request, answer) in &lacking {
+        expect_one_job(&pair, request, answer);
+    }
+
+    // And the next master reads it all from there.
+    pair.launch(0);
+    pair.until_standing(0);
+    pair.kill(1);
+    pair.until_active(0);
+    for (request, answer) in &lacking {
+        expect_one_job(&pair, request, answer);
+    }
+}
+
+#[test]
+fn a_replica_that_lacks_what_the_master_before_the_takeover_confirmed_is_not_built_upon() {
+    let Some((mut servers, mut pair)) = taken_over(true) else {
+        return;
+    };
+    let token = pair.lease();
+    servers.kill_primary();
+    servers.promote();
+
+    let code = eventually("it ends", LONG, || pair.process(1).ended());
+    assert_ne!(code, 0);
+    let said = pair.said("second");
+    for word in [
+        "PostgreSQL lacks the last",
+        "so that nothing is built upon that",
+        "--accept-store",
+    ] {
+        assert!(said.contains(word), "no {word:?}");
+    }
+    assert_ne!(pair.lease(), token, "the takeover is not there");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::lease::LeaseSeen;
 use super::recent::RecentGroups;
 use super::runs::{KeptChange, KeptText, runs};
 use super::session::{DbSession, Ready, refused};
+use super::takeover::Takeover;
 use super::{Database, PgError, tables};
 use crate::laws::SafetyRules;
 use crate::numbers;
@@ -47,9 +48,9 @@ const FOR_MANY: &str =
 /// The changes since the last commit, and the connection that they go to.
 pub(super) struct Group {
     session: DbSession,
-    /// The `token` of the lease while it is this master's.
-    token: i64,
-    /// The number of groups that were committed before this token.
+    /// How the store became this master's. Its token is that of the lease for as long.
+    takeover: Takeover,
+    /// The number of groups that were committed before that.
     before: u64,
     /// The last turn that was committed.
     turn: i64,
@@ -74,15 +75,22 @@ enum Decided {
     Lost,
     /// It is lost, and so are all groups after this turn, which were committed once.
     WentBack(i64),
+    /// All groups are lost, and so is the takeover.
+    NotTaken,
 }
 
 impl Group {
-    /// The group of a master that has just taken the lease, with its `token`, over this session, after
-    /// so many groups of others.
-    pub(super) fn of(place: &Database, session: DbSession, token: i64, before: u64) -> Self {
+    /// The group of a master that has just taken the lease, over this session, after so many groups of
+    /// others.
+    pub(super) fn of(
+        place: &Database,
+        session: DbSession,
+        takeover: Takeover,
+        before: u64,
+    ) -> Self {
         Self {
             session,
-            token,
+            takeover,
             before,
             turn: 0,
             recent: RecentGroups::default(),
@@ -97,7 +105,7 @@ impl Group {
 
     /// The token of the lease.
     pub(super) fn token(&self) -> i64 {
-        self.token
+        self.takeover.token
     }
 
     /// The number of groups that were ever committed.
@@ -130,7 +138,7 @@ impl Group {
 
     /// Gives the lease up, after the last commit.
     pub(super) fn resign(&mut self) -> Result<(), StoreError> {
-        let token = [SqlValue::Int(self.token)];
+        let token = [SqlValue::Int(self.token())];
         let resigned = self.session.count(tables::RESIGN, &token);
         resigned.map_err(|error| refused(&error))?;
         Ok(())
@@ -204,7 +212,7 @@ impl Group {
         if (self.turn + 1) % TRIM_EVERY == 0 {
             self.note(
                 tables::TRIM,
-                &[SqlValue::Int(self.token), SqlValue::Int(self.turn)],
+                &[SqlValue::Int(self.token()), SqlValue::Int(self.turn)],
             );
         }
         self.send(place, true)?;
@@ -280,7 +288,7 @@ impl Group {
     fn note_turn(&mut self, place: &Database, changes: Vec<KeptChange>) {
         self.turn += 1;
         self.recent.keep(self.turn, changes, place.since_boot());
-        place.has_reached(self.token, self.turn);
+        place.has_reached(self.token(), self.turn);
     }
 
     /// Waits a moment, and commits a turn without changes, for which there may be room: otherwise others
@@ -318,7 +326,7 @@ impl Group {
         if let Some(turn) = begins {
             let fence: Arc<str> = Arc::from(tables::FENCE);
             let insert: Arc<str> = Arc::from(tables::TURN);
-            let token = KeptValue::Int(self.token);
+            let token = KeptValue::Int(self.token());
             let turn = KeptValue::Int(turn);
             if self.laws.fence_by_lease {
                 statements.push(self.session.ready(&fence, [token.clone()].into_iter())?);
@@ -386,7 +394,7 @@ impl Group {
                 let look = || {
                     let lease = LeaseSeen::read(&session)?;
                     if self.laws.barrier_before_telling {
-                        session.rows(tables::MOVE, &[SqlValue::Int(self.token)])?;
+                        session.rows(tables::MOVE, &[SqlValue::Int(self.token())])?;
                     }
                     Ok::<_, DbError>(lease)
                 };
@@ -400,6 +408,8 @@ impl Group {
                     self.begun = false;
                     self.sent = 0;
                     match self.judge(&lease)? {
+                        // What has become of that is looked at next.
+                        Decided::NotTaken => self.take_again(&lease)?,
                         Decided::WentBack(to) if !self.write_again(to)? => {}
                         Decided::WentBack(_) => return Ok(Decided::Lost),
                         decided => return Ok(decided),
@@ -454,15 +464,35 @@ impl Group {
     }
 
     fn judge(&self, lease: &LeaseSeen) -> Result<Decided, StoreError> {
+        if self.takeover.is_lost_to(lease) {
+            return Err(PgError::TakenOver(lease.holder.clone()).into());
+        }
+
+        if lease.token < self.token() {
+            // What the master before has committed is not here, nor is what it may commit now.
+            let has_all = self.turn == 0 || self.recent.after(0).is_some();
+            return match self.takeover.is_from(lease) && has_all {
+                true => Ok(Decided::NotTaken),
+                false => Err(PgError::WentBack(self.reached().abs_diff(lease.reached())).into()),
+            };
+        }
+
         match lease.turn - self.turn {
-            // The takeover itself is not there.
-            _ if lease.token < self.token => {
-                Err(PgError::WentBack(self.turn.unsigned_abs()).into())
-            }
-            _ if lease.token > self.token => Err(PgError::TakenOver(lease.holder.clone()).into()),
             0 => Ok(Decided::Lost),
             1 => Ok(Decided::Committed),
             _ => Ok(Decided::WentBack(lease.turn)),
+        }
+    }
+
+    /// Takes the store again from the state that it was taken from: a replica that lacked the takeover, and all since,
+    /// took the place of the server that had it. Another master there may be quicker.
+    fn take_again(&self, lease: &LeaseSeen) -> Result<(), StoreError> {
+        tracing::warn!(
+            "the database lacks the takeover by which this master has the store: a replica that was behind took over. It is done again"
+        );
+        match self.takeover.again(&self.session, lease) {
+            Err(error) if !error.passes() => Err(self.refused(&error).into()),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A look at the health of a database, for `deskgrid doctor`: whether it can have a store, what is
 //! promised where the primary is lost, and what an admin of it has to mend. It changes nothing.
 
+use common::Span;
 use common::units::Bytes;
 use tokio_postgres::{Error, Row};
 
@@ -8,9 +9,9 @@ use super::error::words;
 use super::session::DbSession;
 use super::{Database, PgError};
 
-/// The age of a transaction, in seconds, from which it is told of: as long as it is open, rows that
-/// were changed since cannot be removed.
-const LONG_OPEN: f64 = 3_600.0;
+/// The age of a transaction from which it is told of: as long as it is open, rows that were changed since
+/// cannot be removed.
+const LONG_OPEN: Span = Span::from_secs(3_600);
 /// The bytes of log that a replica which is not connected may hold back before that is wrong.
 const HELD_BACK: i64 = 1 << 30;
 /// The number of transactions after which a table must be frozen soon: a half of what PostgreSQL
@@ -44,6 +45,14 @@ pub struct DatabaseSight {
 
 /// Looks at the database with this address. Returns the results by the names of the checks.
 pub(crate) fn look(address: &str) -> Vec<(&'static str, DatabaseSight)> {
+    look_for_long_open(address, LONG_OPEN)
+}
+
+/// The same, where a transaction is told of that is open for longer than `long_open`.
+pub(super) fn look_for_long_open(
+    address: &str,
+    long_open: Span,
+) -> Vec<(&'static str, DatabaseSight)> {
     let looked = Database::parse(address).and_then(|place| {
         let session = DbSession::to_write(&place)?;
         Ok((place, session))
@@ -62,12 +71,12 @@ pub(crate) fn look(address: &str) -> Vec<(&'static str, DatabaseSight)> {
         Ok(()) => DatabaseSight::well("none stands between that splits sessions"),
         Err(error) => unusable(&error),
     };
-    let questions: [(&'static str, &str, Judge); 7] = [
-        ("rights", RIGHTS, |row| {
+    let questions: [(&'static str, &str, &Judge<'_>); 7] = [
+        ("rights", RIGHTS, &|row| {
             rights(row.get(0), row.get(1), row.get(2), row.get(3))
         }),
-        ("commits", SYNC, |row| syncs(row.get(0), row.get(1))),
-        ("replication", REPLICATION, |row| {
+        ("commits", SYNC, &|row| syncs(row.get(0), row.get(1))),
+        ("replication", REPLICATION, &|row| {
             replication(&Replicas {
                 wanted: row.get(0),
                 all: row.get(1),
@@ -76,14 +85,14 @@ pub(crate) fn look(address: &str) -> Vec<(&'static str, DatabaseSight)> {
                 account: row.get(4),
             })
         }),
-        ("replication slots", SLOTS, |row| {
+        ("replication slots", SLOTS, &|row| {
             slots(row.get(0), row.get(1), row.get(2))
         }),
-        ("open transactions", TRANSACTIONS, |row| {
-            transactions(row.get(0), row.get(1))
+        ("open transactions", TRANSACTIONS, &|row| {
+            transactions(row.get(0), row.get(1), long_open)
         }),
-        ("transaction numbers", AGE, |row| age(row.get(0))),
-        ("connections", CONNECTIONS, |row| connections(row.get(0))),
+        ("transaction numbers", AGE, &|row| age(row.get(0))),
+        ("connections", CONNECTIONS, &|row| connections(row.get(0))),
     ];
     let asked = questions.map(|(check, question, judge)| match session.ask(question) {
         Ok(row) => (check, judge(&row)),
@@ -95,7 +104,7 @@ pub(crate) fn look(address: &str) -> Vec<(&'static str, DatabaseSight)> {
 }
 
 /// Makes a `DatabaseSight` of the answer to a question.
-type Judge = fn(&Row) -> DatabaseSight;
+type Judge<'a> = dyn Fn(&Row) -> DatabaseSight + 'a;
 
 impl DatabaseSight {
     fn well(what: impl Into<String>) -> Self {
@@ -281,9 +290,9 @@ const TRANSACTIONS: &str = "SELECT COALESCE(CAST(extract(epoch FROM clock_timest
         UNION ALL SELECT prepared, 'the prepared transaction ' || gid FROM pg_prepared_xacts
         ORDER BY since LIMIT 1) AS oldest ON true";
 
-fn transactions(age: f64, who: &str) -> DatabaseSight {
-    if age <= LONG_OPEN {
-        return DatabaseSight::well("none is older than an hour");
+fn transactions(age: f64, who: &str, long_open: Span) -> DatabaseSight {
+    if age <= long_open.secs() {
+        return DatabaseSight::well(format!("none is older than {long_open}"));
     }
     let hours = age / 3_600.0;
     DatabaseSight::wrong(
@@ -367,8 +376,14 @@ mod tests {
             (slots(0, 0, ""), DatabaseHealth::Well),
             (slots(1, gib, "b"), DatabaseHealth::Note),
             (slots(2, gib + 1, "b"), DatabaseHealth::Wrong),
-            (transactions(3_600.0, "process 7"), DatabaseHealth::Well),
-            (transactions(3_601.0, "process 7"), DatabaseHealth::Wrong),
+            (
+                transactions(3_600.0, "process 7", LONG_OPEN),
+                DatabaseHealth::Well,
+            ),
+            (
+                transactions(3_601.0, "process 7", LONG_OPEN),
+                DatabaseHealth::Wrong,
+            ),
             (age(UNFROZEN), DatabaseHealth::Well),
             (age(UNFROZEN + 1), DatabaseHealth::Wrong),
             (rights("a", "grid", false, Some(true)), DatabaseHealth::Well),

@@ -1,6 +1,6 @@
-//! The lease by which one master at a time has the store: as any master sees it, and how it is taken.
-//! When it may be taken is decided in [`crate::duty`]; that nobody else commits afterwards is the
-//! fence's doing (`group`).
+//! The lease by which one master at a time has the store, as any master sees it. When it may be taken is
+//! decided in [`crate::duty`], how it is in `takeover`; that nobody else commits afterwards is the fence's
+//! doing (`group`).
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,12 @@ use common::{Span, Time};
 use tokio_postgres::error::SqlState;
 
 use super::super::value::SqlValue;
-use super::super::{StoreError, Writer, micros, schema, time};
+use super::super::{StoreError, Writer, schema, time};
 use super::cells::DbRow;
 use super::error::DbError;
 use super::group::Group;
 use super::session::{DbSession, refused};
+use super::takeover::Takeover;
 use super::{Database, Pg, tables};
 
 /// The time for which the end of another master's connection is waited for.
@@ -57,7 +58,7 @@ pub(crate) struct LeaseSeen {
     /// Whether its connection to the database lives.
     connected: bool,
     /// The version of the tables.
-    layout: i64,
+    pub(super) layout: i64,
     /// The time at which it took the store, by its own clock.
     pub(crate) taken: Time,
     /// The groups that were committed before it.
@@ -113,6 +114,16 @@ impl LeaseSeen {
         }
     }
 
+    /// The version of the tables, if this program knows it.
+    fn known_layout(&self) -> Result<usize, StoreError> {
+        let (found, known) = (usize::try_from(self.layout), schema::VERSION);
+        let found = found.unwrap_or(usize::MAX);
+        if found > known {
+            return Err(StoreError::Newer { found, known });
+        }
+        Ok(found)
+    }
+
     /// The number of groups that were ever committed: `commits` and `turn`.
     pub(crate) fn reached(&self) -> u64 {
         (self.commits + self.turn).unsigned_abs()
@@ -139,12 +150,25 @@ impl LeaseContender {
         }
     }
 
-    /// Looks at the row of `lease`; where there is no store yet, the tables are made.
+    /// Looks at the row of `lease`; where there is no store yet, the tables are made. Those of a newer program
+    /// are an error ([`StoreError::Newer`]): this master could not take them over, and stands by no more.
     pub(crate) fn look(&mut self) -> Result<LeaseSeen, StoreError> {
-        self.with(|session, place, _| {
+        let seen = self.with(|session, place, _| {
             make_tables(session, place)?;
             LeaseSeen::read(session)
-        })
+        })?;
+
+        if let Err(newer) = seen.known_layout() {
+            // An active master that is told to hand over counts on those that are noted.
+            let left = self.with(|session, _, member| {
+                session.count(tables::STANDS_NOT, &[SqlValue::Text(&member.id)])
+            });
+            if let Err(error) = left {
+                tracing::warn!(%error, "others may go on counting on this master");
+            }
+            return Err(newer);
+        }
+        Ok(seen)
     }
 
     /// Says to the other masters, in the table `member`, that this one stands by.
@@ -163,16 +187,9 @@ impl LeaseContender {
         seen: &LeaseSeen,
         now: Time,
     ) -> Result<Option<Writer>, StoreError> {
-        let layout = usize::try_from(seen.layout).unwrap_or(usize::MAX);
-        if layout > schema::VERSION {
-            return Err(StoreError::Newer {
-                found: layout,
-                known: schema::VERSION,
-            });
-        }
-
+        seen.known_layout()?;
         let taken = self.with(|session, _, member| {
-            let taken = take(session, member, seen, layout, now);
+            let taken = Takeover::take(session, member, seen, now);
             if taken.is_err() {
                 let _ = session.execute("ROLLBACK".to_owned());
             }
@@ -186,13 +203,13 @@ impl LeaseContender {
                 taken => taken,
             }
         });
-        let (Some(token), Some(session)) = (taken?, self.session.take()) else {
+        let (Some(takeover), Some(session)) = (taken?, self.session.take()) else {
             return Ok(None);
         };
 
         let pg = Pg::of(
             self.place.clone(),
-            Group::of(&self.place, session, token, seen.reached()),
+            Group::of(&self.place, session, takeover, seen.reached()),
         );
         Writer::on(super::super::db::Db::Pg(pg)).map(Some)
     }
@@ -241,47 +258,6 @@ impl LeaseContender {
             Err(error) => Err(refused(&error).into()),
         }
     }
-}
-
-/// Takes the lease in one transaction. Returns the new token.
-fn take(
-    session: &DbSession,
-    member: &MasterMember,
-    seen: &LeaseSeen,
-    layout: usize,
-    now: Time,
-) -> Result<Option<i64>, DbError> {
-    let before = [SqlValue::Int(seen.token)];
-    session.execute("BEGIN; SET LOCAL lock_timeout = '1s'".to_owned())?;
-    let held = !session.rows(tables::HOLD, &before)?.is_empty();
-    let turn: i64 = session.rows(tables::LAST_TURN, &before)?[0].get(0);
-    if !held || turn != seen.turn {
-        session.execute("ROLLBACK".to_owned())?;
-        return Ok(None);
-    }
-
-    // The token is the incarnation, whose own rules count: see `Writer::begin`.
-    let last = session.rows("SELECT value FROM meta WHERE key = 'incarnation'", &[])?;
-    let last = last.first().map(|row| row.get::<Vec<u8>>(0));
-    let last = last.and_then(|bytes| bytes.try_into().ok());
-    let last = last.map_or(0, |bytes| i64::from(u32::from_le_bytes(bytes)));
-    let token = (seen.token.max(last) + 1).max(super::super::seconds_of_era(now).into());
-
-    let values = [
-        SqlValue::Int(token),
-        SqlValue::Text(&member.id),
-        SqlValue::Text(&member.name),
-        SqlValue::Text(&member.address),
-        SqlValue::Int(micros(now)),
-        SqlValue::Int(turn),
-        SqlValue::Int(seen.token),
-    ];
-    session.count(tables::TAKE, &values)?;
-    session.execute(tables::upgrade(layout))?;
-    session.count(tables::TRIM, &[SqlValue::Int(token), SqlValue::Int(0)])?;
-    session.count(tables::STANDS_NOT, &[SqlValue::Text(&member.id)])?;
-    session.execute("COMMIT".to_owned())?;
-    Ok(Some(token))
 }
 
 /// Makes the schema and the tables, if they are not there.

@@ -14,6 +14,7 @@ mod session;
 mod simulated;
 mod snapshot;
 mod tables;
+mod takeover;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -78,10 +79,10 @@ pub enum PgError {
         "another master ({0}) has taken the store over: nothing that this one had not answered counts, and what it goes on saying is refused"
     )]
     TakenOver(String),
-    /// The database lacks groups that were durable in it, more than are remembered here.
+    /// The database lacks groups that were durable in it, and not all of them are remembered here.
     #[error(
-        "PostgreSQL lacks the last {0} groups of changes, which it had confirmed, and they are too old to be written again: it was \
-         restored, or a replica that was far behind took over. The master ends, so that nothing is built upon that"
+        "PostgreSQL lacks the last {0} groups of changes, which it had confirmed, and this master does not have all of them to write \
+         them again: it was restored, or a replica that was far behind took over. The master ends, so that nothing is built upon that"
     )]
     WentBack(u64),
     /// The server refuses a statement.

@@ -2,8 +2,10 @@
 //! the database is not one for it. They need a server (`tests/postgres`), and pass without one.
 
 mod copies;
+mod health;
 mod late;
 mod shadow;
+mod takeover;
 
 use common::Time;
 use common::token::Role;
@@ -394,54 +396,6 @@ fn an_address_that_makes_no_sense_or_is_not_safe_is_refused_before_anything_is_s
         assert!(
             name.ends_with("/grid") && !name.contains("secret"),
             "{name}"
-        );
-    }
-}
-
-#[test]
-fn the_doctor_looks_at_a_database() {
-    use super::DatabaseHealth::{Note, Well, Wrong};
-    let away = super::look("postgres://deskgrid@127.0.0.1:1/grid");
-    assert_eq!((away.len(), away[0].1.health), (1, Wrong), "{away:?}");
-    let Some((_dir, place)) = place() else { return };
-    let address = std::env::var("DESKGRID_TEST_PG").unwrap();
-
-    let found = super::look(&address);
-    let of = |check: &str| &found.iter().find(|found| found.0 == check).unwrap().1;
-    for check in [
-        "server",
-        "pooler",
-        "rights",
-        "commits",
-        "open transactions",
-        "transaction numbers",
-    ] {
-        assert_eq!(of(check).health, Well, "{:?}", of(check));
-    }
-    assert_eq!(of("replication").health, Note, "{:?}", of("replication"));
-
-    // A replica that has begun to follow, and is gone.
-    let name = place.schema();
-    let begun = format!("SELECT pg_create_physical_replication_slot('{name}', true)");
-    by_hand(&place, &begun);
-    let held = super::look(&address);
-    by_hand(
-        &place,
-        &format!("SELECT pg_drop_replication_slot('{name}')"),
-    );
-    let slot = held.iter().find(|found| found.0 == "replication slots");
-    assert!(
-        slot.is_some_and(|(_, slot)| slot.health == Note && slot.what.contains(name)),
-        "{held:?}"
-    );
-
-    if let Ok(pooler) = std::env::var("DESKGRID_TEST_PG_POOLER") {
-        let found = super::look(&pooler);
-        assert!(
-            found
-                .iter()
-                .any(|(check, sight)| *check == "pooler" && sight.health == Wrong),
-            "{found:?}"
         );
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct Server {
     pub(super) eyes: Connection,
     /// The replica's state where that is an older one.
     pub(super) replica: Option<(Lease, Time, Files)>,
+    /// The lease before somebody last took it, and its token since, if that was committed.
+    taken: Option<(Lease, i64)>,
     /// Until then nobody reaches it.
     pub(super) down: Time,
 }
@@ -126,6 +128,7 @@ impl Server {
             last: 0,
             eyes: connect(),
             replica: None,
+            taken: None,
             down: Time(0),
         }
     }
@@ -171,6 +174,14 @@ impl Server {
         self.replica = Some((self.lease(), now, files));
     }
 
+    /// Whether the replica lacks the takeover by which the store has its master, and nothing from before it.
+    pub(super) fn lacks_takeover(&self) -> bool {
+        let (Some((then, ..)), Some((before, token))) = (&self.replica, &self.taken) else {
+            return false;
+        };
+        *token == self.lease().token && before == then
+    }
+
     /// The replica takes the server's place, behind it or not.
     pub(super) fn promote(&mut self) {
         self.close_all();
@@ -193,6 +204,9 @@ impl Server {
         let activity = self.activity();
         if self.is_held_from(session) && statements.iter().any(writes) {
             return Err(Stopped::Busy);
+        }
+        if let Some(token) = statements.iter().find_map(takes_over) {
+            self.taken = Some((self.lease(), token));
         }
         let Some(found) = self.sessions.get_mut(&session) else {
             return Err(Stopped::Fault(lost()));
@@ -246,6 +260,15 @@ impl Server {
     fn end_idle(&mut self, now: Time) {
         self.sessions
             .retain(|_, session| session.db.is_autocommit() || now.since(session.at) < IDLE);
+    }
+}
+
+/// The token that a takeover gives the lease, if the statement is that of one.
+pub(super) fn takes_over(statement: &SimulatedStatement) -> Option<i64> {
+    let takes = statement.sql.starts_with("UPDATE lease l SET token");
+    match statement.values.first() {
+        Some(SimulatedValue::Integer(token)) if takes => Some(*token),
+        _ => None,
     }
 }
 

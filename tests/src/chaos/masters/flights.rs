@@ -3,9 +3,9 @@
 use ::master::engine::{SimulatedAnswer, SimulatedFault, SimulatedStatement};
 use common::{Span, Time};
 
-use super::database::{Stopped, fault, lost};
+use super::database::{Stopped, fault, lost, takes_over};
 use super::process::Reply;
-use super::trouble::Fuse;
+use super::trouble::{Fuse, Trouble};
 use super::world::{What, World};
 
 /// A shorter cut only delays what is sent over a connection; a longer one ends it.
@@ -83,6 +83,12 @@ impl World {
             }
             Some(Fuse::Hole) => self.server.copy(self.now),
             _ => {}
+        }
+        let takes_over = statements.iter().any(|one| takes_over(one).is_some());
+        if takes_over && !self.synchronous && self.chance_at_takeover.one_in(6) {
+            self.server.copy(self.now);
+            let soon = Span::from_millis(self.chance_at_takeover.between(500, 8_000));
+            self.later(soon, What::Trouble(Trouble::Failover));
         }
 
         let flown = self.server.fly(session, &statements, self.now);

@@ -13,6 +13,11 @@ const AFTER: Span = Span::from_secs(15);
 
 impl World {
     pub(super) fn start(&mut self, m: usize) -> Result<(), String> {
+        if self.alone > self.now && self.holder != Some(m) {
+            self.plan(self.alone, What::Start(m));
+            return Ok(());
+        }
+
         let master = &mut self.masters[m];
         if master.process.is_some() {
             return Ok(());

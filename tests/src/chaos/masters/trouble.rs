@@ -210,8 +210,10 @@ impl World {
             let cut = master.cut.0.max(master.cut.1).max(master.troubled);
             master.fuse.is_none() && !master.stops && cut < self.now
         });
+        let lacks_takeover = self.server.lacks_takeover();
         let known = self.server.replica.as_ref().is_some_and(|(then, at, _)| {
-            then.token == lease.token && self.now.since(*at) < Span::from_secs(40)
+            let known = then.token == lease.token || lacks_takeover;
+            known && self.now.since(*at) < Span::from_secs(40)
         });
         if !well || !known {
             self.server.replica = None;
@@ -222,12 +224,17 @@ impl World {
             .server
             .replica
             .as_ref()
+            .filter(|_| !lacks_takeover)
             .map_or(0, |(then, ..)| then.turn);
         let lacks = lease.turn - then;
         self.tell(
             format_args!("database"),
-            format_args!("the replica takes its place, {lacks} groups behind"),
+            format_args!("the replica takes its place, {lacks} groups behind, and the takeover: {lacks_takeover}"),
         );
+        if lacks_takeover {
+            self.leave_alone();
+            self.count("takeovers that went back");
+        }
         self.server.promote();
         let away = Span::from_millis(self.chance.between(20, 1_500));
         self.restart(away);
@@ -237,6 +244,17 @@ impl World {
         } else {
             "failovers"
         });
+    }
+
+    /// The master that has the store is the only one for a while: another one would find the store left to it on a
+    /// replica that lacks the takeover, and what is acknowledged would be lost.
+    fn leave_alone(&mut self) {
+        self.alone = self.now + Span::from_secs(15);
+        for m in 0..self.masters.len() {
+            if self.holder != Some(m) {
+                self.kill(m, "not there when the replica takes over");
+            }
+        }
     }
 
     fn fail_over_synchronously(&mut self) {

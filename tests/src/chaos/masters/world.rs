@@ -106,6 +106,8 @@ pub(super) struct Master {
 pub(super) struct World {
     pub(super) now: Time,
     pub(super) chance: Chance,
+    /// Decides whether a replica stays behind at a takeover.
+    pub(super) chance_at_takeover: Chance,
     pub(super) laws: SafetyRules,
     story: Story,
     pub(super) server: Server,
@@ -132,6 +134,8 @@ pub(super) struct World {
     pub(super) holder: Option<usize>,
     /// Until then nothing else goes wrong.
     pub(super) calm: Time,
+    /// Until then the master that has the store is the only one.
+    pub(super) alone: Time,
     pub(super) clock: Arc<AtomicU64>,
     plans: BTreeMap<(Time, u64), What>,
     planned: u64,
@@ -171,6 +175,7 @@ impl World {
             now: Time(0),
             synchronous: chance.one_in(2),
             chance,
+            chance_at_takeover: Chance::new(seed, 2),
             laws,
             story: Story::default(),
             server: Server::new(),
@@ -188,6 +193,7 @@ impl World {
             order: BTreeMap::new(),
             holder: None,
             calm: Time(0),
+            alone: Time(0),
             clock: Arc::default(),
             plans: BTreeMap::new(),
             planned: 0,

@@ -7,6 +7,7 @@ use common::{Span, Time};
 
 use super::super::group::Group;
 use super::super::session::DbSession;
+use super::super::takeover::Takeover;
 use super::super::{
     Database, SimulatedAnswer, SimulatedDatabase, SimulatedFault, SimulatedStatement, Simulation,
 };
@@ -63,7 +64,7 @@ fn commits(takes: &[u64]) -> usize {
     let place = place.with_lease(Span::from_secs(5));
 
     let session = DbSession::to_write(&place).unwrap();
-    let mut group = Group::of(&place, session, 7, 0);
+    let mut group = Group::of(&place, session, Takeover::of_tests(7), 0);
     group.note("DELETE FROM host", &[]);
     group.commit(&place).unwrap();
     *database.commits.lock().unwrap()
