@@ -33,6 +33,7 @@ use link::handshake::{Certificate, HandshakeFacts};
 use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor};
 use quinn::{Connection, Incoming, VarInt};
 
+use crate::core::NoReply;
 use crate::core::ask::PeerAsk;
 use crate::run::SessionContext;
 use crate::store::{Peer, PeerStatus};
@@ -173,10 +174,21 @@ async fn serve_connection(
     let present = state
         .live
         .enter(name.id, &PeerLink::Direct(connection.clone()));
-    let known = state
-        .core
-        .ask(PeerAsk::Authenticate(name.id, key_hash))
-        .await;
+    let (core, most, beyond) = match shown.purpose {
+        Purpose::Worker | Purpose::Gateway => (&state.core, OF_A_WORKER, Beyond::OldestGoes),
+        _ => (
+            &state.for_people,
+            state.config.limits.connections_per_user as usize,
+            Beyond::OldestIdleGoes,
+        ),
+    };
+    let known = core.ask(PeerAsk::Authenticate(name.id, key_hash)).await;
+    if let Err(why @ (NoReply::NotAsked(_) | NoReply::InDoubt)) = known {
+        return match present.admit(most, beyond) {
+            true => client::refuse(&connection, why.into()).await,
+            false => refuse(&name.id.to_string(), NOT_NOW, "too many connections wait"),
+        };
+    }
     let peer = match let_in(known.map_err(stopped)?, until_s < link::renewal::now_s()) {
         Ok(peer) => peer,
         Err(Outside { who, code, why }) => {
@@ -185,13 +197,6 @@ async fn serve_connection(
     };
 
     let _known = tunnels.map(|tunnels| tunnels.known(address));
-    let (most, beyond) = match shown.purpose {
-        Purpose::Worker | Purpose::Gateway => (OF_A_WORKER, Beyond::OldestGoes),
-        _ => (
-            state.config.limits.connections_per_user as usize,
-            Beyond::OldestIdleGoes,
-        ),
-    };
     if !let_stay(&present, most, beyond).await {
         let why = format!("this identity has {most} connections already");
         return refuse(&peer.name, NOT_NOW, &why);
@@ -318,8 +323,11 @@ fn word(purpose: Purpose) -> &'static str {
     }
 }
 
-fn stopped(_: crate::core::Stopped) -> LinkError {
-    LinkError::Closed("the master is shutting down".to_owned())
+fn stopped(why: NoReply) -> LinkError {
+    match why {
+        NoReply::Stopped => LinkError::Closed("the master is shutting down".to_owned()),
+        why => LinkError::Refused(why.into()),
+    }
 }
 
 /// Accepts the next stream that the peer opens. Its server reads its purpose, so that no stream
