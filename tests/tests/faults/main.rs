@@ -21,6 +21,7 @@ mod ledger;
 mod losses;
 mod network;
 mod old_pcs;
+mod other_grid;
 mod pair;
 mod pauses;
 mod proxied;
