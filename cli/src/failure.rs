@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use common::RequestId;
 use common::wire::{Refusal, RefusalCode};
 use link::LinkError;
 use serde_json::{Value, json};
@@ -122,6 +123,18 @@ impl Failure {
     /// Whether a later try, with nothing else changed, may succeed.
     pub fn passing(&self) -> bool {
         matches!(self.code, "unreachable" | "unavailable" | "damaged")
+    }
+
+    /// Adds how to ask again under the same id where the master may have done it and the answer was
+    /// lost, or it could not be taken for now.
+    pub(crate) fn of_request(mut self, id: RequestId, then: &str) -> Self {
+        let again = format!("run the same command with --request-id {id}: {then}");
+        match self.code {
+            "unreachable" => self.hint = again,
+            "unavailable" => self.hint = format!("{}; {again}", self.hint),
+            _ => {}
+        }
+        self
     }
 
     /// The text for people.

@@ -149,8 +149,8 @@ async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, &'s
 }
 
 async fn show_metrics(Shared(state): Shared<Arc<SessionContext>>) -> Result<String, StatusCode> {
-    let grid = state.core.ask::<Box<GridNumbers>>(UpkeepAsk::Numbers).await;
-    let grid = grid.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let grid = state.for_people.ask(UpkeepAsk::Numbers).await;
+    let grid: Box<GridNumbers> = grid.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     let home = state.home.clone();
     let reader = state.reader.clone();
     let disk = tokio::task::spawn_blocking(move || {

@@ -49,6 +49,8 @@ pub(crate) struct SessionContext {
     pub(crate) home: PathBuf,
     pub(crate) config: Config,
     pub(crate) core: CoreHandle,
+    /// The same for asks of people, who are told when the store keeps them waiting for long.
+    pub(crate) for_people: CoreHandle,
     pub(crate) reader: Reader,
     pub(crate) blobs: ContentPlace,
     pub(crate) room: Arc<DiskRoom>,
@@ -355,6 +357,7 @@ async fn begin(
     let state = SessionContext {
         home,
         config,
+        for_people: core.of_people(),
         core,
         reader,
         blobs,

@@ -24,17 +24,10 @@ pub(super) async fn run(
     let id = args.request_id.unwrap_or_else(new_request);
 
     let job = session.job_id(into).await?;
-    let answer = match add(&session, id, job, tasks, args.dry_run).await {
-        Err(failure) if failure.code == "unreachable" => {
-            // The tasks may have been added although the answer was lost.
-            let hint = format!(
-                "run the same command with --request-id {id}: if the tasks were added, they are not added twice"
-            );
-            return Err(Failure { hint, ..failure });
-        }
-        answer => answer?,
-    };
-
+    let added = add(&session, id, job, tasks, args.dry_run).await;
+    let answer = added.map_err(|failure| {
+        failure.of_request(id, "if the tasks were added, they are not added twice")
+    })?;
     let AddAnswer { range, total, .. } = answer;
     let added = counted(answer.tasks);
     let which = if range.0 == range.1 {

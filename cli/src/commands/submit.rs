@@ -69,14 +69,9 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         Err(failure) if failure.exit == Exit::Refused => {
             refused(context, tasks, args.dry_run, &failure, None)
         }
-        Err(failure) if failure.code == "unreachable" => {
-            // The job may have been accepted although the answer was lost.
-            let hint = format!(
-                "run the same command with --request-id {id}: if the job was submitted, it is not submitted twice"
-            );
-            Err(Failure { hint, ..failure })
+        Err(failure) => {
+            Err(failure.of_request(id, "if the job was submitted, it is not submitted twice"))
         }
-        Err(failure) => Err(failure),
         Ok(taken) => match taken.job {
             None => dry(context, &taken, &name),
             Some(job) if args.wait || args.progress => {

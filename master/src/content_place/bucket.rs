@@ -17,7 +17,7 @@ use super::index::ContentIndex;
 use super::mark::{self, ContentMark};
 use crate::clock::Clock;
 use crate::core::ask::UpkeepAsk;
-use crate::core::{CoreHandle, Stopped};
+use crate::core::{CoreHandle, NoReply};
 use crate::store::{LiveObject, ObjectName};
 
 /// The directory of the names of content within a bucket.
@@ -108,7 +108,7 @@ impl BucketContent {
         &self,
         core: &CoreHandle,
         blob: &BlobRef,
-    ) -> Result<bool, Stopped> {
+    ) -> Result<bool, NoReply> {
         let now = self.clock.now();
         match self.index.get(&blob.hash) {
             Some(live) if now < live.counted_on + self.note_again.into() => Ok(true),
@@ -138,7 +138,9 @@ impl BucketContent {
         let bucket = self.clone();
         let core = core.clone();
         let fetching = tokio::spawn(async move { bucket.fetch(&core, blob, live).await });
-        fetching.await.unwrap_or_else(|_| Err(Stopped.into()))
+        fetching
+            .await
+            .unwrap_or_else(|_| Err(NoReply::Stopped.into()))
     }
 
     /// Fetches content into the cache. Whoever wants the same meanwhile waits for this.

@@ -26,6 +26,8 @@ pub enum BucketFault {
     NoRoom,
     /// The storage does not answer, or only with errors of its own.
     Away,
+    /// The storage does not have what it acknowledged a moment ago.
+    Dropped,
     /// The storage answers something else.
     Odd,
 }
@@ -59,6 +61,9 @@ impl BucketFault {
             Self::Away => {
                 "see whether the storage runs and can be reached from here (s3.endpoint); what waits is tried again"
             }
+            Self::Dropped => {
+                "see the storage's log, and what stands before it (s3.endpoint); what waits is sent again"
+            }
             Self::Odd => "see the storage's log; its answer is in the message",
         }
     }
@@ -84,6 +89,7 @@ impl fmt::Display for BucketFault {
             Self::Certificate => "the storage's certificate is not trusted",
             Self::NoRoom => "the storage has no room, or is asked too much",
             Self::Away => "the storage does not answer",
+            Self::Dropped => "the storage does not have what it has just acknowledged",
             Self::Odd => "the storage does not do what it is asked",
         })
     }

@@ -30,7 +30,7 @@ use link::{BlobStore, Contents, LinkError};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::core::{CoreHandle, Stopped};
+use crate::core::{CoreHandle, NoReply};
 use crate::store::{ObjectName, Writer};
 use crate::{Config, MasterError};
 
@@ -163,7 +163,7 @@ impl ContentPlace {
         &self,
         core: &CoreHandle,
         blob: &BlobRef,
-    ) -> Result<bool, Stopped> {
+    ) -> Result<bool, NoReply> {
         match self {
             Self::Directory(local) => {
                 local.touch(blob);

@@ -150,7 +150,8 @@ impl Objects {
                 return Ok(false);
             }
             let put = self.store.put(&path, file.take().into()).await;
-            return put.map(|_| true).map_err(|error| self.told(&error));
+            put.map_err(|error| self.told(&error))?;
+            return self.is_kept(&path, blob.size).await;
         }
 
         let begun = self.store.put_multipart(&path).await;
@@ -171,7 +172,8 @@ impl Objects {
         match sent.await {
             Ok(true) => {
                 let done = upload.complete().await;
-                done.map(|_| true).map_err(|error| self.told(&error))
+                done.map_err(|error| self.told(&error))?;
+                self.is_kept(&path, blob.size).await
             }
             sent => {
                 // Parts that stay are removed by the bucket's own rule.
@@ -179,6 +181,22 @@ impl Objects {
                 sent.map_err(|error| self.told(&error))
             }
         }
+    }
+
+    /// Makes sure that the storage has an object that it has acknowledged, of so many bytes.
+    async fn is_kept(&self, path: &ObjectPath, size: u64) -> Result<bool, BucketError> {
+        let detail = match self.store.head(path).await {
+            Ok(kept) if kept.size == size => return Ok(true),
+            Ok(kept) => format!("{path} has {} bytes instead of {size}", kept.size),
+            Err(Error::NotFound { .. }) => path.to_string(),
+            Err(error) => return Err(self.told(&error)),
+        };
+
+        Err(BucketError {
+            place: self.place.to_string(),
+            fault: BucketFault::Dropped,
+            detail,
+        })
     }
 
     /// Begins to read an object; `None` if there is none of this name. What comes is not verified.

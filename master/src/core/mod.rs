@@ -37,6 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 use common::event::GridEvent;
 use common::wire::{Refusal, RefusalCode};
@@ -53,7 +54,7 @@ use crate::laws::SafetyRules;
 use crate::limits::Limits;
 use crate::numbers;
 use crate::room::DiskRoom;
-use crate::store::{StoreError, TakenUp, Writer};
+use crate::store::{StoreError, StoreWait, TakenUp, Writer};
 use crate::{Config, MasterError};
 use ask::{Ask, Asking, CoreReply};
 use hosts::Delivered;
@@ -81,10 +82,17 @@ const PAUSE: Span = Span::from_secs(5);
 /// The core's thread, with its result.
 pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
+/// The time for which a store that does not answer keeps people waiting.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A `CoreHandle` by which any task asks the core.
 #[derive(Clone)]
 pub(crate) struct CoreHandle {
     inbox: Sender<Asking>,
+    /// The core's wait for its store.
+    wait: StoreWait,
+    /// Whether whoever asks is told when that is long; else it is waited for.
+    impatient: bool,
     /// Counts changes of any job, for clients that watch progress.
     pub(crate) changed: watch::Receiver<u64>,
     /// Counts settled jobs, for clients that wait for the end.
@@ -163,31 +171,84 @@ pub(crate) struct Core {
     stopping: bool,
 }
 
-/// The error of asks after the core has ended.
+/// The reason why an ask has no reply.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stopped;
+pub(crate) enum NoReply {
+    /// The core has ended.
+    Stopped,
+    /// The store has not answered for so long, and the core was not asked.
+    NotAsked(Duration),
+    /// The store does not answer, and the core may still do what it was asked.
+    InDoubt,
+}
 
-impl From<Stopped> for Refusal {
-    fn from(_: Stopped) -> Self {
-        Refusal::new(
-            RefusalCode::Unavailable,
-            "the master is shutting down",
-            "try again when it is back",
-        )
+impl From<NoReply> for Refusal {
+    fn from(why: NoReply) -> Self {
+        let (what, hint) = match why {
+            NoReply::Stopped => (
+                "the master is shutting down".to_owned(),
+                "try again when it is back",
+            ),
+            NoReply::NotAsked(since) => (
+                format!(
+                    "the database of the master's store has not answered for {} s: nothing is taken until it does",
+                    since.as_secs()
+                ),
+                "try again later; the admin finds more in the master's log",
+            ),
+            NoReply::InDoubt => (
+                format!(
+                    "the database of the master's store has not answered for {} s: this may still be done once it does",
+                    PATIENCE.as_secs()
+                ),
+                "try again later: what is submitted again under the same request id counts once",
+            ),
+        };
+
+        Refusal::new(RefusalCode::Unavailable, what, hint)
     }
 }
 
 impl CoreHandle {
+    /// The same for asks of people: while the store does not answer for long, they get a refusal
+    /// instead of the reply.
+    pub(crate) fn of_people(&self) -> Self {
+        Self {
+            impatient: true,
+            ..self.clone()
+        }
+    }
+
     /// Asks the core, and returns the reply once it is durable.
     pub(crate) async fn ask<T: TryFrom<CoreReply>>(
         &self,
         ask: impl Into<Ask>,
-    ) -> Result<T, Stopped> {
+    ) -> Result<T, NoReply> {
+        let waited = self.wait.so_far();
+        if self.impatient && waited >= PATIENCE {
+            return Err(NoReply::NotAsked(waited));
+        }
+
         let (tell, told) = oneshot::channel();
         self.send(ask.into(), Some(tell), None)?;
-        let reply = T::try_from(told.await.map_err(|_| Stopped)?);
+        let told = tokio::select! {
+            told = told => told,
+            () = self.store_is_stuck(), if self.impatient => return Err(NoReply::InDoubt),
+        };
+        let reply = T::try_from(told.map_err(|_| NoReply::Stopped)?);
         debug_assert!(reply.is_ok(), "a reply of the wrong kind");
-        reply.map_err(|_| Stopped)
+        reply.map_err(|_| NoReply::Stopped)
+    }
+
+    /// Resolves once the store has kept the core waiting for `PATIENCE`.
+    async fn store_is_stuck(&self) {
+        loop {
+            let left = PATIENCE.saturating_sub(self.wait.so_far());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
     }
 
     /// Asks the core without waiting for a reply.
@@ -206,9 +267,9 @@ impl CoreHandle {
         ask: Ask,
         tell: Option<oneshot::Sender<CoreReply>>,
         turn: Option<OwnedSemaphorePermit>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), NoReply> {
         let asking = Asking { ask, tell, turn };
-        self.inbox.send(asking).map_err(|_| Stopped)
+        self.inbox.send(asking).map_err(|_| NoReply::Stopped)
     }
 }
 
@@ -234,6 +295,7 @@ pub(crate) fn start(
     let settled = core.settled.1.subscribe();
     let newest_event = core.newest_event.subscribe();
     let incarnation = core.incarnation;
+    let wait = core.store.wait();
     let (inbox, asked) = mpsc::channel();
     let thread = std::thread::Builder::new()
         .name("core".to_owned())
@@ -251,6 +313,8 @@ pub(crate) fn start(
     Ok((
         CoreHandle {
             inbox,
+            wait,
+            impatient: false,
             changed,
             settled,
             newest_event,

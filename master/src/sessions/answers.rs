@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::rights::Right;
-use crate::core::Stopped;
+use crate::core::NoReply;
 use crate::core::ask::{Ask, CoreReply, JobAsk, UpkeepAsk};
 use crate::limits::Turn;
 use crate::run::SessionContext;
@@ -57,9 +57,9 @@ impl From<LinkError> for NoAnswer {
     }
 }
 
-impl From<Stopped> for NoAnswer {
-    fn from(stopped: Stopped) -> Self {
-        NoAnswer::Refused(stopped.into())
+impl From<NoReply> for NoAnswer {
+    fn from(why: NoReply) -> Self {
+        NoAnswer::Refused(why.into())
     }
 }
 
@@ -151,13 +151,13 @@ impl Asker {
         self.state.core.newest_event.clone()
     }
 
-    /// Sends an ask to the core, in this user's turn.
+    /// Sends an ask to the core, in this user's turn. It is refused while the store does not answer for long.
     pub(super) async fn core<T: TryFrom<CoreReply>>(
         &self,
         ask: impl Into<Ask>,
     ) -> Result<T, NoAnswer> {
         let _turn = self.turn().await;
-        Ok(self.state.core.ask(ask).await?)
+        Ok(self.state.for_people.ask(ask).await?)
     }
 
     /// Reads the store beside the core, on a thread that may block.
@@ -169,7 +169,7 @@ impl Asker {
         let _turn = self.turn().await;
         match tokio::task::spawn_blocking(move || work(&reader)).await {
             Ok(read) => Ok(read?),
-            Err(_) => Err(Stopped.into()),
+            Err(_) => Err(NoReply::Stopped.into()),
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use common::view::{AccountView, TaskState};
 use common::wire::client::{Reply, Request};
+use common::wire::enrol::EnrolReply;
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{IdSet, Span, Time};
@@ -53,6 +54,27 @@ pub(super) async fn serve(
             drop(busy);
         });
     }
+}
+
+/// Refuses what a client asks first, whoever it is.
+pub(super) async fn refuse(connection: &Connection, refusal: Refusal) -> Result<(), LinkError> {
+    let told = async {
+        let mut channel = accept(connection).await?;
+        match read_open(&mut channel).await? {
+            Open::Request => {
+                channel.rx.expect::<Request>().await?;
+                channel.tx.send(&Reply::Refused(refusal)).await?;
+            }
+            Open::Renew { .. } => channel.tx.send(&EnrolReply::Refused(refusal)).await?,
+            // A client greets the master before it asks for anything else.
+            _ => return Ok(()),
+        }
+
+        channel.tx.finish();
+        channel.tx.delivered().await;
+        Ok(())
+    };
+    within_deadline(told).await
 }
 
 async fn serve_stream(
@@ -464,7 +486,7 @@ async fn watch(
         };
         tokio::select! {
             alive = stirred => if !alive {
-                return Err(NoAnswer::Refused(Refusal::from(crate::core::Stopped)));
+                return Err(NoAnswer::Refused(Refusal::from(crate::core::NoReply::Stopped)));
             },
             () = &mut over => return send_jobs(asker, JobListing::new(jobs.clone(), Vec::new()), tx).await,
             // The watch ends with the client's stream.

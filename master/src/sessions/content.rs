@@ -17,8 +17,8 @@ use link::content::SendPace;
 use link::{Channel, Contents, FrameSender, LinkError, content};
 
 use super::{share, stopped};
-use crate::core::ContentNeed;
 use crate::core::ask::{HostAsk, UpkeepAsk};
+use crate::core::{ContentNeed, CoreHandle};
 use crate::run::SessionContext;
 use crate::store::Peer;
 
@@ -169,39 +169,46 @@ async fn take(
     blob: BlobRef,
     mut channel: Channel,
 ) -> Result<(), LinkError> {
+    let taken = take_into(state, peer, blob, &mut channel).await;
+    let Err(LinkError::Refused(refusal)) = taken else {
+        taken?;
+        return content::answer_stored(channel).await;
+    };
+
+    tracing::warn!(
+        who = peer.name,
+        size = blob.size,
+        why = refusal.message,
+        "content is not taken"
+    );
+    content::refuse_put(&mut channel.tx, refusal).await
+}
+
+async fn take_into(
+    state: &SessionContext,
+    peer: &Peer,
+    blob: BlobRef,
+    channel: &mut Channel,
+) -> Result<(), LinkError> {
     let from = peer.id.simple().to_string();
     let local = state.blobs.local();
     let turn = local.turn(blob.hash, &from).await;
     if !is_here_for(state, peer, blob).await? {
-        let begun = match refuse(state, peer, &from, blob).await? {
-            Ok(begun) => begun,
-            Err(refusal) => {
-                tracing::warn!(
-                    who = peer.name,
-                    size = blob.size,
-                    why = refusal.message,
-                    "content refused"
-                );
-                return content::refuse_put(&mut channel.tx, refusal).await;
-            }
-        };
-
+        let _begun = refuse(state, peer, &from, blob).await??;
         state.blobs.make_room(&blob);
-        content::receive_put(local, &mut channel, blob, &turn).await?;
-        if let Err(refusal) = state.blobs.keep(&state.core, blob).await {
-            tracing::warn!(
-                who = peer.name,
-                size = blob.size,
-                why = refusal.message,
-                "content is not kept"
-            );
-            return content::refuse_put(&mut channel.tx, refusal).await;
-        }
-        drop(begun);
+        content::receive_put(local, channel, blob, &turn).await?;
+        state.blobs.keep(core_for(state, peer), blob).await?;
     }
 
-    note(state, peer, blob).await?;
-    content::answer_stored(channel).await
+    note(state, peer, blob).await
+}
+
+/// The core as this peer asks it: a host's content waits for the store for as long as it takes.
+pub(super) fn core_for<'a>(state: &'a SessionContext, peer: &Peer) -> &'a CoreHandle {
+    match peer.host {
+        Some(_) => &state.core,
+        None => &state.for_people,
+    }
 }
 
 /// Whether the content is here, and this peer may name it without uploading it. Then it counts as
@@ -214,11 +221,8 @@ pub(super) async fn is_here_for(
     if !state.blobs.has(&blob) || !may_name(state, peer, blob).await? {
         return Ok(false);
     }
-    state
-        .blobs
-        .count_on(&state.core, &blob)
-        .await
-        .map_err(stopped)
+    let counted = state.blobs.count_on(core_for(state, peer), &blob).await;
+    counted.map_err(stopped)
 }
 
 /// Sends content from this byte on, once it is among the files here.
@@ -283,7 +287,7 @@ pub(super) async fn note(
         }
         None => {
             let came = UpkeepAsk::ContentCame(peer.name.clone(), blob);
-            state.core.ask(came).await.map_err(stopped)
+            state.for_people.ask(came).await.map_err(stopped)
         }
     }
 }
@@ -315,7 +319,7 @@ pub(super) async fn refuse<'a>(
     }
 
     let unused = UpkeepAsk::UnusedOf(peer.name.clone());
-    let unused: u64 = state.core.ask(unused).await.map_err(stopped)?;
+    let unused: u64 = state.for_people.ask(unused).await.map_err(stopped)?;
     let blobs = state.blobs.local().clone();
     let name = from.to_owned();
     let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::answer::Response;
 use super::answers::{Asker, NoAnswer, few_labels, refuse};
-use crate::core::Stopped;
+use crate::core::NoReply;
 use crate::core::ask::{HostAsk, HostNames};
 use crate::store::EventRow;
 
@@ -96,7 +96,7 @@ pub(super) async fn follow(
         }
         tokio::select! {
             alive = stirred(&mut committed) => if !alive {
-                return Err(Stopped.into());
+                return Err(NoReply::Stopped.into());
             },
             // Following ends with the client's stream.
             () = tx.gone() => return Ok(()),

@@ -33,6 +33,7 @@ use link::handshake::{Certificate, HandshakeFacts};
 use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor};
 use quinn::{Connection, Incoming, VarInt};
 
+use crate::core::NoReply;
 use crate::core::ask::PeerAsk;
 use crate::run::SessionContext;
 use crate::store::{Peer, PeerStatus};
@@ -177,12 +178,23 @@ async fn serve_connection(
     let present = state
         .live
         .enter(name.id, &PeerLink::Direct(connection.clone()));
-    let known = state
-        .core
-        .ask(PeerAsk::Authenticate(name.id, key_hash))
-        .await;
-    let Ok(known) = known else {
-        return Err(ended(&connection).await);
+    let (core, most, beyond) = match shown.purpose {
+        Purpose::Worker | Purpose::Gateway => (&state.core, OF_A_WORKER, Beyond::OldestGoes),
+        _ => (
+            &state.for_people,
+            state.config.limits.connections_per_user as usize,
+            Beyond::OldestIdleGoes,
+        ),
+    };
+    let known = match core.ask(PeerAsk::Authenticate(name.id, key_hash)).await {
+        Ok(known) => known,
+        Err(NoReply::Stopped) => return Err(ended(&connection).await),
+        Err(why @ (NoReply::NotAsked(_) | NoReply::InDoubt)) => {
+            return match present.admit(most, beyond) {
+                true => client::refuse(&connection, why.into()).await,
+                false => refuse(&name.id.to_string(), NOT_NOW, "too many connections wait"),
+            };
+        }
     };
     let peer = match let_in(known, until_s < link::renewal::now_s()) {
         Ok(peer) => peer,
@@ -192,13 +204,6 @@ async fn serve_connection(
     };
 
     let _known = tunnels.map(|tunnels| tunnels.known(address));
-    let (most, beyond) = match shown.purpose {
-        Purpose::Worker | Purpose::Gateway => (OF_A_WORKER, Beyond::OldestGoes),
-        _ => (
-            state.config.limits.connections_per_user as usize,
-            Beyond::OldestIdleGoes,
-        ),
-    };
     if !let_stay(&present, most, beyond).await {
         let why = format!("this identity has {most} connections already");
         return refuse(&peer.name, NOT_NOW, &why);
@@ -325,8 +330,11 @@ fn word(purpose: Purpose) -> &'static str {
     }
 }
 
-fn stopped(_: crate::core::Stopped) -> LinkError {
-    LinkError::Closed(ENDING.to_owned())
+fn stopped(why: NoReply) -> LinkError {
+    match why {
+        NoReply::Stopped => LinkError::Closed(ENDING.to_owned()),
+        why => LinkError::Refused(why.into()),
+    }
 }
 
 /// Waits until whoever ends the master, whose core has stopped, has closed a connection, and has said why: a peer

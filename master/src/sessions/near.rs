@@ -124,7 +124,10 @@ impl Door for NearDoor {
         let token = who.token;
         Box::pin(async move {
             let state = &self.0;
-            let failed = |error: LinkError| unavailable(&error);
+            let failed = |error: LinkError| match error {
+                LinkError::Refused(refusal) => refusal,
+                error => unavailable(&error),
+            };
             let _turn = state.counters.contents.enter(peer.id).await;
             let from = peer.id.simple().to_string();
             let local = state.blobs.local();
@@ -141,7 +144,7 @@ impl Door for NearDoor {
                     }
                     refusal = lapsed(state, token) => return Err(refusal),
                 }
-                state.blobs.keep(&state.core, blob).await?;
+                state.blobs.keep(&state.for_people, blob).await?;
             }
             content::note(state, &peer, blob).await.map_err(failed)
         })

@@ -14,7 +14,7 @@ use link::{Channel, LinkError};
 
 use super::answer::Response;
 use super::answers::{Asker, NoAnswer, chosen, refuse};
-use crate::core::Stopped;
+use crate::core::NoReply;
 use crate::core::ask::{JobAsk, TailAsk};
 
 /// The longest time that a worker may take to open its stream (`Open::Tail`).
@@ -56,7 +56,7 @@ pub(super) async fn tail(
         };
         tokio::select! {
             alive = changed.changed() => if alive.is_err() {
-                return Err(Stopped.into());
+                return Err(NoReply::Stopped.into());
             },
             () = tokio::time::sleep(patience) => {}
             () = tx.gone() => return Ok(()),

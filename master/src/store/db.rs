@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use super::pg::Pg;
 use super::value::{SqlRow, SqlValue, values};
+use super::wait::StoreWait;
 use super::{StoreError, lite, schema};
 
 /// The key in `meta` for the number of transactions that were committed.
@@ -144,6 +145,14 @@ impl Db {
         match self {
             Db::Lite(_) => Ok(false),
             Db::Pg(db) => db.be_sure(),
+        }
+    }
+
+    /// The wait of the writer for a database; a file is not waited for.
+    pub(super) fn wait(&self) -> StoreWait {
+        match self {
+            Db::Lite(_) => StoreWait::default(),
+            Db::Pg(db) => db.wait(),
         }
     }
 

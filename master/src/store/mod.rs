@@ -39,6 +39,7 @@ mod transfer;
 mod updates;
 mod uploads;
 mod value;
+mod wait;
 mod writer;
 #[cfg(test)]
 mod year;
@@ -83,6 +84,7 @@ pub(crate) use site::StoredAnswer;
 pub(crate) use speculation::Disclosure;
 pub(crate) use transfer::copy as copy_store;
 pub(crate) use updates::{HostProgress, RolloutState, StoredProgress, StoredRollout};
+pub(crate) use wait::StoreWait;
 pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};
 
 /// An error of the store.

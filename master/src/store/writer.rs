@@ -20,6 +20,7 @@ use super::pg::Database;
 use super::reader::Reader;
 use super::shadow::StoreShadow;
 use super::value::{SqlRow, SqlValue, values};
+use super::wait::StoreWait;
 use super::{AttemptResult, Attendance, Mark, StoreError, from_postcard, micros, to_postcard};
 use crate::laws::SafetyRules;
 
@@ -193,6 +194,11 @@ impl Writer {
             self.db.hold()?;
         }
         Ok(())
+    }
+
+    /// The wait of this writer for its database, as a [`StoreWait`].
+    pub(crate) fn wait(&self) -> StoreWait {
+        self.db.wait()
     }
 
     /// A `Reader` of this store, which is in `home` if it is in a file.

@@ -1,8 +1,8 @@
 //! A grid whose store is on one of the two engines.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tests::{Grid, Postgres, children_processor_s, processor_s};
+use tests::{Grid, Http, Postgres, children_processor_s, processor_s};
 
 use crate::session::BenchSession;
 
@@ -14,6 +14,11 @@ pub(crate) enum EngineKind {
     /// A database of a server's that `tests/postgres` has started.
     Postgres,
 }
+
+/// The time between two looks whether a master answers.
+const LOOK: Duration = Duration::from_millis(5);
+/// The longest that a start may take.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// A master with the shipped settings, and a worker.
 pub(crate) struct EngineGrid {
@@ -71,11 +76,18 @@ impl EngineGrid {
         self.grid.deskgrid(["job", "cancel", job]).expect_code(0);
     }
 
-    /// Kills the master, and starts it. Returns the seconds until it answers.
+    /// Kills the master, and starts it. Returns the seconds until `/healthz` says that all is well: it is
+    /// asked so often that its answer's time is the master's own, not that of a command's pauses.
     pub(crate) fn restarted_s(&mut self) -> f64 {
         self.grid.kill_master();
         let start = Instant::now();
-        self.grid.start_master();
+        self.grid.launch_master();
+
+        let health = Http::tcp(self.grid.http());
+        while !is_well(&health) {
+            assert!(start.elapsed() < LONGEST, "the master does not answer");
+            std::thread::sleep(LOOK);
+        }
         start.elapsed().as_secs_f64()
     }
 
@@ -96,6 +108,14 @@ impl EngineGrid {
             processor_s(first) + children_processor_s(first) + below.sum::<f64>()
         })
     }
+}
+
+/// Whether a master answers that it serves; one that waits for the lease of a database does not.
+fn is_well(http: &Http) -> bool {
+    let Ok((answer, mut body)) = http.open("GET", "/healthz", None) else {
+        return false;
+    };
+    answer.status == 200 && body.line().as_deref() == Some("ok")
 }
 
 /// The processes that this one has started.

@@ -13,23 +13,23 @@ use tests::{Grid, Http, Started, eventually};
 use super::worker;
 
 /// The longest that anything here may take.
-const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 /// A lease that does not run out within a test: what ends an attempt then is not its lease.
-const MASTER: &str = "heartbeat = \"1s\"\nsuspect_after = \"30s\"\nlease = \"10m\"\n";
+pub(super) const MASTER: &str = "heartbeat = \"1s\"\nsuspect_after = \"30s\"\nlease = \"10m\"\n";
 
 /// Two grids and the bridge from the first to the second.
-struct Bridged {
+pub(super) struct Bridged {
     /// The grid whose user submits. It has no workers.
-    from: Grid,
+    pub(super) from: Grid,
     /// The grid that computes.
-    to: Grid,
+    pub(super) to: Grid,
     slots: u32,
     process: Started,
 }
 
 impl Bridged {
     /// Grids of which the second has a worker with so many slots, and a bridge with so many.
-    fn start(there: u32, slots: u32) -> Self {
+    pub(super) fn start(there: u32, slots: u32) -> Self {
         Self::start_with(MASTER, there, slots)
     }
 
@@ -62,11 +62,11 @@ impl Bridged {
     }
 
     /// SIGKILL.
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.process.kill();
     }
 
-    fn start_again(&mut self) {
+    pub(super) fn start_again(&mut self) {
         let slots = self.slots.to_string();
         let words = ["bridge", "start", "--slots", &slots];
         self.process = self.to.server("bridge", words);
@@ -88,7 +88,7 @@ impl Bridged {
     }
 
     /// The jobs of the bridge in the second grid.
-    fn jobs_there(&self) -> Vec<Value> {
+    pub(super) fn jobs_there(&self) -> Vec<Value> {
         let done = self
             .to
             .as_user("bridge", ["--output", "json", "job", "list", "--all"]);
@@ -97,7 +97,7 @@ impl Bridged {
     }
 
     /// Waits until so many jobs of the second grid are in this state.
-    fn until_there(&self, state: &str, count: usize) {
+    pub(super) fn until_there(&self, state: &str, count: usize) {
         eventually(&format!("{count} jobs there are {state}"), LONG, || {
             let jobs = self.jobs_there();
             let so = jobs.iter().filter(|job| job["state"] == state).count();
@@ -106,7 +106,7 @@ impl Bridged {
     }
 
     /// Waits for a job of the first grid, which ends with this exit code.
-    fn wait(&self, job: &str, code: i32) {
+    pub(super) fn wait(&self, job: &str, code: i32) {
         self.from
             .deskgrid(["job", "wait", job, "--timeout", "100s"])
             .expect_code(code);
@@ -114,26 +114,29 @@ impl Bridged {
 
     /// Submits tasks that note their start, wait for the file `go`, and print a line.
     fn held(&self, tasks: u32) -> HeldTasks {
-        let dir = self.to.dir().to_owned();
+        HeldTasks::submit(&self.from, self.to.dir(), tasks)
+    }
+}
+
+/// Tasks that wait for a word of the test.
+pub(super) struct HeldTasks {
+    pub(super) job: String,
+    dir: PathBuf,
+}
+
+impl HeldTasks {
+    /// Submits them, with their files in this directory.
+    pub(super) fn submit(from: &Grid, dir: &Path, tasks: u32) -> Self {
         let script = format!(
             "echo $DESKGRID_TASK_ID >> {0}/begun; until test -e {0}/go; do sleep 0.05; done; echo done $DESKGRID_TASK_ID",
             dir.display()
         );
         let array = format!("1-{tasks}");
-        let job = self
-            .from
-            .submit(["--array", &array, "--", "sh", "-c", &script]);
-        HeldTasks { job, dir }
+        let job = from.submit(["--array", &array, "--", "sh", "-c", &script]);
+        let dir = dir.to_owned();
+        Self { job, dir }
     }
-}
 
-/// Tasks that wait for a word of the test.
-struct HeldTasks {
-    job: String,
-    dir: PathBuf,
-}
-
-impl HeldTasks {
     /// The tasks that have begun, once for each time.
     fn begun(&self) -> Vec<String> {
         let text = fs::read_to_string(self.dir.join("begun")).unwrap_or_default();
@@ -142,35 +145,41 @@ impl HeldTasks {
         lines
     }
 
-    fn until_begun(&self, count: usize) {
+    pub(super) fn until_begun(&self, count: usize) {
         eventually("tasks have begun", LONG, || {
             (self.begun().len() >= count).then_some(())
         });
     }
 
-    fn go(&self) {
+    pub(super) fn go(&self) {
         fs::write(self.dir.join("go"), "").expect("a file can be written");
     }
 
     /// Whether each of so many tasks has begun once, and its result has come.
-    fn expect_once(&self, bridged: &Bridged, tasks: u32) {
-        bridged.wait(&self.job, 0);
+    pub(super) fn expect_once(&self, bridged: &Bridged, tasks: u32) {
+        self.expect_once_in(&bridged.from, tasks);
+        assert_eq!(bridged.jobs_there().len(), tasks as usize, "a job for each");
+    }
+
+    /// The same, without a look at the other grid.
+    pub(super) fn expect_once_in(&self, from: &Grid, tasks: u32) {
+        from.deskgrid(["job", "wait", &self.job, "--timeout", "100s"])
+            .expect_code(0);
         let mut all: Vec<String> = (1..=tasks).map(|task| task.to_string()).collect();
         all.sort_unstable();
         assert_eq!(self.begun(), all);
-        let printed = bridged.from.deskgrid(["job", "cat", &self.job, "stdout"]);
+        let printed = from.deskgrid(["job", "cat", &self.job, "stdout"]);
         let printed = printed.expect_code(0).stdout;
         let lines: BTreeSet<&str> = printed.lines().collect();
         assert_eq!(
             (lines.len(), printed.lines().count()),
             (all.len(), all.len())
         );
-        assert_eq!(bridged.jobs_there().len(), all.len(), "a job for each");
     }
 }
 
 /// The reason of the newest attempt of a task.
-fn why(grid: &Grid, task: &str) -> String {
+pub(super) fn why(grid: &Grid, task: &str) -> String {
     let told = grid.json(["task", "info", task]);
     let attempts = told["attempts"].as_array().expect("attempts");
     let last = attempts.last().expect("an attempt");
@@ -178,7 +187,7 @@ fn why(grid: &Grid, task: &str) -> String {
 }
 
 /// The files of this name below a directory.
-fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
+pub(super) fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).expect("a directory").flatten() {
         let path = entry.path();

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use tests::{Grid, eventually};
 
-use super::storage::{Front, Storage};
+use super::front::Front;
+use super::storage::Storage;
 use super::worker;
 
 /// The longest that anything here may take.
 pub(super) const LONG: Duration = Duration::from_secs(90);
 
 /// A grid whose content lies in this storage.
-fn grid(storage: &Storage) -> Grid {
+pub(super) fn grid(storage: &Storage) -> Grid {
     let mut grid = Grid::prepared_fast(&storage.settings());
     grid.begin();
     grid
@@ -218,7 +219,7 @@ fn an_upload_whose_master_dies_before_it_is_noted_comes_again_under_another_name
     fs::write(&go, "").expect("a file can be written");
     let result = output(&content);
     eventually("the result is in the bucket", LONG, || {
-        (storage.has_answered() && !storage.objects_of(&result).is_empty()).then_some(())
+        (storage.proxy().has_answered() && !storage.objects_of(&result).is_empty()).then_some(())
     });
     grid.kill_master();
     let left_over = storage.objects_of(&result);
@@ -237,7 +238,7 @@ fn an_upload_whose_master_dies_before_it_is_noted_comes_again_under_another_name
 }
 
 /// The same for a master that runs.
-fn forget_cache_of_running(grid: &mut Grid) {
+pub(super) fn forget_cache_of_running(grid: &mut Grid) {
     grid.kill_master();
     forget_cache(grid);
     grid.start_master();
@@ -258,7 +259,7 @@ fn an_object_of_a_bucket_that_is_missing_or_damaged_is_found_and_can_be_sent_aga
     let check = |grid: &Grid| grid.as_user("admin", ["master", "check"]);
     check(&grid).expect_code(0);
     let only = |of: &[u8]| storage.objects_of(of).pop().expect("an object");
-    storage.damage(
+    storage.write(
         &only(&result),
         b"something else, as long as it is not the same",
     );

@@ -21,6 +21,10 @@ fn submit(pair: &Pair, request: &str) -> Started {
     Started::new(command.args(words).args(["--", "true", &large]))
 }
 
+fn new_request() -> String {
+    Uuid::from_bytes(rand::random()).to_string()
+}
+
 /// The answer to that.
 fn answer(submitting: Started) -> Value {
     submitting.finish().expect_code(0).json()
@@ -50,8 +54,8 @@ fn while_the_disk_of_the_database_is_full_nothing_is_told_and_nothing_ends() {
     disk.fill();
     let has_no_room = || pair.said("first").contains("PostgreSQL has no room");
     let mut told = Vec::new();
-    let (request, mut submitting) = eventually("there is no room", LONG, || {
-        let request = Uuid::from_bytes(rand::random()).to_string();
+    let (request, submitting) = eventually("there is no room", LONG, || {
+        let request = new_request();
         let mut submitting = submit(&pair, &request);
         let taken = eventually("it is taken or not", LONG, || match submitting.ended() {
             Some(_) => Some(true),
@@ -67,8 +71,12 @@ fn while_the_disk_of_the_database_is_full_nothing_is_told_and_nothing_ends() {
         let (status, said) = pair.health(0)?;
         (status == "503" && said.contains("the store does not answer")).then_some(())
     });
+    let told_in_time = submitting.finish();
+    assert!([1, 7].contains(&told_in_time.code), "{told_in_time:?}");
+    let refused = pair.until_refused(&new_request());
+    assert!(refused.contains("has not answered for"), "{refused}");
+    assert!(refused.contains("try: try again later"), "{refused}");
     std::thread::sleep(LEASE_AND_MORE);
-    assert_ne!(submitting.ended(), Some(0), "nothing was acknowledged");
     assert_eq!(pair.process(0).ended(), None);
     assert!(!pair.is_active(1), "the active one says that it lives");
 

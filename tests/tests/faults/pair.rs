@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tests::{Output, Postgres, Started, clean, eventually, free_addresses};
+use tests::{Http, Output, Postgres, Started, clean, eventually, free_addresses};
 use uuid::Uuid;
 
 /// What owners' worker and master are told, so that neither takes long.
@@ -245,6 +245,27 @@ impl Pair {
             &["--output", "quiet", "token", "create", "--role", role],
         );
         made.expect_code(0).stdout.trim().to_owned()
+    }
+
+    /// The API of this master, for a program that speaks for the user.
+    pub(crate) fn programs(&self, which: usize) -> Http {
+        let words = [
+            "token", "create", "--http", "--role", "client", "--for", "user",
+        ];
+        let made = self.run("first", &[&["--output", "quiet"][..], &words].concat());
+        let token = made.expect_code(0).stdout;
+        let bearer = format!("Bearer {}", token.trim());
+        Http::tcp(&self.masters[which].http).with("Authorization", &bearer)
+    }
+
+    /// Submits until that is refused since the database does not answer; returns the words.
+    pub(crate) fn until_refused(&self, request: &str) -> String {
+        eventually("a submission is refused", LONG, || {
+            let words = ["submit", "--request-id", request, "--", "true"];
+            let answer = self.run("user", &words);
+            assert_ne!(answer.code, 0, "nothing is acknowledged");
+            (answer.code == 1).then_some(answer.stderr)
+        })
     }
 
     /// The words of this master at `/healthz`, with the status; `None` if it does not answer.

@@ -1,32 +1,17 @@
-//! S3-compatible storage for one test: a place of its own in the bucket of `tests/s3`, seen past the
-//! front of the server, and reached through a proxy that breaks as a test says.
-
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::thread;
-use std::time::Duration;
+//! S3-compatible storage for one test: a place of its own in the bucket of `tests/s3`, or in one of its
+//! own, seen past the front of the server, and reached through a proxy that breaks as a test says.
 
 use tests::Http;
 use uuid::Uuid;
 
-/// How the proxy treats what comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Front {
-    /// It passes all on.
-    Open,
-    /// It hangs up.
-    Closed,
-    /// It answers that the service is unavailable.
-    Unavailable,
-    /// It passes requests on, and no answers.
-    Mute,
-}
+use super::front::{Front, Proxy};
 
-/// A place in the bucket.
+/// The bucket that `tests/s3` has made.
+const BUCKET: &str = "deskgrid";
+
+/// A place in a bucket.
 pub(crate) struct Storage {
+    bucket: String,
     prefix: String,
     files: Http,
     proxy: Proxy,
@@ -44,15 +29,26 @@ impl Storage {
             return None;
         };
         Some(Self {
-            prefix: Uuid::from_bytes(rand::random()).simple().to_string(),
+            bucket: BUCKET.to_owned(),
+            prefix: new_name(),
             files: Http::tcp(&files).with("Accept", "application/json"),
             proxy: Proxy::to(place.trim_start_matches("http://")),
         })
     }
 
+    /// The same in a bucket of its own.
+    pub(crate) fn in_own_bucket() -> Option<Self> {
+        let storage = Self {
+            bucket: format!("own-{}", new_name()),
+            ..Self::new()?
+        };
+        storage.make_bucket();
+        Some(storage)
+    }
+
     /// Its address, as for `--content`.
     pub(crate) fn content(&self) -> String {
-        format!("s3://deskgrid/{}", self.prefix)
+        format!("s3://{}/{}", self.bucket, self.prefix)
     }
 
     /// The settings of a master that has its content there.
@@ -79,19 +75,59 @@ impl Storage {
 
     /// From now on the proxy does this.
     pub(crate) fn set(&self, front: Front) {
-        self.proxy.front.store(front as u8, Ordering::SeqCst);
-        self.proxy.answered.store(false, Ordering::SeqCst);
+        self.proxy.set(front);
     }
 
-    /// Whether an object was written whose writer was not told.
-    pub(crate) fn has_answered(&self) -> bool {
-        self.proxy.answered.load(Ordering::SeqCst)
+    /// The proxy itself.
+    pub(crate) fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    /// The path of its bucket among the server's files.
+    fn path(&self) -> String {
+        format!("/buckets/{}", self.bucket)
+    }
+
+    /// Makes the bucket, which has nothing in it.
+    fn make_bucket(&self) {
+        let made = self.files.send("POST", &format!("{}/", self.path()), None);
+        assert!(made.status < 300, "{}", made.status);
+    }
+
+    /// Removes the bucket. Returns what was in it, by path.
+    pub(crate) fn remove_bucket(&self) -> Vec<(String, Vec<u8>)> {
+        let all = self.below(&self.path());
+        let had = all.into_iter().map(|path| (path.clone(), self.read(&path)));
+        let had = had.collect();
+        let whole = format!("{}?recursive=true", self.path());
+        self.files.send("DELETE", &whole, None).expect(204);
+        had
+    }
+
+    /// Makes the bucket again, with this in it.
+    pub(crate) fn restore_bucket(&self, had: &[(String, Vec<u8>)]) {
+        self.make_bucket();
+        for (path, bytes) in had {
+            self.write(path, bytes);
+        }
+    }
+
+    /// The mark of the grid: its path, and its bytes.
+    pub(crate) fn mark(&self) -> (String, Vec<u8>) {
+        let path = format!("{}/{}/grid", self.path(), self.prefix);
+        let bytes = self.read(&path);
+        (path, bytes)
     }
 
     /// The names of all objects of content, as paths of the server's files.
     pub(crate) fn objects(&self) -> Vec<String> {
+        self.below(&format!("{}/{}/content", self.path(), self.prefix))
+    }
+
+    /// The paths of all files below this one.
+    fn below(&self, top: &str) -> Vec<String> {
         let mut found = Vec::new();
-        let mut open = vec![format!("/buckets/deskgrid/{}/content", self.prefix)];
+        let mut open = vec![top.to_owned()];
         while let Some(dir) = open.pop() {
             let answer = self.files.get(&format!("{dir}/?limit=10000"));
             if answer.status == 404 {
@@ -134,97 +170,13 @@ impl Storage {
         self.files.send("DELETE", path, None).expect(204);
     }
 
-    /// Gives an object other bytes.
-    pub(crate) fn damage(&self, path: &str, bytes: &[u8]) {
+    /// Gives an object these bytes, by hand.
+    pub(crate) fn write(&self, path: &str, bytes: &[u8]) {
         let sent = self.files.send("PUT", path, Some(bytes));
         assert!(sent.status < 300, "{}", sent.status);
     }
 }
 
-/// A proxy before the server.
-struct Proxy {
-    address: String,
-    front: Arc<AtomicU8>,
-    answered: Arc<AtomicBool>,
-}
-
-impl Proxy {
-    fn to(server: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-        let proxy = Self {
-            address: listener.local_addr().expect("bound").to_string(),
-            front: Arc::new(AtomicU8::new(Front::Open as u8)),
-            answered: Arc::default(),
-        };
-        let (server, front, answered) = (
-            server.to_owned(),
-            proxy.front.clone(),
-            proxy.answered.clone(),
-        );
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let (server, front, answered) = (server.clone(), front.clone(), answered.clone());
-                thread::spawn(move || serve(client, &server, &front, &answered));
-            }
-        });
-        proxy
-    }
-}
-
-/// Serves one connection, until the proxy is told to do something else.
-fn serve(mut client: TcpStream, server: &str, front: &Arc<AtomicU8>, answered: &AtomicBool) {
-    let begun = front.load(Ordering::SeqCst);
-    if begun == Front::Closed as u8 {
-        return;
-    }
-    if begun == Front::Unavailable as u8 {
-        // It is read first: otherwise the answer is lost with the connection.
-        let _ = client.set_read_timeout(Some(Duration::from_millis(300)));
-        let mut piece = [0; 65_536];
-        while matches!(client.read(&mut piece), Ok(1..)) {}
-        let _ = client.write_all(
-            b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        );
-        return;
-    }
-
-    let Ok(to_server) = TcpStream::connect(server) else {
-        return;
-    };
-    let mut forward = (
-        client.try_clone().expect("a socket"),
-        to_server.try_clone().expect("a socket"),
-    );
-    let front_there = front.clone();
-    thread::spawn(move || {
-        let (from, to) = &mut forward;
-        copy(from, |piece| {
-            front_there.load(Ordering::SeqCst) != Front::Closed as u8 && to.write_all(piece).is_ok()
-        });
-        let _ = to.shutdown(Shutdown::Both);
-        let _ = from.shutdown(Shutdown::Both);
-    });
-
-    let mut from = to_server;
-    copy(&mut from, |piece| match front.load(Ordering::SeqCst) {
-        mute if mute == Front::Mute as u8 => {
-            if piece.starts_with(b"HTTP/1.1 200") {
-                answered.store(true, Ordering::SeqCst);
-            }
-            true
-        }
-        open if open == Front::Open as u8 => client.write_all(piece).is_ok(),
-        _ => false,
-    });
-    let _ = from.shutdown(Shutdown::Both);
-    let _ = client.shutdown(Shutdown::Both);
-}
-
-fn copy(from: &mut TcpStream, mut to: impl FnMut(&[u8]) -> bool) {
-    let mut piece = vec![0; 65_536];
-    while let Ok(count @ 1..) = from.read(&mut piece) {
-        if !to(&piece[..count]) {
-            return;
-        }
-    }
+fn new_name() -> String {
+    Uuid::from_bytes(rand::random()).simple().to_string()
 }

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use tests::{Started, eventually};
 use uuid::Uuid;
 
+use super::front::Front;
 use super::pair::{LONG, Pair};
 use super::storage::Storage;
 use super::way::Way;
@@ -342,47 +343,72 @@ fn a_standby_that_loses_its_database_says_so_and_does_not_take_over() {
 }
 
 #[test]
-fn a_master_that_stood_still_while_another_took_over_deletes_nothing_in_the_bucket_that_counts() {
+fn a_deletion_of_a_master_that_stood_still_takes_nothing_that_was_uploaded_again_since() {
     let Some(storage) = Storage::new() else {
         return;
     };
     let Some(mut pair) = Pair::start_with(&storage.content(), &storage.settings()) else {
         return;
     };
+    // Its result has the same bytes as its input.
     let submit = |pair: &Pair, bytes: &[u8]| {
         fs::write(pair.dir.path().join("in"), bytes).expect("a file of the test's own");
-        let words = ["submit", "--input", "in", "--", "wc", "-c", "in"];
-        let job = pair.json(&words)["job"].to_string();
+        let words = ["submit", "--input", "in", "--output-file", "out", "--"];
+        let job = pair.json(&[&words[..], &["cp", "in", "out"]].concat())["job"].to_string();
         pair.run("user", &["job", "wait", &job, "--timeout", "60s"])
             .expect_code(0);
         job
     };
-    let needed = [
-        b"needed ".as_slice(),
-        Uuid::from_bytes(rand::random()).as_bytes(),
-    ]
-    .concat();
+    let needed: Vec<u8> = (0..500).flat_map(|_| new_bytes()).collect();
     let job = submit(&pair, &needed);
+    let before = storage.objects_of(&needed);
+
+    // No job needs it any more. The deletion is on its way when its master stops.
+    storage.set(Front::HoldsDeletion);
+    pair.run("user", &["job", "forget", &job]).expect_code(0);
+    eventually("the first master deletes it", LONG, || {
+        storage.proxy().holds().then_some(())
+    });
     pair.process(0).signal(Signal::STOP);
     pair.until_active(1);
 
-    // For a moment no job needs it, as the first one knows too; then one does again.
-    pair.run("user", &["job", "forget", &job]).expect_code(0);
-    submit(&pair, &needed);
-    pair.process(0).signal(Signal::CONT);
-    pair.until_standing(0);
-
-    // The active one sweeps: it has deleted what came after that and nobody needs.
-    let not_needed = b"nobody needs this for long".as_slice();
-    let other = submit(&pair, not_needed);
-    pair.run("user", &["job", "forget", &other]).expect_code(0);
+    // A job needs the same again, and the other master has it uploaded; only then the deletion arrives.
+    let again = submit(&pair, &needed);
+    let since = storage.objects_of(&needed);
+    assert!(since.iter().any(|path| !before.contains(path)), "{since:?}");
+    storage.proxy().release();
     eventually("it is deleted", LONG, || {
-        storage.objects_of(not_needed).is_empty().then_some(())
+        storage.proxy().has_answered().then_some(())
+    });
+    eventually("what was condemned is gone", LONG, || {
+        let there = storage.objects_of(&needed);
+        before
+            .iter()
+            .all(|path| !there.contains(path))
+            .then_some(())
     });
     let there = storage.objects_of(&needed);
     assert!(
         there.iter().any(|path| storage.read(path) == needed),
         "{there:?}"
     );
-    submit(&pair, &needed);
+
+    // The first one, which wakes and has no file of it, takes over and fetches it from there.
+    pair.process(0).signal(Signal::CONT);
+    pair.until_standing(0);
+    pair.kill(0);
+    let cache = pair.state("first").join("master/cache");
+    fs::remove_dir_all(cache).expect("there is a cache");
+    pair.launch(0);
+    pair.until_standing(0);
+    pair.kill(1);
+    pair.until_active(0);
+    pair.run("user", &["job", "fetch", &again, "--into", "fetched"])
+        .expect_code(0);
+    let fetched = super::bridge::files_named(&pair.dir.path().join("fetched"), "out");
+    assert_eq!(fs::read(&fetched[0]).expect("it was fetched"), needed);
+}
+
+fn new_bytes() -> [u8; 16] {
+    rand::random()
 }

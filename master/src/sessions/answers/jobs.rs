@@ -18,7 +18,7 @@ use link::Contents;
 use serde::de::DeserializeOwned;
 
 use crate::core::ask::{HostNames, JobAsk, Submitting};
-use crate::core::{AddReply, Adding, Stopped, SubmitReply, check_spec, content_is_missing};
+use crate::core::{AddReply, Adding, NoReply, SubmitReply, check_spec, content_is_missing};
 use crate::store::StoreError;
 
 use super::super::rights::Right;
@@ -113,7 +113,9 @@ impl Asker {
             tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked)))
                 .await;
 
-        let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
+        let (spec, asked) = looked
+            .map_err(|_| NoReply::Stopped)?
+            .map_err(NoAnswer::Refused)?;
         let spec = self.names_only_ones_own(spec).await?;
         let hidden = self.hidden(&asked).await?;
         let tasks = spec.tasks.ids.len();

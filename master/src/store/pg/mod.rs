@@ -31,6 +31,7 @@ use tokio::runtime::Runtime;
 
 use super::StoreError;
 use super::value::{SqlRow, SqlValue};
+use super::wait::StoreWait;
 pub(super) use cells::{DbRow, cell};
 use group::Group;
 pub(crate) use health::look;
@@ -138,6 +139,8 @@ fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T 
 pub(crate) struct Pg {
     place: Database,
     inside: RefCell<Inside>,
+    /// The writer's wait.
+    wait: StoreWait,
     /// The number of answers that are being read in portions, each within the one before.
     cursors: Cell<usize>,
 }
@@ -163,6 +166,7 @@ impl Pg {
         Self {
             place,
             inside: RefCell::new(inside),
+            wait: StoreWait::default(),
             cursors: Cell::new(0),
         }
     }
@@ -170,6 +174,11 @@ impl Pg {
     /// The database.
     pub(super) fn place(&self) -> &Database {
         &self.place
+    }
+
+    /// The wait of the writer for the database. A reader's is not counted.
+    pub(super) fn wait(&self) -> StoreWait {
+        self.wait.clone()
     }
 
     /// The incarnation that was drawn with the lease; `None` of a reader.
@@ -196,17 +205,17 @@ impl Pg {
     /// Makes sure that the store is still this master's, if that was long ago. Returns whether that
     /// took a turn.
     pub(super) fn be_sure(&self) -> Result<bool, StoreError> {
-        self.group(Group::be_sure)
+        self.group_answered(Group::be_sure)
     }
 
     /// From here to the commit the store is this master's.
     pub(super) fn hold(&self) -> Result<(), StoreError> {
-        self.group(Group::hold)
+        self.group_answered(Group::hold)
     }
 
     /// Gives the store up, after the last commit.
     pub(super) fn resign(&self) -> Result<(), StoreError> {
-        self.group(|group, _| group.resign())
+        self.group_answered(|group, _| group.resign())
     }
 
     /// The commits that were ever made durable.
@@ -256,7 +265,10 @@ impl Pg {
         values: &[SqlValue<'_>],
     ) -> Result<Vec<DbRow>, StoreError> {
         match &mut *self.inside.borrow_mut() {
-            Inside::Writes(group) => group.rows(&self.place, sql, values),
+            Inside::Writes(group) => {
+                let _wait = self.wait.begin();
+                group.rows(&self.place, sql, values)
+            }
             Inside::Reads(session) => read(&self.place, session, sql, values),
             Inside::Sees(session) => snapshot::answer(&self.place, session.rows(sql, values)),
         }
@@ -272,12 +284,21 @@ impl Pg {
 
     /// Makes a change, and waits for the number of rows that it changed.
     pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, StoreError> {
-        self.group(|group, place| group.count(place, sql, values))
+        self.group_answered(|group, place| group.count(place, sql, values))
     }
 
     /// Makes all changes since the last commit durable.
     pub(super) fn commit(&self) -> Result<(), StoreError> {
-        self.group(Group::commit)
+        self.group_answered(Group::commit)
+    }
+
+    /// Acts on the open group, which waits for the database.
+    fn group_answered<T>(
+        &self,
+        act: impl FnOnce(&mut Group, &Database) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let _wait = self.wait.begin();
+        self.group(act)
     }
 
     fn group<T>(

@@ -1,0 +1,50 @@
+//! The wait of the store's writer for its database, for those who wait behind it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The writer's present wait for its database. Cloning gives another handle.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StoreWait(Arc<Mutex<Option<Instant>>>);
+
+/// A wait that lasts until this is dropped.
+pub(super) struct BegunWait<'a>(&'a StoreWait);
+
+impl StoreWait {
+    /// Begins a wait.
+    pub(super) fn begin(&self) -> BegunWait<'_> {
+        *self.since() = Some(Instant::now());
+        BegunWait(self)
+    }
+
+    /// The time that the present wait has lasted; zero if there is none.
+    pub(crate) fn so_far(&self) -> Duration {
+        self.since().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for BegunWait<'_> {
+    fn drop(&mut self) {
+        *self.0.since() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_lasts_until_it_is_over() {
+        let wait = StoreWait::default();
+        assert_eq!(wait.so_far(), Duration::ZERO);
+        let begun = wait.begin();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(wait.clone().so_far() >= Duration::from_millis(2));
+        drop(begun);
+        assert_eq!(wait.so_far(), Duration::ZERO);
+    }
+}
