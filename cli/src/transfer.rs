@@ -22,19 +22,19 @@ const MB: f64 = 1e6;
 
 /// Files on their way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Transfer {
-    /// What is done with them: "sent" or "fetched".
+pub(crate) struct ShownTransfer {
+    /// What is done with them, as the [`line`](ShownTransfer::line) says it: "sent" or "fetched".
     pub(crate) verb: &'static str,
     /// Their size in bytes, if it is known.
     pub(crate) total: Option<u64>,
     /// Whether people are shown how far they are.
     pub(crate) shown: bool,
-    /// What an interruption leaves behind, to stand behind "interrupted;".
+    /// What an [`interruption`](ShownTransfer::interruption) leaves behind, in words.
     pub(crate) left: &'static str,
 }
 
-impl Transfer {
-    /// Runs `work`, which carries the files with this client or its clones.
+impl ShownTransfer {
+    /// Runs `work`, which carries the files with this client or its clones ([`Client::carried`]).
     ///
     /// # Errors
     /// Those of the work; or the program is to end.
@@ -44,7 +44,7 @@ impl Transfer {
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let before = client.carried();
-        let mut display = Display::new(self);
+        let mut display = TransferDisplay::new(self);
         let show = async {
             loop {
                 tokio::time::sleep(LOOK_EVERY).await;
@@ -92,19 +92,19 @@ fn mb(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / MB)
 }
 
-/// The place where it is shown.
-struct Display {
-    transfer: Transfer,
+/// The place where a [`ShownTransfer`] is shown.
+struct TransferDisplay {
+    transfer: ShownTransfer,
     begun: Instant,
-    /// The time of the next line.
+    /// The time of the next line, [`LINE_EVERY`] after the one before.
     next: Instant,
-    /// The bar, on a terminal, once it is drawn.
+    /// The bar, on a terminal, once it is drawn ([`SOON`]).
     bar: Option<ProgressBar>,
     is_terminal: bool,
 }
 
-impl Display {
-    fn new(transfer: Transfer) -> Self {
+impl TransferDisplay {
+    fn new(transfer: ShownTransfer) -> Self {
         let now = Instant::now();
         Self {
             transfer,
@@ -158,7 +158,7 @@ fn bar(total: Option<u64>) -> ProgressBar {
 mod tests {
     use super::*;
 
-    const SENDING: Transfer = Transfer {
+    const SENDING: ShownTransfer = ShownTransfer {
         verb: "sent",
         total: Some(500_000_000),
         shown: true,
@@ -173,7 +173,7 @@ mod tests {
             "sent 125.0 MB of 500.0 MB, about 30 s left"
         );
         assert_eq!(SENDING.line(0, after), "sent 0.0 MB of 500.0 MB");
-        let of_trees = Transfer {
+        let of_trees = ShownTransfer {
             total: None,
             ..SENDING
         };

@@ -24,7 +24,7 @@ use crate::files::{self, free_bytes, sync_dir, sync_file};
 pub(crate) use fetch::WITHDRAWN;
 pub use fetch::{Fetching, SendPace, serve_host};
 pub use pieces::{ContentSource, FilePieces};
-use pieces::{Counted, Incoming, PIECE, send_file};
+use pieces::{CountedSource, Incoming, PIECE, send_file};
 
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
 /// another handle.
@@ -516,7 +516,7 @@ async fn fetch_part(
     match reply {
         GetReply::Found(size) if size == blob.size => {
             count.add(incoming.have);
-            let mut source = Counted(&mut channel.rx, count);
+            let mut source = CountedSource(&mut channel.rx, count);
             incoming.receive(&mut source, &blob).await
         }
         GetReply::Found(size) => Err(LinkError::Protocol(format!(

@@ -13,7 +13,7 @@ use crate::output::table::Rows;
 use crate::parallel;
 use crate::session::Session;
 use crate::submit::send::send_content;
-use crate::transfer::Transfer;
+use crate::transfer::ShownTransfer;
 
 /// The content that was sent, in the order of the arguments.
 #[derive(Debug, Serialize)]
@@ -63,7 +63,7 @@ pub(super) async fn send(context: &Context, args: SendArgs) -> Result<Exit, Fail
             Ok((at, sent))
         }
     };
-    let transfer = Transfer {
+    let transfer = ShownTransfer {
         verb: "sent",
         total: None,
         shown: context.out.mode() == OutputMode::Cli,

@@ -25,7 +25,7 @@ use crate::files;
 use crate::output::note;
 use crate::parallel;
 use crate::session::Session;
-use crate::transfer::Transfer;
+use crate::transfer::ShownTransfer;
 
 /// The most notes on outputs that were not kept.
 const MOST_NOTES: usize = 10;
@@ -172,7 +172,7 @@ pub(super) async fn run(
         .collect();
 
     let new = planned.iter().filter(|(_, kept)| !kept);
-    let transfer = Transfer {
+    let transfer = ShownTransfer {
         verb: "fetched",
         total: Some(new.map(|(file, _)| file.blob_size()).sum()),
         shown: context.out.mode() == OutputMode::Cli,

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, SubmitAnswer};
 use crate::output::{note, when};
 use crate::session::Session;
-use crate::submit::send::{Sending, send};
+use crate::submit::send::{SendMode, send};
 use crate::submit::{SubmitPlan, no_limits, plan, read_job_file};
 
 /// Plans the job, uploads its files, submits it and, if asked, waits for it.
@@ -39,8 +39,8 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let tasks = plan.tasks();
     let no_limits = no_limits(&job);
     let sending = match args.dry_run {
-        true => Sending::Question,
-        false => Sending::Job {
+        true => SendMode::Question,
+        false => SendMode::Job {
             shown: context.out.mode() == OutputMode::Cli,
         },
     };
@@ -174,10 +174,10 @@ async fn submit(
     session: &Session,
     plan: &SubmitPlan,
     id: RequestId,
-    sending: Sending,
+    sending: SendMode,
 ) -> Result<Result<SubmitAnswer, CounterView>, Failure> {
     let reply = send(session.client(), plan, id, sending).await?;
-    SubmitAnswer::of(reply, sending == Sending::Question)
+    SubmitAnswer::of(reply, sending == SendMode::Question)
         .map_err(|other| link::client::unexpected(Some(&other)).into())
 }
 

@@ -27,7 +27,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 use crate::submit::{
     plan,
-    send::{Sending, send},
+    send::{SendMode, send},
 };
 use crate::watch::{Ended, Watch};
 use grid::DemoGrid;
@@ -144,7 +144,7 @@ impl Demo<'_> {
             session.client(),
             &plan(&job)?,
             new_request(),
-            Sending::Job { shown: false },
+            SendMode::Job { shown: false },
         )
         .await?
         {

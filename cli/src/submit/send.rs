@@ -19,7 +19,7 @@ use super::{BuildError, SubmitPlan, inputs, tree};
 use crate::commands::interrupted as stopped;
 use crate::failure::{Exit, Failure};
 use crate::parallel::{self, interrupted};
-use crate::transfer::Transfer;
+use crate::transfer::ShownTransfer;
 
 /// The size limit of a spec that travels inside the request, in bytes.
 const MAX_INLINE_SPEC: usize = 128 * 1024;
@@ -30,9 +30,9 @@ const PARTS: usize = 4;
 /// The master's answer to a submission: `Submitted` or `NotPromised`.
 pub(crate) use common::wire::client::Reply as Answer;
 
-/// What is to be sent of a plan.
+/// What is to be sent of a [`SubmitPlan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sending {
+pub(crate) enum SendMode {
     /// Only the question for the forecast: a dry run.
     Question,
     /// The job with its files. People may be shown how far these are.
@@ -48,15 +48,15 @@ pub(crate) async fn send(
     client: &Client,
     plan: &SubmitPlan,
     id: RequestId,
-    sending: Sending,
+    sending: SendMode,
 ) -> Result<Answer, Failure> {
     let spec = match sending {
-        Sending::Question => {
+        SendMode::Question => {
             check_trees(plan).await?;
             plan.spec_without_files()
         }
-        Sending::Job { shown } => {
-            let transfer = Transfer {
+        SendMode::Job { shown } => {
+            let transfer = ShownTransfer {
                 verb: "sent",
                 total: size(plan),
                 shown,
@@ -70,7 +70,7 @@ pub(crate) async fn send(
         id,
         spec,
         disclosed: plan.disclosed,
-        dry_run: sending == Sending::Question,
+        dry_run: sending == SendMode::Question,
     };
 
     // Who interrupts an upload can interrupt what follows, too.
@@ -189,7 +189,7 @@ async fn put_tree(client: &Client, path: &Path) -> Result<LocalContent, Failure>
     Ok(LocalContent { blob, parts })
 }
 
-/// Takes the result of an upload that has ended.
+/// Takes the result of one of the uploads of `put_tree` that has ended.
 fn put(ended: Option<Result<Result<BlobRef, LinkError>, JoinError>>) -> Result<(), Failure> {
     match ended {
         Some(ended) => Ok(ended.map_err(|error| interrupted(&error))?.map(drop)?),

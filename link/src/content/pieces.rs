@@ -53,10 +53,10 @@ impl ContentSource for mpsc::Receiver<Result<Bytes, Refusal>> {
     }
 }
 
-/// A source whose bytes are counted.
-pub(super) struct Counted<'a, S>(pub(super) &'a mut S, pub(super) &'a ByteCount);
+/// A [`ContentSource`] whose bytes are counted by a [`ByteCount`].
+pub(super) struct CountedSource<'a, S>(pub(super) &'a mut S, pub(super) &'a ByteCount);
 
-impl<S: ContentSource> ContentSource for Counted<'_, S> {
+impl<S: ContentSource> ContentSource for CountedSource<'_, S> {
     async fn read_onto(&mut self, to: &mut Vec<u8>) -> Result<bool, LinkError> {
         let before = to.len();
         let more = self.0.read_onto(to).await?;

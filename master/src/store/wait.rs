@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StoreWait(Arc<Mutex<Option<Instant>>>);
 
-/// A wait that lasts until this is dropped.
+/// A [`StoreWait`] that lasts until this is dropped.
 pub(super) struct BegunWait<'a>(&'a StoreWait);
 
 impl StoreWait {

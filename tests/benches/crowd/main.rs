@@ -59,14 +59,14 @@ fn main() {
     }
     if wanted("takeover") {
         takeover::run(
-            takeover::Change::Kill,
+            takeover::MasterChange::Kill,
             number("--workers", 1_000),
             processes,
         );
     }
     if wanted("hand-over") {
         takeover::run(
-            takeover::Change::HandOver,
+            takeover::MasterChange::HandOver,
             number("--workers", 1_000),
             processes,
         );

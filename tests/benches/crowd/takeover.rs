@@ -6,26 +6,26 @@ use tests::{Grid, Postgres};
 
 /// How another master comes into its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    /// The active one is killed.
+pub(super) enum MasterChange {
+    /// The active one is killed ([`Grid::take_over`]).
     Kill,
     /// It hands over.
     HandOver,
 }
 
-impl Change {
+impl MasterChange {
     /// The promised times until a user is served and a thousand workers are back.
     fn promised(self) -> (Duration, Duration) {
         let served_s = match self {
-            Change::Kill => 10,
-            Change::HandOver => 1,
+            MasterChange::Kill => 10,
+            MasterChange::HandOver => 1,
         };
         (Duration::from_secs(served_s), Duration::from_secs(30))
     }
 }
 
 /// Has the active one of two masters on one PostgreSQL followed by the other one while each of so many workers holds a task.
-pub(super) fn run(change: Change, workers: u32, processes: u32) {
+pub(super) fn run(change: MasterChange, workers: u32, processes: u32) {
     let Some(database) = Postgres::with_database() else {
         eprintln!("no PostgreSQL: run this by `tests/postgres cargo bench -p tests --bench crowd`");
         return;
@@ -44,8 +44,8 @@ pub(super) fn run(change: Change, workers: u32, processes: u32) {
 
     let began = Instant::now();
     match change {
-        Change::Kill => grid.take_over(),
-        Change::HandOver => {
+        MasterChange::Kill => grid.take_over(),
+        MasterChange::HandOver => {
             grid.as_user("admin", ["master", "hand-over"])
                 .expect_code(0);
         }
@@ -54,7 +54,7 @@ pub(super) fn run(change: Change, workers: u32, processes: u32) {
     let served = began.elapsed();
     herds.iter_mut().for_each(|herd| herd.wait_for("back"));
     let back = began.elapsed();
-    if change == Change::HandOver {
+    if change == MasterChange::HandOver {
         grid.take_over();
     }
 

@@ -13,13 +13,13 @@ use super::tables;
 /// A takeover that was committed.
 #[derive(Debug)]
 pub(super) struct Takeover {
-    /// The token that the lease got.
+    /// The `token` that the lease got.
     pub(super) token: i64,
     /// The master that has the store since.
     member: MasterMember,
     /// The time, by its clock.
     at: Time,
-    /// The token before, and the last turn of it.
+    /// The `token` before, and the last `turn` of it.
     from: (i64, i64),
 }
 
@@ -92,7 +92,7 @@ impl Takeover {
         session.execute("COMMIT".to_owned())
     }
 
-    /// One with this token, of nobody.
+    /// One with this `token`, of nobody.
     #[cfg(test)]
     pub(super) fn of_tests(token: i64) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl Takeover {
     }
 }
 
-/// Begins a transaction that holds the lease, if it still has this token and this last turn.
+/// Begins a transaction that holds the lease, if it still has this `token` and this last `turn`.
 fn hold(session: &DbSession, (token, turn): (i64, i64)) -> Result<bool, DbError> {
     let of = [SqlValue::Int(token)];
     session.execute("BEGIN; SET LOCAL lock_timeout = '1s'".to_owned())?;

@@ -18,7 +18,7 @@ pub(super) struct Ledger {
     requests: BTreeMap<JobId, RequestId>,
     /// Somebody has wanted them to be forgotten, and nobody has said for sure that they are kept.
     forgettable: BTreeSet<JobId>,
-    /// They were forgotten, and somebody was told so.
+    /// They were forgotten, and somebody was told so ([`Ledger::on_forgotten`]).
     forgotten: BTreeSet<JobId>,
     /// Each attempt with the worker that it was given to.
     given: BTreeMap<AttemptId, usize>,
