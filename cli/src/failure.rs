@@ -130,7 +130,7 @@ impl Failure {
     pub(crate) fn of_request(mut self, id: RequestId, then: &str) -> Self {
         let again = format!("run the same command with --request-id {id}: {then}");
         match self.code {
-            "unreachable" => self.hint = again,
+            "unreachable" | "unanswered" => self.hint = again,
             "unavailable" => self.hint = format!("{}; {again}", self.hint),
             _ => {}
         }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use link::Client;
+use link::content::ByteCount;
 
-use crate::commands::interrupted;
+use crate::commands::interruptible;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 
@@ -43,26 +44,29 @@ impl ShownTransfer {
         client: &Client,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let before = client.carried();
+        let count = client.carried();
         let mut display = TransferDisplay::new(self);
         let show = async {
             loop {
                 tokio::time::sleep(LOOK_EVERY).await;
                 if self.shown {
-                    display.show(client.carried() - before);
+                    display.show(count);
                 }
             }
         };
-        let ended = tokio::select! {
-            ended = work => ended,
-            () = interrupted() => Err(self.interruption(client.carried() - before)),
-            never = show => never,
+        let shown = async {
+            tokio::select! {
+                ended = work => ended,
+                never = show => never,
+            }
         };
+        let ended = interruptible(shown, || self.interruption(count.moved())).await;
         display.end();
         ended
     }
 
-    fn interruption(self, bytes: u64) -> Failure {
+    /// The failure of a command that was to end after so many bytes.
+    pub(crate) fn interruption(self, bytes: u64) -> Failure {
         let what = format!(
             "interrupted; {} was {}; {}",
             mb(bytes),
@@ -73,13 +77,14 @@ impl ShownTransfer {
         Failure::new(Exit::Error, "interrupted", what, hint)
     }
 
-    /// Describes how far the files are after this time.
-    fn line(self, bytes: u64, after: Duration) -> String {
+    /// Describes how far the files are after this time, in which so many bytes have moved beside those that were there.
+    fn line(self, moved: u64, there: u64, after: Duration) -> String {
+        let bytes = moved + there;
         let Some(total) = self.total else {
             return format!("{} {}", self.verb, mb(bytes));
         };
-        let left_s = total.saturating_sub(bytes) as f64 / bytes as f64 * after.as_secs_f64();
-        let left = if bytes > 0 && left_s.is_finite() {
+        let left = if moved > 0 {
+            let left_s = total.saturating_sub(bytes) as f64 / moved as f64 * after.as_secs_f64();
             format!(", about {left_s:.0} s left")
         } else {
             String::new()
@@ -115,9 +120,10 @@ impl TransferDisplay {
         }
     }
 
-    fn show(&mut self, bytes: u64) {
+    fn show(&mut self, count: &ByteCount) {
         let after = self.begun.elapsed();
-        let line = self.transfer.line(bytes, after);
+        let (moved, there) = (count.moved(), count.there());
+        let line = self.transfer.line(moved, there, after);
         if !self.is_terminal {
             let now = Instant::now();
             if now >= self.next {
@@ -130,7 +136,7 @@ impl TransferDisplay {
         if after >= SOON {
             let total = self.transfer.total;
             let bar = self.bar.get_or_insert_with(|| bar(total));
-            bar.set_position(bytes);
+            bar.set_position(moved + there);
             bar.set_message(line);
         }
     }
@@ -169,15 +175,20 @@ mod tests {
     fn a_line_says_how_much_is_there_and_how_long_the_rest_takes() {
         let after = Duration::from_secs(10);
         assert_eq!(
-            SENDING.line(125_000_000, after),
+            SENDING.line(125_000_000, 0, after),
             "sent 125.0 MB of 500.0 MB, about 30 s left"
         );
-        assert_eq!(SENDING.line(0, after), "sent 0.0 MB of 500.0 MB");
+        assert_eq!(SENDING.line(0, 0, after), "sent 0.0 MB of 500.0 MB");
+        // What was there before says nothing of how fast the rest comes.
+        assert_eq!(
+            SENDING.line(10_000_000, 390_000_000, after),
+            "sent 400.0 MB of 500.0 MB, about 100 s left"
+        );
         let of_trees = ShownTransfer {
             total: None,
             ..SENDING
         };
-        assert_eq!(of_trees.line(125_000_000, after), "sent 125.0 MB");
+        assert_eq!(of_trees.line(125_000_000, 0, after), "sent 125.0 MB");
     }
 
     #[test]

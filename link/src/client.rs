@@ -220,9 +220,9 @@ impl Client {
         content::fetch_counted(&self.connection, blob, path, &self.carried).await
     }
 
-    /// Returns the bytes of content that were uploaded or fetched so far by this client and its clones.
-    pub fn carried(&self) -> u64 {
-        self.carried.get()
+    /// Returns the [`ByteCount`] of what this client and its clones upload and fetch.
+    pub fn carried(&self) -> &ByteCount {
+        &self.carried
     }
 
     /// Asks for content from this byte on. Whoever reads it has to see to it that it is whole.

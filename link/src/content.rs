@@ -42,19 +42,33 @@ struct IncomingBlob {
     from: String,
 }
 
-/// The bytes of content that have come to their other end so far, what was there before included. Cloning gives another handle.
+/// Counts bytes of content on their way: those that have come, or were handed to the connection, which sends up to a MiB later.
+/// Cloning gives another handle.
 #[derive(Debug, Clone, Default)]
-pub struct ByteCount(Arc<AtomicU64>);
+pub struct ByteCount {
+    moved: Arc<AtomicU64>,
+    there: Arc<AtomicU64>,
+}
 
 impl ByteCount {
-    /// Counts these bytes.
-    pub fn add(&self, bytes: u64) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
+    /// Counts bytes that have moved.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.moved.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes counted so far.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    /// Counts bytes that were there before.
+    fn add_there(&self, bytes: u64) {
+        self.there.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that have moved so far.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that need not move, since they were there before.
+    pub fn there(&self) -> u64 {
+        self.there.load(Ordering::Relaxed)
     }
 }
 
@@ -474,7 +488,7 @@ pub async fn fetch_file(
     fetch_counted(connection, blob, path, &ByteCount::default()).await
 }
 
-/// The same, counting the bytes that come.
+/// The same, counting the bytes that come in this [`ByteCount`].
 pub(crate) async fn fetch_counted(
     connection: &Connection,
     blob: BlobRef,
@@ -515,7 +529,7 @@ async fn fetch_part(
     };
     match reply {
         GetReply::Found(size) if size == blob.size => {
-            count.add(incoming.have);
+            count.add_there(incoming.have);
             let mut source = CountedSource(&mut channel.rx, count);
             incoming.receive(&mut source, &blob).await
         }
@@ -538,7 +552,7 @@ pub async fn put(connection: &Connection, path: &Path, blob: BlobRef) -> Result<
     put_counted(connection, path, blob, &ByteCount::default()).await
 }
 
-/// The same, counting the bytes that the other end has.
+/// The same, counting the bytes in this [`ByteCount`].
 pub(crate) async fn put_counted(
     connection: &Connection,
     path: &Path,
@@ -547,11 +561,11 @@ pub(crate) async fn put_counted(
 ) -> Result<(), LinkError> {
     let mut channel = connection.open(&Open::Put(blob)).await?;
     let PutReply::Resume(offset) = put_reply(&mut channel).await? else {
-        count.add(blob.size);
+        count.add_there(blob.size);
         return Ok(());
     };
 
-    count.add(offset);
+    count.add_there(offset);
     let pace = SendPace::counting(count);
     send_file(&mut channel.tx, path, offset, false, &pace).await?;
     finish_put(&mut channel).await

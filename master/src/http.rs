@@ -14,6 +14,7 @@ use link::LinkError;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 
+use crate::core::NoReply;
 use crate::core::ask::UpkeepAsk;
 use crate::limits::FileTransfers;
 use crate::numbers::{self, GridNumbers};
@@ -136,12 +137,12 @@ fn without_port(named: &str) -> &str {
 
 /// Answers that all is well if the core replies, which it does only after a commit.
 async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, &'static str) {
-    let well = tokio::time::timeout(HEALTH, state.core.ask(UpkeepAsk::Ping)).await;
+    let well = tokio::time::timeout(HEALTH, state.for_people.ask(UpkeepAsk::Ping)).await;
     match well {
         Ok(Ok(())) => (StatusCode::OK, "ok\n"),
-        Ok(Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "the core has stopped\n"),
+        Ok(Err(NoReply::Stopped)) => (StatusCode::SERVICE_UNAVAILABLE, "the core has stopped\n"),
         // The core waits for the store, and everybody for the core.
-        Err(_) => (
+        Ok(Err(NoReply::NotAsked(_) | NoReply::InDoubt)) | Err(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "the store does not answer\n",
         ),

@@ -74,7 +74,7 @@ Start here:
   deskgrid submit --array 1-100 --wait -- ./work.sh %{TASK_ID}
 
 Exit codes:
-  0  all well                4  timed out; the jobs go on
+  0  all well                4  timed out
   1  deskgrid's own error    5  refused
   2  usage                   6  not authorised
   3  some tasks failed       7  master unreachable";

@@ -16,8 +16,8 @@ use common::wire::RefusalCode;
 use link::LinkError;
 use serde::Serialize;
 
-use super::Context;
 use super::cat::note_removed;
+use super::{Context, interruptible};
 use crate::args::OutputMode;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
@@ -172,24 +172,27 @@ pub(super) async fn run(
         .collect();
 
     let new = planned.iter().filter(|(_, kept)| !kept);
+    let bytes = new.map(|(file, _)| file.blob_size()).sum();
     let transfer = ShownTransfer {
         verb: "fetched",
-        total: Some(new.map(|(file, _)| file.blob_size()).sum()),
-        shown: context.out.mode() == OutputMode::Cli,
-        left: "each file that has its name is whole",
+        total: Some(bytes),
+        shown: context.out.mode() == OutputMode::Cli && bytes > 0,
+        left: "not all files are there",
     };
-    let bringing = async {
-        bring(session, planned).await?;
+    transfer
+        .run(session.client(), bring(session, planned))
+        .await?;
+    let finishing = async {
         for at in archives {
             unpack(&mut document.files[at], into.force).await?;
         }
+        if let Some(file) = &into.manifest {
+            let items = session.tasks(job.job, tasks, Vec::new()).await?;
+            write_manifest(file, &document.files, &items)?;
+        }
         Ok(())
     };
-    transfer.run(session.client(), bringing).await?;
-    if let Some(file) = &into.manifest {
-        let items = session.tasks(job.job, tasks, Vec::new()).await?;
-        write_manifest(file, &document.files, &items)?;
-    }
+    interruptible(finishing, || transfer.interruption(bytes)).await?;
     let text = || {
         let there = match kept {
             0 => String::new(),

@@ -15,7 +15,7 @@ use super::group::{
     after_in_words, close, labels_in_words, nothing_is_left, nothing_left, open_in_words,
     scope_in_words, share,
 };
-use super::{Context, cat, failures, fetch, host, interrupted, joblog, judge};
+use super::{Context, cat, failures, fetch, host, interruptible, joblog, judge};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{JobSelection, OneJob, labelled};
@@ -469,10 +469,7 @@ pub(super) async fn unless_interrupted<T>(
     jobs: &IdSet,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    tokio::select! {
-        done = work => done,
-        () = interrupted() => Err(goes_on(jobs)),
-    }
+    interruptible(work, || goes_on(jobs)).await
 }
 
 fn goes_on(jobs: &IdSet) -> Failure {

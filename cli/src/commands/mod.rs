@@ -379,6 +379,18 @@ pub(crate) async fn interrupted() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
+/// Runs `work` until it is done or the program is to end. Once [`interrupted`] has been asked, the system's own way to end a
+/// program is gone for good: what can take long after it has to be run by this, too.
+pub(crate) async fn interruptible<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+    failure: impl FnOnce() -> Failure,
+) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        () = interrupted() => Err(failure()),
+    }
+}
+
 /// Returns when the terminal is gone. Only for programs that are useless without one: a master
 /// started with `nohup` must go on.
 pub(crate) async fn hung_up() {

@@ -69,6 +69,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         Err(failure) if failure.exit == Exit::Refused => {
             refused(context, tasks, args.dry_run, &failure, None)
         }
+        Err(failure) if args.dry_run => Err(failure),
         Err(failure) => {
             Err(failure.of_request(id, "if the job was submitted, it is not submitted twice"))
         }

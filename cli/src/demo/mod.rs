@@ -47,8 +47,10 @@ pub(crate) async fn run(out: &OutputForm, args: &DemoArgs) -> Result<Exit, Failu
     let canvas = Canvas::new(size(args), args.tasks, &args.out)?;
     let mut grid = DemoGrid::new()?;
     let result = tokio::select! {
-        result = demo.tour(&mut grid, canvas) => result,
+        // What ends the demo ends it in its own words, not in those of a part of it.
+        biased;
         () = interrupted() => Err(cut_short()),
+        result = demo.tour(&mut grid, canvas) => result,
         () = hung_up() => Err(cut_short()),
     };
 

@@ -16,7 +16,7 @@ use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
 use super::inputs::{Local, LocalContent};
 use super::{BuildError, SubmitPlan, inputs, tree};
-use crate::commands::interrupted as stopped;
+use crate::commands::interruptible;
 use crate::failure::{Exit, Failure};
 use crate::parallel::{self, interrupted};
 use crate::transfer::ShownTransfer;
@@ -42,8 +42,8 @@ pub(crate) enum SendMode {
 /// Uploads the blobs that the master does not have, and submits (or only asks for the forecast).
 ///
 /// # Errors
-/// If a file changed or cannot be read, the upload is interrupted, or the master refuses; then nothing was
-/// submitted.
+/// If a file changed or cannot be read, the upload is interrupted, or the master refuses: then nothing was submitted. If the
+/// master's answer does not come, or is not waited for: then it may have been.
 pub(crate) async fn send(
     client: &Client,
     plan: &SubmitPlan,
@@ -65,31 +65,33 @@ pub(crate) async fn send(
             transfer.run(client, with_files(client, plan)).await?
         }
     };
-    let spec = submission(client, spec, plan.asked()).await?;
-    let request = Request::Submit {
-        id,
-        spec,
-        disclosed: plan.disclosed,
-        dry_run: sending == SendMode::Question,
-    };
 
-    // Who interrupts an upload can interrupt what follows, too.
-    let answered = tokio::select! {
-        answered = client.ask(&request) => answered?,
-        () = stopped() => return Err(perhaps_submitted(id)),
+    let asking = async {
+        let spec = submission(client, spec, plan.asked()).await?;
+        let request = Request::Submit {
+            id,
+            spec,
+            disclosed: plan.disclosed,
+            dry_run: sending == SendMode::Question,
+        };
+        Ok(client.ask(&request).await?)
     };
-    match answered.into_iter().next_back() {
+    match interruptible(asking, || unanswered(sending)).await?.pop() {
         Some(reply @ (Reply::Submitted { .. } | Reply::NotPromised(_))) => Ok(reply),
         other => Err(unexpected(other.as_ref()).into()),
     }
 }
 
-fn perhaps_submitted(id: RequestId) -> Failure {
-    let what = "interrupted while the master was asked; the job may have been submitted";
-    let hint = format!(
-        "run the same command with --request-id {id}: if the job was submitted, it is not submitted twice"
-    );
-    Failure::new(Exit::Error, "interrupted", what, hint)
+/// The failure of a question to the master whose answer was not waited for.
+fn unanswered(sending: SendMode) -> Failure {
+    let (code, what) = match sending {
+        SendMode::Question => ("interrupted", "interrupted; nothing was submitted"),
+        SendMode::Job { .. } => (
+            "unanswered",
+            "interrupted while the master was asked; the job may have been submitted",
+        ),
+    };
+    Failure::new(Exit::Error, code, what, "")
 }
 
 /// Returns the size of all files in bytes; `None` where one cannot be seen, or there are trees, which are read only as they

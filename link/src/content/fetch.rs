@@ -57,7 +57,7 @@ impl SendPace {
 
     /// Returns the bytes that were sent so far.
     pub fn sent(&self) -> u64 {
-        self.sent.get()
+        self.sent.moved()
     }
 
     pub(super) fn note(&self, bytes: u64) {

@@ -32,6 +32,9 @@ const PARTS: u64 = 9_000;
 const STALL: Duration = Duration::from_secs(30);
 /// The pieces of an object that wait to be written.
 const AHEAD: usize = 8;
+/// The looks for an object that was acknowledged and is not there, and the pause after each: storage may show it a little later.
+const LOOKS: u32 = 3;
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// The most characters of the storage's words that are passed on.
 const SHOWN: usize = 300;
 
@@ -151,7 +154,7 @@ impl Objects {
             }
             let put = self.store.put(&path, file.take().into()).await;
             put.map_err(|error| self.told(&error))?;
-            return self.is_kept(&path, blob.size).await;
+            return self.is_kept(&path, blob.size).await.map(|()| true);
         }
 
         let begun = self.store.put_multipart(&path).await;
@@ -173,7 +176,7 @@ impl Objects {
             Ok(true) => {
                 let done = upload.complete().await;
                 done.map_err(|error| self.told(&error))?;
-                self.is_kept(&path, blob.size).await
+                self.is_kept(&path, blob.size).await.map(|()| true)
             }
             sent => {
                 // Parts that stay are removed by the bucket's own rule.
@@ -183,14 +186,22 @@ impl Objects {
         }
     }
 
-    /// Makes sure that the storage has an object that it has acknowledged, of so many bytes.
-    async fn is_kept(&self, path: &ObjectPath, size: u64) -> Result<bool, BucketError> {
-        let detail = match self.store.head(path).await {
-            Ok(kept) if kept.size == size => return Ok(true),
-            Ok(kept) => format!("{path} has {} bytes instead of {size}", kept.size),
-            Err(Error::NotFound { .. }) => path.to_string(),
-            Err(error) => return Err(self.told(&error)),
-        };
+    /// Makes sure that the storage has an object that it has acknowledged, of so many bytes. Where it does not say, its word
+    /// counts: whoever sent the content would have to send it once more.
+    async fn is_kept(&self, path: &ObjectPath, size: u64) -> Result<(), BucketError> {
+        let mut detail = String::new();
+        for _ in 0..LOOKS {
+            detail = match self.store.head(path).await {
+                Ok(kept) if kept.size == size => return Ok(()),
+                Ok(kept) => format!("{path} has {} bytes instead of {size}", kept.size),
+                Err(Error::NotFound { .. }) => path.to_string(),
+                Err(error) => {
+                    tracing::debug!(%error, "what was stored cannot be looked at");
+                    return Ok(());
+                }
+            };
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
 
         Err(BucketError {
             place: self.place.to_string(),

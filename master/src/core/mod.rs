@@ -191,14 +191,14 @@ impl From<NoReply> for Refusal {
             ),
             NoReply::NotAsked(since) => (
                 format!(
-                    "the database of the master's store has not answered for {} s: nothing is taken until it does",
+                    "the database of the master's store has kept changes waiting for {} s: nothing is taken until it does",
                     since.as_secs()
                 ),
                 "try again later; the admin finds more in the master's log",
             ),
             NoReply::InDoubt => (
                 format!(
-                    "the database of the master's store has not answered for {} s: this may still be done once it does",
+                    "the database of the master's store has kept changes waiting for {} s: this may still be done once it does",
                     PATIENCE.as_secs()
                 ),
                 "try again later: what is submitted again under the same request id counts once",
@@ -232,6 +232,7 @@ impl CoreHandle {
         let (tell, told) = oneshot::channel();
         self.send(ask.into(), Some(tell), None)?;
         let told = tokio::select! {
+            biased;
             told = told => told,
             () = self.store_is_stuck(), if self.impatient => return Err(NoReply::InDoubt),
         };

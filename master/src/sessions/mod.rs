@@ -32,9 +32,10 @@ use link::error::{NOT_LET_IN, NOT_NOW};
 use link::handshake::{Certificate, HandshakeFacts};
 use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor};
 use quinn::{Connection, Incoming, VarInt};
+use uuid::Uuid;
 
-use crate::core::NoReply;
 use crate::core::ask::PeerAsk;
+use crate::core::{CoreHandle, NoReply};
 use crate::run::SessionContext;
 use crate::store::{Peer, PeerStatus};
 use live::{Beyond, PeerLink};
@@ -186,10 +187,11 @@ async fn serve_connection(
             Beyond::OldestIdleGoes,
         ),
     };
-    let known = match core.ask(PeerAsk::Authenticate(name.id, key_hash)).await {
+    let known = match authenticate(core, &connection, (name.id, key_hash)).await? {
         Ok(known) => known,
         Err(NoReply::Stopped) => return Err(ended(&connection).await),
         Err(why @ (NoReply::NotAsked(_) | NoReply::InDoubt)) => {
+            let _busy = present.busy();
             return match present.admit(most, beyond) {
                 true => client::refuse(&connection, why.into()).await,
                 false => refuse(&name.id.to_string(), NOT_NOW, "too many connections wait"),
@@ -263,6 +265,18 @@ struct Outside {
     who: Option<String>,
     code: VarInt,
     why: &'static str,
+}
+
+/// Asks the core who has this identity and key. Whoever has gone meanwhile waits for nothing, however long the database is silent.
+async fn authenticate(
+    core: &CoreHandle,
+    connection: &Connection,
+    (id, key_hash): (Uuid, [u8; 32]),
+) -> Result<Result<PeerStatus, NoReply>, LinkError> {
+    tokio::select! {
+        known = core.ask(PeerAsk::Authenticate(id, key_hash)) => Ok(known),
+        error = connection.closed() => Err(LinkError::Closed(error.to_string())),
+    }
 }
 
 /// Returns the peer if its `PeerStatus` lets it in, else the refusal to send.

@@ -8,6 +8,8 @@ use tests::{Grid, Http, WorkerGateway};
 const CALM: Duration = Duration::from_secs(60);
 /// So often the master is asked for its workers.
 const LOOK: Duration = Duration::from_millis(100);
+/// The longest time that they may take to come back.
+const MOST: Duration = Duration::from_secs(300);
 /// The gateways' names.
 const NAMES: [&str; 8] = ["gw1", "gw2", "gw3", "gw4", "gw5", "gw6", "gw7", "gw8"];
 
@@ -100,6 +102,7 @@ fn measure(workers: u32, count: u32) {
         let began = Instant::now();
         drop(gateways.remove(0));
         while through(&grid, &names[1..]) < workers {
+            assert!(began.elapsed() < MOST, "workers are missing");
             std::thread::sleep(LOOK);
         }
         began.elapsed()

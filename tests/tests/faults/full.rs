@@ -74,7 +74,10 @@ fn while_the_disk_of_the_database_is_full_nothing_is_told_and_nothing_ends() {
     let told_in_time = submitting.finish();
     assert!([1, 7].contains(&told_in_time.code), "{told_in_time:?}");
     let refused = pair.until_refused(&new_request());
-    assert!(refused.contains("has not answered for"), "{refused}");
+    assert!(
+        refused.contains("has kept changes waiting for"),
+        "{refused}"
+    );
     assert!(refused.contains("try: try again later"), "{refused}");
     std::thread::sleep(LEASE_AND_MORE);
     assert_eq!(pair.process(0).ended(), None);

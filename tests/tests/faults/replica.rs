@@ -323,7 +323,10 @@ fn stalled(end: impl FnOnce(&Replicated)) {
     assert!(waiting(&servers) > 0);
     let request = new_request();
     let refused = pair.until_refused(&request);
-    assert!(refused.contains("has not answered for"), "{refused}");
+    assert!(
+        refused.contains("has kept changes waiting for"),
+        "{refused}"
+    );
     assert!(refused.contains("try: try again later"), "{refused}");
     std::thread::sleep(LEASE_AND_MORE);
     assert_eq!(waits.ended(), None, "whoever waits goes on waiting");

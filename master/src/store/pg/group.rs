@@ -414,6 +414,10 @@ impl Group {
                         Decided::WentBack(_) => return Ok(Decided::Lost),
                         decided => return Ok(decided),
                     }
+                    // It answers, and still does not take what it lacks.
+                    if place.since_boot().since(begun) > PATIENCE {
+                        return Err(PgError::Refused(error.words().to_owned()).into());
+                    }
                 }
                 Err(error) if place.since_boot().since(begun) > PATIENCE => {
                     return Err(error.into());
@@ -473,7 +477,7 @@ impl Group {
             let has_all = self.turn == 0 || self.recent.after(0).is_some();
             return match self.takeover.is_from(lease) && has_all {
                 true => Ok(Decided::NotTaken),
-                false => Err(PgError::WentBack(self.reached().abs_diff(lease.reached())).into()),
+                false => Err(PgError::WentBack(self.lacking(lease)).into()),
             };
         }
 
@@ -482,6 +486,11 @@ impl Group {
             1 => Ok(Decided::Committed),
             _ => Ok(Decided::WentBack(lease.turn)),
         }
+    }
+
+    /// The number of groups that a server lacks which lacks the takeover, too: all since, and what was there before.
+    fn lacking(&self, lease: &LeaseSeen) -> u64 {
+        self.reached() - lease.reached().min(self.before)
     }
 
     /// Takes the store again from the state that it was taken from: a replica that lacked the takeover, and all since,

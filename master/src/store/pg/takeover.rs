@@ -59,7 +59,8 @@ impl Takeover {
     /// Whether this is the lease of another master, which took the store after this takeover, or instead of it on
     /// a server that lacks it.
     pub(super) fn is_lost_to(&self, seen: &LeaseSeen) -> bool {
-        seen.token > self.token || seen.token == self.token && seen.member != self.member.id
+        let is_own = seen.token == self.token && seen.member == self.member.id;
+        seen.token > self.from.0 && !is_own
     }
 
     /// Takes the store again, with the same token, on a server that lacks the takeover. Does nothing where it is
