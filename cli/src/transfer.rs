@@ -122,7 +122,8 @@ impl TransferDisplay {
 
     fn show(&mut self, count: &ByteCount) {
         let after = self.begun.elapsed();
-        let (moved, there) = (count.moved(), count.there());
+        let moved = count.moved();
+        let there = count.there();
         let line = self.transfer.line(moved, there, after);
         if !self.is_terminal {
             let now = Instant::now();

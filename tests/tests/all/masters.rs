@@ -135,7 +135,7 @@ fn noticed(
 #[test]
 fn committing_without_the_lease_is_noticed() {
     noticed("fence by lease", (&[SPEAKS], 1), |laws| {
-        laws.fence_by_lease = false
+        laws.fence_by_lease = false;
     });
 }
 
@@ -187,7 +187,7 @@ fn leaving_out_groups_that_a_replica_lacks_is_noticed() {
 #[test]
 fn numbers_that_come_from_the_rows_alone_are_noticed() {
     noticed("numbers by core", (&[TWO_JOBS], 11), |laws| {
-        laws.numbers_by_core = false
+        laws.numbers_by_core = false;
     });
 }
 

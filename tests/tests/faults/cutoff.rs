@@ -122,7 +122,7 @@ fn cut_off(apart: impl Fn(&Way, bool)) {
         (!pair.is_active(0)).then_some(())
     });
     let request = Uuid::from_bytes(rand::random()).to_string();
-    let mut submitting = Faithful::submit(&pair, &request);
+    let submitting = Faithful::submit(&pair, &request);
     fs::write(&faithful.may_end, "").expect("a file of the test's own");
     eventually("there is a result", LONG, || {
         Faithful::has_result(&pair).then_some(())
