@@ -16,7 +16,7 @@ use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash, public_key_hash, signing_request};
 use crate::tls::TrustedEnds;
 use crate::transport::KeepAlive;
-use crate::{handshake, masters, tls};
+use crate::{handshake, masters, tls, wall_clock};
 
 /// The pause before the same request is repeated after the connection broke off.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -328,8 +328,7 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
 
     let reply = channel.rx.expect::<EnrolReply>().await?;
     let took = asked.elapsed();
-    let heard = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    let heard = Time(heard.as_micros() as u64);
+    let heard = wall_clock();
     connection.close("that was all").await;
 
     match reply {

@@ -41,3 +41,9 @@ pub use farewell::Farewell;
 pub use identity::{Identity, PeerName, Validity};
 pub use listener::Listener;
 pub use tunnel::{Cut, TunnelDoor, TunnelLimits};
+
+/// Returns the present time by the wall clock, which people see and may set.
+pub fn wall_clock() -> common::Time {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    common::Time(0) + common::Span::from(since)
+}

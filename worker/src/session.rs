@@ -10,7 +10,7 @@ use common::site::SiteSettings;
 use common::wire::RefusalCode;
 use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
-use common::{BlobRef, Completion, Content, Outcome, Span, Time};
+use common::{BlobRef, Completion, Content, Outcome, Span};
 use link::handshake::is_master;
 use link::{
     Carrier, Channel, Connection, Farewell, FrameReceiver, FrameSender, Identity, IdentityRequest,
@@ -202,14 +202,6 @@ async fn in_words(identity: &Identity, error: &LinkError) -> String {
     format!(
         "{error}{clocks}; it is tried again, ever more slowly. If that does not pass: join again with a new token and --rejoin"
     )
-}
-
-/// Returns the present time by the wall clock, which people see and may set.
-pub(crate) fn wall_clock() -> Time {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    Time(0) + Span::from(since)
 }
 
 /// The worker's credentials and the number of its run.

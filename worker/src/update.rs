@@ -25,8 +25,8 @@ use link::signing::verified;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::session::wall_clock;
 pub(crate) use kept::ProgramDir;
+use link::wall_clock;
 
 /// The most times that a program on trial may end before it has reached the master.
 const ENDS: u32 = 2;

@@ -16,8 +16,8 @@ use crate::machine::Action;
 use crate::owner::hour;
 use crate::owner::notices::{NoticeKind, Notices};
 use crate::owner::policy::Decision;
-use crate::session::wall_clock;
 use crate::share::ProcessorTimes;
+use link::wall_clock;
 
 /// The shortest time between two writes of the diary.
 const SAVE_EVERY: Duration = Duration::from_secs(60);

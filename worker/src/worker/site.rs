@@ -18,8 +18,8 @@ use crate::owner;
 use crate::owner::guard::Guard;
 use crate::owner::rules::HostSize;
 use crate::owner::sensors::{self, Timeouts};
-use crate::session::wall_clock;
 use crate::site::{SiteFile, SiteState};
+use link::wall_clock;
 
 /// The end of a write of settings.
 #[derive(Debug)]
