@@ -29,7 +29,7 @@ impl Progress {
     /// Makes a bar if standard error is a terminal, else lines.
     pub(crate) fn new() -> Self {
         if std::io::stderr().is_terminal() {
-            Progress::Bar(bar())
+            Progress::Bar(bar(0, "[{elapsed_precise}] {bar:32} {pos}/{len} {msg}"))
         } else {
             Progress::Lines { written: None }
         }
@@ -86,11 +86,10 @@ impl Default for Progress {
     }
 }
 
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) =
-        ProgressStyle::with_template("[{elapsed_precise}] {bar:32} {pos}/{len} {msg}")
-    {
+/// Makes a bar of this length that looks as the `template` says.
+pub(crate) fn bar(length: u64, template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
     }
     bar

@@ -4,13 +4,14 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use link::Client;
 use link::content::ByteCount;
 
 use crate::commands::interruptible;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
+use crate::progress::bar;
 
 /// A transfer that ends sooner is not shown on a terminal.
 const SOON: Duration = Duration::from_secs(1);
@@ -24,13 +25,13 @@ const MB: f64 = 1e6;
 /// Files on their way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShownTransfer {
-    /// What is done with them, as the [`line`](ShownTransfer::line) says it: "sent" or "fetched".
+    /// The verb for what is done with them, as the [`line`](ShownTransfer::line) says it: "sent" or "fetched".
     pub(crate) verb: &'static str,
     /// Their size in bytes, if it is known.
     pub(crate) total: Option<u64>,
     /// Whether people are shown how far they are.
     pub(crate) shown: bool,
-    /// What an [`interruption`](ShownTransfer::interruption) leaves behind, in words.
+    /// The words for what an [`interruption`](ShownTransfer::interruption) leaves behind.
     pub(crate) left: &'static str,
 }
 
@@ -135,8 +136,10 @@ impl TransferDisplay {
         }
 
         if after >= SOON {
-            let total = self.transfer.total;
-            let bar = self.bar.get_or_insert_with(|| bar(total));
+            let bar = self.bar.get_or_insert_with(|| match self.transfer.total {
+                Some(total) => bar(total, "[{elapsed_precise}] {bar:32} {msg}"),
+                None => bar(0, "[{elapsed_precise}] {msg}"),
+            });
             bar.set_position(moved + there);
             bar.set_message(line);
         }
@@ -147,18 +150,6 @@ impl TransferDisplay {
             bar.finish_and_clear();
         }
     }
-}
-
-fn bar(total: Option<u64>) -> ProgressBar {
-    let bar = ProgressBar::new(total.unwrap_or(0));
-    let template = match total {
-        Some(_) => "[{elapsed_precise}] {bar:32} {msg}",
-        None => "[{elapsed_precise}] {msg}",
-    };
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-    }
-    bar
 }
 
 #[cfg(test)]
