@@ -30,7 +30,7 @@ const PARTS: usize = 4;
 /// The master's answer to a submission: `Submitted` or `NotPromised`.
 pub(crate) use common::wire::client::Reply as Answer;
 
-/// What is to be sent of a [`SubmitPlan`].
+/// The part of a [`SubmitPlan`] that is to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendMode {
     /// Only the question for the forecast: a dry run.

@@ -32,7 +32,7 @@ const PARTS: u64 = 9_000;
 const STALL: Duration = Duration::from_secs(30);
 /// The pieces of an object that wait to be written.
 const AHEAD: usize = 8;
-/// The looks for an object that was acknowledged and is not there, and the pause after each: storage may show it a little later.
+/// The looks for an object that was acknowledged and is not there, and the pause between them: storage may show it a little later.
 const LOOKS: u32 = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// The most characters of the storage's words that are passed on.
@@ -190,7 +190,10 @@ impl Objects {
     /// counts: whoever sent the content would have to send it once more.
     async fn is_kept(&self, path: &ObjectPath, size: u64) -> Result<(), BucketError> {
         let mut detail = String::new();
-        for _ in 0..LOOKS {
+        for look in 0..LOOKS {
+            if look > 0 {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
             detail = match self.store.head(path).await {
                 Ok(kept) if kept.size == size => return Ok(()),
                 Ok(kept) => format!("{path} has {} bytes instead of {size}", kept.size),
@@ -200,7 +203,6 @@ impl Objects {
                     return Ok(());
                 }
             };
-            tokio::time::sleep(LOOK_AGAIN).await;
         }
 
         Err(BucketError {

@@ -224,9 +224,11 @@ impl CoreHandle {
         &self,
         ask: impl Into<Ask>,
     ) -> Result<T, NoReply> {
-        let waited = self.wait.so_far();
-        if self.impatient && waited >= PATIENCE {
-            return Err(NoReply::NotAsked(waited));
+        if self.impatient {
+            let waited = self.wait.so_far();
+            if waited >= PATIENCE {
+                return Err(NoReply::NotAsked(waited));
+            }
         }
 
         let (tell, told) = oneshot::channel();

@@ -48,7 +48,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// The time that a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// What a peer is told of a master whose core has stopped.
+/// The words for a peer of a master whose core has stopped.
 const ENDING: &str = "the master is shutting down";
 /// The time in which such a master closes its connections.
 const ENDS: Duration = Duration::from_secs(5);

@@ -93,7 +93,7 @@ fn a_seed_of_masters_is_one_run_to_the_last_byte() {
     }
 }
 
-/// What goes wrong in a world without a rule.
+/// The words for what goes wrong in a world without a rule.
 const SPEAKS: &str = " speaks as ";
 const CONTENT_GONE: &str = "needs content that was deleted";
 const NOT_THERE: &str = "was acknowledged, and is not there";

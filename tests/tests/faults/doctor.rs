@@ -1,4 +1,4 @@
-//! What `deskgrid doctor --store` says of real servers: with a replica that confirms commits, with one that does
+//! The words of `deskgrid doctor --store` on real servers: with a replica that confirms commits, with one that does
 //! not, and with one that is gone.
 
 use serde_json::Value;

@@ -117,7 +117,7 @@ pub(super) struct World {
     pub(super) hosts: Vec<Host>,
     pub(super) ledger: Ledger,
     pub(super) wishes: BTreeMap<u64, Wish>,
-    /// How often each of them was sent to a master.
+    /// The number of times that each of them was sent to a master.
     pub(super) asked: BTreeMap<u64, u32>,
     pub(super) questions: u64,
     /// The directory for content, if there is one and no bucket.

@@ -1,4 +1,4 @@
-//! What is said of a real server: what a master finds there, and what holds back the removal of old rows.
+//! The words of the doctor on a real server: what a master finds there, and what holds back the removal of old rows.
 
 use common::Span;
 
@@ -55,7 +55,7 @@ fn the_doctor_looks_at_a_database() {
     }
 }
 
-/// What is said of the transactions that are open for longer than `limit`.
+/// The words on the transactions that are open for longer than `limit`.
 fn open_transactions(limit: Span) -> DatabaseSight {
     let address = std::env::var("DESKGRID_TEST_PG").unwrap();
     let found = look_for_long_open(&address, limit);
