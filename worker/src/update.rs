@@ -225,6 +225,12 @@ impl TakenPrograms {
         true
     }
 
+    /// `current` has run for long: the times that it broke before are no longer in a row with the next. Returns
+    /// whether there were any.
+    pub(crate) fn lasted(&mut self) -> bool {
+        self.trial.is_none() && std::mem::take(&mut self.breaks) > 0
+    }
+
     /// Returns why this content is not tried again, if it failed before. One that was only late is
     /// tried again once.
     pub(crate) fn failed(&self, hash: &BlobHash) -> Option<&str> {

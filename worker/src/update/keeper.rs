@@ -1,7 +1,9 @@
 //! The keeper: the installed program, while a newer one from the master runs in its place as its child. It
 //! passes on the order to end, tries a new program, and goes back to the one before where that does not come up.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
+use std::future::pending;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -192,6 +194,7 @@ impl ProgramKeeper {
                     }
                     continue;
                 }
+                never = async { self.lasts(SOON).await; pending::<Infallible>().await } => match never {},
                 () = &mut shutdown => None,
             };
             let Some(status) = ended else {
@@ -263,6 +266,15 @@ impl ProgramKeeper {
             }
         }
         format!("it did not reach the master within {}", within.span())
+    }
+
+    /// Waits until the program has run so `long`, and forgets how often it broke before.
+    pub(super) async fn lasts(&self, long: Duration) {
+        tokio::time::sleep(long).await;
+        let mut programs = self.programs.read();
+        if programs.lasted() {
+            self.note(&programs);
+        }
     }
 
     fn is_on_trial(&self, of: &UpdateStatement) -> bool {

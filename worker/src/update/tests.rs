@@ -1,5 +1,7 @@
 //! Tests of what is taken, and of which program a start runs.
 
+use std::time::Duration;
+
 use common::BlobRef;
 use common::content::BlobHash;
 use common::update::{ProgramVersion, SignedUpdate, UpdateKey, UpdateStatement};
@@ -189,4 +191,22 @@ fn a_program_that_came_up_and_breaks_three_times_soon_after_its_start_is_taken_b
     assert!(programs.broke(&of, "signal 11"));
     assert_eq!(chosen(&mut programs, OLD), ProgramChoice::Installed);
     assert!(programs.failed(&of.blob.hash).is_some());
+}
+
+#[tokio::test]
+async fn a_program_that_ran_for_long_is_not_charged_with_what_broke_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let programs = ProgramDir::below(dir.path());
+    let of = statement(NEW);
+    let mut taken = TakenPrograms::default();
+    taken.try_next(unsigned(&of), &of, OLD);
+    taken.confirm(&of);
+    assert!(!taken.broke(&of, "signal 9") && !taken.broke(&of, "signal 9"));
+    programs.write(&taken).unwrap();
+
+    let keeper = keeper::ProgramKeeper::new(dir.path(), &Config::default(), None, Vec::new());
+    keeper.lasts(Duration::ZERO).await;
+    taken = programs.read();
+    assert!(!taken.broke(&of, "signal 9"), "the first after a long run");
+    assert_eq!(chosen(&mut taken, OLD), ProgramChoice::Current(of));
 }
