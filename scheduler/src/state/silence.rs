@@ -23,9 +23,19 @@ pub(crate) struct Partings {
 impl Partings {
     /// Losses within this time of each other are one event.
     const AT_ONCE: Span = Span::from_secs(4);
-    /// The most hosts that part at once by chance, and the part of all hosts where that is more.
+    /// The most hosts of a small grid that part at once by chance, and the part of its hosts where that is more.
     const BY_CHANCE: usize = 8;
     const BY_CHANCE_OF: usize = 20;
+    /// The most of a large grid, beside one in so many: where each host parts once an hour by chance, that is three
+    /// times as many as part within [`Self::AT_ONCE`].
+    const OF_LARGE: usize = 12;
+    const OF_LARGE_OF: usize = 300;
+
+    /// Returns the most that part at once by chance, of so many hosts.
+    fn by_chance(hosts: usize) -> usize {
+        let large = Self::OF_LARGE + hosts / Self::OF_LARGE_OF;
+        Self::BY_CHANCE.max((hosts / Self::BY_CHANCE_OF).min(large))
+    }
 
     /// Notes that the connection of one of this many hosts was lost.
     pub(crate) fn note(&mut self, now: Time, hosts: usize) {
@@ -38,7 +48,7 @@ impl Partings {
         }
 
         self.recent.push_back(now);
-        if self.recent.len() > Self::BY_CHANCE.max(hosts / Self::BY_CHANCE_OF) {
+        if self.recent.len() > Self::by_chance(hosts) {
             let first = self.recent.front().copied().unwrap_or(now);
             let goes_on = self.outage.filter(|(_, until)| *until >= first);
             self.outage = Some((goes_on.map_or(first, |(since, _)| since), now));
