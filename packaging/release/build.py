@@ -15,6 +15,8 @@ TARGETS = {
     "windows-x86_64": "x86_64-pc-windows-gnu",
 }
 MINGW = "x86_64-w64-mingw32-gcc"
+#: What the program for users and masters is built with beside the default; the bill of materials has it, too.
+FEATURES = ("s3",)
 #: The profile of the program that PCs get which only work (`Cargo.toml`).
 SMALL = "worker"
 
@@ -51,7 +53,7 @@ class Workshop:
         self.run("rustup", "target", "add", target)
         made = {}
         if not worker_only:
-            self._cargo(tool, "--release", "--target", target, "-p", "cli", "--bin", "deskgrid", "--features", "s3")
+            self._cargo(tool, "--release", "--target", target, "-p", "cli", "--bin", "deskgrid", "--features", ",".join(FEATURES))
             made["deskgrid"] = self._output(target, "release", "deskgrid")
         small = {"deskgrid-worker": "worker-only"}
         if name.startswith("windows"):

@@ -7,8 +7,16 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from .build import TARGETS, Workshop
+from .build import FEATURES, TARGETS, Workshop
 
+#: What the compilers link beside libraries of Rust: name, licence, whose it is, where it comes from. Their versions are the compilers'.
+RUNTIMES = [
+    ("rust-std", "MIT OR Apache-2.0", "The Rust Project contributors", "https://github.com/rust-lang/rust"),
+    ("musl", "MIT", "Copyright (c) 2005-2020 Rich Felker, et al.", "https://musl.libc.org"),
+    ("llvm-libunwind", "Apache-2.0 WITH LLVM-exception", "The LLVM Project contributors", "https://github.com/llvm/llvm-project"),
+    ("mingw-w64-crt", "ZPL-2.1", "Copyright (c) 2009-2013 by the mingw-w64 project", "https://www.mingw-w64.org"),
+    ("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", "Copyright (C) Free Software Foundation, Inc.", "https://gcc.gnu.org"),
+]
 LICENCE = re.compile(r"(licen[cs]e|copying|notice|unlicense)", re.IGNORECASE)
 
 
@@ -23,7 +31,8 @@ def linked(work: Workshop) -> list[dict[str, Any]]:
     """The packages of others that are linked into a program for one of the systems, by name and version."""
     found = {}
     for target in TARGETS.values():
-        words = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
+        features = ",".join(f"cli/{feature}" for feature in FEATURES)
+        words = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, "--features", features]
         metadata = json.loads(work.said(*words))
         by_id = {package["id"]: package for package in metadata["packages"]}
         nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
@@ -50,6 +59,8 @@ def licences(packages: list[dict[str, Any]]) -> str:
         place = pathlib.Path(package["manifest_path"]).parent
         for file in sorted(file for file in place.iterdir() if file.is_file() and LICENCE.search(file.name)):
             texts.setdefault(file.read_text(errors="replace").strip(), []).append(name)
+    lines.append("\nThe compilers link these with it, in whole or in part; musl and llvm-libunwind on Linux, mingw-w64-crt and libgcc on Windows:\n")
+    lines += [f"{name}: {licence}, {whose}, {place}" for name, licence, whose, place in RUNTIMES]
     for text, names in texts.items():
         lines.append(f"\n{'=' * 100}\n{', '.join(dict.fromkeys(names))}\n{'=' * 100}\n\n{text}")
     return "\n".join(lines) + "\n"
@@ -64,6 +75,10 @@ def bill(work: Workshop, packages: list[dict[str, Any]]) -> dict[str, Any]:
         if package["license"]:
             component["licenses"] = [{"expression": package["license"].replace("/", " OR ")}]
         components.append(component)
+    for name, licence, _, place in RUNTIMES:
+        reference = {"type": "website", "url": place}
+        component = {"type": "library", "bom-ref": f"runtime:{name}", "name": name, "licenses": [{"expression": licence}]}
+        components.append(component | {"externalReferences": [reference]})
     named = f"deskgrid {work.version} {work.epoch}"
     return {
         "bomFormat": "CycloneDX",
