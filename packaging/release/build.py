@@ -1,9 +1,12 @@
 """Builds the programs of each system, the same bytes for the same commit wherever the clone lies."""
 
 import hashlib
+import lzma
 import os
 import pathlib
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tomllib
@@ -19,6 +22,11 @@ MINGW = "x86_64-w64-mingw32-gcc"
 FEATURES = ("s3",)
 #: The profile of the program that PCs get which only work (`Cargo.toml`).
 SMALL = "worker"
+#: What a program for PCs that only work has at most, in bytes: as it is, and packed by xz.
+LARGEST, LARGEST_PACKED = 12_000_000, 5_000_000
+#: The names of files that `./release` writes, with the version in them, and of those that have none.
+VERSIONED = re.compile(r"deskgrid(?:-worker)?[-_](\d.*?)(?:-(?:linux|windows)-.*|_(?:amd64|arm64)|-1\.(?:x86_64|aarch64)|-py3-.*)?\.(?:deb|rpm|msi|zip|whl|tar\.[gx]z)")
+UNVERSIONED = ("THIRD-PARTY-LICENCES.txt", "sbom.cdx.json")
 
 
 class Failed(Exception):
@@ -42,6 +50,7 @@ class Workshop:
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True)
         into.mkdir(parents=True, exist_ok=True)
+        remove_older(into, self.version)
         if self.said("git", "status", "--porcelain"):
             print("note: the clone has changes that are in no commit", file=sys.stderr)
         self._documents: pathlib.Path | None = None
@@ -74,8 +83,9 @@ class Workshop:
         return self._documents
 
     def sums(self) -> None:
-        """Writes `SHA256SUMS` of all that lies in the directory."""
-        files = sorted(file for file in self.into.iterdir() if file.is_file() and file.name != "SHA256SUMS")
+        """Writes `SHA256SUMS` of what is shipped of this version, and of nothing else that lies in the directory."""
+        shipped = lambda name: name in UNVERSIONED or version_of(name) == self.version  # noqa: E731
+        files = sorted(file for file in self.into.iterdir() if file.is_file() and shipped(file.name))
         lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
         (self.into / "SHA256SUMS").write_text("".join(lines))
 
@@ -132,6 +142,43 @@ class Workshop:
     def _output(self, target: str, profile: str, program: str) -> pathlib.Path:
         name = program + (".exe" if "windows" in target else "")
         built = self.top / "target" / target / profile / name
-        if "windows" not in target and b"/ld-linux" in built.read_bytes()[:4096]:
-            raise Failed(f"{built} is not static")
+        content = built.read_bytes()
+        if "windows" not in target and not is_static(content):
+            raise Failed(f"{built} is not static: it asks for a loader of libraries")
+        if program == "deskgrid-worker":
+            check_size(built, content)
         return built
+
+
+def version_of(name: str) -> str | None:
+    """The version in the name of a file that `./release` writes; None for other files."""
+    found = VERSIONED.fullmatch(name)
+    return found[1] if found else None
+
+
+def remove_older(into: pathlib.Path, version: str) -> None:
+    """Removes what earlier runs wrote of other versions: `deskgrid package` would not know which one is wanted."""
+    for file in sorted(into.iterdir()):
+        if file.is_file() and version_of(file.name) not in (None, version):
+            print(f"== removing {file.name}, which is not of version {version}", flush=True)
+            file.unlink()
+
+
+def is_static(content: bytes) -> bool:
+    """Whether a program of Linux (ELF, 64 bits, little-endian) runs without a loader of shared libraries."""
+    if content[:6] != b"\x7fELF\x02\x01":
+        raise Failed("a program for Linux is no ELF file of 64 bits")
+    table, = struct.unpack_from("<Q", content, 0x20)
+    size, count = struct.unpack_from("<HH", content, 0x36)
+    interpreter = 3  # PT_INTERP
+    return all(struct.unpack_from("<I", content, table + at * size)[0] != interpreter for at in range(count))
+
+
+def check_size(built: pathlib.Path, content: bytes) -> None:
+    """Refuses a program for PCs that only work that is too large."""
+    sizes = [("", len(content), LARGEST)]
+    if len(content) <= LARGEST:
+        sizes.append((" packed", len(lzma.compress(content, preset=9)), LARGEST_PACKED))
+    for how, size, limit in sizes:
+        if size > limit:
+            raise Failed(f"{built} has {size / 1e6:.1f} MB{how}, more than {limit / 1e6:g} MB: see what came into the worker (cargo tree -p cli)")
