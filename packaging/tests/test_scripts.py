@@ -1,0 +1,83 @@
+"""The scripts of packages, with a `systemctl` that writes down what it is asked."""
+
+import os
+import pathlib
+import stat
+import subprocess
+import tempfile
+import tomllib
+import unittest
+
+PACKAGING = pathlib.Path(__file__).resolve().parents[1]
+#: Writes its words down; says that the service is enabled where the test wants so.
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>"$ROOT/asked"
+[ "$1" != is-enabled ] || [ -e "$ROOT/enabled" ]
+"""
+#: Answers as debconf would.
+CONFMODULE = """
+db_get() { RET=$(cat "$ROOT/answers/${1##*/}"); }
+db_reset() { :; }
+db_stop() { :; }
+"""
+
+
+class Script(unittest.TestCase):
+    def setUp(self) -> None:
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.root = pathlib.Path(place.name)
+        for directory in ("bin", "etc/deskgrid", "run/systemd/system", "answers"):
+            (self.root / directory).mkdir(parents=True)
+        for name in ("systemctl", "systemd-sysusers", "deb-systemd-helper", "deb-systemd-invoke"):
+            tool = self.root / "bin" / name
+            tool.write_text(SYSTEMCTL)
+            tool.chmod(0o755)
+        (self.root / "confmodule").write_text(CONFMODULE)
+
+    def run_it(self, script: str, *words: str) -> list[str]:
+        """Runs a script with these words, below a root directory of the test's; returns what `systemctl` was asked."""
+        for path in ("/etc/deskgrid", "/run/systemd/system"):
+            script = script.replace(path, f"{self.root}{path}")
+        script = script.replace("/usr/share/debconf/confmodule", str(self.root / "confmodule"))
+        env = {**os.environ, "ROOT": str(self.root), "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
+        subprocess.run(["sh", "-c", script, "script", *words], check=True, env=env)
+        asked = self.root / "asked"
+        return asked.read_text().splitlines() if asked.exists() else []
+
+
+class Rpm(Script):
+    def post(self, count: int) -> list[str]:
+        text = (PACKAGING / "rpm" / "deskgrid-worker.scripts").read_text()
+        return self.run_it(text.split("%post\n")[1].split("%preun\n")[0], str(count))
+
+    def test_an_upgrade_starts_a_worker_that_rests(self) -> None:
+        (self.root / "enabled").touch()
+        asked = self.post(2)
+        self.assertIn("restart deskgrid-worker.service", asked)
+
+    def test_an_upgrade_leaves_a_worker_alone_that_somebody_has_disabled(self) -> None:
+        asked = self.post(2)
+        self.assertNotIn("restart deskgrid-worker.service", asked)
+        self.assertIn("try-restart deskgrid-worker.service", asked)
+
+    def test_an_installation_enables_the_worker(self) -> None:
+        self.assertIn("enable --now deskgrid-worker.service", self.post(1))
+
+
+class Debian(Script):
+    def joined_by(self, master: str, token: str) -> dict[str, str]:
+        """Configures the package with these answers; returns what the file to join by says."""
+        (self.root / "answers" / "master").write_text(master)
+        (self.root / "answers" / "join").write_text(token)
+        self.run_it((PACKAGING / "debian" / "deskgrid-worker.postinst").read_text(), "configure")
+        file = self.root / "etc/deskgrid/join.toml"
+        self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
+        return tomllib.loads(file.read_text())
+
+    def test_the_answers_are_what_the_file_to_join_by_says(self) -> None:
+        self.assertEqual(self.joined_by("grid.example.org:7411", "dg1.1.ab"), {"master": "grid.example.org:7411", "token": "dg1.1.ab"})
+
+    def test_quotes_and_backslashes_in_answers_stay_in_their_strings(self) -> None:
+        master, token = 'a"\\ b', 'dg1."\nname = "mine\\'
+        self.assertEqual(self.joined_by(master, token), {"master": master, "token": token.replace("\n", "")})
