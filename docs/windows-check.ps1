@@ -103,6 +103,13 @@ Check 'it starts with the PC, as LocalService' {
     $found = Get-CimInstance Win32_Service -Filter "Name='$Service'"
     if ($found.StartMode -ne 'Auto' -or $found.StartName -notlike '*LocalService') { "$($found.StartMode), $($found.StartName)" }
 }
+Check 'it is started again after it has failed' {
+    $said = (& sc.exe qfailure $Service | Out-String)
+    # The words are in the language of the PC, the figures are not: a day, and a minute.
+    if ($said -notmatch '86400' -or $said -notmatch '60000') { return "sc.exe says: $said" }
+    $flag = (Get-ItemProperty "HKLM:\SYSTEM\CurrentControlSet\Services\$Service").FailureActionsOnNonCrashFailures
+    if ($flag -ne 1) { 'not where it ends by itself with an error' }
+}
 Check 'it is in session 0' {
     $id = (Get-CimInstance Win32_Service -Filter "Name='$Service'").ProcessId
     $session = (Get-Process -Id $id).SessionId
@@ -118,6 +125,21 @@ Check 'only the system, administrators and the service get into its directory' {
     if (-not $acl.AreAccessRulesProtected) { return 'it inherits rights from above' }
     $others = $acl.GetAccessRules($true, $true, [Security.Principal.SecurityIdentifier]) | Where-Object { $may -notcontains $_.IdentityReference.Value }
     if ($others) { "also $(($others | ForEach-Object { $_.IdentityReference.Value }) -join ', ')" }
+}
+Check 'its directory belongs to administrators or the system' {
+    $owner = (Get-Acl $State).GetOwner([Security.Principal.SecurityIdentifier]).Value
+    if ('S-1-5-18', 'S-1-5-32-544' -notcontains $owner) { "it belongs to ${owner}, who can give themselves every right" }
+}
+Check 'nothing in its directory belongs to others, or has rules for them' {
+    $may = 'S-1-5-18', 'S-1-5-32-544', 'S-1-5-19'
+    foreach ($item in Get-ChildItem $State -Recurse -Force) {
+        $acl = Get-Acl -LiteralPath $item.FullName
+        $owner = $acl.GetOwner([Security.Principal.SecurityIdentifier]).Value
+        if ($may -notcontains $owner) { return "$($item.FullName) belongs to $owner" }
+        foreach ($rule in $acl.GetAccessRules($true, $true, [Security.Principal.SecurityIdentifier])) {
+            if ($may -notcontains $rule.IdentityReference.Value) { return "$($item.FullName) has a rule for $($rule.IdentityReference.Value)" }
+        }
+    }
 }
 Check 'users cannot write where the programs lie' {
     $write = [Security.AccessControl.FileSystemRights]'WriteData, AppendData, Delete, ChangePermissions, TakeOwnership'

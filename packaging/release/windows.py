@@ -13,6 +13,16 @@ from .build import Workshop
 COMMAND = 34 + 0x400 + 0x800
 IGNORED, HIDDEN, ROLLBACK = 0x40, 0x2000, 0x100
 CLOSE = 'icacls.exe "[DATA]." /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F *S-1-5-19:(OI)(CI)F'
+#: Somebody else may have made the directory before, and would keep it as its owner, and by rights of their own that `CLOSE` leaves alone.
+TAKE, RESET = "/setowner *S-1-5-32-544 /q", "/reset /q"
+TAKE_DATA, RESET_DATA = (f'icacls.exe "[DATA]." {words}' for words in (TAKE, RESET))
+#: What lies in it, once nobody else gets in. Of a link (/l) the link is meant, not what it leads to.
+TAKE_REST, RESET_REST = (f'icacls.exe "[DATA]*" {words} /t /l' for words in (TAKE, RESET))
+#: Not in an upgrade: there the reset would let everybody read the key for a moment, in a directory that was closed before.
+FRESH = "NOT REMOVE AND NOT Installed AND NOT WIX_UPGRADE_DETECTED"
+#: A service that failed is started again after a minute, for as often as it fails, as `deskgrid worker install` has it.
+AGAIN = "sc.exe failure deskgrid reset= 86400 actions= restart/60000"
+AGAIN_FLAG = "sc.exe failureflag deskgrid 1"
 JOIN = 'cmd.exe /c echo master = "[MASTER]">join.toml& echo token = "[JOIN]">>join.toml'
 REMOVE = "cmd.exe /c rmdir /s /q deskgrid"
 #: The watchers end before the installer looks which files are in use: for the sake of one it would ask for a restart of the PC.
@@ -24,12 +34,22 @@ START_WATCHERS = '"[PROGRAMS]deskgrid-watch.exe" --start-in-sessions'
 ACTIONS = [
     ("StopWatchers", 34 | IGNORED, "DATA", STOP_WATCHERS, 'Installed OR WIX_UPGRADE_DETECTED', 1390),
     ("StartWatchers", COMMAND | IGNORED, "DATA", START_WATCHERS, 'NOT REMOVE', 5950),
-    # Windows lets everybody read below ProgramData: the directory is closed before anything secret is in it.
+    # Windows lets everybody read below ProgramData: the directory is closed before anything secret is in it. Where that fails, so does the installation.
+    ("TakeData", COMMAND, "DATA", TAKE_DATA, 'NOT REMOVE', 3704),
+    ("ResetData", COMMAND, "DATA", RESET_DATA, FRESH, 3705),
     ("CloseData", COMMAND, "DATA", CLOSE, 'NOT REMOVE', 3710),
+    # By then `worker.toml` is there: a pattern that matches nothing would be an error.
+    ("TakeRest", COMMAND, "DATA", TAKE_REST, FRESH, 4004),
+    ("ResetRest", COMMAND, "DATA", RESET_REST, FRESH, 4005),
     ("ForgetJoin", COMMAND | ROLLBACK | IGNORED, "DATA", "cmd.exe /c del /q join.toml", 'MASTER AND JOIN AND NOT REMOVE', 4009),
     ("WriteJoin", COMMAND | HIDDEN, "DATA", JOIN, 'MASTER AND JOIN AND NOT REMOVE', 4010),
+    # A convenience: their failure does not fail the installation.
+    ("StartAgain", COMMAND | IGNORED, "DATA", AGAIN, 'NOT REMOVE', 5810),
+    ("StartAgainFlag", COMMAND | IGNORED, "DATA", AGAIN_FLAG, 'NOT REMOVE', 5820),
     ("RemoveData", COMMAND | IGNORED, "CommonAppDataFolder", REMOVE, 'REMOVE="ALL" AND NOT UPGRADINGPRODUCTCODE', 3490),
 ]
+#: The number that packages of all versions share (`UpgradeCode`).
+FAMILY = "{6F1F3A0E-5A3C-4D7E-9B0E-0C2D4B7F9A11}"
 PROPERTIES = {"SecureCustomProperties": "MASTER;JOIN;WIX_UPGRADE_DETECTED;WIX_DOWNGRADE_DETECTED", "MsiHiddenProperties": "JOIN;WriteJoin"}
 
 
@@ -52,7 +72,7 @@ def packages(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> li
     # wixl would take numbers by chance, which would differ each time.
     number = lambda what: "{" + str(uuid.uuid5(uuid.NAMESPACE_URL, f"deskgrid {what} {work.version} {work.epoch}")).upper() + "}"  # noqa: E731
     files = {"PROGRAM": "deskgrid-worker.exe", "WATCHER": "deskgrid-watch.exe", "SETTINGS": "worker.toml"}
-    given = {"VERSION": work.version, "PRODUCT": number("product"), **files}
+    given = {"VERSION": work.version, "PRODUCT": number("product"), "FAMILY": FAMILY.strip("{}"), **files}
     words = [word for key, value in given.items() for word in ("-D", f"{key}={value}")]
     work.run("wixl", "-a", "x64", *words, "-o", made, "worker.wxs", cwd=place)
 
@@ -63,6 +83,12 @@ def packages(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> li
     for key, value in PROPERTIES.items():
         queries.append(f"DELETE FROM `Property` WHERE `Property` = '{key}'")
         queries.append(f"INSERT INTO `Property` (`Property`, `Value`) VALUES ('{key}', '{value}')")
+    # A package that was built again has another product number with the same version: it takes the other's place, too (512), and is no second product.
+    queries.append("DELETE FROM `Upgrade` WHERE `ActionProperty` = 'WIX_UPGRADE_DETECTED'")
+    queries.append(
+        "INSERT INTO `Upgrade` (`UpgradeCode`, `VersionMax`, `Attributes`, `ActionProperty`) "
+        f"VALUES ('{FAMILY}', '{work.version}', 513, 'WIX_UPGRADE_DETECTED')"
+    )
     # Never overwritten (128) and left by an upgrade (16): settings that somebody changed stay.
     queries.append("UPDATE `Component` SET `Attributes` = 400 WHERE `Component` = 'Settings'")
     for query in queries:
