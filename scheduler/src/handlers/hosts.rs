@@ -356,11 +356,13 @@ impl Scheduler {
         }
     }
 
-    /// Moves the starts of silences by the pause: no host could be heard during it.
+    /// Moves the starts of silences and the run times of attempts by the pause: nothing could be heard during it, and what
+    /// has ended meanwhile is not overdue.
     pub(crate) fn on_master_paused(&mut self, span: Span) {
         for host in self.hosts.table.values_mut() {
             host.silent_since = (host.silent_since + span).min(self.now);
             host.parted = host.parted.map(|parted| (parted + span).min(self.now));
+            host.books.shift(span, self.now);
         }
         self.hosts.index.partings.shift(span);
     }

@@ -1,7 +1,7 @@
 //! The live attempts of one host, by id, and the sum of what they take of it. Most hosts have one or
 //! two; where many short tasks are prefetched, they come and go at the ends.
 
-use common::AttemptId;
+use common::{AttemptId, Span, Time};
 use smallvec::SmallVec;
 
 use crate::state::host::HostAttempt;
@@ -76,6 +76,17 @@ impl HostAttempts {
         Some(&mut self.entries[at].1)
     }
 
+    /// Moves the last reports, and the assignments of what has not begun, by a pause of the master: what came meanwhile
+    /// is still to be read.
+    pub(crate) fn shift(&mut self, span: Span, now: Time) {
+        for (_, load) in &mut self.entries {
+            load.noted = load.noted.map(|noted| (noted + span).min(now));
+            if !load.phase.executing() {
+                load.assigned = (load.assigned + span).min(now);
+            }
+        }
+    }
+
     pub(crate) fn contains(&self, attempt: &AttemptId) -> bool {
         self.find(attempt).is_ok()
     }
@@ -148,7 +159,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use common::needs::Demand;
-    use common::{Incarnation, JobId, Span, TaskId, Time};
+    use common::{Incarnation, JobId, TaskId};
     use proptest::prelude::*;
 
     use super::*;

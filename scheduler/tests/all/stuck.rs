@@ -72,6 +72,25 @@ fn an_attempt_that_runs_for_three_times_the_longest_seen_is_copied_to_an_idle_ho
 }
 
 #[test]
+fn an_attempt_whose_end_the_master_could_not_hear_of_in_its_own_pause_is_not_overdue() {
+    let mut w = World::new();
+    all_running(&mut w, 3);
+    w.pass(s(2));
+    done(&mut w, 1, s(2));
+    w.pass(s(1));
+
+    w.now = w.now + s(60);
+    let mut effects = w.send(Event::MasterPaused { span: s(60) });
+    effects.extend(w.send(Event::Tick));
+    assert_eq!(starts(&effects), [], "its result may be on its way");
+    done(&mut w, 2, s(3));
+
+    assert_eq!(starts(&w.pass(millis(2_900))), []);
+    let rest = starts(&w.pass(s(4)));
+    assert_eq!(rest.len(), 1, "the other one hangs: {rest:?}");
+}
+
+#[test]
 fn no_attempt_is_overdue_within_five_seconds() {
     let mut w = World::new();
     all_running(&mut w, 2);
