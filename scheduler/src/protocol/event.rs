@@ -181,7 +181,7 @@ pub enum Event {
         attempts: Vec<AttemptId>,
     },
     /// The master itself was paused for this long (suspended, or starved of processor time): no
-    /// host is to blame for the silence.
+    /// host is to blame for the silence, and no attempt counts as older for it until its host's next report.
     MasterPaused {
         /// The length of the pause.
         span: Span,
