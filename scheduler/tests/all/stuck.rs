@@ -270,7 +270,7 @@ fn hosts_that_often_come_back_after_some_seconds_are_waited_for_so_long() {
 }
 
 /// Of a grid of `hosts`, `parting` run a task each, and part one after the other, `apart`. Returns the starts until the
-/// last has parted, in the half minute after that, and in the four seconds that follow.
+/// last has parted, in the half minute after that, and in the two seconds that follow.
 fn starts_where_many_part(hosts: u32, parting: u32, apart: Span) -> [usize; 3] {
     let mut w = World::new();
     for host in 1..=parting {
@@ -288,7 +288,7 @@ fn starts_where_many_part(hosts: u32, parting: u32, apart: Span) -> [usize; 3] {
         w.send(Event::HostDisconnected { host });
         started += starts(&w.pass(apart)).len();
     }
-    let after = [s(31), s(4)].map(|span| starts(&w.pass(span)).len());
+    let after = [s(31), s(2)].map(|span| starts(&w.pass(span)).len());
     [started, after[0], after[1]]
 }
 
