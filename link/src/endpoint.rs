@@ -12,7 +12,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Endpoint, EndpointConfig, VarInt};
 
 use crate::channel::Channel;
-use crate::error::{LinkError, OFFERS_NOTHING};
+use crate::error::{LinkError, OFFERS_NOTHING, spread_of};
 use crate::farewell::{Farewell, ResetTokens};
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
@@ -496,6 +496,12 @@ impl Connection {
     /// Resolves once the connection is gone, with why.
     pub async fn closed(&self) -> LinkError {
         self.quic.closed().await.into()
+    }
+
+    /// The time over which the master that has closed this connection wants its workers to come back; zero if it named none.
+    pub fn spread(&self) -> Duration {
+        let end = self.quic.close_reason();
+        end.map_or(Duration::ZERO, |end| spread_of(&end))
     }
 
     /// Says goodbye and gives that a moment to leave this machine. Does not wait out QUIC's

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::wire::frame::BadFrame;
 use common::wire::{Refusal, RefusalCode};
@@ -12,6 +13,27 @@ pub const NOT_LET_IN: quinn::VarInt = quinn::VarInt::from_u32(1);
 
 /// The code with which a connection is closed whose peer may try again after a while.
 pub const NOT_NOW: quinn::VarInt = quinn::VarInt::from_u32(2);
+
+/// The lowest code with which a master closes its connections when it goes away in order. What a code has above it is the
+/// time over which the workers come back, in milliseconds.
+const AWAY: u64 = 1 << 16;
+/// The longest such time that is believed.
+const LONGEST_SPREAD: Duration = Duration::from_secs(60);
+
+/// Returns the code for a master that goes away in order, whose workers are to come back spread over `within`.
+pub fn away_code(within: Duration) -> quinn::VarInt {
+    let within = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+    quinn::VarInt::from_u64(AWAY + u64::from(within)).unwrap_or(quinn::VarInt::MAX)
+}
+
+/// Returns the time of [`away_code`] that is in the end of a connection; none if it ended otherwise.
+pub fn spread_of(end: &quinn::ConnectionError) -> Duration {
+    let quinn::ConnectionError::ApplicationClosed(close) = end else {
+        return Duration::ZERO;
+    };
+    let within = close.error_code.into_inner().saturating_sub(AWAY);
+    Duration::from_millis(within).min(LONGEST_SPREAD)
+}
 
 /// The master's answer to a client whose certificate has expired by its clock, and may be renewed.
 pub const ONLY_A_RENEWAL: &str = "its certificate has expired: only a renewal is answered";
@@ -200,5 +222,30 @@ impl From<quinn::ReadError> for LinkError {
             quinn::ReadError::ConnectionLost(lost) => lost.into(),
             other => LinkError::Closed(other.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed_with(code: quinn::VarInt) -> quinn::ConnectionError {
+        quinn::ConnectionError::ApplicationClosed(quinn::ApplicationClose {
+            error_code: code,
+            reason: "the master shuts down".into(),
+        })
+    }
+
+    #[test]
+    fn the_time_to_come_back_over_is_in_the_code_of_the_end() {
+        for within in [0, 2, 2_000, 60_000].map(Duration::from_millis) {
+            assert_eq!(spread_of(&closed_with(away_code(within))), within);
+        }
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(spread_of(&closed_with(away_code(hour))), LONGEST_SPREAD);
+        for other in [quinn::VarInt::from_u32(0), NOT_LET_IN, NOT_NOW] {
+            assert_eq!(spread_of(&closed_with(other)), Duration::ZERO);
+        }
+        assert_eq!(spread_of(&quinn::ConnectionError::TimedOut), Duration::ZERO);
     }
 }

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use rand::RngExt;
 
+/// Draws a time evenly from zero to the bound.
+pub fn draw(bound: Duration) -> Duration {
+    bound.mul_f64(rand::rng().random_range(0.0..1.0))
+}
+
 /// Waiting times that double up to a cap, each drawn evenly from zero to the present bound.
 #[derive(Debug, Clone)]
 pub struct Backoff {
@@ -31,7 +36,7 @@ impl Backoff {
 
     /// Returns the pause before the next try, and doubles the bound.
     pub fn delay(&mut self) -> Duration {
-        let delay = self.bound.mul_f64(rand::rng().random_range(0.0..1.0));
+        let delay = draw(self.bound);
         self.bound = (self.bound * 2).min(self.cap);
         delay
     }

@@ -419,6 +419,7 @@ fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError
 async fn end(state: &SessionContext, entrances: &[QuicEntrance], mut tasks: JoinSet<()>) {
     tracing::info!("shutting down");
     write_the_last(state).await;
+    state.live.close_all("the master shuts down");
     for entrance in entrances {
         entrance
             .listener

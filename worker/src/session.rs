@@ -87,6 +87,8 @@ pub(crate) struct Again {
     pub(crate) backoff: link::retry::Backoff,
     /// The pauses where the master is up and refuses this worker.
     pub(crate) refused: link::retry::Backoff,
+    /// The time over which the master wants its workers to come back, until the next pause.
+    pub(crate) spread: Duration,
     /// The interval at which a worker whose connection goes over TCP tries UDP.
     pub(crate) udp_every: Duration,
 }
@@ -99,8 +101,14 @@ impl Again {
         Self {
             backoff: link::retry::Backoff::new(base, cap),
             refused,
+            spread: Duration::ZERO,
             udp_every,
         }
+    }
+
+    /// Returns the pause before the next try where the master does not refuse this worker.
+    fn delay(&mut self) -> Duration {
+        self.backoff.delay() + link::retry::draw(std::mem::take(&mut self.spread))
     }
 }
 
@@ -150,7 +158,7 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
         let (words, delay) = if is_refusal(&error) {
             (in_words(&identity, &error).await, again.refused.delay())
         } else {
-            (error.to_string(), again.backoff.delay())
+            (error.to_string(), again.delay())
         };
         tracing::warn!(error = %words, ?delay, "not connected to the master; trying again");
 
@@ -399,6 +407,7 @@ async fn serve_master<T: From<SessionEvent> + Send + 'static>(
         again.refused.reset();
     }
 
+    again.spread = connection.spread();
     let _ = tell.send(SessionEvent::Down.into());
     match end {
         // The master may end the connection before it has confirmed the last word.
@@ -690,4 +699,32 @@ fn about(delivery: &Delivery) -> usize {
     100 + completion.outcome.to_string().len()
         + inline(&completion.stdout.content)
         + inline(&completion.stderr.content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_a_master_names_is_waited_for_once() {
+        let base = Duration::from_millis(100);
+        let mut again = Again::new(base, base, Duration::from_secs(60));
+        let mut first = || {
+            again.spread = Duration::from_secs(10);
+            (again.delay(), again.delay())
+        };
+        let drawn: Vec<_> = (0..50).map(|_| first()).collect();
+
+        assert!(
+            drawn
+                .iter()
+                .any(|(first, _)| *first > Duration::from_secs(5))
+        );
+        assert!(
+            drawn
+                .iter()
+                .any(|(first, _)| *first < Duration::from_secs(5))
+        );
+        assert!(drawn.iter().all(|(_, second)| *second <= base));
+    }
 }

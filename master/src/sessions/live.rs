@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use common::wire::gateway::ToGateway;
+use link::error::away_code;
 use quinn::{Connection, VarInt};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
@@ -14,6 +16,10 @@ use uuid::Uuid;
 /// The handles to the [`Busy`] of an idle connection: those of `OneSession`, of [`Present`] and of the
 /// session.
 const IDLE: usize = 3;
+
+/// The time that each worker adds to that over which all come back: a handshake takes a master about a millisecond of one
+/// processor, and users come in between.
+const HANDSHAKE_SHARE: Duration = Duration::from_millis(2);
 
 /// The rule for an identity that has too many connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,12 +162,16 @@ impl LiveSessions {
             .count()
     }
 
-    /// Closes every connection, so that whoever it is tries another master.
+    /// Closes every connection, so that whoever it is tries another master, or this one again. Workers do so over a time
+    /// that grows with their number.
     pub(crate) fn close_all(&self, why: &str) {
         let open = self.open();
-        for one in open.by.values().flat_map(BTreeMap::values) {
-            one.connection.close(VarInt::from_u32(0), why.as_bytes());
-        }
+        let peers = || open.by.values().flat_map(BTreeMap::values);
+        let own = peers().filter(|one| matches!(one.connection, PeerLink::Direct(_)));
+        let spread = HANDSHAKE_SHARE.saturating_mul(u32::try_from(own.count()).unwrap_or(u32::MAX));
+
+        let code = away_code(spread);
+        peers().for_each(|one| one.connection.close(code, why.as_bytes()));
     }
 
     /// The number of connections of an identity that were let in.

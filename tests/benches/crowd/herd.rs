@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use common::attempt::{Completion, HeldAttempt, Outcome, Phase, Stream};
 use common::host::{Confinement, HostFacts, OwnerState};
@@ -16,6 +17,7 @@ use common::wire::stream::Open;
 use common::wire::worker::{BUSY_EVERY, Delivery, ToMaster, ToWorker};
 use common::wire::{ALPN_WORKER, Versions};
 use common::{AttemptId, Incarnation, Span, Speed};
+use link::error::spread_of;
 use link::{Channel, Identity, LinkError, masters, tls};
 use quinn::crypto::rustls::QuicClientConfig;
 use tests::Grid;
@@ -29,7 +31,7 @@ const JOINING: usize = 16;
 /// So often a worker tries to join.
 const ATTEMPTS: usize = 20;
 /// The longest time that the master may take to answer a greeting, as real workers have it.
-const WELCOME: std::time::Duration = std::time::Duration::from_secs(10);
+const WELCOME: Duration = Duration::from_secs(10);
 /// QUIC's own idle timeout, as real workers have it, in milliseconds: they find out sooner.
 const IDLE: quinn::VarInt = quinn::VarInt::from_u32(400_000);
 
@@ -166,7 +168,7 @@ pub(super) fn run(args: &[String]) {
             (&counts.done, "done"),
         ] {
             while count.load(Ordering::Relaxed) < workers {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
             println!("{word}");
         }
@@ -201,8 +203,9 @@ async fn work(
     let mut seen = SeenMasters::default();
 
     loop {
+        let mut connection = None;
         if let Err(error) = session(
-            &endpoint,
+            (&endpoint, &mut connection),
             &identity,
             &counts,
             &mut held,
@@ -214,19 +217,22 @@ async fn work(
         {
             eprintln!("{}: {error}", identity.link.name);
         }
-        tokio::time::sleep(backoff.delay()).await;
+        let wanted = connection.and_then(|connection| connection.close_reason());
+        let spread = wanted.map_or(Duration::ZERO, |end| spread_of(&end));
+        tokio::time::sleep(backoff.delay() + link::retry::draw(spread)).await;
     }
 }
 
+/// Serves a master until the connection ends, which is left in `last`.
 async fn session(
-    endpoint: &quinn::Endpoint,
+    (endpoint, last): (&quinn::Endpoint, &mut Option<quinn::Connection>),
     identity: &Identity,
     counts: &Counts,
     held: &mut Option<AttemptId>,
     seen: &mut SeenMasters,
     deliver: watch::Receiver<bool>,
 ) -> Result<(), LinkError> {
-    let connection = connect(endpoint, identity).await?;
+    let connection = last.insert(connect(endpoint, identity).await?).clone();
     let mut alive = AliveTicks::new(&connection, &identity.link.master);
     // Behind a gateway the master may change meanwhile: each is greeted on a stream of its own.
     loop {
@@ -428,7 +434,7 @@ async fn connect_to(
     let connecting = endpoint
         .connect_with(config.clone(), to, &wanted)
         .map_err(|e| LinkError::Closed(e.to_string()))?;
-    let patience = std::time::Duration::from_secs(5);
+    let patience = Duration::from_secs(5);
     let connected = tokio::time::timeout(patience, connecting).await;
 
     Ok(connected.map_err(|_| LinkError::Closed("no answer within five seconds".to_owned()))??)
