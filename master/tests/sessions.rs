@@ -11,6 +11,8 @@ mod content;
 mod database;
 #[path = "sessions/events.rs"]
 mod events;
+#[path = "sessions/farewell.rs"]
+mod farewell;
 #[path = "sessions/gateway.rs"]
 mod gateway;
 #[path = "sessions/identity.rs"]
@@ -646,33 +648,6 @@ async fn a_restarted_master_knows_running_attempts_and_takes_finished_ones() {
     worker.deliver(third.attempt).await;
     worker.acknowledged(third.attempt).await;
     assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_goes_away_spreads_the_return_of_its_workers_by_their_number() {
-    let mut spreads = Vec::new();
-    for count in [1, 20] {
-        let mut master = Master::start().await;
-        let mut workers = Vec::new();
-        for _ in 0..count {
-            let pc = master.enrol(Role::Worker, "pc").await;
-            workers.push(master.worker(&pc, Vec::new()).await);
-        }
-        master.stop().await;
-
-        for worker in &workers {
-            within(worker.connection.closed()).await;
-            spreads.push(worker.connection.spread());
-        }
-    }
-
-    let (alone, among) = spreads.split_first().unwrap();
-    assert!(*alone > Duration::ZERO, "{alone:?}");
-    assert!(among.iter().all(|spread| spread == &among[0]));
-    assert!(
-        among[0] >= *alone + Duration::from_millis(19),
-        "{spreads:?}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -503,7 +503,8 @@ impl Grid {
         self.dir.path().join(format!("{who}.log"))
     }
 
-    fn command(&self, who: &str) -> Command {
+    /// The program with the state directory of `who`, not started yet.
+    pub fn command(&self, who: &str) -> Command {
         self.wrapped(who, "deskgrid", who)
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tests::{Display, Grid, alive_with, eventually};
+use tests::{Display, Grid, Started, alive_with, eventually};
 
 use super::{all_gone, attempts, job, long_sleep, running};
 
@@ -134,6 +134,30 @@ fn an_interrupted_wait_says_that_the_job_goes_on() {
         (&"1.1".into(), &"running".into()),
         "{info}"
     );
+}
+
+#[test]
+fn an_interrupted_submission_with_wait_says_that_the_job_goes_on() {
+    let grid = Grid::start();
+    let log = grid.file("waits.log", "");
+    let mut command = grid.command("user");
+    command.args(["submit", "--wait", "--progress", "--", "sleep", "60"]);
+    let mut waits = Started::server(&mut command, &log);
+    let said = || fs::read_to_string(&log).expect("it was made");
+    // It writes its first line while it waits.
+    eventually("it waits", Duration::from_secs(30), || {
+        said().contains("0/1").then_some(())
+    });
+    waits.signal(Signal::INT);
+
+    let code = eventually("it ends", Duration::from_secs(30), || waits.ended());
+    let told = said();
+    assert_eq!(code, 1, "{told}");
+    let why = "the wait was interrupted; job 1 goes on";
+    assert!(told.contains(why), "{told}");
+    let hint = "deskgrid job wait 1, or deskgrid job cancel 1";
+    assert!(told.contains(hint), "{told}");
+    counts(&grid, "waiting", 1);
 }
 
 #[test]

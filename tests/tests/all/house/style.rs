@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::source::code;
+use super::source::{code, literals};
 use super::{OUTSIDE, ROOMS, files, text};
 
 /// The longest file, in lines of code: neither blank nor only a comment.
@@ -70,6 +70,28 @@ const UNSAFE: [(&str, &str); 11] = [
         "worker/tests/hostile/kernels.rs",
         "what the kernel shares by number: rustix has no calls of System V",
     ),
+];
+
+/// Parts of sentences over which a new user has stumbled: no help text, message or page says them again.
+const STUMBLED_OVER: [&str; 18] = [
+    "a date to come",
+    "a file that is there goes on",
+    "flags go before it",
+    "flags given here go before",
+    "for how long it works",
+    "hosts that confine tasks so well",
+    "how often it works",
+    "is unsettled",
+    "makes no sense: ",
+    "no host that is known will do",
+    "nothing can be said yet",
+    "of before work no more",
+    "takes none because",
+    "tasks waiting again",
+    "waiting timed out",
+    "what will be, from what is known",
+    "what is alike becomes",
+    "would like to be called",
 ];
 
 fn each_file(rooms: &[&str], mut check: impl FnMut(&Path, &str)) {
@@ -156,6 +178,33 @@ fn names_say_something() {
         let gets = code.lines().position(|line| line.contains("fn get_"));
         assert_eq!(gets, None, "{}: drop the `get_`", path.display());
     });
+}
+
+#[test]
+fn sentences_that_cost_a_second_reading_do_not_come_back() {
+    let check = |path: &Path, said: &str| {
+        let said = said.to_lowercase();
+        for phrase in STUMBLED_OVER {
+            assert!(!said.contains(phrase), "{}: `{phrase}`", path.display());
+        }
+    };
+
+    each_file(&ROOMS, |path, source| {
+        if path.starts_with("tests") {
+            return;
+        }
+        for literal in literals(source) {
+            check(path, literal);
+        }
+        // Clap makes help texts of these comments.
+        if path.starts_with("cli/src/args") {
+            check(path, source);
+        }
+    });
+    for page in files("docs", "md") {
+        check(&page, &text(&page));
+    }
+    check(Path::new("README.md"), &text("README.md"));
 }
 
 #[test]
