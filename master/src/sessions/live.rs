@@ -19,7 +19,7 @@ const IDLE: usize = 3;
 
 /// The time that each worker adds to that over which all come back: a handshake takes a master about a millisecond of one
 /// processor, and users come in between.
-const HANDSHAKE_SHARE: Duration = Duration::from_millis(2);
+const HANDSHAKE_SHARE: Duration = Duration::from_millis(4);
 
 /// The rule for an identity that has too many connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

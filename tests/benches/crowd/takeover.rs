@@ -43,39 +43,58 @@ pub(super) fn run(change: MasterChange, workers: u32, processes: u32) {
     let (mut herds, job) = super::busy_herds(&grid, &[masters], workers, processes);
 
     let began = Instant::now();
-    match change {
-        MasterChange::Kill => grid.take_over(),
-        MasterChange::HandOver => {
-            grid.as_user("admin", ["master", "hand-over"])
-                .expect_code(0);
+    let handing_over = match change {
+        MasterChange::Kill => {
+            grid.take_over();
+            None
         }
-    }
-    while grid.deskgrid(["job", "list"]).code != 0 {}
-    let served = began.elapsed();
-    herds.iter_mut().for_each(|herd| herd.wait_for("back"));
-    let back = began.elapsed();
-    if change == MasterChange::HandOver {
+        MasterChange::HandOver => Some(grid.background_as("admin", ["master", "hand-over"])),
+    };
+    let (unserved, back) = std::thread::scope(|scope| {
+        let returns = scope.spawn(|| {
+            herds.iter_mut().for_each(|herd| herd.wait_for("back"));
+            began.elapsed()
+        });
+        let unserved = longest_wait(&grid, || returns.is_finished());
+        (unserved, returns.join().expect("the herds come back"))
+    });
+    if let Some(command) = handing_over {
+        command.finish().expect_code(0);
         grid.take_over();
     }
 
     let view = super::delivered(&grid, &mut herds, job);
-    println!(
-        "| workers | processes | a user is served after | all back after | attempts | tasks |"
-    );
+    println!("| workers | processes | a user waits at most | all back after | attempts | tasks |");
     println!("|---|---|---|---|---|---|");
     println!(
         "| {workers} | {processes} | {:.1} s | {:.1} s | {} | {} |",
-        served.as_secs_f64(),
+        unserved.as_secs_f64(),
         back.as_secs_f64(),
         view["attempts"],
         view["tasks"]["total"],
     );
     let (soon, all) = change.promised();
-    let kept = served <= soon && back <= all && view["attempts"] == workers;
+    let kept = unserved <= soon && back <= all && view["attempts"] == workers;
     println!(
         "\nServed within {} s, all back within {} s, no lease lost: {}.",
         soon.as_secs(),
         all.as_secs(),
         if kept { "kept" } else { "not kept" }
     );
+}
+
+/// Has a user ask for the jobs again and again, until it is answered once more after `is_over`. Returns the longest time
+/// without an answer.
+fn longest_wait(grid: &Grid, is_over: impl Fn() -> bool) -> Duration {
+    let mut answered = Instant::now();
+    let mut longest = Duration::ZERO;
+    loop {
+        let last = is_over();
+        while grid.deskgrid(["job", "list"]).code != 0 {}
+        longest = longest.max(answered.elapsed());
+        answered = Instant::now();
+        if last {
+            return longest;
+        }
+    }
 }
