@@ -1,7 +1,7 @@
 //! A client's session with the master.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::BlobRef;
 use common::content::BlobHash;
@@ -19,6 +19,9 @@ use crate::masters;
 
 /// The time in which one of several masters has to answer the greeting.
 const GREETED: Duration = Duration::from_secs(5);
+/// The longest time to wait for one of several masters to become active, and the pause between two looks.
+const CHANGE: Duration = Duration::from_secs(5);
+const CHANGE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection that the master has accepted.
 #[derive(Debug, Clone)]
@@ -77,11 +80,26 @@ impl ContentReader {
 
 impl Client {
     /// Connects and sends `Request::Hello`. Of several masters, one that does not answer that is left for
-    /// the others once.
+    /// the others once. While all of those that answer stand by, one of them may be about to be active:
+    /// they are asked for some seconds.
     ///
     /// # Errors
     /// If the master is out of reach, does not let this identity in, or is of another version.
     pub async fn connect(identity: &Identity) -> Result<Self, LinkError> {
+        let asked = Instant::now();
+        loop {
+            let connected = Self::connect_now(identity).await;
+            let is_changing = masters::are_several(&identity.link.master)
+                && matches!(connected, Err(LinkError::StandsBy { .. }));
+            if !is_changing || asked.elapsed() > CHANGE {
+                return connected;
+            }
+            tokio::time::sleep(CHANGE_PAUSE).await;
+        }
+    }
+
+    /// Connects to a master that is active now.
+    async fn connect_now(identity: &Identity) -> Result<Self, LinkError> {
         let known = &identity.link.master;
         if !masters::are_several(known) {
             let connection = connect(identity, Purpose::Client).await?;

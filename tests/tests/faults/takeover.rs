@@ -189,15 +189,37 @@ fn a_master_that_stood_still_until_another_took_over_commits_nothing_and_stands_
     assert_eq!(states, ["stands by", "active"], "{status}");
 }
 
+/// Names both masters to the admin of the first one.
+fn tell_admin_of_both(pair: &Pair) {
+    let admin = pair.state("first").join("client/link.toml");
+    let text = fs::read_to_string(&admin).unwrap();
+    fs::write(&admin, text.replace(&pair.masters[0].listen, &pair.both())).unwrap();
+}
+
+#[test]
+fn a_user_who_comes_while_a_master_hands_over_is_served_by_the_next_one() {
+    let Some(pair) = Pair::start() else {
+        return;
+    };
+    tell_admin_of_both(&pair);
+
+    std::thread::scope(|scope| {
+        let hands_over = scope.spawn(|| pair.run("first", &["master", "hand-over"]));
+        while !hands_over.is_finished() {
+            // What is on its way when the master goes away may fail, and not what comes then.
+            let told = pair.run("user", &["job", "list"]);
+            assert!(!told.stderr.contains("stands by"), "{}", told.stderr);
+        }
+        hands_over.join().unwrap().expect_code(0);
+    });
+}
+
 #[test]
 fn a_hand_over_takes_moments_and_a_job_goes_on_through_it() {
     let Some(mut pair) = Pair::start() else {
         return;
     };
-    let admin = pair.state("first").join("client/link.toml");
-    let text = fs::read_to_string(&admin).unwrap();
-    let both = pair.both();
-    fs::write(&admin, text.replace(&pair.masters[0].listen, &both)).unwrap();
+    tell_admin_of_both(&pair);
 
     let mut took = Vec::new();
     let mut back = Vec::new();
