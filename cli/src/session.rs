@@ -4,7 +4,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use common::JobId;
+use common::identity::AuditView;
 use common::selector::Selector;
+use common::token::Role;
 use common::view::{
     AccountView, EstimatesView, HostView, JobState, JobView, OutputView, TaskState, TaskView,
     Undecided,
@@ -50,6 +52,7 @@ pub(crate) async fn goodbye() {
 pub(crate) struct Session {
     client: Client,
     master: String,
+    role: Role,
 }
 
 /// The tasks on one page: so many are in memory at a time, and as many again.
@@ -108,6 +111,7 @@ impl Session {
         Ok(Self {
             client,
             master: identity.link.master,
+            role: identity.link.role,
         })
     }
 
@@ -116,6 +120,7 @@ impl Session {
         Self {
             client,
             master: self.master.clone(),
+            role: self.role,
         }
     }
 
@@ -127,6 +132,11 @@ impl Session {
     /// The master's address.
     pub(crate) fn master(&self) -> &str {
         &self.master
+    }
+
+    /// Whether this machine's user is an admin.
+    pub(crate) fn of_admin(&self) -> bool {
+        self.role == Role::Admin
     }
 
     /// Sends a request and returns its one reply.
@@ -250,6 +260,15 @@ impl Session {
     /// If the master refuses or the connection is gone.
     pub(crate) async fn hosts(&self, request: &Request) -> Result<Vec<HostView>, Failure> {
         Ok(collect!(self.client.ask(request).await?, Reply::Hosts))
+    }
+
+    /// Returns the newest entries of the audit log, `most` at most, in order of time.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn audit(&self, most: u32) -> Result<Vec<AuditView>, Failure> {
+        let request = Request::Audit { most };
+        Ok(collect!(self.client.ask(&request).await?, Reply::Audit))
     }
 
     /// Returns the accounts with which the master answers `request`.

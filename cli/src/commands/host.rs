@@ -1,11 +1,15 @@
 //! Executes `deskgrid host`.
 
+use std::collections::BTreeSet;
+
+use common::Span;
 use common::host::{Gpu, HostFacts};
 use common::needs::{Capacity, Label};
 use common::text::printable;
 use common::units::Bytes;
 use common::view::{HostState, HostView};
 use common::wire::client::Request;
+use serde::Serialize;
 
 use super::{Context, host_settings, host_update};
 use crate::args::HostCommand;
@@ -15,6 +19,9 @@ use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts};
 use crate::output::{note, when};
 use crate::session::Session;
+
+/// The number of entries of the audit log in which refusals are looked for.
+const NEWEST: u32 = 1_000;
 
 /// Executes one verb of `deskgrid host`.
 pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit, Failure> {
@@ -98,6 +105,32 @@ async fn forget(context: &Context, session: &Session, host: String) -> Result<()
         .show(&List("hosts", &gone), text, || names(&gone))
 }
 
+/// The hosts, and where joining was refused to somebody of late, to how many.
+#[derive(Serialize)]
+struct HostList<'a> {
+    #[serde(flatten)]
+    hosts: List<'a, HostView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused_last_hour: Option<usize>,
+}
+
+/// Counts the PCs and users to whom the master has refused joining within the last hour; `None` if
+/// there are none, and for users who may not read the audit log.
+async fn refused_last_hour(session: &Session) -> Result<Option<usize>, Failure> {
+    if !session.of_admin() {
+        return Ok(None);
+    }
+    let now = when::now();
+    let entries = session.audit(NEWEST).await?;
+    let refused = entries.iter().filter(|entry| {
+        entry.what == "enrol" && !entry.allowed && now.since(entry.at) < Span::from_secs(3_600)
+    });
+
+    // Behind one address there can be many, each with a name.
+    let who: BTreeSet<_> = refused.map(|entry| (&entry.who, &entry.subject)).collect();
+    Ok(Some(who.len()).filter(|count| *count > 0))
+}
+
 async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Failure> {
     let mut hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
     let known = hosts.len();
@@ -110,6 +143,10 @@ async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Fai
         }
     };
 
+    let refused = refused_last_hour(session).await?;
+    let refusals = refused.map_or_else(String::new, |count| {
+        format!("\njoining was refused to {count} within the last hour: deskgrid audit\n")
+    });
     let text = || {
         let headings = [
             "HOST", "STATE", "WHY", "SINCE", "SPEED", "SLOTS", "HOLDS", "FINISHED", "LOST",
@@ -121,11 +158,13 @@ async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Fai
             .iter()
             .filter(|host| host.state == HostState::Benched)
             .map(|host| host.facts.name.as_str());
-        table + &of_benched(benched) + &hidden
+        table + &of_benched(benched) + &hidden + &refusals
     };
-    context
-        .out
-        .show(&List("hosts", &hosts), text, || names(&hosts))
+    let document = HostList {
+        hosts: List("hosts", &hosts),
+        refused_last_hour: refused,
+    };
+    context.out.show(&document, text, || names(&hosts))
 }
 
 /// Says when a benched host gets tasks again, and who can end the benching.

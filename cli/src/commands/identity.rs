@@ -1,6 +1,6 @@
 //! Executes `deskgrid identity` and `deskgrid audit`.
 
-use common::identity::{AuditView, IdentityView};
+use common::identity::IdentityView;
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
 
@@ -76,18 +76,7 @@ pub(super) async fn judge(
 /// Prints the audit log for `deskgrid audit`.
 pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
-    let mut views: Vec<AuditView> = Vec::new();
-    for reply in session
-        .client()
-        .ask(&Request::Audit { most: args.last })
-        .await?
-    {
-        match reply {
-            Reply::Audit(some) => views.extend(some),
-            other => return Err(unexpected(Some(&other)).into()),
-        }
-    }
-
+    let views = session.audit(args.last).await?;
     session.close().await;
     let text = || {
         let mut rows = Rows::new(
@@ -123,7 +112,7 @@ mod tests {
     use super::*;
     use crate::output::document;
     use crate::output::json::tests::golden;
-    use common::identity::IdentityState;
+    use common::identity::{AuditView, IdentityState};
     use common::token::Role;
     use common::{HostId, Time};
 

@@ -75,6 +75,21 @@ fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
     assert!(log(&grid, "late").contains("again_in="), "{}", grid.logs());
     let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
     assert!(audit.contains("used up"), "an admin sees it: {audit}");
+    let list = grid
+        .as_user("admin", ["host", "list"])
+        .expect_code(0)
+        .stdout;
+    let told = "joining was refused to 1 within the last hour: deskgrid audit";
+    assert!(list.contains(told), "and where the hosts are: {list}");
+    let words = ["--output", "json", "host", "list"];
+    let json = grid.as_user("admin", words).expect_code(0).stdout;
+    assert!(json.contains("\"refused_last_hour\":1"), "{json}");
+    assert!(
+        grid.json(["host", "list"])
+            .get("refused_last_hour")
+            .is_none(),
+        "for admins alone"
+    );
 
     by(&grid, "late", &grid.token("worker"));
     joined(&grid, "late");
