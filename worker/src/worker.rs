@@ -256,7 +256,7 @@ pub async fn run(
         book,
         awaited: OwedAnswer::NoMaster,
         lent: ReportedLoan::NoMaster,
-        origin: Instant::now(),
+        origin: os::awake(),
         left: None,
     };
     let result = Box::pin(shell.run(inputs, shutdown)).await;
@@ -411,7 +411,8 @@ struct Shell {
     awaited: OwedAnswer,
     /// The end of the loan that the master was told.
     lent: ReportedLoan,
-    origin: Instant,
+    /// The time that the host had been awake at the worker's start.
+    origin: Span,
     /// The time since which nothing runs any more.
     left: Option<Instant>,
 }
@@ -464,8 +465,10 @@ impl Shell {
         Ok(end)
     }
 
+    /// Returns the time that this host was awake since the worker's start: tasks do not run while it
+    /// sleeps, and the clocks of some systems go on.
     fn now(&self) -> Time {
-        Time(0) + Span::from(self.origin.elapsed())
+        Time(os::awake().0.saturating_sub(self.origin.0))
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
@@ -475,7 +478,7 @@ impl Shell {
             .into_iter()
             .chain(self.policy.next_wakeup())
             .min();
-        let next = next.map(|at| self.origin + Duration::from(at.since(Time(0))));
+        let next = next.map(|at| Instant::now() + Duration::from(at.since(self.now())));
         next.into_iter()
             .chain(self.left.map(|left| left + LAST_DELIVERY))
             .chain(self.update.wakeup())
@@ -535,7 +538,7 @@ impl Shell {
                     self.decide(outputs);
                 }
                 // The asker may have gone.
-                let _ = answer.send(self.report());
+                let _ = answer.send(Ok(self.report()));
             }
             LoopInput::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+mod sleep;
+
 use super::SessionState::{Active, Disconnected, Nobody};
 use super::*;
 
