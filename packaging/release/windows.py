@@ -12,6 +12,8 @@ from .build import Workshop
 #: An action that is a command in a directory, carried out by the installer's elevated part: what Windows Installer calls type 34.
 COMMAND = 34 + 0x400 + 0x800
 IGNORED, HIDDEN, ROLLBACK = 0x40, 0x2000, 0x100
+#: An action that ends the installation with a message.
+REFUSE = 19
 CLOSE = 'icacls.exe "[DATA]." /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F *S-1-5-19:(OI)(CI)F'
 #: Somebody else may have made the directory before, and would keep it as its owner, and by rights of their own that `CLOSE` leaves alone.
 TAKE, RESET = "/setowner *S-1-5-32-544 /q", "/reset /q"
@@ -24,6 +26,10 @@ FRESH = "NOT REMOVE AND NOT Installed AND NOT WIX_UPGRADE_DETECTED"
 AGAIN = "sc.exe failure deskgrid reset= 86400 actions= restart/60000"
 AGAIN_FLAG = "sc.exe failureflag deskgrid 1"
 JOIN = 'cmd.exe /c echo master = "[MASTER]">join.toml& echo token = "[JOIN]">>join.toml'
+#: Characters that cmd.exe takes for more than themselves, or that end the quotes in `JOIN`: a package that is given one installs nothing.
+COMMANDING = "&|<>^%!"
+NO_SHELL = {given: f'{given} >< Quote OR ' + " OR ".join(f'{given} >< "{c}"' for c in COMMANDING) for given in ("MASTER", "JOIN")}
+REFUSAL = f"{{}} has a character that no {{}} has: a double quote or one of {' '.join(COMMANDING)}. Nothing was installed. Copy it whole, in double quotes."
 REMOVE = "cmd.exe /c rmdir /s /q deskgrid"
 #: The watchers end before the installer looks which files are in use: for the sake of one it would ask for a restart of the PC.
 STOP_WATCHERS = "taskkill.exe /f /im deskgrid-watch.exe"
@@ -32,6 +38,8 @@ START_WATCHERS = '"[PROGRAMS]deskgrid-watch.exe" --start-in-sessions'
 #: Each action: its name, type, directory, command, condition, and place in the order. Files in use are looked for
 #: at 1400, folders made at 3700, files at 4000, services at 5800, and started at 5900.
 ACTIONS = [
+    ("RefuseMaster", REFUSE, "", REFUSAL.format("MASTER", "address"), NO_SHELL["MASTER"], 110),
+    ("RefuseJoin", REFUSE, "", REFUSAL.format("JOIN", "join token"), NO_SHELL["JOIN"], 111),
     ("StopWatchers", 34 | IGNORED, "DATA", STOP_WATCHERS, 'Installed OR WIX_UPGRADE_DETECTED', 1390),
     ("StartWatchers", COMMAND | IGNORED, "DATA", START_WATCHERS, 'NOT REMOVE', 5950),
     # Windows lets everybody read below ProgramData: the directory is closed before anything secret is in it. Where that fails, so does the installation.
@@ -50,7 +58,7 @@ ACTIONS = [
 ]
 #: The number that packages of all versions share (`UpgradeCode`).
 FAMILY = "{6F1F3A0E-5A3C-4D7E-9B0E-0C2D4B7F9A11}"
-PROPERTIES = {"SecureCustomProperties": "MASTER;JOIN;WIX_UPGRADE_DETECTED;WIX_DOWNGRADE_DETECTED", "MsiHiddenProperties": "JOIN;WriteJoin"}
+PROPERTIES = {"SecureCustomProperties": "MASTER;JOIN;WIX_UPGRADE_DETECTED;WIX_DOWNGRADE_DETECTED", "MsiHiddenProperties": "JOIN;WriteJoin", "Quote": '"'}
 
 
 def packages(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> list[str]:

@@ -80,3 +80,17 @@ class Msi(unittest.TestCase):
         for name in ("ResetData", "ResetRest"):
             self.assertIn("NOT WIX_UPGRADE_DETECTED", conditions[name])
             self.assertIn("NOT Installed", conditions[name])
+
+    def test_what_a_shell_would_interpret_is_refused_before_anything_is_installed(self) -> None:
+        rows = {name: (condition, int(at)) for name, condition, at in self.rows("InstallExecuteSequence")}
+        for name, given in (("RefuseMaster", "MASTER"), ("RefuseJoin", "JOIN")):
+            condition, at = rows[name]
+            for character in "&|<>^%!":
+                self.assertIn(f'{given} >< "{character}"', condition)
+            self.assertIn(f"{given} >< Quote", condition)
+            self.assertLessEqual(len(condition), 255, "Windows Installer takes no longer ones")
+            self.assertLess(at, min(rows[step][1] for step in ("StopWatchers", "InstallInitialize", "CreateFolders", "WriteJoin")))
+            kind, message = self.actions()[name]
+            self.assertEqual(kind, windows.REFUSE)
+            self.assertNotIn("[", message, "the message would repeat a secret")
+        self.assertEqual(dict(self.rows("Property"))["Quote"], '"')
