@@ -1,4 +1,8 @@
-//! Sets up logging to standard error: as text for people, or as JSON lines.
+//! Sets up logging to standard error, as text for people or as JSON lines; that of a service goes
+//! to a file.
+
+#[cfg(any(windows, test))]
+mod service;
 
 use tracing_subscriber::EnvFilter;
 
@@ -13,16 +17,15 @@ fn filter(level: &str) -> EnvFilter {
     EnvFilter::try_from_env("DESKGRID_LOG").unwrap_or_else(|_| EnvFilter::new(usual))
 }
 
-/// Starts logging into `worker.log` in `dir`, which each start empties: a service has no standard
-/// error.
+/// Starts logging into `worker.log` in `dir`: a service has no standard error.
 #[cfg(windows)]
 pub(crate) fn of_service(dir: &std::path::Path) {
-    if let Ok(file) = std::fs::File::create(dir.join("worker.log")) {
+    if let Ok(log) = service::ServiceLog::open(&dir.join("worker.log")) {
         let builder = tracing_subscriber::fmt()
             .with_env_filter(filter("info"))
             .with_target(false)
             .with_ansi(false);
-        let _ = builder.with_writer(std::sync::Mutex::new(file)).try_init();
+        let _ = builder.with_writer(std::sync::Mutex::new(log)).try_init();
     }
 }
 

@@ -141,10 +141,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
             | Commands::Bridge(_)
     );
     #[cfg(windows)]
-    if matches!(
-        command,
-        Commands::Worker(Deferred(WorkerCommand::Service(_)))
-    ) {
+    if let Commands::Worker(Deferred(WorkerCommand::Service(_))) = command {
         logs::of_service(StateDir::find(global.dir.as_deref())?.root());
     }
 
@@ -167,6 +164,11 @@ pub(crate) fn run_worker_only(cli: WorkerCli, join: Option<JoinWord>) -> Result<
     let WorkerCli { global, command } = cli;
     let (WorkerOnly::Plain(command) | WorkerOnly::Worker(command)) = command;
     let serving = matches!(command, WorkerCommand::Start(_));
+    #[cfg(windows)]
+    if let WorkerCommand::Service(_) = command {
+        logs::of_service(StateDir::find(global.dir.as_deref())?.root());
+    }
+
     let context = prepare(global, join, serving, None)?;
     let runtime = runtime(Threads::of_worker(&command))?;
     finish(runtime, work(&context, command))
