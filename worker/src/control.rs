@@ -19,7 +19,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::oneshot;
 
 use common::Time;
@@ -55,6 +55,11 @@ pub enum ControlRequest {
 pub enum ControlAnswer {
     /// Done; with the worker's present state.
     Report(Box<StatusReport>),
+    /// The worker does not work yet.
+    Resting {
+        /// The reason, in words.
+        why: String,
+    },
     /// Refused.
     Refused {
         /// The reason, in words.
@@ -76,6 +81,9 @@ pub enum ControlError {
         /// The system's error.
         source: io::Error,
     },
+    /// The worker does not work yet; with its reason.
+    #[error("{0}")]
+    Resting(String),
     /// The worker refused; with its reason.
     #[error("{0}")]
     Refused(String),
@@ -111,6 +119,7 @@ pub async fn ask(dir: &Path, ask: &ControlRequest) -> Result<StatusReport, Contr
         .map_err(broken)?;
     match serde_json::from_str(&answer).map_err(|error| broken(error.into()))? {
         ControlAnswer::Report(report) => Ok(*report),
+        ControlAnswer::Resting { why } => Err(ControlError::Resting(why)),
         ControlAnswer::Refused { why } => Err(ControlError::Refused(why)),
     }
 }
@@ -153,8 +162,25 @@ pub fn paused(dir: &Path) -> Option<String> {
 pub(crate) struct ControlQuestion {
     /// The sight of the switch in the worker's directory.
     pub switch: Option<Sight>,
-    /// The channel for the answer.
-    pub answer: oneshot::Sender<StatusReport>,
+    /// The channel for the answer: a report, or why the worker does not work yet.
+    pub answer: oneshot::Sender<Result<StatusReport, String>>,
+}
+
+/// Answers whoever asks a worker that does not work yet: with `why`. Ends only if it cannot.
+///
+/// # Errors
+/// If the socket cannot be made.
+pub async fn rest(dir: &Path, why: &str) -> io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let mut listener = transport::Listener::bind(dir)?;
+    loop {
+        let stream = listener.accept().await?;
+        let (tell, mut asked) = mpsc::unbounded_channel::<ControlQuestion>();
+        tokio::spawn(converse(stream, dir.to_owned(), tell));
+        if let Some(question) = asked.recv().await {
+            let _ = question.answer.send(Err(why.to_owned()));
+        }
+    }
 }
 
 /// Answers requests on the socket of `dir` until `tell` is closed.
@@ -238,15 +264,14 @@ async fn answer<T: From<ControlQuestion> + Send + 'static>(
         return refused("the worker is about to end".to_owned());
     }
 
-    report.await.map_or_else(
-        |_| refused("the worker is about to end".to_owned()),
-        |report| {
-            ControlAnswer::Report(Box::new(StatusReport {
-                paused_until,
-                ..report
-            }))
-        },
-    )
+    match report.await {
+        Err(_) => refused("the worker is about to end".to_owned()),
+        Ok(Err(why)) => ControlAnswer::Resting { why },
+        Ok(Ok(report)) => ControlAnswer::Report(Box::new(StatusReport {
+            paused_until,
+            ..report
+        })),
+    }
 }
 
 /// Returns the end of the pause in this directory, if there is one that ends by itself.

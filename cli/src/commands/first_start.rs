@@ -82,6 +82,35 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
     }
 }
 
+/// Waits until the file is there and written to its end. Meanwhile the worker of `dir` rests, and
+/// says so in its log and to whoever asks for its status.
+#[cfg(any(windows, test))]
+pub(super) async fn arrival(dir: &Path, file: &Path) {
+    let why = format!(
+        "this PC has not joined a grid: the worker waits for {} with the master's address and a join token",
+        file.display()
+    );
+    tracing::warn!("{why}");
+    let resting = async {
+        if let Err(error) = worker::control::rest(dir, &why).await {
+            tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
+            std::future::pending::<()>().await;
+        }
+    };
+
+    let mut before = None;
+    let written = async {
+        while before.is_none() || before != std::fs::read_to_string(file).ok() {
+            before = std::fs::read_to_string(file).ok();
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::select! {
+        () = written => {}
+        () = resting => {}
+    }
+}
+
 /// Loads the existing identity. A file that names another address of the master changes it.
 fn known(home: &Path, file: &Path) -> Result<Identity, Failure> {
     let mut identity = Identity::load(home)?;
@@ -178,7 +207,34 @@ fn remove(file: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use worker::control::{ControlError, ControlRequest, ask};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_service_without_a_file_to_join_by_rests_and_says_so_until_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("join.toml");
+        let asking = async {
+            loop {
+                match ask(dir.path(), &ControlRequest::Status).await {
+                    Err(ControlError::Resting(why)) => break why,
+                    Err(ControlError::NotRunning(_)) => tokio::task::yield_now().await,
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        let mut arrives = std::pin::pin!(arrival(dir.path(), &file));
+        let why = tokio::select! {
+            () = &mut arrives => panic!("there is no file"),
+            why = asking => why,
+        };
+        assert!(why.contains("join.toml"), "{why}");
+
+        std::fs::write(&file, "master = ").unwrap();
+        let in_time = tokio::time::timeout(Duration::from_secs(60), arrives).await;
+        in_time.expect("the file is there");
+    }
 
     #[test]
     fn a_file_that_makes_no_sense_is_refused_without_repeating_its_token() {

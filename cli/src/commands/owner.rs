@@ -108,7 +108,9 @@ async fn turn(context: &Context, ask: &ControlRequest) -> Result<Exit, Failure> 
 async fn carry_out(dir: &Path, ask: &ControlRequest) -> Result<Option<StatusReport>, ControlError> {
     match control::ask(dir, ask).await {
         Ok(report) => Ok(Some(report)),
-        Err(ControlError::NotRunning(_)) => control::without(dir, ask).map(|()| None),
+        Err(ControlError::NotRunning(_) | ControlError::Resting(_)) => {
+            control::without(dir, ask).map(|()| None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -411,6 +413,10 @@ fn failure(error: ControlError, dir: &Path) -> Failure {
             format!("cannot speak with the worker in {}", dir.display()),
             &source,
         ),
+        ControlError::Resting(why) => {
+            let hint = "write that file, master = \"HOST:PORT\" and token = \"TOKEN\" on lines of their own: it joins within seconds";
+            Failure::new(Exit::NotAuthorised, "not-joined", why, hint)
+        }
         ControlError::Refused(why) => {
             let hint = "check the worker's directory, and who may write there";
             Failure::new(

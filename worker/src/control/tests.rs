@@ -70,7 +70,7 @@ async fn asked<T>(dir: &Path, asking: impl Future<Output = T>) -> (T, Vec<Option
             answered = &mut asking => return (answered, switches),
             Some(question) = questions.recv() => {
                 switches.push(question.switch);
-                question.answer.send(report()).unwrap();
+                question.answer.send(Ok(report())).unwrap();
             }
         }
     }
@@ -185,6 +185,28 @@ async fn nonsense_is_refused_in_words_and_turns_nothing() {
     }
 
     assert!(switches.is_empty() && !dir.path().join(pause::PAUSE_FILE).exists());
+}
+
+#[tokio::test]
+async fn a_worker_that_does_not_work_yet_says_why_and_makes_room_for_one_that_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let status = ControlRequest::Status;
+    tokio::select! {
+        ended = rest(dir.path(), "it waits") => panic!("{ended:?}"),
+        // The first may come before there is a socket.
+        () = async {
+            loop {
+                match ask(dir.path(), &status).await {
+                    Err(ControlError::Resting(why)) => return assert_eq!(why, "it waits"),
+                    Err(ControlError::NotRunning(_)) => tokio::task::yield_now().await,
+                    other => panic!("{other:?}"),
+                }
+            }
+        } => {}
+    }
+
+    let (said, _) = asked(dir.path(), ask(dir.path(), &status)).await;
+    assert_eq!(said.unwrap(), report());
 }
 
 #[tokio::test]
