@@ -2,40 +2,36 @@
 //! carry it out; the service manager calls `run`. The service runs as `LocalService`, an account
 //! with few rights that owns nobody's files.
 
+mod duty;
+mod rights;
+
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use serde::Serialize;
-use tokio::sync::Notify;
 use windows_service::service::{
-    Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceControl, ServiceControlAccept,
-    ServiceErrorControl, ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod,
-    ServiceInfo, ServiceStartType, ServiceState, ServiceStatus, ServiceType,
+    Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceErrorControl,
+    ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo, ServiceStartType, ServiceState,
+    ServiceType,
 };
-use windows_service::service_control_handler::{self, ServiceControlHandlerResult};
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
-use windows_service::{define_windows_service, service_dispatcher};
 
+pub(super) use duty::run;
+
+use super::Context;
 use super::login::{Newcomer, identity};
-use super::{Context, first_start};
-use crate::args::scm::{RunArgs, ServiceArgs};
+use crate::args::scm::ServiceArgs;
 use crate::args::serve::InstallArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 
 /// The account of the service: it has few rights on this PC and none on others.
 const ACCOUNT: &str = r"NT AUTHORITY\LocalService";
-/// The accounts that may use the service's directory: the system, the administrators and `ACCOUNT`,
-/// by number, since their names are translated.
-const MAY: [&str; 3] = [
-    "*S-1-5-18:(OI)(CI)F",
-    "*S-1-5-32-544:(OI)(CI)F",
-    "*S-1-5-19:(OI)(CI)F",
-];
+/// What to do where the system denies access.
+const AS_ADMIN: &str = "run this from a prompt that was started as administrator";
 /// The longest time that the service may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -47,8 +43,12 @@ const AT_LOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Run";
 /// count of failures starts again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 const A_DAY: Duration = Duration::from_secs(24 * 3_600);
-/// The stack of the worker's thread, in bytes.
-const STACK: usize = 8 << 20;
+/// The rights on a service that installing and removing it take.
+const ACCESS: ServiceAccess = ServiceAccess::START
+    .union(ServiceAccess::STOP)
+    .union(ServiceAccess::QUERY_STATUS)
+    .union(ServiceAccess::CHANGE_CONFIG)
+    .union(ServiceAccess::DELETE);
 /// The error codes of Windows: the service manager is busy; there is no such service; it does not
 /// run.
 const LOCKED: i32 = 1_055;
@@ -131,59 +131,25 @@ impl ScmPaths {
     }
 
     /// Returns what `install` does beside writing files.
-    fn steps(&self, words: &[OsString], watched: bool) -> Vec<String> {
+    fn steps(&self, words: &[OsString], watched: bool, rights: &[rights::Step]) -> Vec<String> {
         let line: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        vec![
+        let mut steps: Vec<String> = rights.iter().map(ToString::to_string).collect();
+        steps.push(format!(
+            "create (or stop and replace) and start the service {} as {ACCOUNT}:",
+            self.service
+        ));
+        steps.push(format!("  {} {}", self.program().display(), line.join(" ")));
+        steps.push(if watched {
             format!(
-                "icacls {} /inheritance:r /grant:r {}",
-                self.state.display(),
-                MAY.join(" ")
-            ),
+                "start {WATCHER} at each logon, as {} of {AT_LOGON}",
+                self.entry()
+            )
+        } else {
             format!(
-                "create and start the service {} as {ACCOUNT}:",
-                self.service
-            ),
-            format!("  {} {}", self.program().display(), line.join(" ")),
-            if watched {
-                format!(
-                    "start {WATCHER} at each logon, as {} of {AT_LOGON}",
-                    self.entry()
-                )
-            } else {
-                format!(
-                    "no watcher: there is no {WATCHER} beside this program, so a user who is logged on counts as using the PC"
-                )
-            },
-        ]
-    }
-
-    /// Restricts the state directory, which holds the key, to the accounts in `MAY`. Permissions
-    /// that Windows would inherit from above are removed.
-    fn close(&self) -> Result<(), Failure> {
-        let mut command = Command::new("icacls");
-        command
-            .arg(&self.state)
-            .args(["/inheritance:r", "/grant:r"])
-            .args(MAY)
-            .stdout(Stdio::null());
-
-        let status = command
-            .status()
-            .map_err(|e| Failure::io("icacls cannot be run", &e))?;
-        if status.success() {
-            return Ok(());
-        }
-
-        let what = format!(
-            "icacls could not close {} to others ({status})",
-            self.state.display()
-        );
-        Err(Failure::new(
-            Exit::Error,
-            "service",
-            what,
-            "run this from a prompt that was started as administrator",
-        ))
+                "no watcher: there is no {WATCHER} beside this program, so a user who is logged on counts as using the PC"
+            )
+        });
+        steps
     }
 }
 
@@ -197,36 +163,31 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
 
     let words = places.arguments(&args);
     let watcher = watcher_here();
-    if args.service.yes {
-        let manager =
-            manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
-
-        let make = |dir: &Path| fs::create_dir_all(dir).map_err(|e| cannot("make", dir, &e));
+    let access = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
+    let manager = args.service.yes.then(|| manager(access)).transpose()?;
+    let before = match &manager {
+        Some(manager) => open(manager, &places.service, ACCESS)?,
+        // The plan alone needs no rights.
+        None => self::manager(ServiceManagerAccess::CONNECT)
+            .and_then(|m| open(&m, &places.service, ServiceAccess::QUERY_STATUS))
+            .unwrap_or_default(),
+    };
+    let rights = rights::steps(&places.state, before.is_none() && places.state.exists());
+    if let Some(manager) = &manager {
         make(&places.state)?;
-        places.close()?;
+        rights::carry_out(&rights)?;
+        // Join first: where the master does not accept this PC, no service is made or stopped.
+        let home = places.state.join("worker").join("identity");
+        identity(&home, context, &args.enrol, Newcomer::Worker).await?;
 
-        // Join first: where the master does not accept this PC, no service is made.
-        identity(
-            &places.state.join("worker").join("identity"),
-            context,
-            &args.enrol,
-            Newcomer::Worker,
-        )
-        .await?;
-
-        make(&places.programs)?;
-        let this =
-            std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
-        copy(&this, &places.program())?;
-        if let Some(config) = &args.config {
-            copy(config, &places.settings())?;
+        before.as_ref().map(stop).transpose()?;
+        let placed = place(&places, args.config.as_deref(), watcher.as_deref());
+        if let (Err(_), Some(service)) = (&placed, &before) {
+            // Better the worker that was there than none.
+            let _ = start(service);
         }
-        if let Some(watcher) = &watcher {
-            copy(watcher, &places.watcher())?;
-            enter(&places)?;
-        }
-
-        create(&manager, &places, words.clone())?;
+        placed?;
+        create(manager, before, &places, words.clone())?;
     }
 
     let plan = ScmPlan {
@@ -237,10 +198,33 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             .chain(watcher.as_ref().map(|_| places.watcher()))
             .collect(),
         removes: Vec::new(),
-        commands: places.steps(&words, watcher.is_some()),
+        commands: places.steps(&words, watcher.is_some(), &rights),
         service: places.service,
     };
     show(context, &plan)
+}
+
+/// Puts the programs and the settings where the service finds them.
+fn place(places: &ScmPaths, config: Option<&Path>, watcher: Option<&Path>) -> Result<(), Failure> {
+    make(&places.programs)?;
+    let this = std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
+    copy(&this, &places.program())?;
+    if let Some(config) = config {
+        copy(config, &places.settings())?;
+    }
+    if let Some(watcher) = watcher {
+        if !same(watcher, &places.watcher()) {
+            // Watchers that run end: they are without their service, and not to start at logon.
+            leave(places)?;
+            copy(watcher, &places.watcher())?;
+        }
+        enter(places)?;
+    }
+    Ok(())
+}
+
+fn make(dir: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(dir).map_err(|e| cannot("make", dir, &e))
 }
 
 /// Returns the watcher's program beside this one, if there is one.
@@ -257,13 +241,7 @@ fn enter(places: &ScmPaths) -> Result<(), Failure> {
         "add", AT_LOGON, "/v", &entry, "/t", "REG_SZ", "/d", &line, "/f",
     ];
 
-    let (done, status) = reg(&words)?;
-    if done {
-        return Ok(());
-    }
-    let what = format!("reg could not make the watcher's entry ({status})");
-    let hint = "run this from a prompt that was started as administrator";
-    Err(Failure::new(Exit::Error, "service", what, hint))
+    reg_must("make", &words)
 }
 
 /// Takes that back; succeeds if there is no such entry.
@@ -273,14 +251,17 @@ fn leave(places: &ScmPaths) -> Result<(), Failure> {
     if !there {
         return Ok(());
     }
+    reg_must("remove", &["delete", AT_LOGON, "/v", &entry, "/f"])
+}
 
-    let (done, status) = reg(&["delete", AT_LOGON, "/v", &entry, "/f"])?;
+/// Has `reg` make or remove the watcher's entry.
+fn reg_must(done_to_it: &str, words: &[&str]) -> Result<(), Failure> {
+    let (done, status) = reg(words)?;
     if done {
         return Ok(());
     }
-    let what = format!("reg could not remove the watcher's entry ({status})");
-    let hint = "run this from a prompt that was started as administrator";
-    Err(Failure::new(Exit::Error, "service", what, hint))
+    let what = format!("reg could not {done_to_it} the watcher's entry ({status})");
+    Err(Failure::new(Exit::Error, "service", what, AS_ADMIN))
 }
 
 /// Runs `reg`, which changes the registry; returns whether it succeeded, and its status.
@@ -356,25 +337,35 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::io(format!("cannot {what} {}", path.display()), error)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    // Installing again from the installed program must not fail.
-    if from == to {
-        return Ok(());
-    }
-    fs::copy(from, to)
-        .map(|_| ())
-        .map_err(|e| cannot("write", to, &e))
+/// Whether both files are there with the same content.
+fn same(one: &Path, other: &Path) -> bool {
+    fs::read(one).is_ok_and(|one| fs::read(other).is_ok_and(|other| one == other))
 }
 
-/// Removes a directory; waits for a file that is still held for a moment.
+/// Copies a file that differs: one that is there already may be the program that runs this.
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    if same(from, to) {
+        return Ok(());
+    }
+    patiently(|| fs::copy(from, to).map(|_| ())).map_err(|e| cannot("write", to, &e))
+}
+
+/// Removes a directory, if it is there.
 fn remove(dir: &Path) -> Result<(), Failure> {
+    let gone = |done: io::Result<()>| match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    };
+    patiently(|| gone(fs::remove_dir_all(dir))).map_err(|e| cannot("remove", dir, &e))
+}
+
+/// Tries again while a file is still held for a moment.
+fn patiently(mut change: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE / 6;
     loop {
-        match fs::remove_dir_all(dir) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if Instant::now() > deadline => return Err(cannot("remove", dir, &error)),
-            Err(_) => std::thread::sleep(LOOK_EVERY),
+        match change() {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
+            done => return done,
         }
     }
 }
@@ -389,17 +380,14 @@ fn refused(what: impl Into<String>, error: &windows_service::Error) -> Failure {
         windows_service::Error::Winapi(error) => error.to_string(),
         other => other.to_string(),
     };
-    Failure::new(
-        Exit::Error,
-        "service",
-        what,
-        "run this from a prompt that was started as administrator",
-    )
-    .because(cause)
+    Failure::new(Exit::Error, "service", what, AS_ADMIN).because(cause)
 }
 
+/// Makes the service, or gives the one that was there `before` this program and these words; starts
+/// it.
 fn create(
     manager: &ServiceManager,
+    before: Option<Service>,
     places: &ScmPaths,
     launch_arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
@@ -417,16 +405,12 @@ fn create(
         account_password: None,
     };
 
-    let access = ServiceAccess::START | ServiceAccess::QUERY_STATUS | ServiceAccess::CHANGE_CONFIG;
-    let service = manager.create_service(&info, access).map_err(|e| {
-        refused(
-            format!(
-                "the service {} cannot be made; is it there already?",
-                places.service
-            ),
-            &e,
-        )
-    })?;
+    let made = match before {
+        Some(service) => service.change_config(&info).map(|()| service),
+        None => manager.create_service(&info, ACCESS),
+    };
+    let name = &places.service;
+    let service = made.map_err(|e| refused(format!("the service {name} cannot be made"), &e))?;
 
     let again = ServiceAction {
         action_type: ServiceActionType::Restart,
@@ -512,140 +496,37 @@ fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
     }
 }
 
-/// Stops and deletes the service; succeeds if there is none.
-fn delete(name: &str) -> Result<(), Failure> {
-    let access = ServiceAccess::STOP | ServiceAccess::QUERY_STATUS | ServiceAccess::DELETE;
-    let service = match manager(ServiceManagerAccess::CONNECT)?.open_service(name, access) {
-        Err(error) if code(&error) == Some(NO_SUCH_SERVICE) => return Ok(()),
-        service => {
-            service.map_err(|e| refused(format!("the service {name} cannot be opened"), &e))?
-        }
-    };
+/// Opens the service; `None` if there is none.
+fn open(
+    manager: &ServiceManager,
+    name: &str,
+    access: ServiceAccess,
+) -> Result<Option<Service>, Failure> {
+    match manager.open_service(name, access) {
+        Err(error) if code(&error) == Some(NO_SUCH_SERVICE) => Ok(None),
+        service => service
+            .map(Some)
+            .map_err(|e| refused(format!("the service {name} cannot be opened"), &e)),
+    }
+}
+
+/// Stops the service, if it runs.
+fn stop(service: &Service) -> Result<(), Failure> {
     match service.stop() {
         Err(error) if code(&error) != Some(NOT_ACTIVE) => {
-            return Err(refused("the service cannot be stopped", &error));
+            Err(refused("the service cannot be stopped", &error))
         }
-        _ => until(&service, ServiceState::Stopped)?,
+        _ => until(service, ServiceState::Stopped),
     }
+}
 
+/// Stops and deletes the service; succeeds if there is none.
+fn delete(name: &str) -> Result<(), Failure> {
+    let Some(service) = open(&manager(ServiceManagerAccess::CONNECT)?, name, ACCESS)? else {
+        return Ok(());
+    };
+    stop(&service)?;
     service
         .delete()
         .map_err(|e| refused(format!("the service {name} cannot be deleted"), &e))
-}
-
-/// The arguments of the service: the program knows them, but the service manager calls a function
-/// without any.
-struct Duty {
-    args: RunArgs,
-    dir: PathBuf,
-}
-
-static DUTY: OnceLock<Duty> = OnceLock::new();
-
-define_windows_service!(service_entry, service_main);
-
-/// Runs as the service until the service manager ends it.
-pub(super) fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
-    let name = args.service.clone();
-    let _ = DUTY.set(Duty {
-        args,
-        dir: context.state.worker(),
-    });
-    service_dispatcher::start(name, service_entry).map_err(|error| {
-        let hint =
-            "this command is for the service manager: run deskgrid worker start, or worker install";
-        Failure {
-            hint: hint.to_owned(),
-            ..refused("this was not started as a service", &error)
-        }
-    })?;
-
-    Ok(Exit::Well)
-}
-
-fn service_main(_: Vec<OsString>) {
-    let Some(duty) = DUTY.get() else { return };
-    let stop = Arc::new(Notify::new());
-    let told = Arc::clone(&stop);
-    let handler = move |control| match control {
-        ServiceControl::Stop | ServiceControl::Shutdown => {
-            told.notify_one();
-            ServiceControlHandlerResult::NoError
-        }
-        ServiceControl::Interrogate => ServiceControlHandlerResult::NoError,
-        _ => ServiceControlHandlerResult::NotImplemented,
-    };
-    let status = match service_control_handler::register(&duty.args.service, handler) {
-        Ok(status) => status,
-        Err(error) => {
-            return tracing::error!(%error, "the service manager does not take this service");
-        }
-    };
-    let say = |current_state, exit_code| {
-        let controls_accepted = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN;
-        let said = status.set_service_status(ServiceStatus {
-            service_type: ServiceType::OWN_PROCESS,
-            current_state,
-            controls_accepted,
-            exit_code: ServiceExitCode::Win32(exit_code),
-            checkpoint: 0,
-            wait_hint: Duration::ZERO,
-            process_id: None,
-        });
-        if let Err(error) = said {
-            tracing::error!(%error, "the service manager cannot be told of the service");
-        }
-    };
-    say(ServiceState::Running, 0);
-
-    // The service manager's own thread has a small stack, and a panic on it would end the process
-    // without a message.
-    let worker = std::thread::Builder::new()
-        .stack_size(STACK)
-        .spawn(move || work(duty, &stop));
-    let worked = worker
-        .map_err(|e| Failure::io("cannot start", &e))
-        .and_then(|worker| {
-            let broken = |_| {
-                Failure::new(
-                    Exit::Error,
-                    "worker",
-                    "the worker broke off",
-                    "please report worker.log",
-                )
-            };
-            worker.join().map_err(broken).flatten()
-        });
-    let code = match worked {
-        Ok(()) => 0,
-        Err(failure) => {
-            tracing::error!("{}", failure.text());
-            1
-        }
-    };
-    say(ServiceState::Stopped, code);
-}
-
-fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
-    let args = &duty.args;
-    let config = super::worker::settings(args.config.as_deref(), args.slots, args.dedicated)?;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::io("cannot start", &e))?;
-    runtime.block_on(async {
-        let mut stop = std::pin::pin!(stop.notified());
-        let home = duty.dir.join("identity");
-        let identity = match &args.first_start {
-            Some(file) => tokio::select! {
-                joined = first_start::identity(&home, file) => joined?,
-                () = &mut stop => return Ok(()),
-            },
-            None => link::Identity::load(&home)?,
-        };
-        let _end = worker::run(duty.dir.clone(), config, identity, stop).await?;
-        Ok(())
-    })
 }
