@@ -25,7 +25,7 @@ SMALL = "worker"
 #: What a program for PCs that only work has at most, in bytes: as it is, and packed by xz.
 LARGEST, LARGEST_PACKED = 12_000_000, 5_000_000
 #: The names of files that `./release` writes, with the version in them, and of those that have none.
-VERSIONED = re.compile(r"deskgrid(?:-worker)?[-_](\d.*?)(?:-(?:linux|windows)-.*|_(?:amd64|arm64)|-1\.(?:x86_64|aarch64)|-py3-.*)?\.(?:deb|rpm|msi|zip|whl|tar\.[gx]z)")
+VERSIONED = re.compile(r"deskgrid(?:-worker)?[-_](\d.*?)(?:-(?:linux|windows)-.*|_(?:amd64|arm64)|-1\.(?:x86_64|aarch64)|-py3-.*)?\.(?:deb|rpm|msi|zip|whl|tar\.[gx]z|tar)")
 UNVERSIONED = ("THIRD-PARTY-LICENCES.txt", "sbom.cdx.json")
 
 
