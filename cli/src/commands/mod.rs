@@ -61,6 +61,7 @@ mod predict;
 mod scm;
 #[cfg(unix)]
 mod service;
+mod service_plan;
 #[cfg(feature = "whole")]
 mod simulate;
 #[cfg(feature = "whole")]

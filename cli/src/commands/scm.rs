@@ -11,7 +11,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use serde::Serialize;
 use windows_service::service::{
     Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceErrorControl,
     ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo, ServiceStartType, ServiceState,
@@ -20,13 +19,14 @@ use windows_service::service::{
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 
 pub(super) use duty::run;
+use rights::RightsStep;
 
 use super::Context;
 use super::login::{Newcomer, identity};
+use super::service_plan::{ServicePlan, show};
 use crate::args::scm::ServiceArgs;
 use crate::args::serve::InstallArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::note;
 
 /// The account of the service: it has few rights on this PC and none on others.
 const ACCOUNT: &str = r"NT AUTHORITY\LocalService";
@@ -43,12 +43,6 @@ const AT_LOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Run";
 /// count of failures starts again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 const A_DAY: Duration = Duration::from_secs(24 * 3_600);
-/// The rights on a service that installing and removing it take.
-const ACCESS: ServiceAccess = ServiceAccess::START
-    .union(ServiceAccess::STOP)
-    .union(ServiceAccess::QUERY_STATUS)
-    .union(ServiceAccess::CHANGE_CONFIG)
-    .union(ServiceAccess::DELETE);
 /// The error codes of Windows: the service manager is busy; there is no such service; it does not
 /// run.
 const LOCKED: i32 = 1_055;
@@ -62,15 +56,6 @@ struct ScmPaths {
     programs: PathBuf,
     /// The state directory.
     state: PathBuf,
-}
-
-#[derive(Serialize)]
-struct ScmPlan {
-    done: bool,
-    service: String,
-    writes: Vec<PathBuf>,
-    removes: Vec<PathBuf>,
-    commands: Vec<String>,
 }
 
 impl ScmPaths {
@@ -131,19 +116,18 @@ impl ScmPaths {
     }
 
     /// Returns what `install` does beside writing files.
-    fn steps(&self, words: &[OsString], watched: bool, rights: &[rights::Step]) -> Vec<String> {
+    fn steps(&self, words: &[OsString], watched: bool, rights: &[RightsStep]) -> Vec<String> {
         let line: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let service = &self.service;
         let mut steps: Vec<String> = rights.iter().map(ToString::to_string).collect();
-        steps.push(format!(
-            "create (or stop and replace) and start the service {} as {ACCOUNT}:",
-            self.service
-        ));
-        steps.push(format!("  {} {}", self.program().display(), line.join(" ")));
+        steps.extend([
+            format!("create (or replace) and start the service {service} as {ACCOUNT}:"),
+            format!("  {} {}", self.program().display(), line.join(" ")),
+        ]);
+
+        let entry = self.entry();
         steps.push(if watched {
-            format!(
-                "start {WATCHER} at each logon, as {} of {AT_LOGON}",
-                self.entry()
-            )
+            format!("start {WATCHER} at each logon, as {entry} of {AT_LOGON}")
         } else {
             format!(
                 "no watcher: there is no {WATCHER} beside this program, so a user who is logged on counts as using the PC"
@@ -163,10 +147,11 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
 
     let words = places.arguments(&args);
     let watcher = watcher_here();
+
     let access = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
     let manager = args.service.yes.then(|| manager(access)).transpose()?;
     let before = match &manager {
-        Some(manager) => open(manager, &places.service, ACCESS)?,
+        Some(manager) => open(manager, &places.service, ServiceAccess::all())?,
         // The plan alone needs no rights.
         None => self::manager(ServiceManagerAccess::CONNECT)
             .and_then(|m| open(&m, &places.service, ServiceAccess::QUERY_STATUS))
@@ -190,18 +175,24 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         create(manager, before, &places, words.clone())?;
     }
 
-    let plan = ScmPlan {
+    let mut writes = vec![places.program(), places.state.clone()];
+    writes.extend(args.config.map(|_| places.settings()));
+    writes.extend(watcher.as_ref().map(|_| places.watcher()));
+    let plan = ServicePlan {
         done: args.service.yes,
-        writes: [places.program(), places.state.clone()]
-            .into_iter()
-            .chain(args.config.map(|_| places.settings()))
-            .chain(watcher.as_ref().map(|_| places.watcher()))
-            .collect(),
-        removes: Vec::new(),
+        writes: shown(&writes),
         commands: places.steps(&words, watcher.is_some(), &rights),
-        service: places.service,
+        service: Some(places.service),
+        ..ServicePlan::default()
     };
     show(context, &plan)
+}
+
+fn shown(paths: &[PathBuf]) -> Vec<String> {
+    paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect()
 }
 
 /// Puts the programs and the settings where the service finds them.
@@ -212,6 +203,7 @@ fn place(places: &ScmPaths, config: Option<&Path>, watcher: Option<&Path>) -> Re
     if let Some(config) = config {
         copy(config, &places.settings())?;
     }
+
     if let Some(watcher) = watcher {
         if !same(watcher, &places.watcher()) {
             // Watchers that run end: they are without their service, and not to start at logon.
@@ -267,70 +259,36 @@ fn reg_must(done_to_it: &str, words: &[&str]) -> Result<(), Failure> {
 /// Runs `reg`, which changes the registry; returns whether it succeeded, and its status.
 fn reg(words: &[&str]) -> Result<(bool, std::process::ExitStatus), Failure> {
     let mut command = Command::new("reg");
-    command
-        .args(words)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let status = command
-        .status()
-        .map_err(|e| Failure::io("reg cannot be run", &e))?;
+    command.args(words).stdout(Stdio::null());
+    let status = command.stderr(Stdio::null()).status();
+    let status = status.map_err(|e| Failure::io("reg cannot be run", &e))?;
     Ok((status.success(), status))
 }
 
 /// Removes the service, with the identity, the cache and everything else of the worker.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let places = ScmPaths::of(args)?;
-    let there = [places.state.clone(), places.programs.clone()]
-        .into_iter()
-        .filter(|path| path.exists());
-    let plan = ScmPlan {
-        done: args.yes,
-        writes: Vec::new(),
-        removes: there.collect(),
-        commands: vec![
-            format!(
-                "remove {} of {AT_LOGON}, which ends the watchers",
-                places.entry()
-            ),
-            format!("stop and delete the service {}", places.service),
-        ],
-        service: places.service.clone(),
-    };
+    let mut there = vec![places.state.clone(), places.programs.clone()];
+    there.retain(|path| path.exists());
     if args.yes {
         // Before the service: a watcher that loses it looks whether it is still to start at logon.
         leave(&places)?;
         delete(&places.service)?;
-        plan.removes.iter().try_for_each(|dir| remove(dir))?;
+        there.iter().try_for_each(|dir| remove(dir))?;
     }
 
-    show(context, &plan)
-}
-
-fn show(context: &Context, plan: &ScmPlan) -> Result<Exit, Failure> {
-    let text = || {
-        let paths = |word: &str, paths: &[PathBuf]| -> Vec<String> {
-            paths
-                .iter()
-                .map(|path| format!("{word} {}\n", path.display()))
-                .collect()
-        };
-        let mut lines = [
-            paths("write  ", &plan.writes),
-            paths("remove ", &plan.removes),
-        ]
-        .concat();
-        lines.extend(plan.commands.iter().map(|command| format!("{command}\n")));
-
-        lines.concat()
+    let entry = places.entry();
+    let plan = ServicePlan {
+        done: args.yes,
+        removes: shown(&there),
+        commands: vec![
+            format!("remove {entry} of {AT_LOGON}, which ends the watchers"),
+            format!("stop and delete the service {}", places.service),
+        ],
+        service: Some(places.service),
+        ..ServicePlan::default()
     };
-    context
-        .out
-        .show(plan, text, || vec![plan.service.clone()])?;
-    if !plan.done {
-        note("nothing was changed: --yes does it");
-    }
-
-    Ok(Exit::Well)
+    show(context, &plan)
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
@@ -407,7 +365,7 @@ fn create(
 
     let made = match before {
         Some(service) => service.change_config(&info).map(|()| service),
-        None => manager.create_service(&info, ACCESS),
+        None => manager.create_service(&info, ServiceAccess::all()),
     };
     let name = &places.service;
     let service = made.map_err(|e| refused(format!("the service {name} cannot be made"), &e))?;
@@ -522,7 +480,12 @@ fn stop(service: &Service) -> Result<(), Failure> {
 
 /// Stops and deletes the service; succeeds if there is none.
 fn delete(name: &str) -> Result<(), Failure> {
-    let Some(service) = open(&manager(ServiceManagerAccess::CONNECT)?, name, ACCESS)? else {
+    let Some(service) = open(
+        &manager(ServiceManagerAccess::CONNECT)?,
+        name,
+        ServiceAccess::all(),
+    )?
+    else {
         return Ok(());
     };
     stop(&service)?;

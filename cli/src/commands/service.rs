@@ -1,29 +1,18 @@
 //! Executes `deskgrid worker install` and `deskgrid worker uninstall`: shows the plan, or carries
 //! it out.
 
-use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde::Serialize;
-
 use super::Context;
 use super::login::{Newcomer, identity};
+use super::service_plan::{ServicePlan, show};
 use crate::args::serve::{InstallArgs, ServiceArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 use crate::service::{Scope, ServiceFile, ServiceFlags, ServicePaths, Words, dir_of};
-
-#[derive(Serialize)]
-struct ServicePlan {
-    done: bool,
-    writes: Vec<String>,
-    removes: Vec<String>,
-    commands: Vec<String>,
-    unit: Option<String>,
-}
 
 /// Installs the worker as a service, or shows the plan.
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
@@ -71,17 +60,14 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         .collect();
     writes.insert(0, shown(&root.at(&places.program())));
 
-    show(
-        context,
-        &args.service,
-        &ServicePlan {
-            done: args.service.yes,
-            writes,
-            removes: Vec::new(),
-            commands: lines(&commands),
-            unit,
-        },
-    )
+    let plan = ServicePlan {
+        done: args.service.yes,
+        writes,
+        commands: lines(&commands),
+        unit,
+        ..ServicePlan::default()
+    };
+    show(context, &plan)
 }
 
 /// Removes the service: all paths of `ServicePaths::all`, with the worker's identity and cache.
@@ -119,17 +105,13 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     };
 
     let removes = there.iter().map(|path| shown(path)).collect();
-    show(
-        context,
-        args,
-        &ServicePlan {
-            done: args.yes,
-            writes: Vec::new(),
-            removes,
-            commands,
-            unit: None,
-        },
-    )
+    let plan = ServicePlan {
+        done: args.yes,
+        removes,
+        commands,
+        ..ServicePlan::default()
+    };
+    show(context, &plan)
 }
 
 fn places(context: &Context, args: &ServiceArgs) -> Result<ServicePaths, Failure> {
@@ -301,40 +283,4 @@ fn lines(commands: &[Words]) -> Vec<String> {
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
-}
-
-fn show(context: &Context, args: &ServiceArgs, plan: &ServicePlan) -> Result<Exit, Failure> {
-    let text = || {
-        let mut text = String::new();
-        let mut list = |what: &str, items: &[String]| {
-            if !items.is_empty() {
-                let _ = writeln!(text, "{what}:\n  {}", items.join("\n  "));
-            }
-        };
-        let (wrote, removed, ran) = if plan.done {
-            ("written", "removed", "run")
-        } else {
-            ("to write", "to remove", "to run")
-        };
-        list(wrote, &plan.writes);
-        list(removed, &plan.removes);
-        list(ran, &plan.commands);
-
-        if plan.writes.is_empty() && plan.removes.is_empty() {
-            text.push_str("nothing of a worker is installed here\n");
-        }
-        if let Some(unit) = plan.unit.as_ref().filter(|_| !plan.done) {
-            let _ = write!(text, "\nthe unit:\n\n{unit}\n");
-        }
-        if !args.yes {
-            text.push_str("nothing was changed: do it with --yes\n");
-        }
-
-        text
-    };
-    context.out.show(plan, text, || {
-        [plan.writes.clone(), plan.removes.clone()].concat()
-    })?;
-
-    Ok(Exit::Well)
 }

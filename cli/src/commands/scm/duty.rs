@@ -122,6 +122,7 @@ fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|e| Failure::io("cannot start", &e))?;
+
     runtime.block_on(async {
         let mut stop = std::pin::pin!(stop.notified());
         let home = duty.dir.join("identity");

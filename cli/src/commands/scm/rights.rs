@@ -18,9 +18,9 @@ const MAY: [&str; 3] = [
 const TAKE: [&[&str]; 2] = [&["/setowner", "*S-1-5-32-544", "/q"], &["/reset", "/q"]];
 
 /// The words of one call of `icacls`.
-pub(super) struct Step(Vec<String>);
+pub(super) struct RightsStep(Vec<String>);
 
-impl fmt::Display for Step {
+impl fmt::Display for RightsStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "icacls {}", self.0.join(" "))
     }
@@ -29,10 +29,10 @@ impl fmt::Display for Step {
 /// Returns the steps that close `state`. Who has made it before the first installation
 /// (`made_before`) is its owner and may have rights of their own: they are taken back, from the
 /// directory first, and once it is closed from what lies in it. Of a link (`/l`) the link is meant.
-pub(super) fn steps(state: &Path, made_before: bool) -> Vec<Step> {
+pub(super) fn steps(state: &Path, made_before: bool) -> Vec<RightsStep> {
     let step = |of: &str, words: &[&str], more: &[&str]| {
         let words = [&[of], words, more].concat();
-        Step(words.into_iter().map(str::to_owned).collect())
+        RightsStep(words.into_iter().map(str::to_owned).collect())
     };
     let dir = state.to_string_lossy();
     let close = step(&dir, &["/inheritance:r", "/grant:r"], &MAY);
@@ -40,7 +40,7 @@ pub(super) fn steps(state: &Path, made_before: bool) -> Vec<Step> {
         return vec![close];
     }
 
-    let mut steps: Vec<Step> = TAKE.map(|words| step(&dir, words, &[])).into();
+    let mut steps: Vec<RightsStep> = TAKE.map(|words| step(&dir, words, &[])).into();
     steps.push(close);
     // A pattern that matches nothing would be an error.
     if std::fs::read_dir(state).is_ok_and(|mut files| files.next().is_some()) {
@@ -51,7 +51,7 @@ pub(super) fn steps(state: &Path, made_before: bool) -> Vec<Step> {
 }
 
 /// Carries out the steps, up to the first that fails.
-pub(super) fn carry_out(steps: &[Step]) -> Result<(), Failure> {
+pub(super) fn carry_out(steps: &[RightsStep]) -> Result<(), Failure> {
     for step in steps {
         let mut command = Command::new("icacls");
         let status = command.args(&step.0).stdout(Stdio::null()).status();
