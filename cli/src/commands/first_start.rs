@@ -91,23 +91,24 @@ pub(super) async fn arrival(dir: &Path, file: &Path) {
         file.display()
     );
     tracing::warn!("{why}");
-    let resting = async {
-        if let Err(error) = worker::control::rest(dir, &why).await {
-            tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
-            std::future::pending::<()>().await;
-        }
-    };
 
-    let mut before = None;
-    let written = async {
-        while before.is_none() || before != std::fs::read_to_string(file).ok() {
-            before = std::fs::read_to_string(file).ok();
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    };
     tokio::select! {
-        () = written => {}
-        () = resting => {}
+        () = written(file) => {}
+        // Without the socket it waits all the same.
+        Err(error) = worker::control::rest(dir, &why) => {
+            tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
+            written(file).await;
+        }
+    }
+}
+
+/// Waits until the file is there and two looks in a row find the same in it.
+#[cfg(any(windows, test))]
+async fn written(file: &Path) {
+    let mut before = None;
+    while before.is_none() || before != std::fs::read_to_string(file).ok() {
+        before = std::fs::read_to_string(file).ok();
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

@@ -1,16 +1,15 @@
 //! The log of a service, which has no standard error: a file that goes on from start to start, so
-//! that why a service ended can be read in it afterwards. A full one is put aside under the same
-//! name with a number, and the oldest is removed.
+//! that why a service ended can be read in it afterwards. A full one is put aside, in the place of
+//! the one before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The size of a full file, in bytes, and the number of full ones that are kept.
-const FULL: u64 = 2_000_000;
-const KEPT: u32 = 2;
+/// The size of a full file, in bytes.
+const FULL: u64 = 4_000_000;
 
-/// The file that is written, after those that are put aside.
+/// The file that is written.
 pub(crate) struct ServiceLog {
     path: PathBuf,
     file: File,
@@ -31,19 +30,11 @@ impl ServiceLog {
         })
     }
 
-    fn aside(&self, number: u32) -> PathBuf {
-        match number {
-            0 => self.path.clone(),
-            number => self.path.with_extension(format!("{number}.log")),
-        }
-    }
-
     /// Puts the full file aside. Where somebody holds it, it is emptied: a disk must not fill up.
     fn turn(&mut self) -> io::Result<()> {
-        for number in (0..KEPT).rev() {
-            let _ = fs::rename(self.aside(number), self.aside(number + 1));
-        }
+        let _ = fs::rename(&self.path, self.path.with_extension("1.log"));
         *self = Self::open(&self.path)?;
+
         if self.written >= FULL {
             self.file.set_len(0)?;
             self.written = 0;
@@ -103,10 +94,10 @@ mod tests {
             .map(|entry| entry.unwrap().file_name())
             .collect();
         names.sort();
-        assert_eq!(names, ["worker.1.log", "worker.2.log", "worker.log"]);
-        let oldest = fs::read_to_string(dir.path().join("worker.2.log")).unwrap();
+        assert_eq!(names, ["worker.1.log", "worker.log"]);
+        let oldest = fs::read_to_string(dir.path().join("worker.1.log")).unwrap();
         assert!(
-            oldest.starts_with(&line(2 * FULL / 100)),
+            oldest.starts_with(&line(3 * FULL / 100)),
             "none is lost between"
         );
         let newest = fs::read_to_string(&path).unwrap();
