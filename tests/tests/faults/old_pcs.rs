@@ -1,5 +1,7 @@
 //! Old and small PCs: a spinning disk, 2 GiB of memory, two processors. The worker stays connected however
-//! long its disk takes, offers no more than there is, and a task stays within what the owner lends.
+//! long its disk takes, and offers no more than there is. The machine is made small by control groups of
+//! version 1: where there are none, nothing of this is tried, which is said. That a task stays within what
+//! its owner lends is asked elsewhere, and what an idle worker takes is measured (`BENCHMARKS.md`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
