@@ -17,6 +17,7 @@ use common::wire::Refusal;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
 use link::Contents;
+use scheduler::Parting;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{Receiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -281,13 +282,18 @@ impl Engine {
         self.core.consider(said.into(), None).map(Ok)
     }
 
-    /// Ends a session.
+    /// Ends a session whose connection ended so.
     ///
     /// # Errors
     /// If the store fails.
-    pub fn disconnected(&mut self, host: HostId, session: u64) -> Result<(), StoreError> {
+    pub fn disconnected(
+        &mut self,
+        host: HostId,
+        session: u64,
+        how: Parting,
+    ) -> Result<(), StoreError> {
         self.outboxes.remove(&session);
-        let ended = HostAsk::Disconnected(host, SessionId(session));
+        let ended = HostAsk::Disconnected(host, SessionId(session), how);
         self.core.consider(ended.into(), None)
     }
 

@@ -53,6 +53,7 @@ pub use policy::{Policy, catalogue};
 pub use prediction::experience::Experience;
 pub use prediction::lessons::{FIRST_RUNS, LearnedLimits};
 pub use prediction::predict::Prediction;
+pub use prediction::silence::Parting;
 pub use prediction::widths::{WaitErrors, WidthRuns};
 pub use prediction::{estimates, experience, malleable, predict, reservation, runs};
 pub use protocol::effect::Effect;

@@ -1,7 +1,9 @@
 //! Keeps the scheduler's `Experience` of hosts over restarts of the master. Only the scheduler
 //! interprets it.
 
+use common::wire::frame::BadFrame;
 use common::{Span, Time};
+use scheduler::experience::Told;
 use scheduler::{Event, Experience};
 
 use super::Core;
@@ -9,6 +11,8 @@ use crate::store::StoreError;
 
 /// The key of the experience in the store.
 const KEY: &str = "experience";
+/// The key of its last part (`Told`), which masters of version 0.1 neither write nor read.
+const TOLD: &str = "experience of partings";
 /// The least time between two writes: a crash may lose what was learned within the last minute.
 const WRITE_EVERY: Span = Span::from_secs(60);
 
@@ -26,7 +30,7 @@ impl Core {
         let Some(bytes) = self.store.note(KEY)? else {
             return Ok(());
         };
-        match common::wire::decode::<Experience>(&bytes) {
+        match joined(bytes, self.store.note(TOLD)?) {
             Ok(experience) => self.step(Event::Learned(Box::new(experience))),
             Err(error) => {
                 tracing::warn!(%error, "what was learned of hosts was written by another version, and is learned anew");
@@ -56,14 +60,32 @@ impl Core {
             written: self.now,
             due: false,
         };
-        match postcard::to_stdvec(&self.scheduler.experience()) {
-            Ok(bytes) => self.store.set_meta(KEY, &bytes),
+        match parts(&self.scheduler.experience()) {
+            Ok((bytes, told)) => {
+                self.store.set_meta(KEY, &bytes)?;
+                self.store.set_meta(TOLD, &told)
+            }
             Err(error) => {
                 tracing::warn!(%error, "what was learned of hosts cannot be written");
                 Ok(())
             }
         }
     }
+}
+
+/// Returns the bytes of the experience without those of `Told` at their end, and those.
+fn parts(experience: &Experience) -> Result<(Vec<u8>, Vec<u8>), postcard::Error> {
+    let mut bytes = postcard::to_stdvec(experience)?;
+    let told = postcard::to_stdvec(&experience.silences.told)?;
+    bytes.truncate(bytes.len() - told.len());
+    Ok((bytes, told))
+}
+
+/// Returns the experience of which these are the [`parts`].
+fn joined(mut bytes: Vec<u8>, told: Option<Vec<u8>>) -> Result<Experience, BadFrame> {
+    let told = told.map_or_else(|| postcard::to_stdvec(&Told::default()), Ok);
+    bytes.extend(told.map_err(BadFrame::Malformed)?);
+    common::wire::decode(&bytes)
 }
 
 impl Core {
@@ -80,4 +102,39 @@ pub(crate) fn note_of(bytes: Vec<u8>) -> Option<Time> {
         .try_into()
         .ok()
         .map(|bytes| Time(u64::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experience_is_read_with_its_partings_and_without_those_that_an_older_master_never_wrote() {
+        let mut experience = Experience::default();
+        experience.shares.insert("ada".into(), 2.5);
+        experience.cpu = (7.0, 5.0);
+        let (bytes, told) = parts(&experience).unwrap();
+        assert!(!bytes.is_empty() && !told.is_empty());
+
+        assert_eq!(
+            joined(bytes.clone(), Some(told.clone())).as_ref(),
+            Ok(&experience)
+        );
+        assert_eq!(joined(bytes.clone(), None).as_ref(), Ok(&experience));
+        assert!(joined(bytes, Some(told[1..].to_vec())).is_err());
+    }
+
+    /// A store of a master that knew silences alone and together only, each of ten numbers of eight bytes, ends with those.
+    #[test]
+    fn the_experience_without_its_partings_has_the_layout_of_version_0_1() {
+        let (bytes, _) = parts(&Experience::default()).unwrap();
+        let prior = |first: usize, gone: f64, back: f64| {
+            let mut numbers = [0.0; 10];
+            numbers[0] = gone;
+            numbers[first..first + 4].fill(back);
+            numbers
+        };
+        let silences = [prior(2, 2.0, 0.125), prior(3, 0.5, 0.5)];
+        assert!(bytes.ends_with(&postcard::to_stdvec(&silences).unwrap()));
+    }
 }

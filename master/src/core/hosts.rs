@@ -12,8 +12,8 @@ use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
 use common::wire::{Refusal, RefusalCode};
 use common::{Completion, HostId, Span, Time};
-use scheduler::Event;
 use scheduler::experience::Habit;
+use scheduler::{Event, Parting};
 use uuid::Uuid;
 
 use super::ask::HostNames;
@@ -441,16 +441,17 @@ impl Core {
         &mut self,
         id: HostId,
         session: SessionId,
+        how: Parting,
     ) -> Result<(), StoreError> {
         let current = self.is_current(id, session);
 
         match self.hosts.get_mut(&id) {
             Some(host) if current => {
-                tracing::info!(host = host.name, "disconnected");
+                tracing::info!(host = host.name, ?how, "disconnected");
                 host.session = None;
                 self.experience_gained();
                 self.counted.insert(id);
-                self.step(Event::HostDisconnected { host: id })
+                self.step(Event::HostDisconnected { host: id, how })
             }
             _ => Ok(()),
         }

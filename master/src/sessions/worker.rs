@@ -11,7 +11,8 @@ use common::wire::stream::Open;
 use common::wire::worker::{ToMaster, ToWorker};
 use link::alive::AliveWatch;
 use link::{Channel, FrameReceiver, FrameSender, LinkError};
-use quinn::{Connection, VarInt};
+use quinn::{Connection, ConnectionError, VarInt};
+use scheduler::Parting;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
@@ -94,7 +95,10 @@ impl Worker {
                 let session = SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed));
                 let host = self.host;
                 let ended = self.serve_control(channel, session).await;
-                self.state.core.tell(HostAsk::Disconnected(host, session));
+                let how = self.parting(ended.as_ref().err());
+                self.state
+                    .core
+                    .tell(HostAsk::Disconnected(host, session, how));
 
                 let why = ended.as_ref().map_or_else(LinkError::to_string, |()| {
                     "the control stream ended".to_owned()
@@ -168,6 +172,20 @@ impl Worker {
 }
 
 impl Worker {
+    /// Returns how the connection ended, or the control stream where that went first. A gateway does not tell.
+    fn parting(&self, error: Option<&LinkError>) -> Parting {
+        let PeerLink::Direct(connection) = &self.connection else {
+            return Parting::Silent;
+        };
+        match (connection.close_reason(), error) {
+            (Some(ConnectionError::Reset), _) => Parting::Reset,
+            (Some(ConnectionError::TimedOut), _) | (None, Some(LinkError::Closed(_))) => {
+                Parting::Silent
+            }
+            _ => Parting::Closed,
+        }
+    }
+
     /// Resolves once the worker has broken its promise. That of one behind a gateway is watched there.
     async fn broken(&self, alive: &AliveWatch) -> LinkError {
         match &self.connection {

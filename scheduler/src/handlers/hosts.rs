@@ -5,6 +5,7 @@ use common::host::{OwnerState, Status};
 use common::{AttemptId, HostId, Span, Speed, Time};
 
 use crate::prediction::experience::{Habit, Temper, TrackRecord};
+use crate::prediction::silence::Parting;
 use crate::protocol::effect::{CopyReason, Effect, EndReason};
 use crate::state::host::{Host, HostAttempt, Liveness, Presence};
 use crate::state::job::{EndedCopy, Jobs, LiveCopy};
@@ -47,6 +48,7 @@ impl Scheduler {
         host.speed = speed;
         host.presence = Presence::Connected;
         host.parted = None;
+        host.how = Parting::Silent;
         host.silent_since = self.now;
         host.closing = false;
 
@@ -303,14 +305,14 @@ impl Scheduler {
         self.hear(id, Some((owner, Span::ZERO)));
     }
 
-    pub(crate) fn on_host_disconnected(&mut self, id: HostId) {
+    pub(crate) fn on_host_disconnected(&mut self, id: HostId, how: Parting) {
         let Some(host) = self.hosts.get(id) else {
             return;
         };
         if host.presence == Presence::Connected {
             host.presence = Presence::Disconnected;
             host.parted = Some(self.now);
-            host.together = false;
+            host.how = how;
             let hosts = self.hosts.table.len();
             self.hosts.index.partings.note(self.now, hosts);
             self.reindex(id);
@@ -375,7 +377,9 @@ impl Scheduler {
         {
             let lost_at = host.silent_since + self.settings.lease;
             let partings = &self.hosts.index.partings;
-            host.together = host.parted.is_some_and(|parted| partings.together(parted));
+            if host.parted.is_some_and(|parted| partings.together(parted)) {
+                host.how = Parting::Together;
+            }
             let suspect_at = self.foresight.suspect_at(host, &self.settings);
             if self.now >= lost_at {
                 self.bury(id, &EndReason::LeaseExpired(self.settings.lease), fx);

@@ -11,6 +11,7 @@ use crate::prediction::predict::{Prediction, spread};
 pub use crate::prediction::prices::{JobKind, Prices};
 use crate::prediction::runs::Runs;
 use crate::prediction::silence::Silences;
+pub use crate::prediction::silence::Told;
 use crate::prediction::survival::{Curve, LifeTable, TabulatedSurvival};
 use crate::prediction::widths::{WaitErrors, WidthRuns};
 

@@ -15,11 +15,35 @@ const LIKELY: f64 = 0.5;
 /// A silence of any length may still end.
 const DOUBT: f64 = 0.02;
 
-/// The ends of earlier silences: of hosts that fell silent one by one, and of many at once.
+/// How the connection of a host ended, which says much of whether its attempts are gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Parting {
+    /// Nothing came for longer than it had promised: a cable, a lid, a Wi-Fi, a PC without power.
+    #[default]
+    Silent,
+    /// At the same time as those of many others. The scheduler finds that out by itself.
+    Together,
+    /// One of the two ends closed it in order.
+    Closed,
+    /// By a stateless reset: its process has died.
+    Reset,
+}
+
+/// The ends of earlier silences, by how they began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Silences {
     alone: Ends,
     together: Ends,
+    /// The last field of what is stored: [`Told`] says why.
+    pub told: Told,
+}
+
+/// The ends of silences whose begin was told by the other end. They are stored apart from all other
+/// experience, which older programs read without them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    closed: Ends,
+    reset: Ends,
 }
 
 /// How silences of one kind ended. Later silences count for more.
@@ -35,40 +59,49 @@ impl Default for Silences {
     /// The prior: a host that falls silent alone is mostly switched off, and cables and lids are
     /// back within half a minute; many at once are cut off by a switch, which starts within one.
     fn default() -> Self {
-        let ends = |gone, class_returned: f64, first: usize| {
-            let mut returned = [0.0; CLASSES];
-            returned[first..first + 4].fill(class_returned);
-            Ends { gone, returned }
-        };
         Self {
-            alone: ends(2.0, 0.125, 1),
-            together: ends(0.5, 0.5, 2),
+            alone: Ends::prior(2.0, 0.125, 1),
+            together: Ends::prior(0.5, 0.5, 2),
+            told: Told::default(),
+        }
+    }
+}
+
+impl Default for Told {
+    /// The prior: a service starts its worker again within some seconds, and its tasks have died
+    /// with the first one; whoever closes in order may come another way.
+    fn default() -> Self {
+        let ends = Ends::prior(2.0, 0.125, 0);
+        Self {
+            closed: ends.clone(),
+            reset: ends,
         }
     }
 }
 
 impl Silences {
-    /// Returns the probability that the attempts of a host are gone that has been silent for
-    /// `silent`, alone or together with many others.
-    pub fn gone(&self, silent: Span, together: bool) -> f64 {
-        self.of(together).gone_from(class(silent))
+    /// Returns the probability that the attempts of a host are gone that parted so and has been
+    /// silent for `silent`.
+    pub fn gone(&self, silent: Span, how: Parting) -> f64 {
+        self.of(how).gone_from(class(silent))
     }
 
     /// Returns the silence after which attempts are more likely gone than not; `None`: no silence
     /// so far was long enough.
-    pub fn likely_gone_after(&self, together: bool) -> Option<Span> {
-        let ends = self.of(together);
+    pub fn likely_gone_after(&self, how: Parting) -> Option<Span> {
+        let ends = self.of(how);
         (0..CLASSES)
             .find(|class| ends.gone_from(*class) >= LIKELY)
             .map(shortest)
     }
 
     /// Learns the end of a silence: whether the attempts were gone.
-    pub(crate) fn observe(&mut self, silent: Span, together: bool, gone: bool) {
-        let ends = if together {
-            &mut self.together
-        } else {
-            &mut self.alone
+    pub(crate) fn observe(&mut self, silent: Span, how: Parting, gone: bool) {
+        let ends = match how {
+            Parting::Silent => &mut self.alone,
+            Parting::Together => &mut self.together,
+            Parting::Closed => &mut self.told.closed,
+            Parting::Reset => &mut self.told.reset,
         };
         ends.gone *= FADING;
         ends.returned.iter_mut().for_each(|count| *count *= FADING);
@@ -79,16 +112,24 @@ impl Silences {
         } += 1.0;
     }
 
-    fn of(&self, together: bool) -> &Ends {
-        if together {
-            &self.together
-        } else {
-            &self.alone
+    fn of(&self, how: Parting) -> &Ends {
+        match how {
+            Parting::Silent => &self.alone,
+            Parting::Together => &self.together,
+            Parting::Closed => &self.told.closed,
+            Parting::Reset => &self.told.reset,
         }
     }
 }
 
 impl Ends {
+    /// So many that were gone, and so many back in each of four classes from `first` on.
+    fn prior(gone: f64, class_returned: f64, first: usize) -> Self {
+        let mut returned = [0.0; CLASSES];
+        returned[first..first + 4].fill(class_returned);
+        Self { gone, returned }
+    }
+
     /// Returns the probability that the attempts are gone after a silence of this class: hosts that
     /// were back sooner no longer count.
     fn gone_from(&self, class: usize) -> f64 {
@@ -113,12 +154,13 @@ fn shortest(class: usize) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use super::Parting::{Closed, Reset, Silent, Together};
     use super::*;
 
-    fn taught(silent_s: u64, together: bool, gone: bool, times: usize) -> Silences {
+    fn taught(silent_s: u64, how: Parting, gone: bool, times: usize) -> Silences {
         let mut silences = Silences::default();
         for _ in 0..times {
-            silences.observe(Span::from_secs(silent_s), together, gone);
+            silences.observe(Span::from_secs(silent_s), how, gone);
         }
         silences
     }
@@ -127,11 +169,11 @@ mod tests {
     fn a_host_alone_is_doubted_at_once_and_many_at_once_only_later() {
         let silences = Silences::default();
 
-        assert_eq!(silences.gone(Span::from_secs(1), false), 0.8);
-        assert_eq!(silences.likely_gone_after(false), Some(Span::ZERO));
-        assert_eq!(silences.gone(Span::from_secs(1), true), 0.2);
+        assert_eq!(silences.gone(Span::from_secs(1), Silent), 0.8);
+        assert_eq!(silences.likely_gone_after(Silent), Some(Span::ZERO));
+        assert_eq!(silences.gone(Span::from_secs(1), Together), 0.2);
         assert_eq!(
-            silences.likely_gone_after(true),
+            silences.likely_gone_after(Together),
             Some(Span::from_secs(32)),
             "a switch may start for half a minute"
         );
@@ -139,16 +181,16 @@ mod tests {
 
     #[test]
     fn silences_that_ended_well_teach_patience_up_to_their_length() {
-        let silences = taught(5, false, false, 20);
+        let silences = taught(5, Silent, false, 20);
 
-        assert!(silences.gone(Span::from_secs(1), false) < 0.2);
+        assert!(silences.gone(Span::from_secs(1), Silent) < 0.2);
         assert_eq!(
-            silences.likely_gone_after(false),
+            silences.likely_gone_after(Silent),
             Some(Span::from_secs(8)),
             "they had lasted from 4 s to 8 s"
         );
         assert_eq!(
-            silences.gone(Span::from_secs(1), true),
+            silences.gone(Span::from_secs(1), Together),
             0.2,
             "another kind of silence"
         );
@@ -156,25 +198,25 @@ mod tests {
 
     #[test]
     fn lost_hosts_teach_to_doubt_at_once() {
-        let patient = taught(5, true, false, 20);
+        let patient = taught(5, Together, false, 20);
         let mut silences = patient.clone();
         for _ in 0..100 {
-            silences.observe(Span::from_secs(900), true, true);
+            silences.observe(Span::from_secs(900), Together, true);
         }
 
-        assert_eq!(silences.likely_gone_after(true), Some(Span::ZERO));
-        assert!(silences.gone(Span::ZERO, true) > patient.gone(Span::ZERO, true));
+        assert_eq!(silences.likely_gone_after(Together), Some(Span::ZERO));
+        assert!(silences.gone(Span::ZERO, Together) > patient.gone(Span::ZERO, Together));
     }
 
     #[test]
     fn a_probability_grows_with_the_silence_and_is_never_certain() {
         for silences in [
-            taught(0, false, false, 1_000),
-            taught(300, true, false, 1_000),
-            taught(60, false, true, 1_000),
+            taught(0, Silent, false, 1_000),
+            taught(300, Together, false, 1_000),
+            taught(60, Reset, true, 1_000),
         ] {
-            for together in [false, true] {
-                let of = |s: u64| silences.gone(Span::from_secs(s), together);
+            for how in [Silent, Together, Closed, Reset] {
+                let of = |s: u64| silences.gone(Span::from_secs(s), how);
                 let grows = (0..2_000).all(|s| of(s) <= of(s + 1));
                 assert!(grows && of(0) >= 0.0 && of(2_001) <= 1.0 - DOUBT);
             }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::prediction::estimates::Estimator;
 use crate::prediction::experience::{Experience, Habit, TrackRecord};
 use crate::prediction::reservation::Windows;
+use crate::prediction::silence::Parting;
 use crate::protocol::effect::Offer;
 
 /// An event. The scheduler is total over events: one that fits no state is answered or ignored,
@@ -139,6 +140,8 @@ pub enum Event {
     HostDisconnected {
         /// The disconnected host.
         host: HostId,
+        /// How the connection ended.
+        how: Parting,
     },
     /// The worker was asked to end: it gets no work until it joins again, and gives back the
     /// attempts that it holds.

@@ -11,6 +11,7 @@ use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
 use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper};
 use crate::prediction::malleable::Lives;
 use crate::prediction::predict::Prediction;
+use crate::prediction::silence::Parting;
 use crate::state::host::{Host, HostAttempt, Hosts, Liveness, SharesSeen};
 use crate::state::job::Job;
 use crate::state::promise::Promise;
@@ -143,23 +144,21 @@ impl Foresight {
 
     /// Notes that the host's silence, if it has one, is over: whether its attempts were gone.
     pub(crate) fn on_silence_ended(&mut self, host: &Host, gone: bool, now: Time) {
-        if let Some(Silence { span, together }) = host.silence(now) {
-            self.experience.silences.observe(span, together, gone);
+        if let Some(Silence { span, how }) = host.silence(now) {
+            self.experience.silences.observe(span, how, gone);
         }
     }
 
     /// Returns the probability that the attempts of a host with this silence are gone.
     pub(crate) fn gone(&self, silence: Silence) -> f64 {
-        self.experience
-            .silences
-            .gone(silence.span, silence.together)
+        self.experience.silences.gone(silence.span, silence.how)
     }
 
     /// Returns when a silent host becomes suspect: after `suspect_after`, or sooner if its
     /// connection is lost and its attempts are more likely gone than not.
     pub(crate) fn suspect_at(&self, host: &Host, settings: &Settings) -> Time {
         let silent = host.silent_since + settings.suspect_after.min(settings.lease);
-        let likely = self.experience.silences.likely_gone_after(host.together);
+        let likely = self.experience.silences.likely_gone_after(host.how);
         match (host.parted, likely) {
             (Some(parted), Some(span)) => silent.min(parted + span.max(settings.rescue_after)),
             _ => silent,
@@ -424,7 +423,7 @@ impl Foresight {
             ..Self::place(host, now)
         };
         let mut law = CompletionLaw::of(left_s, place, self.curves());
-        let doubted = host.liveness != Liveness::Alive || host.together;
+        let doubted = host.liveness != Liveness::Alive || host.how == Parting::Together;
         if let Some(silence) = host.silence(now).filter(|_| doubted) {
             law.alive *= 1.0 - self.gone(silence);
         }

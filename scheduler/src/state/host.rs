@@ -12,6 +12,7 @@ use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 use crate::collections::dense::Dense;
 use crate::prediction::experience::{Habit, Temper, TrackRecord};
 use crate::prediction::reservation::Windows;
+use crate::prediction::silence::Parting;
 use crate::protocol::effect::{CopyReason, Effect};
 use crate::state::blame::Trouble;
 use crate::state::books::HostAttempts;
@@ -52,8 +53,8 @@ pub(crate) struct Host {
     pub(crate) back: bool,
     /// The time at which its connection was lost; `None` while connected, or if it never was.
     pub(crate) parted: Option<Time>,
-    /// Whether many other hosts were lost at that time.
-    pub(crate) together: bool,
+    /// How it was lost.
+    pub(crate) how: Parting,
     /// Its live attempts.
     pub(crate) books: HostAttempts,
     /// The room reserved for gangs.
@@ -248,7 +249,7 @@ impl Host {
             silent_since: now,
             back: false,
             parted: None,
-            together: false,
+            how: Parting::Silent,
             check: None,
             watch: None,
             delivered: 0,
@@ -364,7 +365,7 @@ impl Host {
         let silent = self.parted.is_some() || self.liveness == Liveness::Suspect;
         silent.then(|| Silence {
             span: now.since(self.parted.unwrap_or(self.silent_since)),
-            together: self.together,
+            how: self.how,
         })
     }
 

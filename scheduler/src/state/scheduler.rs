@@ -193,7 +193,7 @@ impl Scheduler {
             Event::Learned(experience) => self.on_learned(*experience),
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
-            Event::HostDisconnected { host } => self.on_host_disconnected(host),
+            Event::HostDisconnected { host, how } => self.on_host_disconnected(host, how),
             Event::HostClosing { host } => self.on_host_closing(host),
             Event::HostLeft { host } => self.on_host_left(host, &EndReason::HostLeft, fx),
             Event::HostRevoked { host } => self.on_host_left(host, &EndReason::Revoked, fx),

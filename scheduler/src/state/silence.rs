@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use common::{Span, Time};
 
+use crate::prediction::silence::Parting;
+
 /// A time for which nothing has been heard of a host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Silence {
     pub(crate) span: Span,
-    /// Whether many hosts fell silent at its start.
-    pub(crate) together: bool,
+    /// How it began.
+    pub(crate) how: Parting,
 }
 
 /// The recent losses of connections. Many at once are a failure of the network, not of the hosts.

@@ -101,7 +101,7 @@ fn mixed_fleets_are_counted_by_state() {
         host: HostId(2),
         owner: OwnerState::Present(YieldReason::Busy),
     });
-    w.send(Event::HostDisconnected { host: HostId(3) });
+    w.parts(HostId(3));
     w.send(Event::HostLeft { host: HostId(4) });
 
     let job = w.job(2).submit();
@@ -144,7 +144,7 @@ fn a_silent_host_is_shown_with_the_probability_of_its_loss_and_the_time_of_the_c
     let host = w.host(1).joins();
     w.moves(host, Phase::Running);
 
-    w.send(Event::HostDisconnected { host });
+    w.parts(host);
     w.pass(common::Span::from_millis(400));
     w.send(Event::Tick);
     let expected = "1: on desk, of which nothing has been heard for 400ms; lost with a probability of 80 %, copied in 600ms if a host is idle then";

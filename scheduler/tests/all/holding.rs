@@ -398,7 +398,7 @@ fn a_host_that_missed_an_order_is_told_again_when_it_is_back() {
     let first = world.attempt_on(host);
 
     request(&mut world, job, [3]);
-    world.send(Event::HostDisconnected { host });
+    world.parts(host);
 
     // Neither the order to freeze nor the new task has arrived.
     let (_, effects) = world.host(1).holding(first, Phase::Running).joins_with();

@@ -100,7 +100,7 @@ fn a_disconnected_host_keeps_its_attempts_but_gets_no_more() {
     let job = w.job(1).submit();
     let attempt = w.attempt_on(host);
 
-    w.send(Event::HostDisconnected { host });
+    w.parts(host);
     let second = w.job(1).submit();
     assert_eq!(w.books(host), [attempt]);
     assert_eq!(w.task_state(second, 1), TaskState::Waiting);
@@ -242,7 +242,7 @@ fn a_lost_host_that_returns_keeps_its_attempts() {
 
     for _ in 0..3 {
         w.moves(host, Phase::Running);
-        w.send(Event::HostDisconnected { host });
+        w.parts(host);
         w.pass(s(2_000));
         assert_eq!(w.task_state(job, 1), TaskState::Waiting);
 
@@ -398,7 +398,7 @@ fn events_from_hosts_that_nobody_knows_change_nothing() {
         []
     );
 
-    assert_eq!(w.send(Event::HostDisconnected { host }), []);
+    assert_eq!(w.parts(host), []);
     assert_eq!(w.send(Event::HostLeft { host }), []);
     assert_eq!(
         w.send(Event::AttemptsReturned {

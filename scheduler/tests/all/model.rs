@@ -466,7 +466,7 @@ impl Model {
             Event::AttemptsMoved { host, .. }
             | Event::AttemptEnded { host, .. }
             | Event::AttemptsReturned { host, .. } => self.hear(*host, None),
-            Event::HostDisconnected { host } => {
+            Event::HostDisconnected { host, .. } => {
                 if let Some(host) = self.hosts.get_mut(host) {
                     host.parted = if host.connected {
                         Some(self.now)

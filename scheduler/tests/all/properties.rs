@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use scheduler::effect::{EndReason, Verdict};
 use scheduler::event::Bag;
-use scheduler::{Effect, Event, Scheduler, Settings, catalogue};
+use scheduler::{Effect, Event, Parting, Scheduler, Settings, catalogue};
 
 use crate::world::{World, s};
 
@@ -277,7 +277,8 @@ impl Fleet {
             12 if connected => self.give_back(host),
             13 => {
                 self.worker(host).connected = false;
-                self.send(Event::HostDisconnected { host });
+                let how = [Parting::Silent, Parting::Closed, Parting::Reset][b as usize % 3];
+                self.send(Event::HostDisconnected { host, how });
             }
             14 => {
                 let drain = b.is_multiple_of(2);

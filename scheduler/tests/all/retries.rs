@@ -210,7 +210,7 @@ fn a_late_result_of_a_lost_attempt_counts_while_the_task_is_open() {
     let lost = w.host(1).joins();
     let attempt = w.attempt_on(lost);
 
-    w.send(Event::HostDisconnected { host: lost });
+    w.parts(lost);
     w.pass(s(1_000));
 
     let second = w.host(2).joins();

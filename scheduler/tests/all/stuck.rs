@@ -210,7 +210,7 @@ fn a_host_that_is_not_connected_for_a_second_has_its_tasks_copied() {
 
     let idle = w.host(2).joins();
     w.pass(s(3));
-    w.send(Event::HostDisconnected { host: gone });
+    w.parts(gone);
     assert_eq!(starts(&w.pass(millis(900))), []);
 
     let effects = w.pass(millis(100));
@@ -239,7 +239,7 @@ fn a_host_that_comes_back_within_a_second_is_left_alone() {
     w.host(2).joins();
     let attempt = w.attempt_on(host);
     for _ in 0..5 {
-        w.send(Event::HostDisconnected { host });
+        w.parts(host);
         assert_eq!(starts(&w.pass(millis(900))), []);
         w.host(1).holding(attempt, Phase::Running).joins();
         assert_eq!(starts(&w.pass(millis(900))), []);
@@ -255,18 +255,61 @@ fn hosts_that_often_come_back_after_some_seconds_are_waited_for_so_long() {
     w.moves(host, Phase::Running);
     let attempt = w.attempt_on(host);
     for _ in 0..20 {
-        w.send(Event::HostDisconnected { host });
+        w.parts(host);
         w.pass(s(5));
         w.host(1).holding(attempt, Phase::Running).joins();
     }
 
     w.host(2).joins();
-    w.send(Event::HostDisconnected { host });
+    w.parts(host);
     assert_eq!(starts(&w.pass(millis(7_900))), []);
     assert_eq!(
         starts(&w.pass(millis(100)))[0].2,
         StartReason::Duplicate(1, CopyReason::Suspect)
     );
+}
+
+#[test]
+fn where_hosts_are_often_silent_for_seconds_one_whose_process_died_is_doubted_at_once() {
+    let mut w = World::new();
+    let job = w.job(1).policy("deskgrid:copies_max=0");
+    job.estimate(s(6_000)).submit();
+    let host = w.host(1).joins();
+    w.moves(host, Phase::Running);
+    let attempt = w.attempt_on(host);
+    for _ in 0..20 {
+        w.parts(host);
+        w.pass(s(25));
+        w.host(1).holding(attempt, Phase::Running).joins();
+    }
+
+    w.host(2).joins();
+    w.dies(host);
+    assert_eq!(starts(&w.pass(millis(900))), []);
+    assert_eq!(
+        starts(&w.pass(millis(100)))[0].2,
+        StartReason::Duplicate(1, CopyReason::Suspect)
+    );
+}
+
+#[test]
+fn hosts_whose_workers_are_back_with_their_attempts_after_they_died_are_waited_for_so_long() {
+    let mut w = World::new();
+    let job = w.job(1).policy("deskgrid:copies_max=0");
+    job.estimate(s(6_000)).submit();
+    let host = w.host(1).joins();
+    w.moves(host, Phase::Running);
+    let attempt = w.attempt_on(host);
+    for _ in 0..20 {
+        w.dies(host);
+        w.pass(s(5));
+        w.host(1).holding(attempt, Phase::Running).joins();
+    }
+
+    w.host(2).joins();
+    w.dies(host);
+    assert_eq!(starts(&w.pass(millis(7_900))), []);
+    assert_eq!(starts(&w.pass(millis(100))).len(), 1);
 }
 
 /// Of a grid of `hosts`, `parting` run a task each, and part one after the other, `apart`. Returns the starts until the
@@ -285,7 +328,7 @@ fn starts_where_many_part(hosts: u32, parting: u32, apart: Span) -> [usize; 3] {
 
     let mut started = 0;
     for host in (1..=parting).map(HostId) {
-        w.send(Event::HostDisconnected { host });
+        w.parts(host);
         started += starts(&w.pass(apart)).len();
     }
     let after = [s(31), s(2)].map(|span| starts(&w.pass(span)).len());
@@ -312,7 +355,7 @@ fn a_silent_hosts_task_is_copied_beyond_the_copy_budget() {
     let gone = w.host(1).joins();
     w.moves(gone, Phase::Running);
     let idle = w.host(2).joins();
-    w.send(Event::HostDisconnected { host: gone });
+    w.parts(gone);
     w.pass(s(10));
     assert_eq!(w.books(idle).len(), 1);
 }
@@ -327,7 +370,7 @@ fn no_ready_host_is_kept_for_a_faster_one_that_is_not_connected() {
     w.job(6).submit();
     (1..=3).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.pass(s(6));
-    w.send(Event::HostDisconnected { host: HostId(2) });
+    w.parts(HostId(2));
     w.pass(s(14));
     done(&mut w, 1, s(20));
     done(&mut w, 3, s(20));

@@ -9,7 +9,7 @@ use common::view::{HostState, JobState, TaskState};
 use common::{After, AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
 use scheduler::event::{Bag, Terms};
-use scheduler::{Effect, Event, Scheduler, Settings};
+use scheduler::{Effect, Event, Parting, Scheduler, Settings};
 
 use crate::model::Model;
 
@@ -47,6 +47,18 @@ impl World {
             history: Vec::new(),
             jobs: 0,
         }
+    }
+
+    /// The host falls silent for longer than it had promised.
+    pub(crate) fn parts(&mut self, host: HostId) -> Vec<Effect> {
+        let how = Parting::Silent;
+        self.send(Event::HostDisconnected { host, how })
+    }
+
+    /// The host's process dies, and its connection is reset.
+    pub(crate) fn dies(&mut self, host: HostId) -> Vec<Effect> {
+        let how = Parting::Reset;
+        self.send(Event::HostDisconnected { host, how })
     }
 
     /// Sends an event, checks the step, and gives back its effects.

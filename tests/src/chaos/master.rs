@@ -14,6 +14,7 @@ use common::content::BlobHash;
 use common::settings::ConfigDuration;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId, Span, Time};
+use scheduler::Parting;
 use uuid::Uuid;
 
 use super::audit::Promised;
@@ -436,7 +437,9 @@ impl World {
                 }
             }
             Came::Word(connection, message) => return self.consider_word(connection, message),
-            Came::Closed(connection, host) => engine.disconnected(host, connection)?,
+            Came::Closed(connection, host) => {
+                engine.disconnected(host, connection, Parting::Silent)?
+            }
             Came::Ask(number, ask) => {
                 self.audit.on_asked(&ask);
                 self.master.asked.insert(number, ask.clone());
@@ -486,7 +489,7 @@ impl World {
         }
 
         if let Err(why) = engine.hear(host, connection, message)? {
-            engine.disconnected(host, connection)?;
+            engine.disconnected(host, connection, Parting::Closed)?;
             self.story.tell(
                 self.now,
                 format_args!("master"),

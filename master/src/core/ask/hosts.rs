@@ -7,6 +7,7 @@ use common::site::SiteScope;
 use common::update::UpdateOrder;
 use common::wire::worker::ToMaster;
 use common::{AttemptId, HostId, Span};
+use scheduler::Parting;
 
 use super::{Ask, CoreReply};
 use crate::core::{Connected, Core, SessionId};
@@ -18,8 +19,8 @@ pub enum HostAsk {
     Connected(Box<Connected>),
     /// Applies another message of a worker's session. Gives `Done`.
     Said(HostId, SessionId, ToMaster),
-    /// Ends a session. Gives `Done`.
-    Disconnected(HostId, SessionId),
+    /// Ends a session whose connection ended so. Gives `Done`.
+    Disconnected(HostId, SessionId, Parting),
     /// Whether a checkpoint of this attempt can be of use, and is this host's to save. Gives
     /// `Whether`.
     TakesState(HostId, AttemptId),
@@ -110,7 +111,9 @@ impl Core {
         Ok(match ask {
             HostAsk::Connected(connected) => self.on_connected(*connected)?.into(),
             HostAsk::Said(host, session, message) => self.on_said(host, session, message)?.into(),
-            HostAsk::Disconnected(host, session) => self.on_disconnected(host, session)?.into(),
+            HostAsk::Disconnected(host, session, how) => {
+                self.on_disconnected(host, session, how)?.into()
+            }
             HostAsk::TakesState(host, attempt) => self.takes_state(host, attempt)?.into(),
             HostAsk::Saved(host, attempt, saved, blobs) => {
                 self.on_saved(host, attempt, saved, &blobs)?.into()

@@ -17,6 +17,7 @@ use common::{
     AttemptId, Completion, HostId, IdSet, JobId, JobSpec, Outcome, RequestId, Span, SubmitOptions,
     TaskSet, Time,
 };
+use scheduler::Parting;
 use uuid::Uuid;
 
 use super::super::contents::Shelves;
@@ -309,7 +310,10 @@ impl<'a> Day<'a> {
             Plan::Silent(place, session) => {
                 self.master.look_at_clock(clock(self.now)).map_err(failed)?;
                 let host = self.hosts[place].host;
-                self.master.disconnected(host, session).map_err(failed)?;
+                let how = Parting::Silent;
+                self.master
+                    .disconnected(host, session, how)
+                    .map_err(failed)?;
                 return self.master_speaks();
             }
             Plan::Master => {

@@ -20,6 +20,7 @@ use common::{
 };
 
 use link::Contents;
+use scheduler::Parting;
 
 use super::super::contents::Shelves;
 
@@ -343,11 +344,11 @@ fn hear(engine: &mut Engine, now: Time, came: Vec<Came>) -> Result<Vec<u64>, Sto
             }
             Came::Word(session, host, message) => {
                 if engine.hear(host, session, *message)?.is_err() {
-                    engine.disconnected(host, session)?;
+                    engine.disconnected(host, session, Parting::Closed)?;
                     ended.push(session);
                 }
             }
-            Came::Closed(session, host) => engine.disconnected(host, session)?,
+            Came::Closed(session, host) => engine.disconnected(host, session, Parting::Silent)?,
             Came::Ask(number, wish) => engine.ask(number, wish.into_core())?,
             Came::Put(number, blob) => {
                 let stored = UpkeepAsk::ContentStored {

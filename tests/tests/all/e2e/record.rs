@@ -7,7 +7,7 @@ use std::fs;
 use common::JobId;
 use scheduler::effect::EndReason;
 use scheduler::record::{self, SchedulerLife};
-use scheduler::{Effect, Event};
+use scheduler::{Effect, Event, Parting};
 use simulator::{Recording, replay};
 use tests::Grid;
 
@@ -151,12 +151,21 @@ fn the_record_shows(run: &SchedulerLife, policies: &BTreeMap<JobId, String>) {
     let mut started = BTreeSet::new();
     let mut present = false;
     let mut lost = false;
+    let mut died = false;
 
     for step in &run.steps {
         present |= matches!(
             step.event,
             Event::OwnerChanged {
                 owner: common::host::OwnerState::Present(_),
+                ..
+            }
+        );
+
+        died |= matches!(
+            step.event,
+            Event::HostDisconnected {
+                how: Parting::Reset,
                 ..
             }
         );
@@ -182,7 +191,7 @@ fn the_record_shows(run: &SchedulerLife, policies: &BTreeMap<JobId, String>) {
         "{policies:?}: only {started:?} were started"
     );
     assert!(
-        present && lost,
-        "an owner came: {present}; an attempt was lost: {lost}"
+        present && lost && died,
+        "an owner came: {present}; an attempt was lost: {lost}; its worker's death was told: {died}"
     );
 }
