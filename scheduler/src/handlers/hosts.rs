@@ -44,6 +44,7 @@ impl Scheduler {
             self.foresight.on_silence_ended(host, gone, self.now);
         }
 
+        let awaited = host.presence == Presence::Awaited;
         host.slots = slots;
         host.speed = speed;
         host.presence = Presence::Connected;
@@ -61,6 +62,9 @@ impl Scheduler {
         }
 
         self.hosts.count(id);
+        if awaited {
+            self.hosts.index.partings.note_back(self.now);
+        }
         self.hear(id, Some((status.owner, status.owner_for)));
         self.note_status(id, status);
         self.hosts.index_anew(id, self.now);
@@ -380,7 +384,7 @@ impl Scheduler {
             if host.parted.is_some_and(|parted| partings.together(parted)) {
                 host.how = Parting::Together;
             }
-            let suspect_at = self.foresight.suspect_at(host, &self.settings);
+            let suspect_at = self.foresight.suspect_at(host, partings, &self.settings);
             if self.now >= lost_at {
                 self.bury(id, &EndReason::LeaseExpired(self.settings.lease), fx);
             } else if self.now >= suspect_at {
@@ -471,7 +475,8 @@ impl Scheduler {
             && host.presence != Presence::Left
             && host.liveness != Liveness::Lost
         {
-            let at = self.foresight.suspect_at(host, &self.settings);
+            let partings = &self.hosts.index.partings;
+            let at = self.foresight.suspect_at(host, partings, &self.settings);
             self.hosts.index.check_at(host, Some(at));
         }
     }

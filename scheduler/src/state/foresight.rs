@@ -12,11 +12,11 @@ use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper
 use crate::prediction::malleable::Lives;
 use crate::prediction::predict::Prediction;
 use crate::prediction::silence::Parting;
-use crate::state::host::{Host, HostAttempt, Hosts, Liveness, SharesSeen};
+use crate::state::host::{Host, HostAttempt, Hosts, Liveness, Presence, SharesSeen};
 use crate::state::job::Job;
 use crate::state::promise::Promise;
 use crate::state::settings::Settings;
-use crate::state::silence::Silence;
+use crate::state::silence::{Partings, Silence};
 use crate::state::small_work::{Remembered, SmallWork};
 
 /// The curves are fitted anew after this many more observations, and this part more of all
@@ -155,12 +155,15 @@ impl Foresight {
     }
 
     /// Returns when a silent host becomes suspect: after `suspect_after`, or sooner if its
-    /// connection is lost and its attempts are more likely gone than not.
-    pub(crate) fn suspect_at(&self, host: &Host, settings: &Settings) -> Time {
+    /// connection is lost and its attempts are more likely gone than not, or it is awaited in vain.
+    pub(crate) fn suspect_at(&self, host: &Host, partings: &Partings, settings: &Settings) -> Time {
         let silent = host.silent_since + settings.suspect_after.min(settings.lease);
         let likely = self.experience.silences.likely_gone_after(host.how);
         match (host.parted, likely) {
             (Some(parted), Some(span)) => silent.min(parted + span.max(settings.rescue_after)),
+            (None, _) if host.presence == Presence::Awaited => {
+                silent.min(partings.awaited_until(host.silent_since))
+            }
             _ => silent,
         }
     }

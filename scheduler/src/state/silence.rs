@@ -20,6 +20,8 @@ pub(crate) struct Partings {
     recent: VecDeque<Time>,
     /// The begin and end of the latest time in which too many were lost.
     outage: Option<(Time, Time)>,
+    /// The latest return of a host that was awaited after a restart of the master.
+    back: Option<Time>,
 }
 
 impl Partings {
@@ -32,6 +34,11 @@ impl Partings {
     /// times as many as part within [`Self::AT_ONCE`].
     const OF_LARGE: usize = 12;
     const OF_LARGE_OF: usize = 300;
+
+    /// The time in which a worker comes back to a master that has started: its longest pause
+    /// (`reconnect_cap`, 30 s) and two tries. While hosts come, the next is waited for so long.
+    const BACK: Span = Span::from_secs(40);
+    const NEXT_BACK: Span = Span::from_secs(8);
 
     /// Returns the most that part at once by chance, of so many hosts.
     fn by_chance(hosts: usize) -> usize {
@@ -63,9 +70,22 @@ impl Partings {
             .is_some_and(|(since, until)| (since..=until).contains(&parted))
     }
 
+    /// Notes that an awaited host is back.
+    pub(crate) fn note_back(&mut self, now: Time) {
+        self.back = Some(now);
+    }
+
+    /// Returns when a host that has been awaited since then is doubted: it has had its time, and
+    /// the others that come have come.
+    pub(crate) fn awaited_until(&self, since: Time) -> Time {
+        let others = self.back.map_or(since, |back| back + Self::NEXT_BACK);
+        others.max(since + Self::BACK)
+    }
+
     /// Moves everything by a pause of the master.
     pub(crate) fn shift(&mut self, span: Span) {
         self.recent.iter_mut().for_each(|at| *at = *at + span);
+        self.back = self.back.map(|at| at + span);
         self.outage = self
             .outage
             .map(|(since, until)| (since + span, until + span));

@@ -246,7 +246,9 @@ impl Scheduler {
     fn doubt_of(&self, job: &Job, host: HostId, why: CopyReason, now: Time) -> Option<Doubt> {
         let host = self.hosts.table.get(&host)?;
         let silence = host.silence(now).filter(|_| why == CopyReason::Suspect)?;
-        let copied_in = self.foresight.suspect_at(host, &self.settings).since(now);
+        let partings = &self.hosts.index.partings;
+        let suspect_at = self.foresight.suspect_at(host, partings, &self.settings);
+        let copied_in = suspect_at.since(now);
 
         let copies = job.gang.is_none() && !job.rules.quorum.compares();
         Some(Doubt {

@@ -42,6 +42,8 @@ pub(crate) struct Model {
     pub(crate) incarnation: Incarnation,
     pub(crate) jobs: BTreeMap<JobId, ModelJob>,
     hosts: BTreeMap<HostId, ModelHost>,
+    /// The latest return of a host that was awaited.
+    back: Option<Time>,
     offers: BTreeMap<HostId, Offers>,
     /// Whether the last event was offers of a host: nothing starts before the next one.
     more_comes: bool,
@@ -233,6 +235,7 @@ impl Model {
             incarnation,
             jobs,
             hosts,
+            back: None,
             offers,
             more_comes: false,
             lent,
@@ -444,6 +447,9 @@ impl Model {
                     .hosts
                     .entry(*host)
                     .or_insert_with(|| ModelHost::awaited(self.now));
+                if !host.joined {
+                    self.back = Some(self.now);
+                }
                 host.slots = *slots as usize;
                 host.owner = *owner;
                 host.joined = true;
@@ -562,6 +568,10 @@ impl Model {
 
     /// Hosts that have been silent for too long.
     fn look_for_silence(&mut self) {
+        let awaited = Span::from_secs(40);
+        let others_came = self
+            .back
+            .is_none_or(|back| self.now >= back + Span::from_secs(8));
         for host in self
             .hosts
             .values_mut()
@@ -570,7 +580,9 @@ impl Model {
             let silent = self.now.since(host.silent_since);
             if silent >= self.settings.lease {
                 host.health = Health::Lost;
-            } else if silent >= self.settings.suspect_after {
+            } else if silent >= self.settings.suspect_after
+                || (!host.joined && !host.left && silent >= awaited && others_came)
+            {
                 host.health = Health::Suspect;
             }
         }

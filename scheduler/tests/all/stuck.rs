@@ -345,6 +345,66 @@ fn many_hosts_that_part_at_once_are_taken_to_come_back() {
     assert_eq!(of_600.iter().sum::<usize>(), 24);
 }
 
+/// A grid of so many hosts with a task each, after a restart of the master; with the attempts on them.
+fn restarted(hosts: u32) -> (World, Vec<AttemptId>) {
+    let mut w = World::new();
+    for host in 1..=hosts {
+        w.host(host).joins();
+    }
+    let job = w.job(hosts).policy(RESCUES);
+    job.estimate(s(600)).submit();
+    let attempts = (1..=hosts).map(HostId).map(|host| {
+        w.moves(host, Phase::Running);
+        w.attempt_on(host)
+    });
+    let attempts = attempts.collect();
+    w.restart();
+    (w, attempts)
+}
+
+#[test]
+fn after_a_restart_a_host_that_does_not_come_back_with_the_others_is_doubted() {
+    let (mut w, attempts) = restarted(2);
+    w.pass(s(2));
+    w.host(1).holding(attempts[0], Phase::Running).joins();
+    w.host(3).joins();
+
+    assert_eq!(starts(&w.pass(s(37))), []);
+    let copies = starts(&w.pass(s(2)));
+    let doubted = StartReason::Duplicate(1, CopyReason::Suspect);
+    assert_eq!((copies.len(), copies[0].2.clone()), (1, doubted));
+
+    w.host(2).holding(attempts[1], Phase::Running).joins();
+    assert_eq!(w.books(HostId(2)), [attempts[1]], "and may still win");
+}
+
+#[test]
+fn hundreds_of_hosts_that_are_back_within_half_a_minute_of_a_restart_cause_no_copy() {
+    let (mut w, attempts) = restarted(200);
+    for host in 201..=210 {
+        w.host(host).joins();
+    }
+    let mut copies = starts(&w.pass(s(10)));
+    for (host, attempt) in (1..).zip(attempts) {
+        w.host(host).holding(attempt, Phase::Running).joins();
+        copies.extend(starts(&w.pass(millis(100))));
+    }
+    copies.extend(starts(&w.pass(s(60))));
+    assert_eq!(copies, []);
+}
+
+#[test]
+fn after_a_restart_hosts_are_waited_for_while_others_come_back() {
+    let (mut w, attempts) = restarted(20);
+    w.host(21).joins();
+    let mut copies = Vec::new();
+    for (host, attempt) in (1..).zip(attempts) {
+        copies.extend(starts(&w.pass(s(5))));
+        w.host(host).holding(attempt, Phase::Running).joins();
+    }
+    assert_eq!(copies, []);
+}
+
 #[test]
 fn a_silent_hosts_task_is_copied_beyond_the_copy_budget() {
     let mut w = World::new();
