@@ -46,6 +46,34 @@ impl ObservedWork {
     }
 }
 
+/// The largest of some times, in seconds, of which one may be far off.
+#[derive(Debug, Default)]
+struct Longest {
+    first_s: f64,
+    second_s: f64,
+}
+
+impl Longest {
+    /// The number of times from which on [`Self::FAR_OFF`] holds: so many make it unlikely that the largest is just the first
+    /// of its like.
+    const MANY: f64 = 20.0;
+    /// The largest time counts as this multiple of the next one at most.
+    const FAR_OFF: f64 = 2.0;
+
+    fn add(&mut self, time_s: f64) {
+        self.second_s = self.second_s.max(time_s.min(self.first_s));
+        self.first_s = self.first_s.max(time_s);
+    }
+
+    /// Returns the largest of `count` times.
+    fn of(&self, count: f64) -> f64 {
+        if count < Self::MANY {
+            return self.first_s;
+        }
+        self.first_s.min(Self::FAR_OFF * self.second_s)
+    }
+}
+
 /// Run times of one job's tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
@@ -56,7 +84,7 @@ pub(crate) struct Pace {
     work_s: f64,
     computing_s: f64,
     /// The largest of them.
-    longest_s: f64,
+    longest: Longest,
     /// The number of them, and the sums by which their spread is known.
     logs: LogSums,
 }
@@ -71,7 +99,7 @@ impl Pace {
         if success {
             self.work_s += work.work_s;
             self.computing_s += work.computing_s;
-            self.longest_s = self.longest_s.max(work.work_s);
+            self.longest.add(work.work_s);
             self.logs.add(work.work_s);
         }
     }
@@ -83,9 +111,10 @@ impl Pace {
             .map_or(0, |slot_s| (window.secs() / (slot_s + OVERHEAD_S)) as u64)
     }
 
-    /// Returns the largest work of a task so far, in seconds on a host of speed 1.
+    /// Returns the largest work of a task so far, in seconds on a host of speed 1. Of many tasks a
+    /// single one that took much longer than all others does not count in full.
     pub(crate) fn longest_work_s(&self) -> Option<f64> {
-        (self.logs.count > 0.0).then_some(self.longest_s)
+        (self.logs.count > 0.0).then(|| self.longest.of(self.logs.count))
     }
 
     /// Returns the law of the work of a task, in seconds on a host of speed 1, where running ones
@@ -107,5 +136,27 @@ impl Pace {
     /// Returns the mean work of a task, in seconds on a host of speed 1.
     pub(crate) fn mean_work_s(&self) -> Option<f64> {
         (self.logs.count > 0.0).then(|| self.work_s / self.logs.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_task_of_many_that_took_far_longer_counts_as_twice_the_next_one() {
+        let mut pace = Pace::default();
+        let mut ran = |run_s: u64| {
+            let ran = Span::from_secs(run_s);
+            let work = ObservedWork::of(ran, Speed::REFERENCE, 1.0, None);
+            pace.observe(ran, work, true);
+            pace.longest_work_s()
+        };
+
+        assert_eq!(ran(500), Some(500.0), "it may be the first of its like");
+        let of_few = (0..18).map(|_| ran(5)).last().flatten();
+        assert_eq!(of_few, Some(500.0));
+        assert_eq!(ran(5), Some(10.0));
+        assert_eq!(ran(480), Some(500.0), "it is no outlier any more");
     }
 }
