@@ -230,9 +230,10 @@ async fn be_master(
                 return ended.map(|()| None);
             }
             let handed_over = was_handed_over(ended)?;
-            tasks.shutdown().await;
-            // Whoever is connected finds the master that has the store now.
+            // Whoever is connected finds the master that has the store now. The end of its task would close the
+            // connection without a word.
             state.live.close_all("another master has the store");
+            tasks.shutdown().await;
             let listening = Some(Listening { bound, entrances });
             return Ok(Some(StoreLoss { handed_over, listening }));
         }

@@ -254,10 +254,10 @@ impl CoreHandle {
         }
     }
 
-    /// Asks the core without waiting for a reply.
-    pub(crate) fn tell(&self, ask: impl Into<Ask>) {
-        // A core that has ended needs no more messages.
-        let _ = self.send(ask.into(), None, None);
+    /// Asks the core without waiting for a reply. Returns whether the core is there: one that has ended needs no
+    /// more messages.
+    pub(crate) fn tell(&self, ask: impl Into<Ask>) -> bool {
+        self.send(ask.into(), None, None).is_ok()
     }
 
     /// Asks like `tell`, and gives `turn` back once the core has considered the ask.
@@ -304,6 +304,8 @@ pub(crate) fn start(
         .name("core".to_owned())
         .spawn(move || {
             let ended = core.run(&asked, clock);
+            // Sessions whose outbox goes with the core find that it has ended.
+            drop(asked);
             if ended.is_err() && !core.store.is_shared() {
                 // A store that failed is not closed: closing would copy pages into it that may not
                 // have reached the disk. The next start reads what is durable.

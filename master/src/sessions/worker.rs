@@ -96,9 +96,12 @@ impl Worker {
                 let host = self.host;
                 let ended = self.serve_control(channel, session).await;
                 let how = self.parting(ended.as_ref().err());
-                self.state
-                    .core
-                    .tell(HostAsk::Disconnected(host, session, how));
+                let asked = HostAsk::Disconnected(host, session, how);
+                let is_up = self.state.core.tell(asked);
+                if let (false, PeerLink::Direct(connection)) = (is_up, &self.connection) {
+                    // Whoever ends the master says for how long the worker is to stay away.
+                    return Err(super::ended(connection).await);
+                }
 
                 let why = ended.as_ref().map_or_else(LinkError::to_string, |()| {
                     "the control stream ended".to_owned()
