@@ -230,10 +230,11 @@ async fn be_master(
                 return ended.map(|()| None);
             }
             let handed_over = was_handed_over(ended)?;
-            // Whoever is connected finds the master that has the store now. The end of its task would close the
-            // connection without a word.
-            state.live.close_all("another master has the store");
+            // Whoever is connected finds the master that has the store now, and so does who comes until no more are let in.
+            let why = "another master has the store";
+            state.live.close_all(why);
             tasks.shutdown().await;
+            state.live.close_all(why);
             let listening = Some(Listening { bound, entrances });
             return Ok(Some(StoreLoss { handed_over, listening }));
         }
