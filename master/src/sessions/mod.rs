@@ -51,7 +51,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The words for a peer of a master whose core has stopped.
 const ENDING: &str = "the master is shutting down";
 /// The time in which such a master closes its connections.
-const ENDS: Duration = Duration::from_secs(5);
+const ENDS: Duration = Duration::from_secs(1);
 /// The longest time between two looks whether a peer's certificate has expired.
 const LOOK: Duration = Duration::from_secs(6 * 3_600);
 
