@@ -568,10 +568,7 @@ impl Model {
 
     /// Hosts that have been silent for too long.
     fn look_for_silence(&mut self) {
-        let awaited = Span::from_secs(40);
-        let others_came = self
-            .back
-            .is_none_or(|back| self.now >= back + Span::from_secs(8));
+        let others_come = self.now < self.back.unwrap_or(Time(0)) + Span::from_secs(8);
         for host in self
             .hosts
             .values_mut()
@@ -581,7 +578,7 @@ impl Model {
             if silent >= self.settings.lease {
                 host.health = Health::Lost;
             } else if silent >= self.settings.suspect_after
-                || (!host.joined && !host.left && silent >= awaited && others_came)
+                || !host.joined && !host.left && silent >= Span::from_secs(40) && !others_come
             {
                 host.health = Health::Suspect;
             }

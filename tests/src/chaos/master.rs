@@ -438,7 +438,7 @@ impl World {
             }
             Came::Word(connection, message) => return self.consider_word(connection, message),
             Came::Closed(connection, host) => {
-                engine.disconnected(host, connection, Parting::Silent)?
+                engine.disconnected(host, connection, Parting::Silent)?;
             }
             Came::Ask(number, ask) => {
                 self.audit.on_asked(&ask);
