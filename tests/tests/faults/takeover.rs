@@ -192,8 +192,9 @@ fn a_master_that_stood_still_until_another_took_over_commits_nothing_and_stands_
 /// Names both masters to the admin of the first one.
 fn tell_admin_of_both(pair: &Pair) {
     let admin = pair.state("first").join("client/link.toml");
-    let text = fs::read_to_string(&admin).unwrap();
-    fs::write(&admin, text.replace(&pair.masters[0].listen, &pair.both())).unwrap();
+    let text = fs::read_to_string(&admin).expect("it has joined");
+    let text = text.replace(&pair.masters[0].listen, &pair.both());
+    fs::write(&admin, text).expect("a file in its directory can be written");
 }
 
 #[test]
