@@ -30,7 +30,7 @@ use crate::failure::{Exit, Failure};
 
 /// The account of the service: it has few rights on this PC and none on others.
 const ACCOUNT: &str = r"NT AUTHORITY\LocalService";
-/// What to do where the system denies access.
+/// The hint where the system denies access.
 const AS_ADMIN: &str = "run this from a prompt that was started as administrator";
 /// The longest time that the service may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);

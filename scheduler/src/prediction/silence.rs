@@ -123,7 +123,7 @@ impl Silences {
 }
 
 impl Ends {
-    /// So many that were gone, and so many back in each of four classes from `first` on.
+    /// Makes counts of silences: `gone` that were, and `class_returned` back in each of four classes from `first` on.
     fn prior(gone: f64, class_returned: f64, first: usize) -> Self {
         let mut returned = [0.0; CLASSES];
         returned[first..first + 4].fill(class_returned);

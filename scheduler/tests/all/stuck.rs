@@ -8,7 +8,7 @@ use common::view::JobState;
 use common::{AttemptId, HostId, JobId, Span, Time};
 use proptest::prelude::*;
 use scheduler::Event;
-use scheduler::effect::{CopyReason, StartReason};
+use scheduler::effect::{CopyReason, Effect, StartReason};
 
 use crate::world::{World, s, starts};
 
@@ -246,8 +246,9 @@ fn a_host_that_comes_back_within_a_second_is_left_alone() {
     }
 }
 
-#[test]
-fn hosts_that_often_come_back_after_some_seconds_are_waited_for_so_long() {
+/// A grid whose first host runs a task, has been away twenty times in this way and for so long, and was back with the task
+/// each time. A second host is idle.
+fn often_away(leave: fn(&mut World, HostId) -> Vec<Effect>, away: Span) -> (World, HostId) {
     let mut w = World::new();
     let job = w.job(1).policy("deskgrid:copies_max=0");
     job.estimate(s(6_000)).submit();
@@ -255,12 +256,18 @@ fn hosts_that_often_come_back_after_some_seconds_are_waited_for_so_long() {
     w.moves(host, Phase::Running);
     let attempt = w.attempt_on(host);
     for _ in 0..20 {
-        w.parts(host);
-        w.pass(s(5));
+        leave(&mut w, host);
+        w.pass(away);
         w.host(1).holding(attempt, Phase::Running).joins();
     }
 
     w.host(2).joins();
+    (w, host)
+}
+
+#[test]
+fn hosts_that_often_come_back_after_some_seconds_are_waited_for_so_long() {
+    let (mut w, host) = often_away(World::parts, s(5));
     w.parts(host);
     assert_eq!(starts(&w.pass(millis(7_900))), []);
     assert_eq!(
@@ -271,19 +278,7 @@ fn hosts_that_often_come_back_after_some_seconds_are_waited_for_so_long() {
 
 #[test]
 fn where_hosts_are_often_silent_for_seconds_one_whose_process_died_is_doubted_at_once() {
-    let mut w = World::new();
-    let job = w.job(1).policy("deskgrid:copies_max=0");
-    job.estimate(s(6_000)).submit();
-    let host = w.host(1).joins();
-    w.moves(host, Phase::Running);
-    let attempt = w.attempt_on(host);
-    for _ in 0..20 {
-        w.parts(host);
-        w.pass(s(25));
-        w.host(1).holding(attempt, Phase::Running).joins();
-    }
-
-    w.host(2).joins();
+    let (mut w, host) = often_away(World::parts, s(25));
     w.dies(host);
     assert_eq!(starts(&w.pass(millis(900))), []);
     assert_eq!(
@@ -294,19 +289,7 @@ fn where_hosts_are_often_silent_for_seconds_one_whose_process_died_is_doubted_at
 
 #[test]
 fn hosts_whose_workers_are_back_with_their_attempts_after_they_died_are_waited_for_so_long() {
-    let mut w = World::new();
-    let job = w.job(1).policy("deskgrid:copies_max=0");
-    job.estimate(s(6_000)).submit();
-    let host = w.host(1).joins();
-    w.moves(host, Phase::Running);
-    let attempt = w.attempt_on(host);
-    for _ in 0..20 {
-        w.dies(host);
-        w.pass(s(5));
-        w.host(1).holding(attempt, Phase::Running).joins();
-    }
-
-    w.host(2).joins();
+    let (mut w, host) = often_away(World::dies, s(5));
     w.dies(host);
     assert_eq!(starts(&w.pass(millis(7_900))), []);
     assert_eq!(starts(&w.pass(millis(100))).len(), 1);

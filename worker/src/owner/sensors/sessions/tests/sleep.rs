@@ -80,7 +80,7 @@ impl SleepyPc {
         decision
     }
 
-    /// So many seconds pass without a touch, from an idle time on; what was decided last.
+    /// Lets `seconds` pass without a touch, from the idle time `idle` on, and returns the last decision.
     fn stays(&mut self, seconds: u64, idle: u64) -> Decision {
         let mut decision = self.policy.decided().1;
         for second in 1..=seconds {
