@@ -31,6 +31,9 @@ pub struct SafetyRules {
     /// Whether somebody counts on content is looked at just before it is removed from a directory, after
     /// the store has said that no job needs it.
     pub use_before_removing: bool,
+    /// Content is removed from a directory only because of changes that are durable: the store cannot go
+    /// back to a state in which a job needs it.
+    pub commit_before_removing: bool,
 }
 
 impl SafetyRules {
@@ -47,5 +50,6 @@ impl SafetyRules {
         numbers_by_core: true,
         condemn_before_delete: true,
         use_before_removing: true,
+        commit_before_removing: true,
     };
 }

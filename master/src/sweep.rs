@@ -6,11 +6,11 @@ mod bucket;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::BlobRef;
 use link::Contents;
 use tokio::time::MissedTickBehavior;
 
 use crate::content_place::ContentPlace;
+use crate::core::OldBlob;
 use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
 use crate::operations::SweepHold;
 use crate::run::SessionContext;
@@ -79,7 +79,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
         };
 
         let mut bytes = 0;
-        for portion in old.chunks(PORTION).map(<[Old]>::to_vec) {
+        for portion in old.chunks(PORTION).map(<[OldBlob]>::to_vec) {
             match state.core.ask::<u64>(UpkeepAsk::Sweep(portion)).await {
                 Ok(removed) => bytes += removed,
                 Err(_) => return,
@@ -103,12 +103,9 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
     }
 }
 
-/// A blob with its last time of use.
-type Old = (BlobRef, SystemTime);
-
 /// The blobs that were not uploaded or used for `grace`. Partial uploads of that age are removed at
 /// once.
-fn old(blobs: &ContentPlace, grace: Duration) -> std::io::Result<Vec<Old>> {
+fn old(blobs: &ContentPlace, grace: Duration) -> std::io::Result<Vec<OldBlob>> {
     let now = SystemTime::now();
     let is_old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age >= grace);
     blobs.local().drop_parts(grace)?;

@@ -1,6 +1,8 @@
 //! Records users' uploads, counts their bytes that no job of the user needs, and decides which
 //! content a host needs for its attempts. The transfer and its limits live in `sessions::content`.
 
+use std::time::SystemTime;
+
 use common::content::BlobHash;
 use common::job::Input;
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span, Time};
@@ -11,6 +13,9 @@ use crate::store::{LiveObject, ObjectName, StoreError};
 /// The longest time between the begin of an upload and the note that it is there. What the storage
 /// has for longer, and no note of, is taken for left over (`sweep`).
 const LONGEST_UPLOAD: Span = Span::from_secs(12 * 3_600);
+
+/// Some content with its last time of use.
+pub(crate) type OldBlob = (BlobRef, SystemTime);
 
 /// Whether a host needs some content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +137,62 @@ impl Core {
         names
             .iter()
             .try_for_each(|name| self.store.condemn_unknown(*name, now))
+    }
+
+    /// Whether a sweep has to wait for the next group. Where content lies in a directory it is removed at
+    /// once, and the changes of this group because of which no job needs it may still be lost. From a
+    /// bucket nothing is removed but what a durable group has condemned.
+    pub(super) fn sweeps_later(&self) -> bool {
+        self.objects.is_none() && self.laws.commit_before_removing
+    }
+
+    /// Does the sweeps that have waited for the commit of the group before this one.
+    pub(super) fn sweep_waiting(&mut self) -> Result<(), StoreError> {
+        for (old, tell) in std::mem::take(&mut self.sweeps) {
+            let bytes = self.sweep(&old)?;
+            self.replies.extend(tell.map(|tell| (tell, bytes.into())));
+        }
+        Ok(())
+    }
+
+    /// Removes the blobs of these that no job needs and that were not used since the given time,
+    /// and returns their bytes.
+    pub(super) fn sweep(&mut self, old: &[OldBlob]) -> Result<u64, StoreError> {
+        // A master that was taken over must not remove what the new one counts on. From a bucket it
+        // removes nothing but in a group, which then fails.
+        if self.objects.is_none() {
+            self.store.hold()?;
+        }
+        let mut bytes = 0;
+        for (blob, at) in old {
+            // A blob that was used meanwhile, or is needed, stays. Whether it was used is looked at last: while
+            // the store answers, this master may have lost it, and another one counts on the blob.
+            let is_used = |core: &Self| core.blobs.modified(&blob.hash) != Some(*at);
+            let before = !self.laws.use_before_removing && is_used(self);
+            if before || self.is_program(&blob.hash) || self.store.needs_blob(&blob.hash)? {
+                continue;
+            }
+            if self.laws.use_before_removing && is_used(self) {
+                continue;
+            }
+
+            self.condemn(&blob.hash)?;
+            match self.blobs.remove(&blob.hash) {
+                Ok(()) => {
+                    bytes += blob.size;
+                    self.store.content_went(&blob.hash)?;
+                }
+                Err(error) => {
+                    tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays");
+                }
+            }
+        }
+
+        if bytes > 0 {
+            self.count_unused()?;
+        }
+
+        Ok(bytes)
     }
 
     /// Recounts the bytes of unused content by user from the store.

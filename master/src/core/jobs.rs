@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use common::attempt::Phase;
 use common::checkpoint::Saved;
@@ -640,46 +639,6 @@ impl Core {
         self.changed.0 = true;
         whose.map_or(Ok(()), |user| self.unshelve(&user, kept))?;
         Ok(true)
-    }
-
-    /// Removes the blobs of these that no job needs and that were not used since the given time,
-    /// and returns their bytes.
-    pub(super) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
-        // A master that was taken over must not remove what the new one counts on. From a bucket it
-        // removes nothing but in a group, which then fails.
-        if self.objects.is_none() {
-            self.store.hold()?;
-        }
-        let mut bytes = 0;
-        for (blob, at) in old {
-            // A blob that was used meanwhile, or is needed, stays. Whether it was used is looked at last: while
-            // the store answers, this master may have lost it, and another one counts on the blob.
-            let is_used = |core: &Self| core.blobs.modified(&blob.hash) != Some(*at);
-            let before = !self.laws.use_before_removing && is_used(self);
-            if before || self.is_program(&blob.hash) || self.store.needs_blob(&blob.hash)? {
-                continue;
-            }
-            if self.laws.use_before_removing && is_used(self) {
-                continue;
-            }
-
-            self.condemn(&blob.hash)?;
-            match self.blobs.remove(&blob.hash) {
-                Ok(()) => {
-                    bytes += blob.size;
-                    self.store.content_went(&blob.hash)?;
-                }
-                Err(error) => {
-                    tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays");
-                }
-            }
-        }
-
-        if bytes > 0 {
-            self.count_unused()?;
-        }
-
-        Ok(bytes)
     }
 
     /// Whether this unsettled job is the user's.

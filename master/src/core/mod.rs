@@ -56,12 +56,12 @@ use crate::numbers;
 use crate::room::DiskRoom;
 use crate::store::{StoreError, StoreWait, TakenUp, Writer};
 use crate::{Config, MasterError};
-use ask::{Ask, Asking, CoreReply};
+use ask::{Ask, Asking, CoreReply, UpkeepAsk};
 use hosts::Delivered;
 use record::Recorder;
 
 pub(crate) use check::check_spec;
-pub(crate) use contents::ContentNeed;
+pub(crate) use contents::{ContentNeed, OldBlob};
 pub(crate) use experience::note_of;
 pub(crate) use hear::{content_is_here, greeted};
 pub(crate) use hosts::{Connected, Forgetting, SessionId};
@@ -167,6 +167,8 @@ pub(crate) struct Core {
     /// The events of the present group.
     events: events::EventBook,
     newest_event: watch::Sender<u64>,
+    /// The sweeps for the beginning of the next group.
+    sweeps: Vec<(Vec<OldBlob>, Option<oneshot::Sender<CoreReply>>)>,
     /// Whether the present group is the last one.
     stopping: bool,
 }
@@ -434,6 +436,7 @@ impl Core {
             updates: updates::UpdateBook::default(),
             events: events::EventBook::of(config),
             newest_event: watch::Sender::new(0),
+            sweeps: Vec::new(),
             stopping: false,
         };
         if is_copy {
@@ -481,22 +484,32 @@ impl Core {
         ask: Ask,
         tell: Option<oneshot::Sender<CoreReply>>,
     ) -> Result<(), StoreError> {
-        let reply = self.handle(ask)?;
+        let reply = match ask {
+            Ask::Upkeep(UpkeepAsk::Sweep(old)) if self.sweeps_later() => {
+                self.sweeps.push((old, tell));
+                return Ok(());
+            }
+            ask => self.handle(ask)?,
+        };
         self.replies.extend(tell.map(|tell| (tell, reply)));
         Ok(())
     }
 
     /// The time until something is due if no ask arrives.
     pub(crate) fn patience(&self, now: Time) -> Span {
+        if !self.sweeps.is_empty() {
+            return Span::ZERO;
+        }
         self.scheduler
             .next_wakeup()
             .map_or(BEAT, |at| at.since(now))
             .min(BEAT)
     }
 
-    /// Sets the present time, and does what is due.
+    /// Begins a group: sets the present time, and does what is due.
     pub(crate) fn look_at_clock(&mut self, now: Time) -> Result<(), StoreError> {
         let before = std::mem::replace(&mut self.now, now);
+        self.sweep_waiting()?;
         let gap = self.now.since(before);
         if gap > PAUSE {
             tracing::warn!("stood still for {gap}: all leases are extended");

@@ -1,13 +1,12 @@
 //! Requests of the master to its own core: content, periodic notes, and the end.
 
 use std::collections::BTreeSet;
-use std::time::SystemTime;
 
 use common::content::BlobHash;
 use common::{BlobRef, Span, Time};
 
 use super::{Ask, CoreReply};
-use crate::core::Core;
+use crate::core::{Core, OldBlob};
 use crate::numbers::GridNumbers;
 use crate::store::{ObjectName, StoreError};
 
@@ -26,7 +25,7 @@ pub enum UpkeepAsk {
     UnusedOf(String),
     /// Removes the blobs of these that no job needs. Each comes with its last time of use; one that
     /// was used since stays. Gives `Count`, in bytes.
-    Sweep(Vec<(BlobRef, SystemTime)>),
+    Sweep(Vec<OldBlob>),
     /// This content was uploaded to the bucket. The reply says whether it counts: an upload that began
     /// too long ago does not. Gives `Whether`.
     ContentStored {
