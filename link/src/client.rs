@@ -80,8 +80,8 @@ impl ContentReader {
 
 impl Client {
     /// Connects and sends `Request::Hello`. Of several masters, one that does not answer that is left for
-    /// the others once. While all of those that answer stand by, one of them may be about to be active:
-    /// they are asked for some seconds.
+    /// the others once. While all of those that answer stand by, or end or begin at the moment, one of them
+    /// may be about to be active: they are asked for some seconds.
     ///
     /// # Errors
     /// If the master is out of reach, does not let this identity in, or is of another version.
@@ -89,8 +89,11 @@ impl Client {
         let asked = Instant::now();
         loop {
             let connected = Self::connect_now(identity).await;
+            let answers = |error: &LinkError| !matches!(error, LinkError::Unreachable { .. });
             let is_changing = masters::are_several(&identity.link.master)
-                && matches!(connected, Err(LinkError::StandsBy { .. }));
+                && connected
+                    .as_ref()
+                    .is_err_and(|error| error.passing() && answers(error));
             if !is_changing || asked.elapsed() > CHANGE {
                 return connected;
             }

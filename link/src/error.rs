@@ -176,6 +176,16 @@ impl From<quinn::ConnectionError> for LinkError {
             quinn::ConnectionError::ConnectionClosed(close) if is_tls_alert(close.error_code) => {
                 LinkError::NotAccepted(tls_alert(close.error_code))
             }
+            // It answers, so neither waiting nor TCP would help: one that is about to begin or to end, or has too much to do.
+            quinn::ConnectionError::ConnectionClosed(close)
+                if close.error_code == quinn::TransportErrorCode::CONNECTION_REFUSED =>
+            {
+                LinkError::Refused(Refusal::new(
+                    RefusalCode::Unavailable,
+                    "the master takes no connection at the moment",
+                    "try again",
+                ))
+            }
             quinn::ConnectionError::ApplicationClosed(close) if close.error_code == NOT_LET_IN => {
                 LinkError::NotAccepted(String::from_utf8_lossy(&close.reason).into_owned())
             }
@@ -247,5 +257,17 @@ mod tests {
             assert_eq!(spread_of(&closed_with(other)), Duration::ZERO);
         }
         assert_eq!(spread_of(&quinn::ConnectionError::TimedOut), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_refuses_a_connection_has_answered_and_may_be_asked_again() {
+        let refused = quinn::ConnectionError::ConnectionClosed(quinn::ConnectionClose {
+            error_code: quinn::TransportErrorCode::CONNECTION_REFUSED,
+            frame_type: None,
+            reason: Default::default(),
+        });
+        let error = LinkError::from(refused);
+        assert!(matches!(error, LinkError::Refused(_)), "{error}");
+        assert!(error.passing());
     }
 }

@@ -16,7 +16,7 @@ use common::wire::enrol::{Enrol, EnrolReply};
 use common::{Incarnation, Time};
 use link::{Channel, LinkError, Purpose, tls};
 use quinn::Incoming;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -152,14 +152,19 @@ impl Candidate<'_> {
             let endpoint = entrance.listener.endpoint().clone();
             let known = known.clone();
             let clock = self.wanted.clock;
+            // The endpoint also counts connections that have ended lately: a thousand of workers, after a hand-over.
+            let permits = Arc::new(Semaphore::new(ANSWERED));
             answers.spawn(async move {
                 while let Some(incoming) = endpoint.accept().await {
-                    if endpoint.open_connections() > ANSWERED {
+                    let Ok(permit) = permits.clone().try_acquire_owned() else {
                         incoming.refuse();
                         continue;
-                    }
+                    };
                     let reply = reply(&known.borrow(), clock.now());
-                    tokio::spawn(tokio::time::timeout(ANSWER, say(incoming, reply)));
+                    tokio::spawn(async move {
+                        let _ = tokio::time::timeout(ANSWER, say(incoming, reply)).await;
+                        drop(permit);
+                    });
                 }
             });
         }
