@@ -7,6 +7,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use link::{Identity, Purpose};
 use rustix::process::Signal;
 use tests::{Started, eventually};
 use uuid::Uuid;
@@ -213,6 +214,33 @@ fn a_user_who_comes_while_a_master_hands_over_is_served_by_the_next_one() {
         }
         hands_over.join().unwrap().expect_code(0);
     });
+}
+
+#[test]
+fn a_master_that_hands_over_says_within_which_time_workers_are_to_come_back() {
+    let Some(pair) = Pair::start() else {
+        return;
+    };
+    tell_admin_of_both(&pair);
+    pair.until_worker_is_back();
+    let identity = Identity::load(&pair.state("user").join("client")).expect("an identity");
+
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let within = runtime.block_on(async {
+        let connection = link::connect(&identity, Purpose::Client).await;
+        let connection = connection.expect("the active master lets a user in");
+        let hands_over = std::thread::scope(|scope| {
+            let command = scope.spawn(|| pair.run("first", &["master", "hand-over"]));
+            command.join().expect("it ends")
+        });
+        hands_over.expect_code(0);
+        connection.closed().await;
+        connection.spread()
+    });
+
+    // Four milliseconds each: for the worker, this user, and perhaps the admin who hands over.
+    let (two, few) = (Duration::from_millis(8), Duration::from_millis(40));
+    assert!((two..=few).contains(&within), "{within:?}");
 }
 
 #[test]
