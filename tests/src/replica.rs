@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -53,12 +54,8 @@ impl Replicated {
         let mut both = Self::alone(Vec::new(), &dir, &dir)?;
         both._temporary = Some(temporary);
 
-        let (copy, follows) = (both.data(1), both.follows());
-        both.run(
-            "pg_basebackup",
-            &["-R", "-c", "fast", "-D", &copy],
-            &["-d", &follows],
-        );
+        both.copy_primary();
+        both.launch(0);
         both.launch(1);
         both.until_followed();
         if synchronous {
@@ -99,6 +96,26 @@ impl Replicated {
         alone.run("initdb", &place, &made);
         alone.launch(0);
         Some(alone)
+    }
+
+    /// Ends the primary, and makes the replica of a copy of it. `pg_basebackup` would need to be at least of the
+    /// server's version.
+    fn copy_primary(&mut self) {
+        let mut process = self.servers[0].process.take().expect("it runs");
+        process.signal(Signal::INT);
+        eventually("the primary ends", LONG, || process.ended());
+
+        let copy = self.data(1);
+        let mut command = Command::new("cp");
+        command.args(["-a", &self.data(0), &copy]);
+        Started::new(&mut command).finish().expect_code(0);
+        let copy = Path::new(&copy);
+        fs::write(copy.join("standby.signal"), "").expect("a file in its directory");
+        let mut settings = fs::OpenOptions::new()
+            .append(true)
+            .open(copy.join("postgresql.auto.conf"))
+            .expect("initdb makes it");
+        writeln!(settings, "primary_conninfo = '{}'", self.follows()).expect("a line more");
     }
 
     /// The database at whichever of the two takes changes.
