@@ -1,8 +1,11 @@
 //! The owner's socket on Unix: a file in the worker's directory that only the account of the worker
 //! and root may use. The messages are in `control`.
 
-use std::fs::{self, File, Permissions};
+#[cfg(target_os = "linux")]
+use std::fs::File;
+use std::fs::{self, Permissions};
 use std::io;
+#[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,21 +25,30 @@ pub(super) struct Listener {
 }
 
 /// Returns a path to the socket that is short enough for a socket's address, however long the path
-/// of the directory is. It is valid while the file is open.
-fn short(dir: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()))
+/// of the directory is. It is valid while the file beside it is open.
+#[cfg(target_os = "linux")]
+fn short(dir: &Path) -> io::Result<(PathBuf, File)> {
+    let dir = File::open(dir)?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()));
+    Ok((path, dir))
+}
+
+/// Returns the path itself: elsewhere a long one is refused.
+#[cfg(not(target_os = "linux"))]
+fn short(dir: &Path) -> io::Result<(PathBuf, ())> {
+    Ok((dir.join(SOCKET), ()))
 }
 
 impl Listener {
     /// Replaces a socket that an earlier worker left. The caller has the directory to itself.
     pub(super) fn bind(dir: &Path) -> io::Result<Self> {
         let path = dir.join(SOCKET);
-        let handle = File::open(dir)?;
+        let (short, _open) = short(dir)?;
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let socket = UnixListener::bind(short(&handle))?;
+        let socket = UnixListener::bind(short)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         Ok(Self { socket, path })
     }
@@ -55,6 +67,6 @@ impl Drop for Listener {
 
 /// Connects to the worker of this directory.
 pub(super) async fn connect(dir: &Path) -> io::Result<UnixStream> {
-    let handle = File::open(dir)?;
-    UnixStream::connect(short(&handle)).await
+    let (short, _open) = short(dir)?;
+    UnixStream::connect(short).await
 }

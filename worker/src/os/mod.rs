@@ -1,24 +1,37 @@
 //! Everything that differs between operating systems: starting a command in a process tree of its
 //! own, and freezing, thawing and ending that tree as a whole.
 //!
-//! There are Linux and Windows; a third system must offer the same names.
+//! There are Linux, macOS and Windows; a fourth system must offer the same names.
 
 mod abilities;
 
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(unix)]
+mod unix;
 #[cfg(windows)]
 pub mod windows;
 
 pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    Accounts, DirWatch, account, awake, boot_id, close_inherited, cores, donor_main, enlarge,
-    files, give_up_capabilities, is_root, landlock_version, memory_bound, since_boot, spawner_main,
-    this_program, thread_cpu,
+    Accounts, DirWatch, awake, boot_id, close_inherited, cores, donor_main, enlarge,
+    give_up_capabilities, landlock_version, memory_bound, since_boot, spawner_main, this_program,
+    thread_cpu,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};
+#[cfg(target_os = "macos")]
+pub(crate) use macos::{
+    Accounts, DirWatch, awake, boot_id, cores, enlarge, landlock_version, memory_bound, sense,
+    since_boot, spawner_main, this_program, thread_cpu,
+};
+#[cfg(target_os = "macos")]
+pub use macos::{Grounds, Launcher, Output, Process, Survey};
+#[cfg(unix)]
+pub(crate) use unix::{account, files, is_root};
 #[cfg(windows)]
 pub(crate) use windows::{
     Accounts, DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, cores, enlarge,
@@ -37,8 +50,8 @@ pub(crate) fn yield_thread() {
     }
 }
 
-/// On Windows such a thread has the usual priority.
-#[cfg(windows)]
+/// Elsewhere such a thread has the usual priority.
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn yield_thread() {}
 
 /// The tasks' `PATH` unless the owner sets another.

@@ -90,7 +90,7 @@ fn as_account(
 
 /// Whether tasks with this confinement can see this file, and may execute it as far as the
 /// confinement decides.
-pub(super) fn shows(confines: &Confines, dir: &Path, file: &Path) -> bool {
+pub(in crate::os) fn shows(confines: &Confines, dir: &Path, file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else {
         return false;
     };

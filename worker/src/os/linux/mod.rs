@@ -4,16 +4,13 @@
 //! `worker -> spawner -> init -> command -> ...`: see [`spawner`] and [`init`]. This file is the
 //! worker's end; [`idle`] keeps inits from one attempt to the next.
 
-pub(crate) mod account;
 mod birth;
 mod cgroup;
 mod confine;
-pub(crate) mod files;
 mod idle;
 mod init;
 mod load;
 mod processors;
-mod program;
 mod sandbox;
 mod spawner;
 mod start;
@@ -40,10 +37,12 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-use super::{Launch, ProcessOrder, WatcherReport};
+use super::unix::program;
+use super::{Launch, ProcessOrder, WatcherReport, files};
 pub(crate) use cgroup::memory_bound;
 pub use cgroup::{Grounds, Survey};
 pub(crate) use confine::donor_main;
+pub(super) use confine::shows;
 use idle::IdleInits;
 use init::{InitReport, InitSpec, LaunchOrder};
 pub(crate) use load::Accounts;
@@ -240,9 +239,9 @@ async fn hand_over(launch: &Launch, streams: [&OwnedFd; 2]) -> Result<(), String
     let is_empty = std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_none());
     let handed = if is_empty {
         // Not worth another thread.
-        start::hand_over(&dir, user, group)
+        files::hand_over(&dir, user, group)
     } else {
-        let work = move || start::hand_over(&dir, user, group);
+        let work = move || files::hand_over(&dir, user, group);
         let handed = tokio::task::spawn_blocking(work).await;
         handed.unwrap_or_else(|panic| Err(io::Error::other(panic)))
     };
@@ -460,11 +459,6 @@ pub(crate) fn thread_cpu() -> std::time::Duration {
 /// Returns the version of Landlock in the kernel; 0 if none.
 pub(crate) fn landlock_version() -> u32 {
     sys::landlock_version()
-}
-
-/// Whether this process may become another user.
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Returns the identity of this run of the host (`boot_id`).

@@ -1,6 +1,6 @@
 //! The start of an attempt's command: its limits, and the reason if it does not start.
 //! [`super::confine`] prepares its confinement, and [`super::birth`] makes the process. What only the
-//! worker itself can do, it does before: it finds the program ([`super::program`]), and hands the
+//! worker itself can do, it does before: it finds the program ([`program`](crate::os::unix::program)), and hands the
 //! directory over to the account of tasks.
 
 use std::ffi::CString;
@@ -8,8 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::FileType;
 use rustix::process::{
@@ -37,7 +36,7 @@ pub(super) struct InitMeans<'a> {
 pub(super) enum NotBegun {
     /// In words for people.
     Because(String),
-    /// Its program was not reached, with this error: [`program::why_not`] explains it.
+    /// Its program was not reached, with this error: `program::why_not` explains it.
     Program(io::Error),
 }
 
@@ -141,19 +140,6 @@ impl InitMeans<'_> {
         }
         born
     }
-}
-
-/// Gives a directory with all that is in it to an account, but for files that are the worker's
-/// under another name. Nothing of the account's runs yet. To be called where the worker's own
-/// account is still at hand.
-pub(super) fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
-    for entry in walkdir::WalkDir::new(dir) {
-        let entry = entry?;
-        if !entry.file_type().is_file() || entry.metadata()?.nlink() == 1 {
-            std::os::unix::fs::lchown(entry.path(), Some(user), Some(group))?;
-        }
-    }
-    Ok(())
 }
 
 /// Gives a standard stream to an account, which can then open it by its name, too. What is not a

@@ -4,15 +4,21 @@
 mod config;
 #[cfg(target_os = "linux")]
 mod evdev;
+#[cfg(any(windows, target_os = "macos"))]
+mod glance;
 mod load;
 #[cfg(target_os = "linux")]
 mod logind;
+#[cfg(target_os = "macos")]
+mod macos;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
 mod power;
 #[cfg(target_os = "linux")]
 mod programs;
+#[cfg(any(target_os = "macos", test))]
+mod registry;
 #[cfg(any(windows, test))]
 pub(crate) mod sessions;
 mod watch;
@@ -83,4 +89,10 @@ pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
 #[cfg(windows)]
 pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     windows::all(config)
+}
+
+/// Returns every sensor that the owner did not switch off. None has looked yet.
+#[cfg(target_os = "macos")]
+pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
+    macos::all(config)
 }

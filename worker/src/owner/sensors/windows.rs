@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use self::watchers::Watchers;
+use super::glance::Glance;
 use super::load::OthersLoad;
 use super::sessions::SessionSights;
 use super::{Sensor, SensorUse, SensorsConfig};
@@ -17,33 +18,6 @@ use crate::owner::sight::{Reading, Sight, Topic};
 
 /// The interval of looks at what watchers say: at news of one the look is at once.
 const HEAR: Duration = Duration::from_secs(1);
-
-/// A sensor that is polled.
-struct Glance {
-    name: &'static str,
-    topic: Topic,
-    /// The shortest interval between looks.
-    every: Duration,
-    look: fn() -> Sight,
-}
-
-impl Sensor for Glance {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn topic(&self) -> Topic {
-        self.topic
-    }
-
-    fn sense(&mut self) -> Sight {
-        (self.look)()
-    }
-
-    fn wait(&mut self, pause: Duration) {
-        thread::sleep(self.every.max(pause));
-    }
-}
 
 /// A sensor of one thing in the users' sessions.
 struct InSessions {
@@ -122,7 +96,7 @@ pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
             name,
             topic,
             every,
-            look,
+            look: Box::new(look),
         }) as _
     });
 

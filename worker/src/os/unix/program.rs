@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 
 use common::host::Confinement;
 
-use super::confine;
+#[cfg(target_os = "linux")]
+use crate::os::linux::shows;
+#[cfg(target_os = "macos")]
+use crate::os::macos::shows;
 use crate::os::{Confines, Launch};
 
 /// The bytes of a program that the kernel looks at to see its format.
@@ -19,7 +22,7 @@ const OTHER_FORMATS: &str = "/proc/sys/fs/binfmt_misc";
 
 /// Returns the path of the program: as given if it has a slash, else found in the command's own
 /// `PATH`.
-pub(super) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
+pub(in crate::os) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
     let name = launch
         .argv
         .first()
@@ -57,10 +60,7 @@ pub(super) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
 fn check(program: &Path, dir: &Path, confines: &Confines) -> io::Result<()> {
     let there = dir.join(program);
     let meta = fs::metadata(&there)?;
-    if !meta.is_file()
-        || meta.permissions().mode() & 0o111 == 0
-        || !confine::shows(confines, dir, &there)
-    {
+    if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 || !shows(confines, dir, &there) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
 
@@ -99,7 +99,12 @@ fn has_other_formats() -> bool {
 
 /// Explains the error of a program that could not be executed. In namespaces what is not shown looks
 /// as if it were not there, so the host is asked what is.
-pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> String {
+pub(in crate::os) fn why_not(
+    launch: &Launch,
+    dir: &Path,
+    program: &Path,
+    error: &io::Error,
+) -> String {
     use io::ErrorKind::{NotFound, PermissionDenied};
     if launch.confines.level < Confinement::Namespace {
         return explain(launch, dir, program, error);
@@ -126,7 +131,7 @@ fn explain(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> St
         io::ErrorKind::NotFound => {
             format!("program `{name}` does not exist below the attempt's directory")
         }
-        io::ErrorKind::PermissionDenied if !confine::shows(&launch.confines, dir, &there) => {
+        io::ErrorKind::PermissionDenied if !shows(&launch.confines, dir, &there) => {
             out_of_sight(launch)
         }
         io::ErrorKind::PermissionDenied => {

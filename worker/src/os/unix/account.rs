@@ -7,7 +7,11 @@ use std::sync::OnceLock;
 /// The account of tasks if a worker of root's has none configured: the one that owns nothing, by
 /// its name and by its number.
 const NOBODY: &str = "nobody";
-const NOBODY_IDS: (u32, u32) = (65_534, 65_534);
+const NOBODY_IDS: (u32, u32) = if cfg!(target_os = "macos") {
+    (4_294_967_294, 4_294_967_294)
+} else {
+    (65_534, 65_534)
+};
 
 /// Returns user and group id of nobody. `None` if this system has no such id: root is then the root
 /// of a container that knows no other account, and has no rights outside it. Looked at once: neither
@@ -19,6 +23,10 @@ pub(crate) fn of_nobody() -> Option<(u32, u32)> {
 
 fn look_for_nobody() -> Option<(u32, u32)> {
     let (user, group) = find(NOBODY).unwrap_or(NOBODY_IDS);
+    if cfg!(target_os = "macos") {
+        return Some((user, group));
+    }
+
     let maps = [("/proc/self/uid_map", user), ("/proc/self/gid_map", group)];
     let known = maps
         .into_iter()
@@ -61,6 +69,9 @@ pub(crate) fn find(name: &str) -> Result<(u32, u32), String> {
             "the account `{name}` is root's: tasks need one that may do nothing"
         )),
         Some(ids) => Ok(ids),
+        None if cfg!(target_os = "macos") => Err(format!(
+            "/etc/passwd of this Mac names no account `{name}`: give its number, which `id -u {name}` prints"
+        )),
         None => Err(format!(
             "there is no account `{name}` on this host: make one with `useradd --system {name}`"
         )),

@@ -1,27 +1,32 @@
 //! File operations of the worker that differ between systems: rights, identity, kinds, and opening
-//! files without following links.
+//! files without following links. What only Linux has is marked.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
+#[cfg(target_os = "linux")]
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
-use std::os::fd::{AsRawFd, OwnedFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{
     DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
 };
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, RawDir, openat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 /// The unit of `st_blocks`, in bytes, on every file system.
 const BLOCK: u64 = 512;
 /// The size of a directory that never had many entries, in bytes: larger ones stay slow.
+#[cfg(target_os = "linux")]
 const SMALL_DIR: i64 = 4096;
 /// The flags that a file system sets by itself: that it maps a file by extents (`FS_EXTENT_FL`).
+#[cfg(target_os = "linux")]
 const USUAL_FLAGS: u32 = 0x0008_0000;
 
 /// The identity of a file, whatever its name is.
@@ -36,7 +41,11 @@ pub(crate) fn id_of(meta: &Metadata) -> FileId {
 /// Shares the content of a file with a new, empty one, where the file system can: each has its own
 /// from the first write on.
 pub(crate) fn share(from: &File, to: &File) -> io::Result<()> {
-    Ok(rustix::fs::ioctl_ficlone(to, from)?)
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::fs::ioctl_ficlone(to, from)?);
+    // macOS clones to a new name only.
+    #[cfg(not(target_os = "linux"))]
+    return Err((from, to)).map_err(|_| io::ErrorKind::Unsupported.into());
 }
 
 /// Lets every account read this user's file. A copy of it can be written to, as `cp` takes over the
@@ -88,6 +97,7 @@ pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
 
 /// Makes an existing directory as one of [`make_private_dir`]. Returns whether it is: empty, this
 /// user's alone, and without anything else that its last user could have left.
+#[cfg(target_os = "linux")]
 pub(crate) fn renew_dir(dir: &Path) -> io::Result<bool> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = openat(CWD, dir, flags, Mode::empty())?;
@@ -115,13 +125,32 @@ pub(crate) fn renew_dir(dir: &Path) -> io::Result<bool> {
     }
 
     let mut space = [MaybeUninit::uninit(); 1024];
-    let mut entries = RawDir::new(&opened, &mut space);
+    let mut entries = rustix::fs::RawDir::new(&opened, &mut space);
     while let Some(entry) = entries.next() {
         if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Returns false: whether nothing of a directory's last user is left cannot be told here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn renew_dir(_dir: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Gives a directory with all that is in it to an account, but for files that are the worker's
+/// under another name. Nothing of the account's runs yet. To be called where the worker's own
+/// account is still at hand.
+pub(in crate::os) fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
+    for entry in walkdir::WalkDir::new(dir) {
+        let entry = entry?;
+        if !entry.file_type().is_file() || entry.metadata()?.nlink() == 1 {
+            std::os::unix::fs::lchown(entry.path(), Some(user), Some(group))?;
+        }
+    }
+    Ok(())
 }
 
 /// Lets other accounts pass through a directory without listing it: every other file and directory
@@ -258,12 +287,15 @@ fn below(
 /// A directory opened for visiting.
 struct OpenedDir {
     dir: OwnedFd,
+    #[cfg(target_os = "linux")]
     _unlocked: Option<Unlocked>,
 }
 
 /// A directory whose mode forbade its owner to open it. The mode is restored when this is dropped.
+#[cfg(target_os = "linux")]
 struct Unlocked(OwnedFd, Mode);
 
+#[cfg(target_os = "linux")]
 impl Drop for Unlocked {
     fn drop(&mut self) {
         let _ = rustix::fs::chmod(itself(&self.0), self.1);
@@ -271,6 +303,7 @@ impl Drop for Unlocked {
 }
 
 /// Returns a name for the opened file itself, whatever its own name stands for by now.
+#[cfg(target_os = "linux")]
 fn itself(fd: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
@@ -283,13 +316,29 @@ fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<OpenedDir> {
         Access::READ_OK | Access::EXEC_OK,
         AtFlags::empty(),
     );
+
     if may != Err(Errno::ACCESS) {
         return Ok(OpenedDir {
             dir: openat(dir, name, DIRECTORY, Mode::empty())?,
+            #[cfg(target_os = "linux")]
             _unlocked: None,
         });
     }
+    unlock(dir, name)
+}
 
+/// Opens a directory whose mode forbids that. The mode stays changed: what it is of cannot be named
+/// without its name here.
+#[cfg(not(target_os = "linux"))]
+fn unlock(dir: &OwnedFd, name: &CStr) -> io::Result<OpenedDir> {
+    rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)?;
+    let dir = openat(dir, name, DIRECTORY, Mode::empty())?;
+    Ok(OpenedDir { dir })
+}
+
+/// Opens a directory whose mode forbids that, and gives it its mode back later.
+#[cfg(target_os = "linux")]
+fn unlock(dir: &OwnedFd, name: &CStr) -> io::Result<OpenedDir> {
     let locked = openat(dir, name, DIRECTORY | OFlags::PATH, Mode::empty())?;
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&locked)?.st_mode & 0o7777);
     rustix::fs::chmod(itself(&locked), mode | Mode::RWXU)?;
@@ -437,6 +486,7 @@ pub(crate) fn open_up(root: &Path) {
         let Ok(entries) = fs::read_dir(&dir) else {
             continue;
         };
+
         // `file_type` does not follow links.
         dirs.extend(
             entries

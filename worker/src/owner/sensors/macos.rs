@@ -1,0 +1,95 @@
+//! Sensors of the owner's use of a Mac: input, processors, memory, power, programs. A locked screen and somebody
+//! who is logged on without touching anything do not count: the time without input alone does.
+
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
+
+use super::glance::Glance;
+use super::load::OthersLoad;
+use super::{Sensor, SensorUse, SensorsConfig, registry};
+use crate::os::sense;
+use crate::owner::sight::{Reading, Sight, Topic};
+
+/// Returns every sensor that the owner did not switch off. `evdev` is the switch for input.
+pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
+    let mut sensors: Vec<Box<dyn Sensor>> = Vec::new();
+    let mut glance = |on, name, topic, every: common::settings::ConfigDuration, look| {
+        if on {
+            let every = every.0;
+            sensors.push(Box::new(Glance {
+                name,
+                topic,
+                every,
+                look,
+            }));
+        }
+    };
+    let auto = |switch| switch == SensorUse::Auto;
+
+    let look = Box::new(|| registry::input(sense::idle()));
+    glance(
+        auto(config.evdev),
+        "input",
+        Topic::Input,
+        config.input_every,
+        look,
+    );
+    let look = Box::new(memory(System::new().ok()));
+    glance(
+        auto(config.memory),
+        "memory",
+        Topic::Memory,
+        config.memory_every,
+        look,
+    );
+    let look = Box::new(|| registry::power(sense::power()));
+    glance(
+        auto(config.power),
+        "power",
+        Topic::Power,
+        config.power_every,
+        look,
+    );
+    let look = Box::new(programs(System::new().ok(), config.programs.clone()));
+    let listed = !config.programs.is_empty();
+    glance(
+        listed,
+        "programs",
+        Topic::Programs,
+        config.programs_every,
+        look,
+    );
+
+    if auto(config.load) {
+        sensors.push(Box::new(OthersLoad::new(config)));
+    }
+    sensors
+}
+
+/// How hard programs wait for memory is not told here.
+fn memory(mut system: Option<System>) -> impl FnMut() -> Sight + Send {
+    move || {
+        let system = system.as_mut().map(|system| {
+            system.refresh_memory();
+            (system.available_memory(), system.total_memory())
+        });
+        match system {
+            Some((available, total)) if total > 0 => Sight::Seen(Reading::Memory {
+                available: (available as f64 / total as f64).clamp(0.0, 1.0),
+                pressure: 0.0,
+            }),
+            _ => Sight::Unknown("macOS does not tell how much memory is available".to_owned()),
+        }
+    }
+}
+
+fn programs(mut system: Option<System>, wanted: Vec<String>) -> impl FnMut() -> Sight + Send {
+    move || {
+        let Some(system) = &mut system else {
+            return Sight::Unknown("macOS does not tell which programs run".to_owned());
+        };
+        let names = ProcessRefreshKind::nothing();
+        system.refresh_processes_specifics(ProcessesToUpdate::All, true, names);
+        let running = system.processes().values();
+        registry::program(&wanted, running.filter_map(|one| one.name().to_str()))
+    }
+}
