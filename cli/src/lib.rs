@@ -18,6 +18,8 @@ mod failure;
 #[cfg(feature = "whole")]
 mod files;
 mod handed;
+#[cfg(any(target_os = "macos", all(test, unix)))]
+mod launchd;
 mod logs;
 mod output;
 #[cfg(feature = "whole")]
@@ -27,6 +29,7 @@ mod parallel;
 #[cfg(feature = "whole")]
 mod progress;
 #[cfg(unix)]
+#[cfg_attr(target_os = "macos", allow(dead_code))] // Its plan is for systemd.
 mod service;
 mod session;
 mod state;

@@ -30,7 +30,9 @@ def write(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> None:
             continue
 
         documents = work.documents() / program
-        for file in sorted(path for path in documents.rglob("*") if path.is_file()):
+        # Service files are for Linux.
+        wanted = documents / "usr" / "share" if name.startswith("macos") else documents
+        for file in sorted(path for path in wanted.rglob("*") if path.is_file()):
             files[f"{stem}/{file.relative_to(documents).as_posix().removeprefix('usr/')}"] = (file.read_bytes(), 0o644)
         (work.into / f"{stem}.tar.xz").write_bytes(lzma.compress(tar(files, work.epoch), preset=9))
 

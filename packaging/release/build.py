@@ -15,8 +15,12 @@ import tomllib
 TARGETS = {
     "linux-x86_64": "x86_64-unknown-linux-musl",
     "linux-aarch64": "aarch64-unknown-linux-musl",
+    "macos-x86_64": "x86_64-apple-darwin",
+    "macos-aarch64": "aarch64-apple-darwin",
     "windows-x86_64": "x86_64-pc-windows-gnu",
 }
+#: The libraries of macOS as far as the worker names them, written by ourselves: Apple's own may not be passed on.
+SDK = pathlib.Path("packaging") / "macos" / "sdk"
 MINGW = "x86_64-w64-mingw32-gcc"
 #: What the program for users and masters is built with beside the default; the bill of materials has it, too.
 FEATURES = ("s3",)
@@ -25,7 +29,7 @@ SMALL = "worker"
 #: What a program for PCs that only work has at most, in bytes: as it is, and packed by xz.
 LARGEST, LARGEST_PACKED = 12_000_000, 5_000_000
 #: The names of files that `./release` writes, with the version in them, and of those that have none.
-VERSIONED = re.compile(r"deskgrid(?:-worker)?[-_](\d.*?)(?:-(?:linux|windows)-.*|_(?:amd64|arm64)|-1\.(?:x86_64|aarch64)|-py3-.*)?\.(?:deb|rpm|msi|zip|whl|tar\.[gx]z|tar)")
+VERSIONED = re.compile(r"deskgrid(?:-worker)?[-_](\d.*?)(?:-(?:linux|macos|windows)-.*|_(?:amd64|arm64)|-1\.(?:x86_64|aarch64)|-py3-.*)?\.(?:deb|rpm|msi|zip|whl|tar\.[gx]z|tar)")
 UNVERSIONED = ("THIRD-PARTY-LICENCES.txt", "sbom.cdx.json")
 
 
@@ -61,7 +65,8 @@ class Workshop:
         tool = self._tool(name)
         self.run("rustup", "target", "add", target)
         made = {}
-        if not worker_only:
+        # Of macOS only what a PC gets that works: the master has never been tried there.
+        if not worker_only and not name.startswith("macos"):
             self._cargo(tool, "--release", "--target", target, "-p", "cli", "--bin", "deskgrid", "--features", ",".join(FEATURES))
             made["deskgrid"] = self._output(target, "release", "deskgrid")
         small = {"deskgrid-worker": "worker-only"}
@@ -107,18 +112,13 @@ class Workshop:
                 raise Missing(f"there is no {MINGW} (Debian: gcc-mingw-w64-x86-64-win32)")
             return ["cargo", "build"]
 
-        tools = self.top / "target" / "tools" / "zig"
-        wanted = self.top / "packaging" / "requirements.txt"
-        stamp = tools / "requirements.txt"
-        if not stamp.exists() or stamp.read_text() != wanted.read_text():
-            shutil.rmtree(tools, ignore_errors=True)
-            self.run(sys.executable, "-m", "venv", tools)
-            self.run(tools / "bin" / "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", wanted)
-            shutil.copy(wanted, stamp)
-        return [str(tools / "bin" / "cargo-zigbuild"), "zigbuild"]
+        return [str(cross_tools(self.top) / "cargo-zigbuild"), "zigbuild"]
 
     def _cargo(self, tool: list[str], *words: str) -> None:
-        self.run(*tool, "--locked", *words, env=self._env())
+        env = self._env()
+        if any(word.endswith("apple-darwin") for word in words):
+            env["SDKROOT"] = str(self.top / SDK)
+        self.run(*tool, "--locked", *words, env=env)
 
     def _env(self) -> dict[str, str]:
         """The environment of a build: no path of this machine gets into a program."""
@@ -143,11 +143,26 @@ class Workshop:
         name = program + (".exe" if "windows" in target else "")
         built = self.top / "target" / target / profile / name
         content = built.read_bytes()
-        if "windows" not in target and not is_static(content):
+        if "linux" in target and not is_static(content):
             raise Failed(f"{built} is not static: it asks for a loader of libraries")
         if program == "deskgrid-worker":
             check_size(built, content)
         return built
+
+
+def cross_tools(top: pathlib.Path) -> pathlib.Path:
+    """The directory of the compiler and linker for other systems, fetched once."""
+    tools = top / "target" / "tools" / "zig"
+    wanted = top / "packaging" / "requirements.txt"
+    stamp = tools / "requirements.txt"
+    if not stamp.exists() or stamp.read_text() != wanted.read_text():
+        shutil.rmtree(tools, ignore_errors=True)
+        pip = [tools / "bin" / "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", wanted]
+        for words in ([sys.executable, "-m", "venv", tools], pip):
+            if subprocess.run([str(word) for word in words]).returncode:
+                raise Failed(f"the cross compiler cannot be fetched: `{words[0]}` failed")
+        shutil.copy(wanted, stamp)
+    return tools / "bin"
 
 
 def version_of(name: str) -> str | None:

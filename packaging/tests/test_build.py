@@ -36,7 +36,7 @@ class Directory(unittest.TestCase):
                 f"deskgrid-worker_{version}_amd64.deb", f"deskgrid_{version}_arm64.deb", f"deskgrid-worker-{version}-1.x86_64.rpm",
                 f"deskgrid-worker-{version}-linux-x86_64.tar.xz", f"deskgrid-{version}-windows-x86_64.zip",
                 f"deskgrid-worker-{version}-windows-x86_64.msi", f"deskgrid-{version}-py3-none-win_amd64.whl", f"deskgrid-{version}.tar.gz",
-                f"deskgrid-{version}-linux-aarch64-oci.tar",
+                f"deskgrid-{version}-linux-aarch64-oci.tar", f"deskgrid-worker-{version}-macos-aarch64.tar.xz",
             ):
                 self.assertEqual(version_of(name), version, name)
         for name in ("deskgrid-worker-site.deb", "office.deb", "notes.txt", "SHA256SUMS"):

@@ -296,7 +296,14 @@ Examples:
         #[arg(long, value_name = "KIND")]
         like: Option<Like>,
     },
-    /// Make the worker a service of systemd, which starts with the PC; shows what it would do
+    #[cfg_attr(
+        not(target_os = "macos"),
+        doc = "Make the worker a service of systemd, which starts with the PC; shows what it would do"
+    )]
+    #[cfg_attr(
+        target_os = "macos",
+        doc = "Make the worker a daemon of launchd, which starts with the PC; shows what it would do"
+    )]
     /// unless --yes
     #[cfg(unix)]
     #[command(after_help = "\

@@ -11,8 +11,12 @@ use super::login::{Newcomer, identity};
 use super::service_plan::{ServicePlan, show};
 use crate::args::serve::{InstallArgs, ServiceArgs};
 use crate::failure::{Exit, Failure};
+#[cfg(target_os = "macos")]
+use crate::launchd::{LaunchdPaths as ServicePaths, dir_of};
 use crate::output::note;
-use crate::service::{Scope, ServiceFile, ServiceFlags, ServicePaths, Words, dir_of};
+#[cfg(not(target_os = "macos"))]
+use crate::service::{Scope, ServicePaths, dir_of};
+use crate::service::{ServiceFile, ServiceFlags, Words};
 
 /// Installs the worker as a service, or shows the plan.
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
@@ -114,12 +118,29 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     show(context, &plan)
 }
 
+/// Returns the state directory: the given one, or else the usual.
+fn state_dir(context: &Context, usual: PathBuf) -> Result<PathBuf, Failure> {
+    let dir = context.given_dir.clone().unwrap_or(usual);
+    std::path::absolute(&dir)
+        .map_err(|e| Failure::io(format!("cannot tell where {} is", dir.display()), &e))
+}
+
+#[cfg(target_os = "macos")]
 fn places(context: &Context, args: &ServiceArgs) -> Result<ServicePaths, Failure> {
-    let dir = |usual: PathBuf| {
-        let dir = context.given_dir.clone().unwrap_or(usual);
-        std::path::absolute(&dir)
-            .map_err(|e| Failure::io(format!("cannot tell where {} is", dir.display()), &e))
-    };
+    if args.user {
+        let what = "on macOS a worker of your own account cannot be installed: tasks could read and change your files";
+        return Err(Failure::usage(
+            what,
+            "leave --user out and run it with sudo: the service gets an account of its own",
+        ));
+    }
+    let dir = state_dir(context, "/var/db/deskgrid".into())?;
+    Ok(ServicePaths { dir })
+}
+
+#[cfg(not(target_os = "macos"))]
+fn places(context: &Context, args: &ServiceArgs) -> Result<ServicePaths, Failure> {
+    let dir = |usual| state_dir(context, usual);
     if !args.user {
         return Ok(ServicePaths {
             scope: Scope::System,
@@ -210,7 +231,11 @@ impl Root {
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     let mut failure = Failure::io(format!("cannot {what} {}", path.display()), error);
     if error.kind() == std::io::ErrorKind::PermissionDenied {
-        failure.hint = "run it with sudo, or install it for yourself alone with --user".to_owned();
+        failure.hint = if cfg!(target_os = "macos") {
+            "run it with sudo".to_owned()
+        } else {
+            "run it with sudo, or install it for yourself alone with --user".to_owned()
+        };
     }
     failure
 }

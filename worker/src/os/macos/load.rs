@@ -55,6 +55,7 @@ const NONE: ProcessorTimes = ProcessorTimes {
 fn ours(system: &mut System) -> u64 {
     let wanted = ProcessRefreshKind::nothing().with_cpu();
     system.refresh_processes_specifics(ProcessesToUpdate::All, true, wanted);
+
     let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
     for (pid, process) in system.processes() {
         if let Some(parent) = process.parent() {

@@ -16,6 +16,7 @@ const USUAL: u32 = 0;
 /// (`HIDIdleTime`).
 pub(crate) fn idle() -> Option<i64> {
     let key = CFString::from_static_str("HIDIdleTime");
+
     // SAFETY: the name is a C string. The search uses up the dictionary, and returns an object that is released
     // below, or 0. The property is ours, or none.
     let value = unsafe {
@@ -49,6 +50,7 @@ fn charge(blob: &CFType, list: &CFArray) -> Option<(i64, i64)> {
     // SAFETY: the list is documented to be of objects, which belong to the blob, and a description to be a
     // dictionary with strings for keys.
     let list = unsafe { list.cast_unchecked::<CFType>() };
+
     list.iter().find_map(|source| {
         let about = unsafe { IOPSGetPowerSourceDescription(Some(blob), Some(&source)) }?;
         let about = unsafe { about.cast_unchecked::<CFString, CFType>() };

@@ -1,5 +1,5 @@
 //! A process group for each attempt: it is frozen, thawed and ended by signals to the group. A process that leaves
-//! the group (`setsid`) escapes. No helper is needed but the [`Guard`], which kills the groups of a worker that died.
+//! the group (`setsid`) escapes. No helper is needed but the [`GroupGuard`], which kills the groups of a worker that died.
 #![allow(unsafe_code)] // A step between fork and exec, and wait4, which neither std nor rustix has.
 #![cfg_attr(not(target_os = "macos"), allow(dead_code, unreachable_pub))] // On Linux it is only tested.
 
@@ -23,7 +23,7 @@ use rustix::process::{
 use tokio::net::unix::pipe;
 use tokio::sync::{Notify, oneshot};
 
-use super::guard::Guard;
+use super::guard::GroupGuard;
 use super::{files, program};
 use crate::os::{
     AttemptLimits, Confines, Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport,
@@ -42,7 +42,7 @@ pub type Output = pipe::Receiver;
 
 /// The starter of commands.
 pub struct Launcher {
-    guard: Arc<Guard>,
+    guard: Arc<GroupGuard>,
 }
 
 /// A command that was started, or could not be.
@@ -63,7 +63,7 @@ impl Launcher {
     /// # Errors
     /// If it cannot be started.
     pub fn start(program: PathBuf, _grounds: Grounds) -> io::Result<Self> {
-        let guard = Arc::new(Guard::start(program)?);
+        let guard = Arc::new(GroupGuard::start(program)?);
         Ok(Self { guard })
     }
 
@@ -111,7 +111,8 @@ impl Launcher {
         *lock(group) = Some(id);
         self.guard.keep(id);
 
-        let (group, guard) = (Arc::clone(group), Arc::clone(&self.guard));
+        let group = Arc::clone(group);
+        let guard = Arc::clone(&self.guard);
         let watch = move || {
             let _ = report.send(watch(id, &group));
             guard.forget(id);
@@ -129,6 +130,7 @@ impl Process {
         // Held while the signal is sent: nobody else can get the number meanwhile.
         let group = lock(&self.group);
         let Some(id) = *group else { return };
+
         let signal = match order {
             ProcessOrder::Terminate => Signal::TERM,
             ProcessOrder::Kill => Signal::KILL,
@@ -149,6 +151,7 @@ impl Process {
             () = self.frozen.notified() => return WatcherReport::Frozen,
             report = &mut self.ended => report,
         };
+
         report.unwrap_or(WatcherReport::Ended {
             status: ProcessStatus::Signalled(9),
             cpu: common::Span::ZERO,
@@ -224,6 +227,7 @@ fn bound(command: &mut Command, launch: &Launch) {
         let _ = setpriority_process(None, LOWEST);
         Ok(())
     };
+
     // SAFETY: between fork and exec it makes system calls only: it takes no memory and no lock.
     unsafe { command.pre_exec(step) };
 }
@@ -258,6 +262,7 @@ fn watch(id: Pid, group: &Mutex<Option<Pid>>) -> WatcherReport {
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while matches!(waitid(WaitId::Pid(id), ended), Err(Errno::INTR)) {}
     lock(group).take();
+
     let _ = kill_process_group(id, Signal::KILL);
     let (status, cpu) = reap(id);
 

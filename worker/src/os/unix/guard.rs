@@ -11,23 +11,23 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The worker's end. Dropping it ends the guard, which kills every group that it still has.
-pub(crate) struct Guard {
+pub(crate) struct GroupGuard {
     program: PathBuf,
-    post: Mutex<Post>,
+    post: Mutex<GuardPost>,
 }
 
-struct Post {
+struct GuardPost {
     child: Child,
     groups: BTreeSet<i32>,
 }
 
-impl Guard {
+impl GroupGuard {
     /// Starts `program` as the guard.
     ///
     /// # Errors
     /// If it cannot be started.
     pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
-        let post = Mutex::new(Post {
+        let post = Mutex::new(GuardPost {
             child: spawn(&program)?,
             groups: BTreeSet::new(),
         });
@@ -65,7 +65,7 @@ impl Guard {
     }
 }
 
-impl Post {
+impl GuardPost {
     fn say(&mut self, words: &str) -> io::Result<()> {
         let pipe = self.child.stdin.as_mut();
         pipe.ok_or(io::ErrorKind::BrokenPipe)?
@@ -73,7 +73,7 @@ impl Post {
     }
 }
 
-impl Drop for Post {
+impl Drop for GuardPost {
     fn drop(&mut self) {
         // Closes its standard input first.
         let _ = self.child.wait();

@@ -72,6 +72,7 @@ fn memory(mut system: Option<System>) -> impl FnMut() -> Sight + Send {
             system.refresh_memory();
             (system.available_memory(), system.total_memory())
         });
+
         match system {
             Some((available, total)) if total > 0 => Sight::Seen(Reading::Memory {
                 available: (available as f64 / total as f64).clamp(0.0, 1.0),
