@@ -136,12 +136,14 @@ impl Group {
         self.send(place, false).map(drop)
     }
 
-    /// Gives the lease up, after the last commit.
+    /// Gives the lease up, after the last commit. Where another transaction has it for long, a master takes it or
+    /// has taken it, and nothing is left to give up.
     pub(super) fn resign(&mut self) -> Result<(), StoreError> {
         let token = [SqlValue::Int(self.token())];
-        let resigned = self.session.count(tables::RESIGN, &token);
-        resigned.map_err(|error| refused(&error))?;
-        Ok(())
+        match self.session.count(tables::RESIGN, &token) {
+            Err(error) if !error.is(&SqlState::LOCK_NOT_AVAILABLE) => Err(refused(&error).into()),
+            _ => Ok(()),
+        }
     }
 
     /// Notes a change for the next commit.

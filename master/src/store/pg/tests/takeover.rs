@@ -5,7 +5,7 @@ use common::Time;
 use tempfile::TempDir;
 
 use super::super::super::{StoreError, Writer};
-use super::super::{Database, Inside, PgError, of_tests};
+use super::super::{Database, DbSession, Inside, PgError, of_tests};
 use super::{add_host, another, by_hand, cut, hosts, pg, place};
 
 /// The tables that the groups of these tests change.
@@ -61,6 +61,16 @@ fn expect_went_back(store: &mut Writer, groups: u64) {
         matches!(back, StoreError::Postgres(PgError::WentBack(lost)) if lost == groups),
         "{back}"
     );
+}
+
+#[test]
+fn a_master_that_ends_while_another_one_takes_the_store_ends_well() {
+    let Some((_dir, place)) = place() else { return };
+    let mut store = Writer::take(&place).unwrap();
+    let other = DbSession::to_write(&place).unwrap();
+    let takes = "BEGIN; SELECT 1 FROM lease FOR UPDATE";
+    other.execute(takes.to_owned()).unwrap();
+    store.finish().unwrap();
 }
 
 #[test]
