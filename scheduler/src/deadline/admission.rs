@@ -151,6 +151,16 @@ impl Scheduler {
         draft.into_iter().map(&mut entry).collect()
     }
 
+    /// Returns the jobs of these attempts whose tasks are tried again, should they be killed.
+    pub(crate) fn tried_again(&self, killed: &BTreeSet<AttemptId>) -> BTreeSet<JobId> {
+        let again = |attempt: &&AttemptId| {
+            let job = self.jobs.table.get(&attempt.task.job);
+            job.is_some_and(|job| job.may_retry(attempt.task.index))
+        };
+        let killed = killed.iter().filter(again);
+        killed.map(|attempt| attempt.task.job).collect()
+    }
+
     pub(crate) fn reckoner(&self, reckoning: Reckoning, now: Time) -> Reckoner<'_> {
         let stretch = if reckoning.inflated {
             self.foresight.curves().stretch
@@ -236,7 +246,7 @@ impl Scheduler {
     pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id)?;
         let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
-        let live = job.records.values().flat_map(|record| record.live.iter());
+        let live = job.copies();
         let ends = live.filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             Some(reckoner.end(host, copy.attempt, host.books.get(&copy.attempt)?))
@@ -441,6 +451,9 @@ impl<'a> Reckoner<'a> {
         let Some(job) = job.filter(|job| !job.only_disclosed(attempt.task.index)) else {
             return self.soonest;
         };
+        if load.stopping {
+            return self.soonest;
+        }
         let rate = self.rate(host);
         let start_cost = self.scheduler.settings.start_cost;
         let estimate = job.estimate(attempt.task.index);
@@ -621,15 +634,7 @@ impl<'a> Reckoner<'a> {
     /// that are retried come behind the bag, with all their waiting tasks.
     fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar<'a> {
         let mut calendar = self.calendar(without);
-        let again = |attempt: &&AttemptId| {
-            let job = self.scheduler.jobs.table.get(&attempt.task.job);
-            job.is_some_and(|job| job.may_retry(attempt.task.index))
-        };
-        let behind = without
-            .iter()
-            .filter(again)
-            .map(|attempt| attempt.task.job)
-            .collect();
+        let behind = self.scheduler.tried_again(without);
         self.stack_line(&mut calendar, &behind, |_, _, _| true);
         calendar
     }

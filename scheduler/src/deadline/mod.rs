@@ -5,6 +5,7 @@
 //! - [`admission`]: the admission test of a bag, and the starts of tasks with a promise.
 //! - [`reserve`]: the time reserved for tasks whose limits are learned.
 //! - [`policing`]: the killing of attempts beyond their estimates for a new bag.
+//! - [`overruns`]: the same later on, for a bag that was admitted and would be late.
 //! - [`slack`]: while deadlines leave time, users with fewer slots go first.
 //! - [`status`]: the prospects of a promise, and the obstacles to it.
 //!
@@ -13,6 +14,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod calendar;
+pub(crate) mod overruns;
 pub(crate) mod policing;
 pub(crate) mod reserve;
 pub(crate) mod slack;

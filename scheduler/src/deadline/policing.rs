@@ -1,25 +1,55 @@
 //! The arrival of a bag with a deadline: it is tested, attempts beyond their estimates may be
 //! killed for it, and it is admitted or refused. Also the renewal of a promise when tasks are tried
-//! again. The calendar lives in `calendar`.
+//! again. The calendar lives in `calendar`, evictions for bags that were admitted earlier in `overruns`.
 
 use std::collections::BTreeSet;
 
 use common::{AttemptId, JobId, Span, Time};
 
 use crate::policy::Policy;
-use crate::policy::policing::{KillOccasion, Rule};
+use crate::policy::policing::{KillOccasion, Policing, Rule};
 use crate::protocol::effect::{self, Effect, EndReason, Offer, Refused};
 use crate::protocol::event::{Bag, Victim};
 use crate::state::host::elapsed_s;
+use crate::state::job::{Job, LiveCopy};
 use crate::state::promise::Promise;
 use crate::state::scheduler::Scheduler;
 
 /// The resolution of times, in seconds: by rounding, a task may end this much after its work.
 const SMALLEST_S: f64 = 1e-6;
 
+/// Returns the least number that suffices, by bisection, where `low` does not and `high` does.
+pub(crate) fn fewest(
+    mut low: usize,
+    mut high: usize,
+    mut suffices: impl FnMut(usize) -> bool,
+) -> usize {
+    while low + 1 < high {
+        let middle = low.midpoint(high);
+        if suffices(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+
+    high
+}
+
 /// Returns the elapsed time of an attempt over its estimate.
 fn excess(victim: &Victim) -> f64 {
     victim.elapsed.secs() / victim.estimate.secs().max(1e-6)
+}
+
+/// A live attempt of a job with a promise.
+pub(crate) struct PolicedAttempt {
+    pub(crate) victim: Victim,
+    /// The work done so far, in seconds on a host of speed 1.
+    pub(crate) elapsed_s: f64,
+    /// The speed of its host.
+    pub(crate) speed: f64,
+    /// Whether it runs, as far as is known.
+    pub(crate) runs: bool,
 }
 
 impl Scheduler {
@@ -54,66 +84,40 @@ impl Scheduler {
             return (first, doomed);
         }
 
-        // The fewest of them that suffice, by bisection.
-        let mut low = always;
-        let mut high = doomed.len();
-        while low + 1 < high {
-            let middle = low.midpoint(high);
-            match told(&doomed[..middle]) {
-                Ok(offer) => (high, best) = (middle, Ok(offer)),
-                Err(_) => low = middle,
+        let enough = fewest(always, doomed.len(), |number| {
+            let offer = told(&doomed[..number]);
+            let suffices = offer.is_ok();
+            if suffices {
+                best = offer;
             }
-        }
+            suffices
+        });
 
-        doomed.truncate(high);
+        doomed.truncate(enough);
         (best, doomed)
     }
 
     /// Returns the attempts of jobs with a promise that may be killed now on this occasion, the one
     /// farthest beyond its estimate first.
-    fn victims(&self, now: Time, when: KillOccasion) -> Vec<Victim> {
+    pub(crate) fn victims(&self, now: Time, when: KillOccasion) -> Vec<Victim> {
         let mut victims = Vec::new();
-        for job in self.jobs.table.values().filter(|job| job.promise.is_some()) {
-            let policing = self
-                .settings
-                .policing
-                .unwrap_or_else(|| job.policy.limits.policing());
-            if policing.rule == Rule::Off || policing.when != when {
-                continue;
-            }
-
-            for copy in job.records.values().flat_map(|record| record.live.iter()) {
-                let load = self
-                    .hosts
-                    .table
-                    .get(&copy.host)
-                    .and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
-                let index = copy.attempt.task.index;
-
-                // An attempt with a reserved limit is killed there in any case.
-                let estimate = job
-                    .estimate(index)
-                    .filter(|_| job.reserved(index).is_none());
-                let (Some((host, load)), Some(estimate)) = (load, estimate) else {
+        for (job, policing) in self.policed(when) {
+            for copy in job.copies() {
+                let Some(policed) = self.policed_attempt(job, copy, now) else {
                     continue;
                 };
-                let elapsed = elapsed_s(host, load, self.settings.start_cost, now);
-                let rounding = SMALLEST_S * host.speed.factor();
-                let runs = load.noted.is_none() || load.phase.executing();
-                if !runs || elapsed <= estimate.secs() + rounding {
-                    continue;
-                }
-
-                if policing.condemns(copy.attempt, now, estimate.secs(), elapsed) {
-                    let host = copy.host;
-                    let attempt = copy.attempt;
-                    let elapsed = Span::from_secs_f64(elapsed);
-                    victims.push(Victim {
-                        host,
-                        attempt,
-                        estimate,
-                        elapsed,
-                    });
+                let PolicedAttempt {
+                    victim,
+                    elapsed_s,
+                    speed,
+                    runs,
+                } = policed;
+                let estimate_s = victim.estimate.secs();
+                if runs
+                    && elapsed_s > estimate_s + SMALLEST_S * speed
+                    && policing.condemns(copy.attempt, now, estimate_s, elapsed_s)
+                {
+                    victims.push(victim);
                 }
             }
         }
@@ -124,6 +128,56 @@ impl Scheduler {
                 .then(a.attempt.cmp(&b.attempt))
         });
         victims
+    }
+
+    /// Returns the jobs with a promise whose attempts may be killed on this occasion.
+    pub(crate) fn policed(&self, when: KillOccasion) -> impl Iterator<Item = (&Job, Policing)> {
+        self.jobs.table.values().filter_map(move |job| {
+            let policing = self.policing_of(job);
+            let may = policing.rule != Rule::Off && policing.when == when;
+            may.then_some((job, policing))
+        })
+    }
+
+    /// Returns the policing of a job's attempts: that of all jobs, if an admin has set it. Without a
+    /// promise there is none.
+    pub(crate) fn policing_of(&self, job: &Job) -> Policing {
+        let own = || job.policy.limits.policing();
+        let policing = job
+            .promise
+            .map(|_| self.settings.policing.unwrap_or_else(own));
+        policing.unwrap_or(Policing::OFF)
+    }
+
+    /// Returns an attempt with its estimate and what it has done so far; `None` where it is killed
+    /// at a reserved limit in any case.
+    pub(crate) fn policed_attempt(
+        &self,
+        job: &Job,
+        copy: &LiveCopy,
+        now: Time,
+    ) -> Option<PolicedAttempt> {
+        let index = copy.attempt.task.index;
+        let host = self.hosts.table.get(&copy.host)?;
+        let load = host.books.get(&copy.attempt)?;
+        let estimate = job.estimate(index)?;
+        if job.reserved(index).is_some() {
+            return None;
+        }
+
+        let elapsed_s = elapsed_s(host, load, self.settings.start_cost, now);
+        let victim = Victim {
+            host: copy.host,
+            attempt: copy.attempt,
+            estimate,
+            elapsed: Span::from_secs_f64(elapsed_s),
+        };
+        Some(PolicedAttempt {
+            victim,
+            elapsed_s,
+            speed: host.speed.factor(),
+            runs: load.noted.is_none() || load.phase.executing(),
+        })
     }
 
     /// Kills these attempts for a bag, as failures of their tasks: they are tried again if their

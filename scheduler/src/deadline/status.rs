@@ -32,7 +32,7 @@ impl Scheduler {
         let now = now.max(self.now);
         let job = self.jobs.table.get(&id)?;
         let promise = job.promise?;
-        let live = job.records.values().flat_map(|record| record.live.iter());
+        let live = job.copies();
         let overdue = live.filter(|copy| {
             let host = self.hosts.table.get(&copy.host);
             let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));

@@ -284,7 +284,7 @@ impl Scheduler {
     fn restore_gang(&mut self, job: &mut Job, done_on: &[HostId]) {
         let ranks = job.counts().total as u32;
         let begun = job.attempts > 0;
-        let copies = job.records.values().flat_map(|record| record.live.iter());
+        let copies = job.copies();
         let live: BTreeSet<HostId> = copies.map(|copy| copy.host).collect();
         let held = !live.is_empty();
         let settled = job.settled();

@@ -1,6 +1,6 @@
 //! Policing: attempts that are killed to make room for a new bag (Wozniak, Jiang and Striegel,
 //! section 4, equations 2 to 4). Only attempts beyond their estimates are, and only when a bag
-//! arrives.
+//! arrives, or would be late that arrived before (`deadline::overruns`).
 
 use std::fmt;
 use std::str::FromStr;

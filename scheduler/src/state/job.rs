@@ -581,6 +581,11 @@ impl Job {
         Some(StartReason::First)
     }
 
+    /// Returns the live attempts of all its tasks.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = &LiveCopy> {
+        self.records.values().flat_map(|record| record.live.iter())
+    }
+
     /// Returns the user's estimate of the task's run time on a host of speed 1.
     pub(crate) fn estimate(&self, index: u32) -> Option<Span> {
         self.stack.estimate(index).or(self.rules.estimate)
@@ -936,6 +941,9 @@ pub(crate) struct Jobs {
     pub(crate) starts: StartCosts,
     /// The slack of jobs with a promise, where users share; `None` where it is to be computed.
     pub(crate) slack: Option<Slack>,
+    /// The time at which to look for attempts that outlive their estimates while jobs with a promise
+    /// wait; `None` where it is to be computed.
+    pub(crate) overruns: Option<Time>,
 }
 
 /// The queues of jobs that want slots, in the order in which they get them.

@@ -105,6 +105,7 @@ impl Scheduler {
         self.on_jobs_ended(from, effects);
         let dispatched = effects.len();
         self.dispatch(delivered, effects);
+        self.watch_overruns(&effects[from..]);
         let settles = |effect: &Effect| matches!(effect, Effect::JobSettled { .. });
         debug_assert!(
             !effects[dispatched..].iter().any(settles),
@@ -132,6 +133,7 @@ impl Scheduler {
             .chain(self.hosts.index.benches.first())
             .map(|(at, _)| *at)
             .chain(alarm)
+            .chain(self.next_overrun())
             .min()
     }
 
@@ -215,6 +217,7 @@ impl Scheduler {
             Event::Tick => {
                 self.on_tick(fx);
                 self.on_alarms();
+                self.evict_overrunning(fx);
                 self.probe_benched();
                 self.recall(fx);
             }

@@ -26,6 +26,7 @@ mod moving;
 mod needs;
 mod office;
 mod order;
+mod overruns;
 mod placing;
 mod properties;
 mod quorum;
