@@ -10,23 +10,37 @@ use common::{Span, Time};
 use crate::forecast::overdue::{due_s, ran_s};
 use crate::handlers::dispatch::Starter;
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
+use crate::state::foresight::Foresight;
 use crate::state::host::{Host, HostAttempt, Hosts};
 use crate::state::job::{Job, TaskRecord};
 
 /// The time, in seconds, after which an attempt that is not begun is overdue, if its host has a
 /// slot for it.
 const NOT_BEGUN_S: f64 = 10.0;
+/// An attempt that is staged is overdue after this many times the longest start known.
+const STAGING: f64 = 3.0;
+/// The least time, in seconds, after which that is so while no start of its job is known: other
+/// jobs' inputs may be smaller.
+const OTHERS_LEAST_S: f64 = 60.0;
 /// The interval, in seconds, between attempts to copy an overdue attempt that no idle host would
 /// take.
 const AGAIN_S: f64 = 1.0;
+
+/// The reason why a command was not started yet.
+#[derive(Clone, Copy)]
+enum Pending {
+    /// Its host has not begun with it.
+    Begin,
+    /// Its inputs are being fetched.
+    Inputs,
+}
 
 /// An attempt that is the only one of its task that goes on.
 pub(crate) struct Going {
     pub(crate) index: u32,
     number: u32,
-    /// Whether its command was started.
-    begun: bool,
-    /// The time that it has run, or has waited to begin.
+    wants: Option<Pending>,
+    /// The time that it has run, or has waited to begin or for its inputs.
     pub(crate) ran_s: f64,
     /// The time at which it is overdue.
     pub(crate) due_s: f64,
@@ -39,8 +53,10 @@ impl Going {
         if self.ran_s < self.due_s {
             return None;
         }
-        if !self.begun {
-            return Some(CopyReason::NotBegun(ran));
+        match self.wants {
+            Some(Pending::Begin) => return Some(CopyReason::NotBegun(ran)),
+            Some(Pending::Inputs) => return Some(CopyReason::NotStaged(ran)),
+            None => {}
         }
         let longest = Span::from_secs_f64(job.longest_s()?);
         Some(CopyReason::Overdue { ran, longest })
@@ -70,13 +86,15 @@ impl Starter<'_> {
         } else {
             f64::INFINITY
         };
-        let mut next_s = ran_s.min(queued_s);
+        let staged_s = staging_due_s(job, self.foresight).unwrap_or(f64::INFINITY);
+        let mut next_s = ran_s.min(queued_s).min(staged_s);
         if next_s.is_infinite() {
             return;
         }
         let going: Vec<Going> = going(
             job,
             self.hosts,
+            self.foresight,
             self.settings.benching,
             self.settings.max_copies,
             self.now,
@@ -123,19 +141,31 @@ impl Starter<'_> {
 pub(crate) fn going(
     job: &Job,
     hosts: &Hosts,
+    foresight: &Foresight,
     benching: bool,
     max_copies: u32,
     now: Time,
 ) -> impl Iterator<Item = Going> {
     let longest_s = job.longest_s();
+    let staged_s = staging_due_s(job, foresight);
     job.records.iter().filter_map(move |(index, record)| {
         let (host, load, number) = alone(record, hosts, max_copies)?;
+        if let Some(since) = load.staging_since {
+            let since = since.max(host.owner_since);
+            return staged_s.filter(|_| has_free_slot(host)).map(|due_s| Going {
+                index,
+                number,
+                wants: Some(Pending::Inputs),
+                ran_s: now.since(since).secs(),
+                due_s,
+            });
+        }
         if !load.phase.executing() {
             let waits = load.phase == Phase::Queued && has_slot_for(host);
             return (benching && waits).then(|| Going {
                 index,
                 number,
-                begun: false,
+                wants: Some(Pending::Begin),
                 ran_s: now.since(load.assigned).secs(),
                 due_s: NOT_BEGUN_S,
             });
@@ -145,11 +175,25 @@ pub(crate) fn going(
         Some(Going {
             index,
             number,
-            begun: true,
+            wants: None,
             ran_s: ran_s(host, load, now),
             due_s: due_s(longest_s, host.speed.factor()),
         })
     })
+}
+
+/// Returns the time, in seconds, after which an attempt of the job whose inputs are being fetched is
+/// overdue; `None` where no start is known.
+fn staging_due_s(job: &Job, foresight: &Foresight) -> Option<f64> {
+    let due_s = |longest: Span, least_s| (STAGING * longest.secs()).max(least_s);
+    let own = job.longest_start.map(|own| due_s(own, NOT_BEGUN_S));
+    own.or_else(|| Some(due_s(foresight.longest_start?, OTHERS_LEAST_S)))
+}
+
+/// Whether the host has a slot for an attempt whose inputs are there.
+fn has_free_slot(host: &Host) -> bool {
+    let running = host.books.iter().filter(|(_, load)| load.phase.executing());
+    running.count() < host.usable_slots() as usize
 }
 
 /// Whether an attempt queued on the host could run: the host takes work, and nothing runs there.

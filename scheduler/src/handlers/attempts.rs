@@ -70,7 +70,7 @@ impl Scheduler {
             && load.phase == Phase::Queued
             && let Some(host) = self.hosts.table.get(&host)
         {
-            note_start(&mut self.jobs, host, load.assigned, ran);
+            note_start(&mut self.jobs, host, attempt, (load.assigned, ran));
         }
 
         let job = self.jobs.table.get(&attempt.task.job);

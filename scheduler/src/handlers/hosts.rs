@@ -537,6 +537,8 @@ fn moved(
 
     load.suspended_since = suspended_since;
     let before = std::mem::replace(&mut load.phase, held.phase);
+    let staging_since = load.staging_since.or(host.heard);
+    load.staging_since = staging_since.filter(|_| held.phase == Phase::Staging);
     if before == held.phase {
         return;
     }
@@ -548,7 +550,7 @@ fn moved(
         let alone = before != Phase::Ready && load.suspended == Span::ZERO;
         if held.phase == Phase::Running && alone {
             let assigned = load.assigned;
-            note_start(jobs, host, assigned, held.ran);
+            note_start(jobs, host, held.attempt, (assigned, held.ran));
         }
         fx.push(Effect::Executing {
             attempt: held.attempt,
@@ -566,13 +568,21 @@ fn moved(
     }
 }
 
-/// Notes what it cost to start an attempt of which was heard that it has run for `ran`, unless it
-/// first waited at its host for others.
-pub(crate) fn note_start(jobs: &mut Jobs, host: &Host, assigned: Time, ran: Span) {
+/// Notes what it cost to start an attempt of which was heard that it was assigned at a time and has
+/// run for `ran`, unless it first waited at its host for others.
+pub(crate) fn note_start(
+    jobs: &mut Jobs,
+    host: &Host,
+    attempt: AttemptId,
+    (assigned, ran): (Time, Span),
+) {
     let cost = host.heard.map(|heard| heard.since(assigned + ran));
     let waited = host.in_slots() > host.slots as usize;
     if let Some(cost) = cost.filter(|cost| *cost > Span::ZERO && !waited) {
         jobs.starts.note(cost);
+        if let Some(job) = jobs.table.get_mut(&attempt.task.job) {
+            job.longest_start = job.longest_start.max(Some(cost));
+        }
     }
 }
 

@@ -23,6 +23,11 @@ impl StartCosts {
         self.recent.push_back(cost);
     }
 
+    /// Returns the longest; `None` before the first attempt.
+    pub(crate) fn longest(&self) -> Option<Span> {
+        self.recent.iter().copied().max()
+    }
+
     /// Returns the median, which a few transfers of large files do not change; `None` before the
     /// first attempt.
     pub(crate) fn median(&self) -> Option<Span> {

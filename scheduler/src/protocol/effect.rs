@@ -303,6 +303,8 @@ pub enum CopyReason {
     Gain(Span),
     /// This many results of the task must agree, from hosts of different owners.
     Quorum(u32),
+    /// Its host has fetched its inputs for this long, which is much longer than such starts took.
+    NotStaged(Span),
 }
 
 /// The belief in a result, of a job whose results are compared.
@@ -503,6 +505,12 @@ impl fmt::Display for CopyReason {
                 write!(
                     f,
                     "which its host has not begun for {span}, though it has a slot for it"
+                )
+            }
+            CopyReason::NotStaged(span) => {
+                write!(
+                    f,
+                    "whose inputs its host has been fetching for {span}, much longer than usual"
                 )
             }
             CopyReason::Quorum(n) => {

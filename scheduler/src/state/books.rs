@@ -81,6 +81,7 @@ impl HostAttempts {
     pub(crate) fn shift(&mut self, span: Span, now: Time) {
         for (_, load) in &mut self.entries {
             load.noted = load.noted.map(|noted| (noted + span).min(now));
+            load.staging_since = load.staging_since.map(|since| (since + span).min(now));
             if !load.phase.executing() {
                 load.assigned = (load.assigned + span).min(now);
             }

@@ -46,6 +46,8 @@ pub(crate) struct Foresight {
     observed: u32,
     /// The amount of small work, which fills gaps in reservations.
     pub(crate) small: SmallWork,
+    /// The longest of the latest starts of attempts of all jobs, where one is known.
+    pub(crate) longest_start: Option<Span>,
     pub(crate) remembered: RefCell<Remembered>,
 }
 
@@ -61,6 +63,7 @@ impl From<Experience> for Foresight {
             curves: OnceCell::new(),
             observed: 0,
             small,
+            longest_start: None,
             remembered,
         }
     }

@@ -173,6 +173,8 @@ pub(crate) struct HostAttempt {
     pub(crate) assigned: Time,
     /// The time of its host's last report on it, if any.
     pub(crate) noted: Option<Time>,
+    /// The time since which its inputs are fetched, if they are.
+    pub(crate) staging_since: Option<Time>,
     /// `suspended_since` is set while it is suspended; `suspended` is the time suspended before
     /// that.
     pub(crate) suspended_since: Option<Time>,
@@ -204,6 +206,7 @@ impl HostAttempt {
             ran: Span::ZERO,
             progress: None,
             noted: None,
+            staging_since: None,
             suspended_since: None,
             suspended: Span::ZERO,
             cpu: None,

@@ -97,6 +97,8 @@ pub(crate) struct Job {
     pub(crate) lessons: Lessons,
     /// The user's estimates of its tasks' run times.
     pub(crate) stack: Stack,
+    /// The longest start of its attempts, where one is known.
+    pub(crate) longest_start: Option<Span>,
     /// Its accepted deadline, if any, as a `Promise`.
     pub(crate) promise: Option<Promise>,
     /// Its requested and disclosed tasks, under policies that tell them apart.
@@ -342,6 +344,7 @@ impl Job {
             parked: false,
             looked: 0,
             alarm: None,
+            longest_start: None,
             in_rest: None,
         }
     }

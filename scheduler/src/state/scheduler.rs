@@ -102,6 +102,7 @@ impl Scheduler {
         {
             self.settings.start_cost = measured;
         }
+        self.foresight.longest_start = self.jobs.starts.longest();
         self.on_jobs_ended(from, effects);
         let dispatched = effects.len();
         self.dispatch(delivered, effects);

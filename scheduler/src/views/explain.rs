@@ -211,7 +211,7 @@ impl Scheduler {
             .iter()
             .filter_map(|(index, record)| Some((index, held_up(record)?)));
         let benching = self.settings.benching;
-        let all = going(job, &self.hosts, benching, u32::MAX, now);
+        let all = going(job, &self.hosts, &self.foresight, benching, u32::MAX, now);
         let overdue = all.filter_map(|going| {
             let host = job
                 .records
@@ -275,6 +275,7 @@ impl Scheduler {
         let left_s = going(
             job,
             &self.hosts,
+            &self.foresight,
             self.settings.benching,
             self.settings.max_copies,
             now,

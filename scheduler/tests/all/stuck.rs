@@ -538,6 +538,70 @@ fn an_attempt_that_fetches_inputs_is_not_taken_for_idle() {
     }
 }
 
+/// A grid where a start took this long; a task of another job, or of the same one, is fetched on a
+/// host while another host is idle.
+fn staging(start: Span, same_job: bool) -> (World, HostId) {
+    let mut w = World::new();
+    let taught = w.host(1).joins();
+    let tasks = if same_job { 2 } else { 1 };
+    w.job(tasks).policy(RESCUES).submit();
+    w.pass(start);
+    w.moves(taught, Phase::Running);
+    w.pass(s(1));
+    w.ends(taught, w.attempt_on(taught), Outcome::Succeeded, s(1));
+    if !same_job {
+        w.job(1).policy(RESCUES).submit();
+    }
+    w.moves(taught, Phase::Staging);
+    w.host(2).joins();
+    (w, taught)
+}
+
+/// Lets so many seconds pass; returns those after which the attempt on
+/// the first is copied, and why.
+fn copied_after(w: &mut World, secs: u64) -> Option<(u64, CopyReason)> {
+    (1..=secs).find_map(|at_s| {
+        let copies = starts(&w.pass(s(1)));
+        assert!(copies.len() < 2, "one copy goes on: {copies:?}");
+        match copies.into_iter().next()?.2 {
+            StartReason::Duplicate(1, why) => Some((at_s, why)),
+            other => panic!("{other:?}"),
+        }
+    })
+}
+
+#[test]
+fn an_attempt_whose_inputs_are_fetched_for_much_longer_than_its_jobs_others_is_copied() {
+    for (start, due_s) in [(millis(20), 10), (s(20), 60)] {
+        let (mut w, host) = staging(start, true);
+        let (at_s, why) = copied_after(&mut w, 100).expect("it hangs");
+        assert!((due_s..=due_s + 1).contains(&at_s), "{at_s} of {due_s}");
+        let CopyReason::NotStaged(fetched) = why else {
+            panic!("{why}")
+        };
+        assert!(fetched >= s(due_s), "{fetched}");
+
+        w.moves(HostId(2), Phase::Running);
+        assert_eq!(copied_after(&mut w, 30), None, "a copy goes on");
+        w.moves(host, Phase::Running);
+        w.succeeds(host, w.attempt_on(host));
+        assert_eq!(
+            w.books(HostId(2)),
+            [],
+            "and the first attempt may still win"
+        );
+    }
+}
+
+#[test]
+fn inputs_of_a_job_of_which_no_start_is_known_have_a_minute_at_least() {
+    for (start, due_s) in [(millis(20), 60), (s(30), 90)] {
+        let (mut w, _) = staging(start, false);
+        let (at_s, _) = copied_after(&mut w, 100).expect("it hangs");
+        assert!((due_s..=due_s + 1).contains(&at_s), "{at_s} of {due_s}");
+    }
+}
+
 #[test]
 fn an_attempt_of_which_its_host_says_nothing_is_copied_once_others_idle() {
     let mut w = World::new();
