@@ -6,7 +6,7 @@ use common::content::Content;
 use common::selector::Selector;
 use common::site::{HostSiteView, SiteTextView};
 use common::update::{UpdateOrder, UpdatesView};
-use common::view::{JobState, JobView, OutputView, TaskState, TaskView};
+use common::view::{JobState, JobView, OutputView, RunningView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
 
@@ -111,6 +111,14 @@ impl GridAccess {
     ) -> Result<Vec<TaskView>, Problem> {
         let request = Request::Tasks { job, tasks, states };
         Ok(collect!(self, request, Reply::Tasks))
+    }
+
+    /// Returns the live attempts of a job.
+    ///
+    /// # Errors
+    /// If the master refuses.
+    pub async fn running(&self, job: JobId) -> Result<Vec<RunningView>, Problem> {
+        Ok(collect!(self, Request::Running { job }, Reply::Running))
     }
 
     /// Returns the [`OutputView`] of a task; `None` if it has left nothing yet.

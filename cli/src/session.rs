@@ -8,9 +8,10 @@ use common::identity::AuditView;
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{
-    AccountView, EstimatesView, HostView, JobState, JobView, OutputView, TaskState, TaskView,
-    Undecided,
+    AccountView, EstimatesView, HostView, JobState, JobView, OutputView, RunningView, TaskState,
+    TaskView, Undecided,
 };
+use common::wire::RUNNING_VERSION;
 use common::wire::client::{Reply, Request};
 use link::client::{Replies, unexpected};
 use link::error::ONLY_A_RENEWAL;
@@ -161,6 +162,18 @@ impl Session {
             self.client.ask(&Request::Jobs { jobs, states }).await?,
             Reply::Jobs
         ))
+    }
+
+    /// Returns the live attempts of a job; `None` if the master is too old to tell.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn running(&self, job: JobId) -> Result<Option<Vec<RunningView>>, Failure> {
+        if self.client.version() < RUNNING_VERSION {
+            return Ok(None);
+        }
+        let replies = self.client.ask(&Request::Running { job }).await?;
+        Ok(Some(collect!(replies, Reply::Running)))
     }
 
     /// Returns exactly one job.

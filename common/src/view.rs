@@ -555,6 +555,23 @@ pub struct DuplicateView {
     pub why: String,
 }
 
+/// A live attempt of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunningView {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Its host's name.
+    pub host: String,
+    /// The time for which nothing has been heard of its host, where that is more than its host
+    /// promised.
+    pub silent: Option<Span>,
+    /// The probability that it is gone.
+    pub gone: f64,
+    /// The time until it is copied if it goes on so and a host is idle then; `None` if it will not
+    /// be.
+    pub copied_in: Option<Span>,
+}
+
 /// The recorded availability of a host, or a part of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AvailabilityView {

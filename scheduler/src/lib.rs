@@ -64,4 +64,5 @@ pub use state::scheduler::Scheduler;
 pub use state::settings::Settings;
 pub use state::shares::{Sharing, UserShare};
 pub use views::explain::{Doubt, Explanation, HeldUp};
+pub use views::running::AttemptOutlook;
 pub use views::status::{HostStatus, LiveAttempt};

@@ -17,8 +17,9 @@ use crate::content::SHORT;
 use crate::cursor::PageStart;
 use crate::failures::MOST_TASKS;
 use crate::json::{
-    ExplainJson, FailureCause, JobInfo, JobInfoJson, JobJson, Object, PredictionAnswer,
-    PredictionJson, RequestAnswer, RequestJson, Retried, RetriedJson, TasksChangedJson, all,
+    ExplainAnswer, ExplainJson, FailureCause, JobInfo, JobInfoJson, JobJson, Object,
+    PredictionAnswer, PredictionJson, RequestAnswer, RequestJson, Retried, RetriedJson,
+    TasksChangedJson, all,
 };
 use crate::problem::Problem;
 use crate::table::{JsonBody, NoBody, NoQuery, Table};
@@ -178,10 +179,13 @@ async fn failures(call: &Call, job: &JobView) -> Result<Vec<FailureCause>, Probl
 
 async fn explain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ExplainJson>, Problem> {
     let job = call.job().await?;
-    match call.grid.one(Request::Explain { job }).await? {
-        Reply::Explained(view) => Ok(JsonDocument(view.json())),
-        _ => Err(Problem::unexpected()),
-    }
+    let Reply::Explained(view) = call.grid.one(Request::Explain { job }).await? else {
+        return Err(Problem::unexpected());
+    };
+    // A master behind a gateway may be older than that question.
+    let running = call.grid.running(job).await.ok();
+    let answer = ExplainAnswer(&view, running.as_deref());
+    Ok(JsonDocument(answer.json()))
 }
 
 async fn forecast(

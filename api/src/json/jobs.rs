@@ -3,7 +3,8 @@
 use common::needs::Label;
 use common::view::{
     AfterView, CounterView, DuplicateView, ExplainView, Forecast, JobState, JobView, LimitsView,
-    PromiseStatus, PromiseView, ScalingView, StartView, TaskCounts, TaskView, WayView, WidthView,
+    PromiseStatus, PromiseView, RunningView, ScalingView, StartView, TaskCounts, TaskView, WayView,
+    WidthView,
 };
 use common::wire::client::Reply;
 use common::{EndCondition, JobId};
@@ -546,6 +547,9 @@ pub struct ExplainJson {
     pub hosts: Vec<PassedOverJson>,
     /// The live attempts that are copies of other live ones.
     pub duplicates: Vec<DuplicateJson>,
+    /// Each live attempt; left out by a master that is older than this list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<Vec<RunningJson>>,
     /// The share of the job's user; left out once the job is settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareJson>,
@@ -569,23 +573,61 @@ pub struct PassedOverJson {
     pub reason: String,
 }
 
-impl Object for ExplainView {
+/// The reasons why tasks wait, and the live attempts, if the master tells them.
+#[derive(Debug)]
+pub struct ExplainAnswer<'a>(pub &'a ExplainView, pub Option<&'a [RunningView]>);
+
+impl Object for ExplainAnswer<'_> {
     type Json = ExplainJson;
 
     fn json(&self) -> ExplainJson {
-        let waiting = self.waiting.iter().cloned();
-        let hosts = self.hosts.iter().cloned();
+        let Self(view, running) = self;
+        let waiting = view.waiting.iter().cloned();
+        let hosts = view.hosts.iter().cloned();
 
         ExplainJson {
-            job: self.job.json(),
+            job: view.job.json(),
             waiting: waiting
                 .map(|(reason, tasks)| WaitingJson { reason, tasks })
                 .collect(),
             hosts: hosts
                 .map(|(host, reason)| PassedOverJson { host, reason })
                 .collect(),
-            duplicates: all(&self.duplicates),
-            share: self.share.as_ref().map(Object::json),
+            duplicates: all(&view.duplicates),
+            running: running.map(all),
+            share: view.share.as_ref().map(Object::json),
+        }
+    }
+}
+
+/// A live attempt.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RunningJson {
+    /// The attempt, such as `7.3#1`.
+    pub attempt: String,
+    /// Its host's name, such as `desk-3`.
+    pub host: String,
+    /// For how many seconds nothing has been heard of its host beyond what that promised; 0 while
+    /// it is heard.
+    pub silent_s: Seconds,
+    /// The probability that the attempt is gone, from 0 to 1.
+    pub gone: f64,
+    /// In how many seconds it is copied, if it goes on so and a host is idle then; left out where it
+    /// will not be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copied_in_s: Option<Seconds>,
+}
+
+impl Object for RunningView {
+    type Json = RunningJson;
+
+    fn json(&self) -> RunningJson {
+        RunningJson {
+            attempt: self.attempt.to_string(),
+            host: self.host.clone(),
+            silent_s: Seconds(self.silent.unwrap_or_default()),
+            gone: self.gone,
+            copied_in_s: self.copied_in.map(Seconds),
         }
     }
 }

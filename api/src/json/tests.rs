@@ -10,8 +10,8 @@ use common::token::Role;
 use common::view::{
     AfterView, AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView,
     ExplainView, Forecast, HostState, HostView, JobState, JobView, LimitsView, PromiseState,
-    PromiseStatus, PromiseView, QualityView, ScalingView, ShareView, SpeculationView, StartView,
-    TaskCounts, TaskState, TaskView, TokenView, WayView, WidthView,
+    PromiseStatus, PromiseView, QualityView, RunningView, ScalingView, ShareView, SpeculationView,
+    StartView, TaskCounts, TaskState, TaskView, TokenView, WayView, WidthView,
 };
 use common::{
     AttemptId, BlobRef, EndCondition, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time,
@@ -334,6 +334,23 @@ fn token() -> TokenView {
     }
 }
 
+fn running() -> [RunningView; 2] {
+    let heard = RunningView {
+        attempt: attempt_id(),
+        host: "desk-2".into(),
+        silent: None,
+        gone: 0.0,
+        copied_in: None,
+    };
+    let silent = RunningView {
+        silent: Some(Span::from_secs(3)),
+        gone: 0.8,
+        copied_in: Some(Span::from_millis(500)),
+        ..heard.clone()
+    };
+    [heard, silent]
+}
+
 fn explained() -> ExplainView {
     ExplainView {
         job: job(),
@@ -464,7 +481,10 @@ fn the_json_of_every_view_is_as_it_was() {
             ("token, new", json(&NewTokenAnswer("dg1.3", &token()))),
             ("token", json(&token())),
             ("tokens", document(&List("tokens", &[token()]))),
-            ("explained", json(&explained())),
+            (
+                "explained",
+                json(&ExplainAnswer(&explained(), Some(&running()))),
+            ),
             ("changed", document(&List("jobs", &changed))),
             ("retried, nothing", json(&Retried::default())),
             ("retried", json(&retried)),

@@ -739,9 +739,10 @@ async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<()
         Reply::Explained(view) => view,
         other => return Err(unexpected(Some(&other)).into()),
     };
+    let running = session.running(job).await?;
     let color = context.out.color();
     context.out.show(
-        &Json(&*view),
+        &Json(&json::ExplainAnswer(&view, running.as_deref())),
         || explained(&view, color),
         || vec![view.job.job.to_string()],
     )

@@ -1,8 +1,8 @@
 //! The JSON that commands print: the types are those of the API.
 
 pub(crate) use api::json::{
-    AccountAnswer, AddAnswer, EventLine, FailureCause, JobInfo, Json, List, LostEvents,
-    NewTokenAnswer, PredictionAnswer, RequestAnswer, Retried, SubmitAnswer,
+    AccountAnswer, AddAnswer, EventLine, ExplainAnswer, FailureCause, JobInfo, Json, List,
+    LostEvents, NewTokenAnswer, PredictionAnswer, RequestAnswer, Retried, SubmitAnswer,
 };
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use crate::token::{JoinToken, Role};
 use crate::update::{UpdateOrder, UpdatesView};
 use crate::view::{
     AccountView, AccuracyView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast,
-    HostView, JobState, JobView, LimitsView, MastersView, OutputView, PromiseView, TaskState,
-    TaskView, TokenView, Undecided, WaitView, WidthView,
+    HostView, JobState, JobView, LimitsView, MastersView, OutputView, PromiseView, RunningView,
+    TaskState, TaskView, TokenView, Undecided, WaitView, WidthView,
 };
 
 /// A request of a client.
@@ -307,6 +307,12 @@ pub enum Request {
     /// Shows or changes what hosts get as new programs. Answered by [`Reply::Updates`]. Admins only.
     /// From [`UPDATE_VERSION`](super::UPDATE_VERSION) on.
     Update(Box<UpdateOrder>),
+    /// Asks about the live attempts of a job. Answered by [`Reply::Running`]. From
+    /// [`RUNNING_VERSION`](super::RUNNING_VERSION) on.
+    Running {
+        /// The job.
+        job: JobId,
+    },
 }
 
 /// The place at which a [`Request::Tail`] begins.
@@ -466,6 +472,8 @@ pub enum Reply {
     Site(Vec<SiteTextView>, Vec<HostSiteView>),
     /// The rollouts of new programs; of their hosts the first [`MOST_HOSTS`](crate::update::MOST_HOSTS).
     Updates(Box<UpdatesView>),
+    /// Some of the live attempts of a job; more may follow.
+    Running(Vec<RunningView>),
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use common::identity::IdentityView;
 use common::token::JoinToken;
 use common::update::{UpdateKey, UpdatesView};
-use common::view::{EstimatesView, ExplainView, HostView, JobView, ShareView, TokenView, WaitView};
+use common::view::{
+    EstimatesView, ExplainView, HostView, JobView, RunningView, ShareView, TokenView, WaitView,
+};
 use common::wire::Refusal;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -104,6 +106,8 @@ replies! {
     Tasks((Option<LiveJob>, HostNames)),
     /// The reasons why tasks wait, if the job is not settled.
     Explained(Box<Option<(ExplainView, HostNames)>>),
+    /// The live attempts of a job.
+    Running(Vec<RunningView>),
     /// Results that wait for the user's program, each with those before it.
     Undecided(Vec<(AttemptId, Vec<AttemptId>)>),
     /// The attempt whose output is to come, with its host's name.

@@ -11,7 +11,7 @@ use common::job::{CommandSpec, Rules};
 use common::needs::Label;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
-    ShareView, TaskCounts, TaskState, WidthView,
+    RunningView, ShareView, TaskCounts, TaskState, WidthView,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{
@@ -19,7 +19,7 @@ use common::{
 };
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
-use scheduler::{Event, UserShare};
+use scheduler::{AttemptOutlook, Event, UserShare};
 
 use super::Core;
 use super::ask::Submitting;
@@ -789,6 +789,22 @@ impl Core {
             duplicates: Vec::new(),
             share,
         })
+    }
+
+    /// Returns the live attempts of the job.
+    pub(super) fn running(&self, job: JobId) -> Vec<RunningView> {
+        let view = |running: AttemptOutlook| {
+            let host = self.hosts.get(&running.host);
+            RunningView {
+                attempt: running.attempt,
+                host: host.map_or_else(|| running.host.to_string(), |host| host.name.clone()),
+                silent: running.silent,
+                gone: running.gone,
+                copied_in: running.copied_in,
+            }
+        };
+        let all = self.scheduler.running(job, self.now);
+        all.into_iter().map(view).collect()
     }
 
     /// The share of each user who has had tasks lately.

@@ -236,6 +236,11 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
         Request::Estimates { user } => send_estimates(asker, user, tx).await?,
         Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
+        Request::Running { job } => {
+            for chunk in asker.running(job).await?.chunks(CHUNK) {
+                send(tx, &Reply::Running(chunk.to_vec())).await?;
+            }
+        }
         Request::Accuracy => push(
             tx,
             &Reply::Accuracy(asker.read(crate::store::Reader::accuracy).await?),

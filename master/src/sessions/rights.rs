@@ -40,7 +40,8 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         | Request::Tail { .. }
         // Of hosts only admins are told; `follow` sees to it.
         | Request::Follow(_)
-        | Request::Explain { .. } => Right::See,
+        | Request::Explain { .. }
+        | Request::Running { .. } => Right::See,
         Request::Cancel { .. }
         | Request::Retry { .. }
         | Request::Recompute { .. }

@@ -487,7 +487,8 @@ fn kind(request: &Request) -> Kind {
         | Request::Undecided { .. }
         | Request::Follow(_)
         | Request::Tail { .. }
-        | Request::Explain { .. } => Kind::Looks,
+        | Request::Explain { .. }
+        | Request::Running { .. } => Kind::Looks,
         Request::Cancel { .. }
         | Request::Retry { .. }
         | Request::Recompute { .. }
@@ -558,6 +559,7 @@ fn about(job: JobId) -> Vec<Request> {
             ..Default::default()
         }),
         Request::Explain { job },
+        Request::Running { job },
         Request::Judge {
             attempt,
             agrees: Vec::new(),

@@ -28,7 +28,7 @@ const AGAIN_S: f64 = 1.0;
 
 /// The reason why a command was not started yet.
 #[derive(Clone, Copy)]
-enum Pending {
+enum Unbegun {
     /// Its host has not begun with it.
     Begin,
     /// Its inputs are being fetched.
@@ -39,7 +39,7 @@ enum Pending {
 pub(crate) struct Going {
     pub(crate) index: u32,
     number: u32,
-    wants: Option<Pending>,
+    wants: Option<Unbegun>,
     /// The time that it has run, or has waited to begin or for its inputs.
     pub(crate) ran_s: f64,
     /// The time at which it is overdue.
@@ -54,8 +54,8 @@ impl Going {
             return None;
         }
         match self.wants {
-            Some(Pending::Begin) => return Some(CopyReason::NotBegun(ran)),
-            Some(Pending::Inputs) => return Some(CopyReason::NotStaged(ran)),
+            Some(Unbegun::Begin) => return Some(CopyReason::NotBegun(ran)),
+            Some(Unbegun::Inputs) => return Some(CopyReason::NotStaged(ran)),
             None => {}
         }
         let longest = Span::from_secs_f64(job.longest_s()?);
@@ -155,7 +155,7 @@ pub(crate) fn going(
             return staged_s.filter(|_| has_free_slot(host)).map(|due_s| Going {
                 index,
                 number,
-                wants: Some(Pending::Inputs),
+                wants: Some(Unbegun::Inputs),
                 ran_s: now.since(since).secs(),
                 due_s,
             });
@@ -165,7 +165,7 @@ pub(crate) fn going(
             return (benching && waits).then(|| Going {
                 index,
                 number,
-                wants: Some(Pending::Begin),
+                wants: Some(Unbegun::Begin),
                 ran_s: now.since(load.assigned).secs(),
                 due_s: NOT_BEGUN_S,
             });

@@ -385,6 +385,7 @@ impl Scheduler {
                 host.how = Parting::Together;
             }
             let suspect_at = self.foresight.suspect_at(host, partings, &self.settings);
+
             if self.now >= lost_at {
                 self.bury(id, &EndReason::LeaseExpired(self.settings.lease), fx);
             } else if self.now >= suspect_at {
@@ -578,6 +579,7 @@ pub(crate) fn note_start(
 ) {
     let cost = host.heard.map(|heard| heard.since(assigned + ran));
     let waited = host.in_slots() > host.slots as usize;
+
     if let Some(cost) = cost.filter(|cost| *cost > Span::ZERO && !waited) {
         jobs.starts.note(cost);
         if let Some(job) = jobs.table.get_mut(&attempt.task.job) {

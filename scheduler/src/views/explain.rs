@@ -243,7 +243,13 @@ impl Scheduler {
     }
 
     /// Returns what the host's silence means, where that is why its attempts are held up.
-    fn doubt_of(&self, job: &Job, host: HostId, why: CopyReason, now: Time) -> Option<Doubt> {
+    pub(super) fn doubt_of(
+        &self,
+        job: &Job,
+        host: HostId,
+        why: CopyReason,
+        now: Time,
+    ) -> Option<Doubt> {
         let host = self.hosts.table.get(&host)?;
         let silence = host.silence(now).filter(|_| why == CopyReason::Suspect)?;
         let partings = &self.hosts.index.partings;

@@ -105,6 +105,8 @@ pub enum JobAsk {
     Tasks(JobId),
     /// The reasons why a job's tasks wait. Gives `Explained`.
     Explain(JobId),
+    /// The live attempts of a job. Gives `Running`.
+    Running(JobId),
     /// The first results of a job that wait for the user's program, at most this many. Gives
     /// `Undecided`.
     Undecided(JobId, usize),
@@ -152,6 +154,7 @@ impl Core {
             JobAsk::Explain(job) => {
                 Box::new(self.explain(job).map(|view| (view, self.host_names()))).into()
             }
+            JobAsk::Running(job) => self.running(job).into(),
             JobAsk::Undecided(job, most) => self.undecided(job, most).into(),
             JobAsk::Tail(ask) => self.tail(ask).into(),
             JobAsk::Estimates(user) => self.estimates(user.as_deref()).into(),

@@ -8,7 +8,7 @@ use common::selector::{Selector, beyond};
 use common::token::Role;
 use common::units::Bytes;
 use common::view::{
-    DuplicateView, ExplainView, JobState, JobView, OutputView, TaskView, Undecided,
+    DuplicateView, ExplainView, JobState, JobView, OutputView, RunningView, TaskView, Undecided,
 };
 use common::wire::RefusalCode;
 use common::wire::client::{Addition, Reply, Submission};
@@ -677,6 +677,14 @@ impl Asker {
         }
 
         Ok(Reply::Changed(changed))
+    }
+
+    pub(in crate::sessions) async fn running(
+        &self,
+        job: JobId,
+    ) -> Result<Vec<RunningView>, NoAnswer> {
+        self.pick_one(job).await?;
+        self.core(JobAsk::Running(job)).await
     }
 
     pub(in crate::sessions) async fn explain(&self, job: JobId) -> Result<Reply, NoAnswer> {

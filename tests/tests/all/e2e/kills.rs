@@ -119,6 +119,45 @@ fn tasks_of_a_killed_worker_die_with_it_and_finish_elsewhere() {
 }
 
 #[test]
+fn a_silent_host_is_explained_in_numbers_and_its_tasks_copy_says_why_it_was_made() {
+    let mut grid = Grid::with_master("");
+    grid.worker("h1").dedicated().start();
+    let script = "test $DESKGRID_HOST = h2 || sleep 3600";
+    let bag = grid.submit(["--", "sh", "-c", script]);
+    let task = format!("{bag}.1");
+    grid.until_it_runs(&task);
+
+    let heard = grid.json(["job", "explain", &bag]);
+    let row = &heard["running"][0];
+    assert_eq!(
+        (&row["attempt"], &row["host"], &row["gone"]),
+        (
+            &format!("{task}#1").into(),
+            &"h1".into(),
+            &serde_json::json!(0.0)
+        ),
+        "{heard}"
+    );
+
+    grid.kill_worker("h1");
+    let silent = grid.until("h1 is doubted", &["job", "explain", &bag], |said| {
+        let row = &said["running"][0];
+        (row["silent_s"].as_f64()? > 0.0).then(|| row.clone())
+    });
+    assert!(silent["gone"].as_f64() >= Some(0.5), "{silent}");
+    assert!(silent["copied_in_s"].as_f64().is_some(), "{silent}");
+
+    grid.worker("h2").dedicated().start();
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
+    let tries = attempts(&grid, &task);
+    let why = tries[1]["reason"].as_str().unwrap_or_default();
+    assert!(why.contains("of whose host nothing is heard"), "{tries:?}");
+    let shown = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
+    assert!(shown.contains("of whose host nothing is heard"), "{shown}");
+}
+
+#[test]
 fn a_worker_that_is_killed_comes_back_as_the_same_host() {
     let mut grid = Grid::start();
     grid.worker("h1").start();

@@ -87,3 +87,13 @@ pub(super) fn enrolled() -> EnrolReply {
         update_key: UpdateKey([3; 32]),
     }
 }
+
+pub(super) fn running(attempt: common::AttemptId) -> Reply {
+    Reply::Running(vec![common::view::RunningView {
+        attempt,
+        host: "office-12".into(),
+        silent: Some(Span::from_secs(3)),
+        gone: 0.8,
+        copied_in: Some(Span::from_millis(500)),
+    }])
+}

@@ -64,12 +64,12 @@ variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
-    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange, Update,
+    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange, Update, Running,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
     Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail, Added,
-    Masters, Site, Updates,
+    Masters, Site, Updates, Running,
 });
 
 fn forecast() -> Forecast {
@@ -692,6 +692,7 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Site,
         super::site::change(),
         super::updates::order(),
+        Request::Running { job: JobId(7) },
         Request::Tail {
             task: attempt().task,
             stream: StreamKind::Stderr,
@@ -1145,6 +1146,7 @@ pub(super) fn replies() -> Vec<Reply> {
             again: true,
         },
         Reply::Masters(Box::new(super::masters::view())),
+        super::updates::running(attempt()),
         Reply::Tail(TailNews::Begins {
             attempt: attempt(),
             host: "office-12".into(),
