@@ -29,6 +29,8 @@ const RECEDES: u64 = 2;
 const MOST: Span = Span::from_secs(60);
 const LEAST_S: f64 = 1.0;
 const LEAST_PART: f64 = 0.025;
+/// The least time until the look after one, or after a promise.
+const SOON: Span = Span(25_000);
 /// No look is due before something happens.
 const NEVER: Time = Time(u64::MAX);
 
@@ -76,7 +78,7 @@ impl Scheduler {
             let jobs = self.policed(KillOccasion::Needed).map(|(job, _)| job);
             let live = jobs.flat_map(|job| job.copies().map(move |copy| (job, copy)));
             let first = live.map(|(job, copy)| self.overruns_at(job, copy)).min();
-            self.jobs.overruns = Some(first.unwrap_or(NEVER));
+            self.jobs.overruns = Some(first.unwrap_or(NEVER).max(self.now + SOON));
         }
     }
 

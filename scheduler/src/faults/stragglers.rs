@@ -17,11 +17,13 @@ use crate::state::job::{Job, TaskRecord};
 /// The time, in seconds, after which an attempt that is not begun is overdue, if its host has a
 /// slot for it.
 const NOT_BEGUN_S: f64 = 10.0;
-/// An attempt that is staged is overdue after this many times the longest start known.
-const STAGING: f64 = 3.0;
-/// The least time, in seconds, after which that is so while no start of its job is known: other
-/// jobs' inputs may be smaller.
-const OTHERS_LEAST_S: f64 = 60.0;
+/// An attempt that is staged is overdue after this many times the longest start known: of many hosts that
+/// fetch the same inputs the last ones wait for the others.
+const STAGING: f64 = 5.0;
+/// The least time, in seconds, after which that is so, and while no start of its job is known: other jobs'
+/// inputs may be smaller, and a copy fetches them once more.
+const OWN_LEAST_S: f64 = 30.0;
+const OTHERS_LEAST_S: f64 = 600.0;
 /// The interval, in seconds, between attempts to copy an overdue attempt that no idle host would
 /// take.
 const AGAIN_S: f64 = 1.0;
@@ -186,7 +188,7 @@ pub(crate) fn going(
 /// overdue; `None` where no start is known.
 fn staging_due_s(job: &Job, foresight: &Foresight) -> Option<f64> {
     let due_s = |longest: Span, least_s| (STAGING * longest.secs()).max(least_s);
-    let own = job.longest_start.map(|own| due_s(own, NOT_BEGUN_S));
+    let own = job.longest_start.map(|own| due_s(own, OWN_LEAST_S));
     own.or_else(|| Some(due_s(foresight.longest_start?, OTHERS_LEAST_S)))
 }
 

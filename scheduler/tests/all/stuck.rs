@@ -561,7 +561,11 @@ fn staging(start: Span, same_job: bool) -> (World, HostId) {
 /// the first is copied, and why.
 fn copied_after(w: &mut World, secs: u64) -> Option<(u64, CopyReason)> {
     (1..=secs).find_map(|at_s| {
-        let copies = starts(&w.pass(s(1)));
+        let mut copies = starts(&w.pass(s(1)));
+        if at_s.is_multiple_of(20) {
+            copies.extend(starts(&w.moves(HostId(1), Phase::Staging)));
+            copies.extend(starts(&w.moves(HostId(2), Phase::Running)));
+        }
         assert!(copies.len() < 2, "one copy goes on: {copies:?}");
         match copies.into_iter().next()?.2 {
             StartReason::Duplicate(1, why) => Some((at_s, why)),
@@ -572,9 +576,9 @@ fn copied_after(w: &mut World, secs: u64) -> Option<(u64, CopyReason)> {
 
 #[test]
 fn an_attempt_whose_inputs_are_fetched_for_much_longer_than_its_jobs_others_is_copied() {
-    for (start, due_s) in [(millis(20), 10), (s(20), 60)] {
+    for (start, due_s) in [(millis(20), 30), (s(20), 100)] {
         let (mut w, host) = staging(start, true);
-        let (at_s, why) = copied_after(&mut w, 100).expect("it hangs");
+        let (at_s, why) = copied_after(&mut w, 150).expect("it hangs");
         assert!((due_s..=due_s + 1).contains(&at_s), "{at_s} of {due_s}");
         let CopyReason::NotStaged(fetched) = why else {
             panic!("{why}")
@@ -594,10 +598,10 @@ fn an_attempt_whose_inputs_are_fetched_for_much_longer_than_its_jobs_others_is_c
 }
 
 #[test]
-fn inputs_of_a_job_of_which_no_start_is_known_have_a_minute_at_least() {
-    for (start, due_s) in [(millis(20), 60), (s(30), 90)] {
+fn inputs_of_a_job_of_which_no_start_is_known_have_ten_minutes_at_least() {
+    for (start, due_s) in [(millis(20), 600), (s(130), 650)] {
         let (mut w, _) = staging(start, false);
-        let (at_s, _) = copied_after(&mut w, 100).expect("it hangs");
+        let (at_s, _) = copied_after(&mut w, 700).expect("it hangs");
         assert!((due_s..=due_s + 1).contains(&at_s), "{at_s} of {due_s}");
     }
 }

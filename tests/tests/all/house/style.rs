@@ -25,7 +25,7 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
 /// The files that may hold `unsafe`, each with why.
-const UNSAFE: [(&str, &str); 11] = [
+const UNSAFE: [(&str, &str); 13] = [
     (
         "link/src/files/windows.rs",
         "the free space of a disk: std does not ask for it",
@@ -41,6 +41,14 @@ const UNSAFE: [(&str, &str); 11] = [
     (
         "worker/src/os/linux/sys.rs",
         "fork, waiting with resource usage and signal masks: rustix has no safe form of them",
+    ),
+    (
+        "worker/src/os/macos/sense.rs",
+        "input and power: the objc2 crates have only the bare calls",
+    ),
+    (
+        "worker/src/os/unix/group.rs",
+        "a step between fork and exec, and wait4 with resource usage: neither std nor rustix has a safe form",
     ),
     (
         "worker/src/os/windows/job.rs",
