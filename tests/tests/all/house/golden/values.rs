@@ -1058,7 +1058,6 @@ pub(super) fn replies() -> Vec<Reply> {
         secret: [0xAB; 16],
         ca_key_hash: [0xCD; 32],
     };
-    let waiting = vec![("every slot is taken".into(), "1-3,9".into())];
     let hosts = vec![("office-12".into(), "suspended: in-use".into())];
     let copy = DuplicateView {
         attempt: attempt(),
@@ -1091,7 +1090,7 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Changed(vec![(JobId(7), 28)]),
         Reply::Explained(Box::new(ExplainView {
             job: job_view(),
-            waiting,
+            waiting: vec![("every slot is taken".into(), "1-3,9".into())],
             hosts,
             duplicates: vec![copy],
             share: None,
