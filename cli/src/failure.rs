@@ -330,6 +330,9 @@ impl From<master::MasterError> for Failure {
                 "bring the newer state of the database back, then start the master again; or, to go on without what is missing, as on a \
                  backup: deskgrid master start --accept-store"
             }
+            master::MasterError::Store(master::StoreError::Postgres(master::PgError::Unfit {
+                ..
+            })) => "do what that says, then start the master again; nothing acknowledged is lost",
             master::MasterError::Store(master::StoreError::Postgres(_)) => {
                 "see to the database, or to its address (--store, or `store` in the settings); nothing acknowledged is lost"
             }

@@ -19,8 +19,9 @@ use crate::masters;
 
 /// The time in which one of several masters has to answer the greeting.
 const GREETED: Duration = Duration::from_secs(5);
-/// The longest time to wait for one of several masters to become active, and the pause between two looks.
-const CHANGE: Duration = Duration::from_secs(5);
+/// The longest time to wait for one of several masters to become active, within which another one has taken over
+/// (`takeover_after` of the master, and its start), and the pause between two looks.
+const CHANGE: Duration = Duration::from_secs(10);
 const CHANGE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection that the master has accepted.

@@ -317,8 +317,11 @@ impl Config {
         match BucketPlace::parse(content, &self.s3) {
             Some(place) => Ok(ContentSetting::Bucket(place.map_err(MasterError::Config)?)),
             None if self.store.is_none() => {
-                let why = "content names a directory, and there is no store: such a one is for masters that share a database";
-                Err(MasterError::Config(why.to_owned()))
+                let why = format!(
+                    "content names the directory {content}, which is for masters that share a database, and no such is named: leave it \
+                     out, or give the store, too (--store postgres://…)"
+                );
+                Err(MasterError::Config(why))
             }
             None => Ok(ContentSetting::Directory(PathBuf::from(content))),
         }

@@ -13,6 +13,8 @@ pub(super) async fn start(context: &Context, args: GatewayArgs) -> Result<Exit, 
     let stop = shutdown(args.tied);
     let dir = context.state.gateway();
     let home = dir.join("identity");
+    let rejoin = if home.exists() { "--rejoin " } else { "" };
+    let as_gateway = |failure| as_gateway(failure, rejoin);
     let (identity, _) = identity(&home, context, &args.enrol, Newcomer::Gateway)
         .await
         .map_err(as_gateway)?;
@@ -29,14 +31,16 @@ pub(super) async fn start(context: &Context, args: GatewayArgs) -> Result<Exit, 
 }
 
 /// Gives a refused gateway the command with which it joins again.
-fn as_gateway(failure: Failure) -> Failure {
+fn as_gateway(failure: Failure, rejoin: &str) -> Failure {
     if failure.code != "not-authorised" {
         return failure;
     }
-    let again = "ask the admin for a new token (deskgrid token create --role gateway), then: deskgrid gateway start --rejoin \
-                 --master HOST:PORT --join @FILE";
+    let again = format!(
+        "ask the admin for a new token (deskgrid token create --role gateway), then: deskgrid gateway start {rejoin}\
+         --master HOST:PORT --join @FILE"
+    );
     Failure {
-        hint: again.to_owned(),
+        hint: again,
         ..failure
     }
 }

@@ -775,7 +775,14 @@ impl Core {
         let status = self.scheduler.host(id);
         let connected = status.as_ref().is_some_and(|s| s.connected);
         let heard = host.heard.unwrap_or(host.known);
-        let never = || Some("its worker has not connected since the master started".to_owned());
+        let never = || {
+            let since = if host.heard.is_some() {
+                "since the master started"
+            } else {
+                "yet"
+            };
+            Some(format!("its worker has not connected {since}"))
+        };
         Some(HostView {
             id,
             facts: HostFacts {

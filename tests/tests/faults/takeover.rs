@@ -199,6 +199,16 @@ fn tell_admin_of_both(pair: &Pair) {
 }
 
 #[test]
+fn a_command_that_comes_right_after_a_kill_is_answered_by_the_next_master() {
+    let Some(mut pair) = Pair::start() else {
+        return;
+    };
+    pair.until_standing(1);
+    pair.kill(0);
+    pair.run("user", &["job", "list"]).expect_code(0);
+}
+
+#[test]
 fn a_user_who_comes_while_a_master_hands_over_is_served_by_the_next_one() {
     let Some(pair) = Pair::start() else {
         return;
