@@ -90,11 +90,11 @@ impl Client {
         let asked = Instant::now();
         loop {
             let connected = Self::connect_now(identity).await;
-            let answers = |error: &LinkError| !matches!(error, LinkError::Unreachable { .. });
+            let silent = |error: &LinkError| matches!(error, LinkError::Unreachable { .. });
+            let may_change =
+                |error: &LinkError| error.passing() && (error.is_busy() || !silent(error));
             let is_changing = masters::are_several(&identity.link.master)
-                && connected
-                    .as_ref()
-                    .is_err_and(|error| error.passing() && answers(error));
+                && connected.as_ref().is_err_and(may_change);
             if !is_changing || asked.elapsed() > CHANGE {
                 return connected;
             }

@@ -386,8 +386,8 @@ async fn endpoint_to(
     }
 }
 
-/// The first that gets through. What UDP says of who answers counts at once; that nobody does is no
-/// answer yet.
+/// The first that gets through. What UDP says of who answers counts at once, also that it takes no connection at
+/// the moment; that nobody answers is no answer yet.
 async fn race(
     udp: impl Future<Output = Result<Connection, LinkError>>,
     tcp: impl Future<Output = Result<Connection, LinkError>>,
@@ -395,7 +395,9 @@ async fn race(
     tokio::pin!(udp, tcp);
     tokio::select! {
         by_udp = &mut udp => match by_udp {
-            Err(error @ LinkError::Unreachable { .. }) => tcp.await.map_err(|other| neither(error, other)),
+            Err(error @ LinkError::Unreachable { .. }) if !error.is_busy() => {
+                tcp.await.map_err(|other| neither(error, other))
+            }
             done => done,
         },
         by_tcp = &mut tcp => match by_tcp {
@@ -535,5 +537,23 @@ impl Connection {
     /// The connection itself.
     pub fn quic(&self) -> &quinn::Connection {
         &self.quic
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_takes_no_connection_has_answered_and_tcp_is_not_waited_for() {
+        let refused = quinn::ConnectionError::ConnectionClosed(quinn::ConnectionClose {
+            error_code: quinn::TransportErrorCode::CONNECTION_REFUSED,
+            frame_type: None,
+            reason: Default::default(),
+        });
+        let busy = explain("a:7411", refused.into());
+        let error = race(async { Err(busy) }, std::future::pending()).await;
+        let error = error.err().expect("nobody is connected");
+        assert!(error.passing() && error.is_busy(), "{error}");
     }
 }

@@ -43,6 +43,9 @@ pub const ONLY_A_RENEWAL: &str = "its certificate has expired: only a renewal is
 pub(crate) const OFFERS_NOTHING: &str =
     "it offers nothing that we ask for (is it an old version, or not deskgrid?)";
 
+/// The answer of somebody who takes no connection: about to begin or to end, or with too much to do.
+const TAKES_NONE: &str = "it takes no connection at the moment";
+
 /// The failure of a connection, a stream or a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
@@ -142,6 +145,12 @@ impl LinkError {
         matches!(self, LinkError::File { source, .. } if is_full(source))
     }
 
+    /// Whether whoever was called has answered that it takes no connection at the moment, so that neither patience
+    /// nor TCP would help.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, LinkError::Unreachable { why, .. } if why.contains(TAKES_NONE))
+    }
+
     /// Whether a later try, with nothing else changed, may succeed.
     pub fn passing(&self) -> bool {
         match self {
@@ -176,15 +185,10 @@ impl From<quinn::ConnectionError> for LinkError {
             quinn::ConnectionError::ConnectionClosed(close) if is_tls_alert(close.error_code) => {
                 LinkError::NotAccepted(tls_alert(close.error_code))
             }
-            // It answers, so neither waiting nor TCP would help: one that is about to begin or to end, or has too much to do.
             quinn::ConnectionError::ConnectionClosed(close)
                 if close.error_code == quinn::TransportErrorCode::CONNECTION_REFUSED =>
             {
-                LinkError::Refused(Refusal::new(
-                    RefusalCode::Unavailable,
-                    "the master takes no connection at the moment",
-                    "try again",
-                ))
+                LinkError::Closed(TAKES_NONE.to_owned())
             }
             quinn::ConnectionError::ApplicationClosed(close) if close.error_code == NOT_LET_IN => {
                 LinkError::NotAccepted(String::from_utf8_lossy(&close.reason).into_owned())
@@ -257,17 +261,5 @@ mod tests {
             assert_eq!(spread_of(&closed_with(other)), Duration::ZERO);
         }
         assert_eq!(spread_of(&quinn::ConnectionError::TimedOut), Duration::ZERO);
-    }
-
-    #[test]
-    fn who_refuses_a_connection_has_answered_and_may_be_asked_again() {
-        let refused = quinn::ConnectionError::ConnectionClosed(quinn::ConnectionClose {
-            error_code: quinn::TransportErrorCode::CONNECTION_REFUSED,
-            frame_type: None,
-            reason: Default::default(),
-        });
-        let error = LinkError::from(refused);
-        assert!(matches!(error, LinkError::Refused(_)), "{error}");
-        assert!(error.passing());
     }
 }

@@ -86,14 +86,15 @@ async fn any<T>(running: &mut [Trying<'_, T>]) -> (usize, Result<T, LinkError>) 
     .await
 }
 
-/// Merges the errors of all masters into the one that helps most: that one lets this identity in no more, that
-/// one stands by or takes no connection at the moment, or that none answers.
+/// Merges the errors of all masters into the one that helps most: a refusal of the active one, or one
+/// that stands by, or that none answers.
 pub(crate) fn merged(masters: &str, mut errors: Vec<LinkError>) -> LinkError {
     let silent = |error: &LinkError| matches!(error, LinkError::Unreachable { .. });
+    let stands_by = |error: &LinkError| matches!(error, LinkError::StandsBy { .. });
     let helps = errors
         .iter()
-        .position(|error| !error.passing())
-        .or_else(|| errors.iter().position(|error| !silent(error)));
+        .position(|error| !silent(error) && !stands_by(error))
+        .or_else(|| errors.iter().position(stands_by));
     if let Some(at) = helps {
         return errors.swap_remove(at);
     }
@@ -114,8 +115,6 @@ pub(crate) fn merged(masters: &str, mut errors: Vec<LinkError>) -> LinkError {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-
-    use common::wire::{Refusal, RefusalCode};
 
     use super::*;
 
@@ -190,9 +189,7 @@ mod tests {
         };
         let refused = || LinkError::NotAccepted("revoked".to_owned());
         let told = |errors| merged("a,b", errors).to_string();
-        let busy = || LinkError::from(Refusal::new(RefusalCode::Unavailable, "no room", ""));
         assert!(told(vec![silent("a"), stands_by()]).contains("stands by"));
-        assert!(told(vec![silent("a"), busy()]).contains("no room"));
-        assert!(told(vec![stands_by(), busy(), refused(), silent("c")]).contains("revoked"));
+        assert!(told(vec![stands_by(), refused(), silent("c")]).contains("revoked"));
     }
 }
