@@ -552,8 +552,9 @@ mod tests {
             reason: Default::default(),
         });
         let busy = explain("a:7411", refused.into());
-        let error = race(async { Err(busy) }, std::future::pending()).await;
-        let error = error.err().expect("nobody is connected");
+        let Err(error) = race(async { Err(busy) }, std::future::pending()).await else {
+            panic!("nobody is connected");
+        };
         assert!(error.passing() && error.is_busy(), "{error}");
     }
 }
