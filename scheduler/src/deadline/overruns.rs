@@ -66,8 +66,9 @@ impl Scheduler {
         for effect in effects {
             match effect {
                 Effect::Start { attempt, .. } | Effect::Executing { attempt } => {
-                    let at = self.overrun_of(*attempt);
-                    self.jobs.overruns = self.jobs.overruns.map(|known| known.min(at));
+                    if let Some(known) = self.jobs.overruns {
+                        self.jobs.overruns = Some(known.min(self.overrun_of(*attempt)));
+                    }
                 }
                 Effect::Promised { .. } => self.jobs.overruns = None,
                 _ => {}
@@ -94,9 +95,10 @@ impl Scheduler {
 
     /// Returns the earliest time at which an attempt may be evicted; `NEVER` if it may not be.
     fn overruns_at(&self, job: &Job, copy: &LiveCopy) -> Time {
-        let excess = self.policing_of(job).excess_after_admission();
-        let policed = excess.zip(self.policed_attempt(job, copy, self.now));
-        let Some((excess, policed)) = policed else {
+        let Some(excess) = self.policing_of(job).excess_after_admission() else {
+            return NEVER;
+        };
+        let Some(policed) = self.policed_attempt(job, copy, self.now) else {
             return NEVER;
         };
 

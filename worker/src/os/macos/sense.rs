@@ -1,4 +1,4 @@
-//! What macOS tells of the owner: the time since the last input, and what the host runs on. Both come from calls
+//! Readings of macOS about the owner: the time since the last input, and what the host runs on. Both come from calls
 //! that any account may make, with or without a session of its own.
 #![allow(unsafe_code)] // The calls of IOKit; every block says why it is sound.
 

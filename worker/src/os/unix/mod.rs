@@ -1,4 +1,4 @@
-//! What Linux and macOS have in common: files, accounts, programs.
+//! The common part of Linux and macOS: files, accounts, programs.
 
 pub(crate) mod account;
 pub(crate) mod files;

@@ -1,4 +1,4 @@
-//! What the values of macOS's registry mean.
+//! The meanings of values of macOS's registry.
 #![cfg_attr(not(target_os = "macos"), allow(dead_code))] // Elsewhere it is only tested.
 
 use common::Span;
