@@ -341,7 +341,7 @@ impl From<master::MasterError> for Failure {
                  deskgrid master start --accept-clock"
             }
             master::MasterError::Running { .. } => {
-                "stop the other one, or give this one another --dir"
+                "stop the other one and wait until its process has ended, or give this one another --dir"
             }
             _ => "the log above says more",
         };

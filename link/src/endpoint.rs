@@ -340,9 +340,13 @@ impl<'a> Caller<'a> {
 
         match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(done) => done.map_err(|error| explain(self.master, error)),
-            Err(_) => Err(self.unreachable(format!(
-                "no answer from {address} ({way}) within {CONNECT_TIMEOUT:?}"
-            ))),
+            Err(_) => {
+                let at = match address.to_string() {
+                    at if at == self.master => String::new(),
+                    at => format!(" at {at}"),
+                };
+                Err(self.unreachable(format!("no answer by {way}{at} within {CONNECT_TIMEOUT:?}")))
+            }
         }
     }
 }
@@ -380,7 +384,7 @@ async fn endpoint_to(
                 )
             };
             dial.await.map_err(|error: std::io::Error| {
-                LinkError::Closed(format!("no answer from {address} (TCP): {error}"))
+                LinkError::Closed(format!("no answer by TCP: {error}"))
             })
         }
     }
