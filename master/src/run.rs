@@ -252,9 +252,14 @@ fn open_file(
     clock: Clock,
     config: &Config,
 ) -> Result<TakenStore, MasterError> {
+    // Where its content cannot be no grid begins.
+    if !home.join(whole::STORE).exists() && whole::look(home)?.is_none() {
+        content_place::check_in_home(home, content, None, config.accept)?;
+    }
+
     let store = whole::open(home, clock, config.accept)?;
     let facts = StoreFacts::of(store.db())?;
-    content_place::check_in_home(home, content, &facts, config.accept)?;
+    content_place::check_in_home(home, content, Some(&facts), config.accept)?;
     let listening = None;
     Ok(TakenStore { store, listening })
 }

@@ -143,14 +143,14 @@ pub(crate) fn check(
 pub(crate) fn check_in_home(
     home: &Path,
     setting: &ContentSetting,
-    facts: &StoreFacts,
+    facts: Option<&StoreFacts>,
     accept: Accept,
 ) -> Result<(), MasterError> {
     let is_own = matches!(setting, ContentSetting::Directory(_));
     if is_own && BucketPlace::of_master(home)?.is_none() {
         return Ok(());
     }
-    check(setting, Some(facts), accept)
+    check(setting, facts, accept)
 }
 
 /// Whether the bucket in which the grid's content lies is away, and may come back by itself.

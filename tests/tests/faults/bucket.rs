@@ -351,6 +351,35 @@ fn a_backup_beside_a_bucket_names_content_and_starts_only_if_that_is_accepted() 
 }
 
 #[test]
+fn no_grid_begins_beside_a_bucket_that_is_not_there() {
+    let Some(storage) = Storage::new() else {
+        return;
+    };
+    let grid = Grid::prepared("");
+    grid.file("master.toml", storage.settings());
+    let config = grid.dir().join("master.toml");
+    let config = config.to_str().expect("UTF-8");
+    let start = [
+        "master",
+        "start",
+        "--config",
+        config,
+        "--listen",
+        "127.0.0.1:0",
+        "--http",
+        "none",
+    ];
+    let start = [&start[..], &["--content", "s3://no-such-bucket"]].concat();
+    let refused = grid.as_user("new", start).expect_code(1);
+    assert!(
+        refused.stderr.contains("there is no such bucket"),
+        "{refused:?}"
+    );
+    let home = grid.dir().join("new/master");
+    assert!(!home.join("store.sqlite").exists(), "a store was begun");
+}
+
+#[test]
 fn the_doctor_tries_a_bucket_out_and_says_what_is_wrong() {
     let Some(storage) = Storage::new() else {
         return;
