@@ -160,6 +160,52 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
 }
 
 #[test]
+fn an_overrunning_task_is_evicted_once_a_waiting_promise_would_be_broken() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).config("speed = 1.0\n").start();
+    grid.until("the host is ready", &["host", "list"], |hosts| {
+        (hosts["hosts"][0]["state"] == "ready").then_some(())
+    });
+
+    let sleep = long_sleep();
+    let policy = ["--policy", "PROMISE:policing=hard:inflated=no"];
+    let long = [
+        "--estimate",
+        "8s",
+        "--deadline",
+        "10m",
+        "--",
+        "sleep",
+        &sleep,
+    ];
+    let long = grid.submit(policy.into_iter().chain(long));
+    // It is let in behind the first one, which is expected to end in time.
+    let next = [
+        "--estimate",
+        "1s",
+        "--deadline",
+        "25s",
+        "--wait",
+        "--",
+        "true",
+    ];
+    let taken = grid.json(["submit"].into_iter().chain(policy).chain(next));
+    assert_eq!(
+        (&taken["accepted"], &taken["info"]["state"]),
+        (&true.into(), &"finished".into()),
+        "{taken}"
+    );
+
+    let told = grid
+        .deskgrid(["job", "explain", &long])
+        .expect_code(0)
+        .stdout;
+    let why = format!("killed to make room for job {}", taken["job"]);
+    assert!(told.contains(&why), "{told}");
+    all_gone(&sleep, Duration::from_secs(10));
+}
+
+#[test]
 fn a_task_beyond_its_estimate_is_evicted_and_still_meets_its_deadline() {
     let mut grid = Grid::start();
     // On a much faster PC the first task is expected to end in time for the second one, and on a slower one it is not late yet.
