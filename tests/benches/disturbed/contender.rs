@@ -141,6 +141,16 @@ fn disturb(contender: &mut dyn Contender, case: &Case, network: &Network) -> Vec
     Vec::new()
 }
 
+/// Has the tasks on a host pause, or go on, under a system that knows no owners.
+pub(crate) fn pause(at: &Path, comes: bool) {
+    let file = at.join("pause");
+    let did = match comes {
+        true => std::fs::write(file, ""),
+        false => std::fs::remove_file(file),
+    };
+    did.expect("the host's directory can be written");
+}
+
 /// Returns this process and all below it.
 pub(crate) fn below(top: u32) -> Vec<u32> {
     let stat = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();

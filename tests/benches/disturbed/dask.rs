@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use super::contender::Contender;
+use super::contender::{Contender, below, pause, signal};
 use super::network::{MASTER, Network};
 use super::plan::{Case, HOSTS};
 use super::python::python;
@@ -94,24 +94,16 @@ impl Contender for Dask {
         self.processes[1 + host].id()
     }
 
-    /// Dask knows no owners: the tasks pause, as they do where others compute.
+    /// Dask knows no owners.
     fn owner(&mut self, _host: usize, at: &Path, comes: bool) {
-        let pause = at.join("pause");
-        let did = if comes {
-            std::fs::write(pause, "")
-        } else {
-            std::fs::remove_file(pause)
-        };
-        did.expect("the host's directory can be written");
+        pause(at, comes);
     }
 }
 
 impl Drop for Dask {
     fn drop(&mut self) {
         for process in &mut self.processes {
-            for pid in super::contender::below(process.id()) {
-                super::contender::signal(&[pid], rustix::process::Signal::KILL);
-            }
+            signal(&below(process.id()), rustix::process::Signal::KILL);
             let _ = process.wait();
         }
     }
