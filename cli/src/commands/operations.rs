@@ -95,7 +95,7 @@ fn well(faults: usize) -> Exit {
 fn listed(faults: &[String]) -> String {
     faults
         .iter()
-        .map(|fault| format!("not in it: {fault}\n"))
+        .map(|fault| format!("wrong: {fault}\n"))
         .collect()
 }
 

@@ -33,7 +33,7 @@ pub struct BackedUp {
     pub content_bytes: u64,
     /// The bucket that has the content, which is not in the backup then.
     pub elsewhere: Option<String>,
-    /// Files that were missing or damaged: they are not in the backup.
+    /// Files that were missing, or damaged: those are in the backup as they are, and a restoration leaves them out.
     pub faults: Vec<String>,
 }
 
@@ -219,7 +219,7 @@ fn put_all(
         match item.hash {
             Some(named) if named.0 != *hash.as_bytes() => {
                 done.faults.push(format!(
-                    "content {named} is damaged: it hashes to {}",
+                    "content {named} is damaged (it hashes to {}): a restore will leave it out",
                     BlobHash(*hash.as_bytes())
                 ));
             }

@@ -1,10 +1,12 @@
 //! Puts a backup in place. A master that starts on it learns from the store that it is a copy, and
 //! acts on that. The target must hold no master: nothing is merged.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use common::content::BlobHash;
 use link::{LinkError, files};
 
 use super::source::{Meaning, meaning};
@@ -19,13 +21,15 @@ pub struct Restored {
     pub content_files: u64,
     /// The bytes of all files.
     pub bytes: u64,
-    /// Content that the store names and the backup does not have.
+    /// Content that the store names and the backup does not have, or not whole.
     pub faults: Vec<String>,
+    /// Content that is in the backup, is damaged, and was left out.
+    damaged: BTreeSet<BlobHash>,
 }
 
 /// Puts the backup `from` (a directory, or an archive) into the state directory `dir`, which must
 /// not hold a master's state. Everything is verified on the way, and appears there only once it is
-/// whole.
+/// whole; content that is damaged is left out.
 ///
 /// # Errors
 /// If it is no whole backup, or something is there already.
@@ -44,7 +48,7 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
 
     let restored = room_for(from, &part).and_then(|()| unpack(from, &part));
     let restored = restored.and_then(|mut restored| {
-        restored.faults = verify(from, &part)?;
+        restored.faults = verify(from, &part, &restored.damaged)?;
         Ok(restored)
     });
     if restored.is_err() {
@@ -98,7 +102,7 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
                 continue;
             };
             let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
-            restored.put(from, part, &below, &meaning, &mut file)?;
+            restored.put(part, &below, &meaning, &mut file)?;
         }
 
         return Ok(restored);
@@ -116,7 +120,6 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
 
         let before = restored.bytes;
         restored.put(
-            from,
             part,
             &entry.name,
             &meaning,
@@ -150,7 +153,6 @@ fn plain_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 impl Restored {
     fn put(
         &mut self,
-        backup: &Path,
         part: &Path,
         name: &str,
         meaning: &Meaning,
@@ -172,16 +174,14 @@ impl Restored {
             .and_then(|()| files::sync_dir(dir))
             .map_err(cannot)?;
         self.bytes += size;
-        if let Meaning::Content(named) = meaning {
-            self.content_files += 1;
-            if named.0 != *hash.as_bytes() {
-                return Err(no_backup(
-                    backup,
-                    format!("content {named} in it is damaged"),
-                ));
+        match meaning {
+            Meaning::Content(named) if named.0 != *hash.as_bytes() => {
+                fs::remove_file(&path).map_err(cannot)?;
+                self.damaged.insert(*named);
             }
+            Meaning::Content(_) => self.content_files += 1,
+            Meaning::Store | Meaning::Other => {}
         }
-
         Ok(())
     }
 }
@@ -200,8 +200,13 @@ impl<R: Read> Read for Tee<'_, R> {
     }
 }
 
-/// Checks that the store is sound, and returns the content that it names and that is missing.
-fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
+/// Checks that the store is sound, and returns the content that it names and that is missing, or was left out
+/// because it is `damaged`.
+fn verify(
+    from: &Path,
+    part: &Path,
+    damaged: &BTreeSet<BlobHash>,
+) -> Result<Vec<String>, OperationError> {
     let path = part.join(STORE);
     if !path.is_file() {
         return Err(no_backup(from, "it has no master/store.sqlite"));
@@ -224,6 +229,9 @@ fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
     };
     Ok(missing
         .iter()
-        .map(|hash| format!("content {hash}, which the store names, is not in the backup"))
+        .map(|hash| match damaged.contains(hash) {
+            true => format!("content {hash} is damaged in the backup"),
+            false => format!("content {hash}, which the store names, is not in the backup"),
+        })
         .collect())
 }
