@@ -30,8 +30,10 @@ pub enum ContentFault {
     Elsewhere,
     /// It is not marked, and holds content, of which the store names none.
     Foreign,
-    /// The store is a copy, and content in a bucket is in no copy.
+    /// The store is a copy, and the place has the content of the master that it was made of.
     OfOriginal,
+    /// The store is a copy, and its content is not there.
+    LeftBehind,
 }
 
 impl fmt::Display for ContentFault {
@@ -41,8 +43,9 @@ impl fmt::Display for ContentFault {
             Self::Elsewhere => "the content of this grid lies in another place: its mark, `grid`, is not in the one given",
             Self::Foreign => "the place for content holds some that no job of this grid names, and would be removed",
             Self::OfOriginal => {
-                "the store is a backup, and the bucket has the content of the master that it was made of, which may still need it"
+                "the store is a backup, and the place for content is that of the master that it was made of, which may still need it"
             }
+            Self::LeftBehind => "the store is a backup, and the place for content has none of its content",
         })
     }
 }
@@ -55,8 +58,12 @@ impl ContentFault {
                 "name a directory or bucket for this grid alone: --content DIR, or s3://BUCKET/PREFIX"
             }
             Self::OfOriginal => {
-                "end that master for good, then: deskgrid master start --accept-store. What was uploaded since the backup is removed \
-                 from the bucket after a day"
+                "end that master for good, then: deskgrid master start --accept-store. Content that came since the backup is removed \
+                 then. For a trial beside that master, give this one a copy of the content"
+            }
+            Self::LeftBehind => {
+                "`restore` has put it into `master/content` below the state directory: copy it from there (cp -a), or name that \
+                 directory. To go on without it: deskgrid master start --accept-store"
             }
             Self::Elsewhere => {
                 "see whether it is mounted, or name the right one (--content). To have the content of one directory in another from now \
@@ -110,20 +117,28 @@ impl ContentMark {
 ///
 /// # Errors
 /// If it is another grid's, or lacks the mark that the store notes; a new bucket cannot be used; or the
-/// store is a copy beside a bucket, and no admin accepts that.
+/// store is a copy, and the place that of its original or without its content, and no admin accepts that.
 pub(crate) fn check(
     setting: &ContentSetting,
     facts: Option<&StoreFacts>,
     accept: Accept,
 ) -> Result<(), MasterError> {
+    let copy = facts.filter(|facts| facts.copied && !accept.store);
     let fault = match setting {
         ContentSetting::Directory(dir) => {
+            let mark = ContentMark::read(dir)?;
             let is_empty = || Ok::<_, MasterError>(is_without_content(dir)?);
-            fault_of(ContentMark::read(dir)?, facts, is_empty)?
+            match copy {
+                Some(copy) if mark.is_some_and(|mark| Some(mark.grid) == copy.grid) => {
+                    Some(ContentFault::OfOriginal)
+                }
+                Some(copy) if mark.is_none() && copy.names_content && is_empty()? => {
+                    Some(ContentFault::LeftBehind)
+                }
+                _ => fault_of(mark, facts, is_empty)?,
+            }
         }
-        ContentSetting::Bucket(_) if !accept.store && facts.is_some_and(|facts| facts.copied) => {
-            Some(ContentFault::OfOriginal)
-        }
+        ContentSetting::Bucket(_) if copy.is_some() => Some(ContentFault::OfOriginal),
         ContentSetting::Bucket(place) => match bucket_fault(place, facts) {
             Err(MasterError::Bucket(error)) if is_away(&error, facts) => {
                 tracing::warn!(%error, "the bucket is not looked at");
@@ -230,10 +245,11 @@ fn is_without_content(dir: &Path) -> Result<bool, LinkError> {
 pub(super) fn open(dir: &Path, grid: Uuid, store: &mut Writer) -> Result<BlobStore, MasterError> {
     let blobs = BlobStore::open(dir)?;
     let marked = ContentMark::read(dir)?;
-    let mark = noted(grid, marked, store)?;
+    let mark = mark_for(grid, known(store)?, marked);
     if marked != Some(mark) {
         mark.write(dir)?;
     }
+    note(mark, store)?;
 
     if let Err(error) = link::files::private_dir(dir) {
         tracing::warn!(%error, dir = %dir.display(), "other accounts of this machine may be able to read users' files");
@@ -241,16 +257,25 @@ pub(super) fn open(dir: &Path, grid: Uuid, store: &mut Writer) -> Result<BlobSto
     Ok(blobs)
 }
 
-/// The mark of the place that the store notes: that which it has, or a new one.
-fn noted(
-    grid: Uuid,
-    marked: Option<ContentMark>,
-    store: &mut Writer,
-) -> Result<ContentMark, MasterError> {
-    let place = marked.map_or_else(rand::random, |mark| *mark.place.as_bytes());
-    let place = Uuid::from_bytes(store.meta(NOTE, || place)?);
+/// The number of the place that the store notes.
+fn known(store: &Writer) -> Result<Option<Uuid>, MasterError> {
+    let noted = store.note(NOTE)?;
+    Ok(noted.and_then(|bytes| Uuid::from_slice(&bytes).ok()))
+}
+
+/// The mark for the place that the store notes; else that which it has, or a new one.
+fn mark_for(grid: Uuid, known: Option<Uuid>, marked: Option<ContentMark>) -> ContentMark {
+    let place = known.or(marked.map(|mark| mark.place));
+    let place = place.unwrap_or_else(|| Uuid::from_bytes(rand::random()));
+    ContentMark { grid, place }
+}
+
+/// Has the store note the place of this mark. The place has it by now: one that cannot be marked is not noted, and can be
+/// named again once it can.
+fn note(mark: ContentMark, store: &mut Writer) -> Result<(), MasterError> {
+    store.meta(NOTE, || *mark.place.as_bytes())?;
     store.commit()?;
-    Ok(ContentMark { grid, place })
+    Ok(())
 }
 
 /// Marks a bucket as the one that the store notes, and returns the mark's number. If it is away, it has
@@ -260,8 +285,7 @@ pub(super) async fn mark_bucket(
     grid: Uuid,
     store: &mut Writer,
 ) -> Result<Uuid, MasterError> {
-    let known = store.note(NOTE)?;
-    let known = known.and_then(|bytes| Uuid::from_slice(&bytes).ok());
+    let known = known(store)?;
     let marked = match in_bucket(objects).await {
         Err(error)
             if let Some(place) = known
@@ -272,20 +296,20 @@ pub(super) async fn mark_bucket(
         }
         marked => marked?,
     };
-    let mark = noted(grid, marked, store)?;
-    if marked == Some(mark) {
-        return Ok(mark.place);
-    }
 
-    objects.create(FILE, mark.text().into_bytes()).await?;
-    match in_bucket(objects).await? {
-        Some(found) if found == mark => Ok(mark.place),
-        // Another grid was quicker.
-        _ => Err(MasterError::Content {
-            place: objects.place().to_string(),
-            fault: ContentFault::OtherGrid,
-        }),
+    let mark = mark_for(grid, known, marked);
+    if marked != Some(mark) {
+        objects.create(FILE, mark.text().into_bytes()).await?;
+        if in_bucket(objects).await? != Some(mark) {
+            // Another grid was quicker.
+            return Err(MasterError::Content {
+                place: objects.place().to_string(),
+                fault: ContentFault::OtherGrid,
+            });
+        }
     }
+    note(mark, store)?;
+    Ok(mark.place)
 }
 
 /// Tries a bucket out: it is listed, a short object is written, read and deleted.
@@ -383,6 +407,43 @@ mod tests {
         };
         let accept = Accept::default();
         assert!(check(&in_dir(&place.content()), Some(&before_marks), accept).is_ok());
+    }
+
+    #[test]
+    fn a_copied_store_has_neither_the_directory_of_its_original_nor_an_empty_one() {
+        let mut place = Place::new(1);
+        let blobs = place.open(&place.content());
+        blobs.add_reader(&b"a result"[..]).unwrap();
+        let copied = StoreFacts {
+            copied: true,
+            content: None,
+            names_content: true,
+            ..place.facts()
+        };
+        let fault = |dir: &Path, accept| match check(&in_dir(dir), Some(&copied), accept) {
+            Ok(()) => None,
+            Err(MasterError::Content { fault, .. }) => Some(fault),
+            Err(other) => panic!("{other}"),
+        };
+        let empty = place.dir.path().join("empty");
+        let own = place.dir.path().join("own");
+        BlobStore::open(&own)
+            .unwrap()
+            .add_reader(&b"a result"[..])
+            .unwrap();
+
+        let asked = Accept::default();
+        let original = Some(ContentFault::OfOriginal);
+        assert_eq!(fault(&place.content(), asked), original);
+        assert_eq!(fault(&empty, asked), Some(ContentFault::LeftBehind));
+        assert_eq!(fault(&own, asked), None);
+        let accepted = Accept {
+            store: true,
+            ..Accept::default()
+        };
+        for dir in [&place.content(), &empty, &own] {
+            assert_eq!(fault(dir, accepted), None);
+        }
     }
 
     #[test]
