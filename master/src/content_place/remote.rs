@@ -67,6 +67,12 @@ impl Objects {
             builder = builder.with_endpoint(endpoint);
         }
         let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+        if let Some(address) = endpoint.as_deref().filter(|address| !is_endpoint(address)) {
+            let why = format!(
+                "the address of the storage, `{address}` (s3.endpoint, or AWS_ENDPOINT_URL), is not https://HOST[:PORT]"
+            );
+            return Err(unusable(why));
+        }
         let plain = endpoint.is_some_and(|address| address.starts_with("http://"));
         if let Some(file) = &place.s3.credentials {
             let key = AccessKey::read(file).map_err(unusable)?;
@@ -382,6 +388,18 @@ impl AccessKey {
     }
 }
 
+/// Whether this is `https://HOST[:PORT]` or `http://HOST[:PORT]`, perhaps with a path.
+fn is_endpoint(address: &str) -> bool {
+    let Ok(address) = address.parse::<hyper::Uri>() else {
+        return false;
+    };
+    let has_host = address.authority().is_some_and(|of| {
+        let alone = of.as_str() == of.host();
+        !of.host().is_empty() && (alone || of.port_u16().is_some())
+    });
+    has_host && matches!(address.scheme_str(), Some("http" | "https"))
+}
+
 /// Returns the [`BucketFault`] that an error of the client means.
 fn told(place: &BucketPlace, error: &Error) -> BucketError {
     let text = error.to_string();
@@ -411,6 +429,14 @@ fn told(place: &BucketPlace, error: &Error) -> BucketError {
         _ => BucketFault::Odd,
     };
 
+    // Without a key the machine's own role is asked for, at this address.
+    if has(&["//169.254.169.254/"]) {
+        return BucketError {
+            place: place.to_string(),
+            fault: BucketFault::Key,
+            detail: "no access key is set, and this machine has no role that would do".to_owned(),
+        };
+    }
     let message = within("Message").unwrap_or_else(|| match cause {
         Some(cause) => format!("{cause} ({text})"),
         None => text,
@@ -479,6 +505,11 @@ mod tests {
                 "HTTP error: client error (Connect)".to_owned(),
                 BucketFault::Away,
             ),
+            (
+                "Error performing PUT http://169.254.169.254/latest/api/token in 1ms: 403"
+                    .to_owned(),
+                BucketFault::Key,
+            ),
             ("what is this?".to_owned(), BucketFault::Odd),
         ] {
             let told = told(&place, &generic(&text));
@@ -489,6 +520,33 @@ mod tests {
                 said.contains("s3://grid: ") && !said.contains('<'),
                 "{said}"
             );
+        }
+    }
+
+    #[test]
+    fn an_address_of_storage_that_makes_no_sense_is_refused_before_it_is_used() {
+        for right in [
+            "https://s3.example.org",
+            "http://127.0.0.1:8333",
+            "https://[::1]:9/x",
+        ] {
+            assert!(is_endpoint(right), "{right}");
+        }
+        for wrong in [
+            "",
+            "127.0.0.1:8333",
+            " http://127.0.0.1:8333",
+            "http://127.0.0.1:2690000",
+            "htp://127.0.0.1:8333",
+            "http://",
+        ] {
+            let s3 = super::super::S3Settings {
+                endpoint: Some(wrong.to_owned()),
+                ..super::super::S3Settings::default()
+            };
+            let place = BucketPlace::parse("s3://grid", &s3).unwrap().unwrap();
+            let told = Objects::open(&place).unwrap_err();
+            assert_eq!(told.fault, BucketFault::Settings, "{wrong}: {told}");
         }
     }
 

@@ -82,15 +82,19 @@ pub fn database_of(dir: &Path) -> Option<String> {
 }
 
 /// Looks at the bucket that has, or is to have, the content of a master with these settings, or else that
-/// of the master in `dir`. Returns it in words, with what is wrong with it; `None` if there is none. Writes
-/// a short object and deletes it.
+/// of the master in `dir`. Returns it in words, with what is wrong with it or its name; `None` if there is none.
+/// Writes a short object and deletes it.
 pub fn bucket_fault(dir: &Path, config: &Config) -> Option<(String, Option<Fault>)> {
     let home = dir.join(HOME);
     let place = match config.content_in(&home) {
-        Ok(ContentSetting::Bucket(place)) => Some(place),
-        Ok(ContentSetting::Directory(_)) => bucket::of(&home).ok().flatten(),
-        Err(_) => None,
-    }?;
+        Ok(ContentSetting::Bucket(place)) => place,
+        Ok(ContentSetting::Directory(_)) => bucket::of(&home).ok().flatten()?,
+        Err(error) => {
+            let hint = "a bucket is named like this: --content s3://BUCKET[/PREFIX]".to_owned();
+            let what = error.to_string();
+            return Some((config.content.clone()?, Some(Fault { what, hint })));
+        }
+    };
     Some((place.to_string(), bucket::fault_of(&place)))
 }
 

@@ -380,6 +380,21 @@ fn no_grid_begins_beside_a_bucket_that_is_not_there() {
 }
 
 #[test]
+fn a_first_start_whose_mark_does_not_reach_the_bucket_can_be_tried_again() {
+    let Some(storage) = Storage::new() else {
+        return;
+    };
+    let mut grid = Grid::prepared(&storage.settings());
+    storage.set(Front::Drops);
+    grid.launch_master();
+    let code = eventually("it ends", LONG, || grid.master().ended());
+    assert_ne!(code, 0, "{}", grid.logs());
+
+    storage.set(Front::Open);
+    grid.begin();
+}
+
+#[test]
 fn the_doctor_tries_a_bucket_out_and_says_what_is_wrong() {
     let Some(storage) = Storage::new() else {
         return;
@@ -420,6 +435,13 @@ fn the_doctor_tries_a_bucket_out_and_says_what_is_wrong() {
         "{said}"
     );
     assert!(!said.contains("another secret"), "{said}");
+    for (odd, word) in [
+        ("s3:/grid", "is for masters that share a database"),
+        ("s3://a b", "s3://BUCKET"),
+    ] {
+        let said = look(&grid, &right, odd);
+        assert!(said.contains(word) && said.contains("try:"), "{said}");
+    }
     let said = look(&grid, &right, "s3://no-such-bucket");
     assert!(said.contains("there is no such bucket"), "{said}");
     storage.set(Front::Closed);
