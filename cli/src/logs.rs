@@ -12,7 +12,8 @@ use crate::args::Printing;
 fn filter(level: &str) -> EnvFilter {
     // The libraries below log warnings only: a line for every packet would drown a job's story.
     let usual = format!(
-        "{level},quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,hyper=warn,hyper_util=warn"
+        "{level},quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,hyper=warn,hyper_util=warn,\
+         object_store=warn"
     );
     EnvFilter::try_from_env("DESKGRID_LOG").unwrap_or_else(|_| EnvFilter::new(usual))
 }

@@ -2,6 +2,7 @@
 
 mod door;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,16 +136,23 @@ fn without_port(named: &str) -> &str {
     }
 }
 
-/// Answers that all is well if the core replies, which it does only after a commit.
-async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, &'static str) {
+/// Answers that all is well if the core replies, which it does only after a commit. A second line says where files
+/// wait for their storage.
+async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, Cow<'static, str>) {
     let well = tokio::time::timeout(HEALTH, state.for_people.ask(UpkeepAsk::Ping)).await;
     match well {
-        Ok(Ok(())) => (StatusCode::OK, "ok\n"),
-        Ok(Err(NoReply::Stopped)) => (StatusCode::SERVICE_UNAVAILABLE, "the core has stopped\n"),
+        Ok(Ok(())) => match state.blobs.trouble() {
+            None => (StatusCode::OK, "ok\n".into()),
+            Some(trouble) => (StatusCode::OK, format!("ok\n{trouble}\n").into()),
+        },
+        Ok(Err(NoReply::Stopped)) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the core has stopped\n".into(),
+        ),
         // The core waits for the store, and everybody for the core.
         Ok(Err(NoReply::NotAsked(_) | NoReply::InDoubt)) | Err(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "the store does not answer\n",
+            "the store does not answer\n".into(),
         ),
     }
 }

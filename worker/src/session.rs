@@ -548,6 +548,7 @@ impl Uplink {
 
     /// Uploads a blob, however many tries that takes.
     async fn put(self, blob: BlobRef) -> Put {
+        let mut tries = 0_u32;
         loop {
             if !self.blobs.has(&blob) {
                 // A blob that nobody holds any more has been acknowledged or given up.
@@ -572,7 +573,11 @@ impl Uplink {
                 }
                 Err(error) => error,
             };
-            tracing::warn!(hash = %blob.hash, %error, "the master has not taken an output");
+            tries += 1;
+            // While storage is away for long this is no news.
+            if tries.is_power_of_two() {
+                tracing::warn!(hash = %blob.hash, %error, tries, "the master has not taken an output");
+            }
             if let Some(why) = self.damage(blob, &error).await {
                 return Put::Damaged(blob, why);
             }

@@ -15,6 +15,7 @@ use super::cache::{CacheHold, DiskCache};
 use super::fault::BucketError;
 use super::index::ContentIndex;
 use super::mark::{self, ContentMark};
+use super::trouble::StorageTrouble;
 use crate::clock::Clock;
 use crate::core::ask::UpkeepAsk;
 use crate::core::{CoreHandle, NoReply};
@@ -68,6 +69,7 @@ pub(crate) struct BucketContent {
     pub(super) cache: DiskCache,
     pub(super) mark: ContentMark,
     pub(super) clock: Clock,
+    pub(super) trouble: StorageTrouble,
     /// The age of the last note that somebody counts on content, from which it is noted again.
     pub(super) note_again: Duration,
 }
@@ -87,7 +89,7 @@ impl BucketContent {
         });
         let file = self.cache.files().path_of(&blob.hash);
         let sent = self.objects.send(&name, file, blob).await;
-        if !sent.map_err(|error| told(&error))? {
+        if !self.answered(sent)? {
             self.drop_file(blob.hash);
             return Err(gone_again(blob.hash));
         }
@@ -163,7 +165,7 @@ impl BucketContent {
         };
         for _ in 0..TRIES {
             let found = self.objects.fetch(&name_of(name)).await;
-            let Some(mut pieces) = found.map_err(|error| told(&error))? else {
+            let Some(mut pieces) = self.answered(found)? else {
                 break;
             };
             match content::receive_whole(files, &mut pieces, blob, &turn).await {
@@ -196,7 +198,8 @@ impl BucketContent {
 
     /// Has the core condemn (`UpkeepAsk::ContentLost`) an object that is missing or damaged, if this still is the grid's bucket.
     async fn lost(&self, core: &CoreHandle, name: ObjectName) -> Result<CacheHold, Refusal> {
-        if !self.is_ours().await.map_err(|error| told(&error))? {
+        let is_ours = self.is_ours().await;
+        if !self.answered(is_ours)? {
             tracing::error!("the bucket has not the mark of this grid: its content counts as away");
             return Err(gone_again(name.hash));
         }
@@ -214,9 +217,23 @@ impl BucketContent {
         name: ObjectName,
     ) -> Result<(), Refusal> {
         let found = self.objects.fetch(&name_of(name)).await;
-        match found.map_err(|error| told(&error))? {
+        match self.answered(found)? {
             Some(_) => Ok(()),
             None => self.lost(core, name).await.map(drop),
+        }
+    }
+
+    /// The storage's answer; notes whether it was one.
+    fn answered<T>(&self, asked: Result<T, BucketError>) -> Result<T, Refusal> {
+        match asked {
+            Ok(answer) => {
+                self.trouble.is_over();
+                Ok(answer)
+            }
+            Err(error) => {
+                self.trouble.note(&error, self.clock.now());
+                Err(error.refusal())
+            }
         }
     }
 
@@ -251,11 +268,6 @@ impl BucketContent {
         }
         Err(gone_again(blob.hash))
     }
-}
-
-fn told(error: &BucketError) -> Refusal {
-    tracing::warn!(%error, hint = error.fault.hint(), "the storage for content cannot be used");
-    error.refusal()
 }
 
 /// The refusal where trying again is all that helps.

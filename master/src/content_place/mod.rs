@@ -17,6 +17,7 @@ mod remote;
 #[path = "without.rs"]
 mod remote;
 mod setting;
+mod trouble;
 
 use std::io;
 use std::path::Path;
@@ -45,6 +46,7 @@ pub(crate) use mark::{NOTE, check, check_in_home, is_there, try_out};
 pub(crate) use remote::Objects;
 pub use setting::S3Settings;
 pub(crate) use setting::{BucketPlace, ContentSetting};
+use trouble::StorageTrouble;
 
 /// The directory of the cache, in the master's.
 const CACHE: &str = "cache";
@@ -94,6 +96,7 @@ pub(crate) async fn open(
                     place: marked,
                 },
                 clock,
+                trouble: StorageTrouble::default(),
                 note_again: config.content_grace.0 / 4,
             }))
         }
@@ -124,6 +127,14 @@ impl ContentPlace {
         match self {
             Self::Directory(_) => None,
             Self::Bucket(bucket) => Some(&bucket.objects),
+        }
+    }
+
+    /// What people are told where files wait for the storage; `None` if none do.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Directory(_) => None,
+            Self::Bucket(bucket) => bucket.trouble.words(bucket.clock.now()),
         }
     }
 

@@ -177,6 +177,8 @@ fn while_a_bucket_is_away_results_wait_and_those_without_files_go_on() {
         );
         let seen = grid.json(["job", "info", &waits]);
         assert_eq!(seen["tasks"]["finished"], 0, "{seen}");
+        let why = grid.deskgrid(["job", "explain", &waits]).stdout;
+        assert!(why.contains("files wait for the master's storage"), "{why}");
     }
 
     // Its master can even be started meanwhile.

@@ -91,7 +91,10 @@ fn attempt_report(held: &HeldAttempt) -> AttemptReport {
         Phase::Staging => ("staging", None),
         Phase::Running => ("running", None),
         Phase::Suspended(reason) => ("suspended", Some(reason.to_string())),
-        Phase::Ended => ("ended", None),
+        Phase::Ended => (
+            "ended",
+            Some("the master has not confirmed its result yet".to_owned()),
+        ),
         Phase::Ready => ("ready", None),
         Phase::Held => ("suspended", Some("another task goes first".to_owned())),
     };

@@ -704,6 +704,7 @@ impl Asker {
                 .read(move |reader| reader.live_duplicates(job, SHOWN_DUPLICATES))
                 .await?;
             view.duplicates = live.into_iter().map(named).collect();
+            view.job.reason = view.job.reason.or_else(|| self.state.blobs.trouble());
             return Ok(Reply::Explained(Box::new(view)));
         }
 
