@@ -14,12 +14,10 @@ use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::ELSEWHERE;
-use crate::session::{STALL, WorkerSession};
+use crate::session::{REASON, STALL, WorkerSession};
 
 /// The time for which workers wait here for a master. Then they are sent elsewhere.
 const HOLD: Duration = Duration::from_secs(30);
-/// The time that the master's reason for breaking a stream off may take.
-const REASON: Duration = Duration::from_secs(2);
 /// The length up to which a message of a worker may be a promise to send again.
 const PROMISE: usize = 16;
 /// The first bytes of `ToWorker::Assign` and `ToWorker::AssignTogether`.
@@ -154,6 +152,8 @@ async fn down(
                     }
                     note(&body, alive, tx)?;
                 }
+                // One that is not let in is told why on another stream.
+                Ok(None) if !answered => return Ok(ControlEnd::Lost),
                 Ok(None) => return Ok(ControlEnd::Master),
                 Err(_) => return Ok(ControlEnd::Lost),
             },

@@ -21,6 +21,8 @@ use crate::{GatewayState, cache, control};
 const FIRST: Duration = Duration::from_secs(30);
 /// The longest time for which a worker may take nothing of what it is sent.
 pub(crate) const STALL: Duration = Duration::from_secs(10);
+/// The time that the master's reason for breaking a stream off may take.
+pub(crate) const REASON: Duration = Duration::from_secs(2);
 /// The code with which a stream is broken off whose other end is gone.
 const BROKEN: VarInt = VarInt::from_u32(0);
 /// The words for a worker that says nothing.
@@ -117,7 +119,7 @@ impl WorkerSession {
             open @ (Open::Put(_) | Open::Renew { .. } | Open::RenewProved { .. }) => {
                 let mut upstream = self.pass().await?;
                 upstream.tx.send(&open).await?;
-                join_once_answered(worker, upstream).await
+                join_once_answered(&self, worker, upstream).await
             }
             open @ Open::Tail { .. } => {
                 let mut upstream = self.pass().await?;
@@ -144,13 +146,19 @@ impl WorkerSession {
 
 /// Passes the bytes of two streams on, as [`join`], where the master answers first: until then nothing
 /// is taken from the worker, so that nothing waits at the master which it does not read.
-async fn join_once_answered(mut worker: Channel, mut upstream: Channel) -> Result<(), LinkError> {
+async fn join_once_answered(
+    session: &WorkerSession,
+    mut worker: Channel,
+    mut upstream: Channel,
+) -> Result<(), LinkError> {
     let answer = tokio::select! {
         answer = upstream.rx.recv_body() => answer?,
         // The worker does not wait for it any more.
-        () = worker.tx.delivered() => None,
+        () = worker.tx.delivered() => return Ok(()),
     };
     let Some(answer) = answer else {
+        // One that is not let in is told why on another stream.
+        let _ = timeout(REASON, session.connection.closed()).await;
         return Ok(());
     };
     worker.tx.push_body(&answer)?;

@@ -22,6 +22,8 @@ use super::{Core, HostMail, Outbox};
 use crate::numbers::GridNumbers;
 use crate::store::{Attendance, RestoredHost, StoreError};
 
+/// Why a host that was revoked takes no tasks.
+pub(super) const REVOKED: &str = "its identity was revoked";
 /// The silence after which a host is not expected back.
 const GONE_AFTER: Span = Span::from_secs(30 * 86_400);
 
@@ -791,7 +793,7 @@ impl Core {
             },
             state: status.as_ref().map_or(HostState::Lost, |s| s.state),
             reason: match host.identity {
-                IdentityState::Revoked => Some("its identity was revoked".to_owned()),
+                IdentityState::Revoked => Some(REVOKED.to_owned()),
                 IdentityState::Waiting => Some(waits_for_approval(&host.name)),
                 IdentityState::Active => status.as_ref().map_or_else(never, |s| s.reason.clone()),
             },

@@ -23,6 +23,7 @@ use scheduler::{AttemptOutlook, Event, UserShare};
 
 use super::Core;
 use super::ask::Submitting;
+use super::hosts::REVOKED;
 use crate::numbers;
 use crate::store::{NewJob, Promised, RequestKey, StoreError, StoredAfter};
 
@@ -784,7 +785,10 @@ impl Core {
                 .hosts
                 .into_iter()
                 .filter(|(id, _)| !self.is_forgotten(*id))
-                .map(|(id, reason)| (name(id), reason))
+                .map(|(id, reason)| match self.is_revoked(id) {
+                    true => (name(id), REVOKED.to_owned()),
+                    false => (name(id), reason),
+                })
                 .collect(),
             duplicates: Vec::new(),
             share,

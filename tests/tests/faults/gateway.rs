@@ -227,6 +227,17 @@ fn a_revoked_host_is_put_out_at_its_gateway_and_a_revoked_gateway_with_all_its_w
             .contains("through the gateway gw1")
             .then_some(())
     });
+    eventually("it hears why each time", LONG, || {
+        let told = said(&grid, "pc1");
+        assert!(!told.contains("the stream ended where an answer"), "{told}");
+        (told.matches("this identity was revoked").count() >= 3).then_some(())
+    });
+
+    let looked = grid.as_user("pc1", ["doctor"]).stdout;
+    assert!(
+        looked.contains("whether it was revoked only the master knows"),
+        "{looked}"
+    );
 
     grid.as_user("admin", ["identity", "revoke", "gw1"])
         .expect_code(0);
