@@ -242,8 +242,12 @@ impl From<LinkError> for Failure {
                 let what = format!(
                     "what answers at {master} is not the master that this identity or token belongs to"
                 );
-                let hint =
-                    "check the address; if the master was set up anew, join again with a new token";
+                let hint = match why.contains(link::tls::GATEWAY_NAME) {
+                    true => "that is a gateway, which passes workers on: name the master here",
+                    false => {
+                        "check the address; if the master was set up anew, join again with a new token"
+                    }
+                };
                 Failure::new(Exit::NotAuthorised, "wrong-master", what, hint).because(why)
             }
             LinkError::NotAccepted(why) => {
