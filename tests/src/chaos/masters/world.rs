@@ -388,7 +388,8 @@ impl World {
     }
 
     fn has_ended(&self) -> bool {
-        if self.now < TROUBLE || !self.wishes.is_empty() {
+        // A master that has nothing to do notices within its lease that a replica lacks something.
+        if self.now < TROUBLE + LEASE || !self.wishes.is_empty() {
             return false;
         }
         let mut active = self.masters.iter().filter_map(|master| master.active);
