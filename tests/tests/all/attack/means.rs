@@ -90,8 +90,11 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
         .iter()
         .map(|(who, words)| (*who, grid.background_as(who, words)))
         .collect();
+    // A host is listed before its worker has written down who it is.
     grid.until("four hosts", &["host", "list"], |list| {
-        (list["hosts"].as_array()?.len() == 4).then_some(())
+        let ready = list["hosts"].as_array()?.iter();
+        let ready = ready.filter(|host| host["state"] == "ready").count();
+        (ready == 4).then_some(())
     });
 
     for (who, worker) in &running {
