@@ -62,6 +62,7 @@ impl From<OperationError> for Failure {
     fn from(error: OperationError) -> Self {
         let error = match error {
             OperationError::Master(error) => return error.into(),
+            OperationError::File(error) => return error.into(),
             OperationError::Store(error @ StoreError::Postgres(_)) => {
                 return MasterError::from(error).into();
             }
@@ -81,7 +82,8 @@ impl From<OperationError> for Failure {
                 "make room on that disk, then try again"
             }
             OperationError::Store(_) => "deskgrid master check says more",
-            OperationError::File(_) | OperationError::Master(_) => "run it as the master's user",
+            // They have their own, above.
+            OperationError::File(_) | OperationError::Master(_) => "",
         };
 
         Failure::new(Exit::Error, "operation", error.to_string(), hint).caused(&error)

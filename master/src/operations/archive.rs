@@ -50,8 +50,10 @@ pub(super) fn next(from: &mut impl Read) -> io::Result<Option<ArchiveEntry>> {
     if block == [0; BLOCK] {
         return Ok(None);
     }
-    if octal(&block[148..156])? != u64::from(checksum(&block)) || &block[257..262] != b"ustar" {
-        return Err(broken("a head in it is damaged"));
+    let sum = octal(&block[148..156]).ok();
+    if sum != Some(u64::from(checksum(&block))) || &block[257..262] != b"ustar" {
+        let why = "it is no tar archive (a compressed one has to be unpacked first), or a head in it is damaged";
+        return Err(broken(why));
     }
 
     let name = block[..NAME]

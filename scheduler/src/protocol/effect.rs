@@ -612,7 +612,7 @@ impl fmt::Display for EndReason {
             }
             EndReason::Cancelled(why) => write!(f, "cancelled: {why}"),
             EndReason::LeaseExpired(lease) => write!(f, "host not heard of for {lease}"),
-            EndReason::Forgotten => write!(f, "worker restarted without it"),
+            EndReason::Forgotten => write!(f, "its worker came back without it"),
             EndReason::HostLeft => write!(f, "worker shut down"),
             EndReason::Returned => write!(f, "given back by its host"),
             EndReason::Policed {
