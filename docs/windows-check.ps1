@@ -39,6 +39,7 @@ $State = Join-Path $env:ProgramData $Service
 $Watcher = Join-Path $Programs 'deskgrid-watch.exe'
 $Run = 'HKLM:\SOFTWARE\Microsoft\Windows\CurrentVersion\Run'
 $Entry = "$Service watcher"
+$Source = "$Service-worker"
 $script:Failed = 0
 
 function Say([string] $Result, [string] $What, [string] $Why) {
@@ -162,6 +163,17 @@ Check 'no token in the registry of the service and of the installer' {
 Check 'no token in the files of the service' {
     $found = @(Get-ChildItem $State -Recurse -File -Include '*.log', '*.toml' | Select-String -Pattern 'dg1\.' -List)
     if ($found) { "$($found[0].Path)" }
+}
+Check 'its start is in the event log, in words' {
+    $key = Get-Item "HKLM:\SYSTEM\CurrentControlSet\Services\EventLog\Application\$Source"
+    $file = $key.GetValue('EventMessageFile')
+    if (-not (Test-Path $file)) { return "there is no $file, which has the form of its words" }
+    $start = Get-WinEvent -FilterHashtable @{ LogName = 'Application'; ProviderName = $Source; Id = 1 } -MaxEvents 1
+    if ($start.Message -notmatch '^the worker.s service has started') { "the text of the event is: $($start.Message)" }
+}
+Check 'no token in the event log' {
+    $events = Get-WinEvent -FilterHashtable @{ LogName = 'Application'; ProviderName = $Source }
+    if ($events | Where-Object { "$($_.Message)" -match 'dg1\.' }) { 'an event has one' }
 }
 if ($Log) {
     Check "no token in $Log" { if (Select-String -Path $Log -Pattern 'dg1\.' -Quiet) { 'the installer has written it down' } }

@@ -1,6 +1,8 @@
 //! Sets up logging to standard error, as text for people or as JSON lines; that of a service goes
-//! to a file.
+//! to a file, and what an admin must see of it to the system's event log, too.
 
+#[cfg(any(windows, test))]
+pub(crate) mod events;
 #[cfg(any(windows, test))]
 mod service;
 
@@ -18,16 +20,32 @@ fn filter(level: &str) -> EnvFilter {
     EnvFilter::try_from_env("DESKGRID_LOG").unwrap_or_else(|_| EnvFilter::new(usual))
 }
 
-/// Starts logging into `worker.log` in `dir`: a service has no standard error.
+/// Starts logging of the service of this name into `worker.log` in `dir`, since it has no standard
+/// error, and into the system's event log.
 #[cfg(windows)]
-pub(crate) fn of_service(dir: &std::path::Path) {
-    if let Ok(log) = service::ServiceLog::open(&dir.join("worker.log")) {
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter("info"))
+pub(crate) fn of_service(dir: &std::path::Path, name: &str) {
+    use tracing_subscriber::Layer;
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
+
+    let file = service::ServiceLog::open(&dir.join("worker.log")).ok();
+    let file = file.map(|log| {
+        tracing_subscriber::fmt::layer()
             .with_target(false)
-            .with_ansi(false);
-        let _ = builder.with_writer(std::sync::Mutex::new(log)).try_init();
-    }
+            .with_ansi(false)
+            .with_writer(std::sync::Mutex::new(log))
+            .with_filter(filter("info"))
+    });
+
+    let source = events::source_of(name);
+    let events = events::layer(move |level, id, text| {
+        // It stands in the file in any case.
+        let _ = worker::admin::report(&source, level, id, text);
+    });
+    let _ = tracing_subscriber::registry()
+        .with(file)
+        .with(events)
+        .try_init();
 }
 
 /// Starts logging. With `serving` (the program serves until it is stopped) the usual level is

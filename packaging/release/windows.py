@@ -56,6 +56,8 @@ ACTIONS = [
     ("StartAgainFlag", COMMAND | IGNORED, "DATA", AGAIN_FLAG, 'NOT REMOVE', 5820),
     ("RemoveData", COMMAND | IGNORED, "CommonAppDataFolder", REMOVE, 'REMOVE="ALL" AND NOT UPGRADINGPRODUCTCODE', 3490),
 ]
+#: The file with the messages of events, as a value of the registry in which a variable counts: wixl writes it as plain text.
+MESSAGES = r"#%%SystemRoot%\System32\EventCreate.exe"
 #: The number that packages of all versions share (`UpgradeCode`).
 FAMILY = "{6F1F3A0E-5A3C-4D7E-9B0E-0C2D4B7F9A11}"
 PROPERTIES = {"SecureCustomProperties": "MASTER;JOIN;WIX_UPGRADE_DETECTED;WIX_DOWNGRADE_DETECTED", "MsiHiddenProperties": "JOIN;WriteJoin", "Quote": '"'}
@@ -99,6 +101,7 @@ def packages(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> li
     )
     # Never overwritten (128) and left by an upgrade (16): settings that somebody changed stay.
     queries.append("UPDATE `Component` SET `Attributes` = 400 WHERE `Component` = 'Settings'")
+    queries.append(f"UPDATE `Registry` SET `Value` = '{MESSAGES}' WHERE `Name` = 'EventMessageFile'")
     for query in queries:
         work.run("msibuild", made, "-q", query)
     work.run("msibuild", made, "-s", "deskgrid worker", "The deskgrid contributors", "x64;1033", number("package"))

@@ -94,3 +94,11 @@ class Msi(unittest.TestCase):
             self.assertEqual(kind, windows.REFUSE)
             self.assertNotIn("[", message, "the message would repeat a secret")
         self.assertEqual(dict(self.rows("Property"))["Quote"], '"')
+
+    def test_the_source_of_events_is_registered_as_worker_install_does_it(self) -> None:
+        source = (TOP / "cli/src/commands/scm/entries.rs").read_text()
+        file = re.search(r'MESSAGES: &str = r"(.*)"', source)[1]
+        found = {name: (root, key, value) for _, root, key, name, value, _ in self.rows("Registry")}
+        key = r"SYSTEM\CurrentControlSet\Services\EventLog\Application\deskgrid-worker"
+        self.assertEqual(found["EventMessageFile"], ("2", key, f"#%{file}"))
+        self.assertEqual(found["TypesSupported"], ("2", key, "#7"))

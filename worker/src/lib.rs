@@ -18,6 +18,7 @@
 //! slot, and variables such as `OMP_NUM_THREADS` say how many those are. When the command ends, whatever is
 //! left of its process tree is killed.
 
+pub mod admin;
 mod alive;
 mod attempt;
 mod cache;

@@ -20,6 +20,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::admin;
 use crate::alive::AliveSender;
 use crate::elsewhere::{BeatWatch, Highest};
 use crate::peers::InputPeers;
@@ -155,16 +156,24 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
         };
         papers.refused = matches!(error, LinkError::NotAccepted(_));
 
-        let (words, delay) = if is_refusal(&error) {
-            (in_words(&identity, &error).await, again.refused.delay())
-        } else {
-            (error.to_string(), again.delay())
+        let refused = is_refusal(&error);
+        let words = match refused {
+            true => in_words(&identity, &error).await,
+            false => error.to_string(),
         };
-        tracing::warn!(error = %words, ?delay, "not connected to the master; trying again");
+        let again_in = match refused {
+            true => again.refused.delay(),
+            false => again.delay(),
+        };
+        if refused {
+            tracing::warn!(target: admin::REFUSED, error = %words, ?again_in, "the master refuses this worker");
+        } else {
+            tracing::warn!(error = %words, ?again_in, "not connected to the master; trying again");
+        }
 
         let _ = tell.send(SessionEvent::Out(words).into());
         tokio::select! {
-            () = tokio::time::sleep(delay) => {}
+            () = tokio::time::sleep(again_in) => {}
             () = tell.closed() => return,
         }
     }

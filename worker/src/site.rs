@@ -18,6 +18,7 @@ use common::Time;
 use common::site::{MAX_REASON, SiteAnswer, SiteReport, SiteSetting, SiteSettings};
 use common::text::printable;
 
+use crate::admin;
 use crate::config::Config;
 use crate::owner::rules::OwnerRules;
 use kept::{KeptSetting, KeptSite};
@@ -164,7 +165,7 @@ impl SiteState {
         };
         let unread = |why: String| {
             if !kept.texts.is_empty() {
-                tracing::warn!(why, "settings from the master are not used");
+                tracing::warn!(target: admin::SETTINGS, why, "settings from the master are not used");
             }
             kept.replace(SiteSettings::default(), Vec::new(), now);
             // Those that held do not any more.
@@ -192,7 +193,7 @@ impl SiteState {
         let digest = new.digest;
         let outcome = self.admit(new, now);
         if let Err(why) = &outcome {
-            tracing::warn!(why, "settings from the master are refused");
+            tracing::warn!(target: admin::SETTINGS, why, "settings from the master are refused");
         }
         self.kept.answer(digest, outcome.err(), now)
     }

@@ -10,6 +10,7 @@ use common::wire::enrol::WantedRole;
 use link::retry::Backoff;
 use link::{Identity, LinkError};
 use serde::Deserialize;
+use worker::admin;
 
 use super::login::{Newcomer, check_role, other_name, own_name};
 use crate::args::serve::master_address;
@@ -57,7 +58,7 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
         let error = match joined {
             Ok(identity) => {
                 identity.save(home)?;
-                tracing::info!(master = %identity.link.master, name = %identity.link.name, "joined the grid");
+                tracing::info!(target: admin::JOINING, master = %identity.link.master, name = %identity.link.name, "joined the grid");
                 if let Some(words) = other_name(&wished, &identity.link.name) {
                     tracing::info!("{words}");
                 }
@@ -90,7 +91,7 @@ pub(super) async fn arrival(dir: &Path, file: &Path) {
         "this PC has not joined a grid: the worker waits for {} with the master's address and a join token",
         file.display()
     );
-    tracing::warn!("{why}");
+    tracing::warn!(target: admin::JOINING, "{why}");
 
     tokio::select! {
         () = written(file) => {}
@@ -178,6 +179,7 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
 fn say(error: LinkError, pause: Duration, file: &Path) {
     let failure = Failure::from(error);
     tracing::warn!(
+        target: admin::JOINING,
         because = failure.because.as_deref().unwrap_or(&failure.what),
         again_in = %humantime::format_duration(Duration::from_secs(pause.as_secs())),
         file = %file.display(),

@@ -142,8 +142,8 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
             | Commands::Bridge(_)
     );
     #[cfg(windows)]
-    if let Commands::Worker(Deferred(WorkerCommand::Service(_))) = command {
-        logs::of_service(StateDir::find(global.dir.as_deref())?.root());
+    if let Commands::Worker(Deferred(WorkerCommand::Service(args))) = &command {
+        logs::of_service(StateDir::find(global.dir.as_deref())?.root(), &args.service);
     }
 
     let page: PageCommand = |context, args| Box::pin(owner::page(context, args));
@@ -166,8 +166,8 @@ pub(crate) fn run_worker_only(cli: WorkerCli, join: Option<JoinWord>) -> Result<
     let (WorkerOnly::Plain(command) | WorkerOnly::Worker(command)) = command;
     let serving = matches!(command, WorkerCommand::Start(_));
     #[cfg(windows)]
-    if let WorkerCommand::Service(_) = command {
-        logs::of_service(StateDir::find(global.dir.as_deref())?.root());
+    if let WorkerCommand::Service(args) = &command {
+        logs::of_service(StateDir::find(global.dir.as_deref())?.root(), &args.service);
     }
 
     let context = prepare(global, join, serving, None)?;

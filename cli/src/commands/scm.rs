@@ -3,11 +3,11 @@
 //! with few rights that owns nobody's files.
 
 mod duty;
+mod entries;
 mod rights;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -35,10 +35,8 @@ const AS_ADMIN: &str = "run this from a prompt that was started as administrator
 /// The longest time that the service may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The program that watches a user's session, beside this one; and the entries of programs that the
-/// system starts at each logon.
+/// The program that watches a user's session, beside this one.
 const WATCHER: &str = "deskgrid-watch.exe";
-const AT_LOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Run";
 /// The pause before a failed worker is started again. After a day without failure (`A_DAY`) the
 /// count of failures starts again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -125,14 +123,7 @@ impl ScmPaths {
             format!("  {} {}", self.program().display(), line.join(" ")),
         ]);
 
-        let entry = self.entry();
-        steps.push(if watched {
-            format!("start {WATCHER} at each logon, as {entry} of {AT_LOGON}")
-        } else {
-            format!(
-                "no watcher: there is no {WATCHER} beside this program, so a user who is logged on counts as using the PC"
-            )
-        });
+        steps.extend(entries::steps(self, watched));
         steps
     }
 }
@@ -165,6 +156,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         let home = places.state.join("worker").join("identity");
         identity(&home, context, &args.enrol, Newcomer::Worker).await?;
 
+        entries::add_source(&places)?;
         before.as_ref().map(stop).transpose()?;
         let placed = place(&places, args.config.as_deref(), watcher.as_deref());
         if let (Err(_), Some(service)) = (&placed, &before) {
@@ -207,10 +199,10 @@ fn place(places: &ScmPaths, config: Option<&Path>, watcher: Option<&Path>) -> Re
     if let Some(watcher) = watcher {
         if !same(watcher, &places.watcher()) {
             // Watchers that run end: they are without their service, and not to start at logon.
-            leave(places)?;
+            entries::remove_watcher(places)?;
             copy(watcher, &places.watcher())?;
         }
-        enter(places)?;
+        entries::add_watcher(places)?;
     }
     Ok(())
 }
@@ -225,46 +217,6 @@ fn watcher_here() -> Option<PathBuf> {
     Some(this.with_file_name(WATCHER)).filter(|path| path.exists())
 }
 
-/// Has the system start the watcher in each session when its user logs on.
-fn enter(places: &ScmPaths) -> Result<(), Failure> {
-    let line = format!("\"{}\"", places.watcher().display());
-    let entry = places.entry();
-    let words = [
-        "add", AT_LOGON, "/v", &entry, "/t", "REG_SZ", "/d", &line, "/f",
-    ];
-
-    reg_must("make", &words)
-}
-
-/// Takes that back; succeeds if there is no such entry.
-fn leave(places: &ScmPaths) -> Result<(), Failure> {
-    let entry = places.entry();
-    let (there, _) = reg(&["query", AT_LOGON, "/v", &entry])?;
-    if !there {
-        return Ok(());
-    }
-    reg_must("remove", &["delete", AT_LOGON, "/v", &entry, "/f"])
-}
-
-/// Has `reg` make or remove the watcher's entry.
-fn reg_must(done_to_it: &str, words: &[&str]) -> Result<(), Failure> {
-    let (done, status) = reg(words)?;
-    if done {
-        return Ok(());
-    }
-    let what = format!("reg could not {done_to_it} the watcher's entry ({status})");
-    Err(Failure::new(Exit::Error, "service", what, AS_ADMIN))
-}
-
-/// Runs `reg`, which changes the registry; returns whether it succeeded, and its status.
-fn reg(words: &[&str]) -> Result<(bool, std::process::ExitStatus), Failure> {
-    let mut command = Command::new("reg");
-    command.args(words).stdout(Stdio::null());
-    let status = command.stderr(Stdio::null()).status();
-    let status = status.map_err(|e| Failure::io("reg cannot be run", &e))?;
-    Ok((status.success(), status))
-}
-
 /// Removes the service, with the identity, the cache and everything else of the worker.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let places = ScmPaths::of(args)?;
@@ -272,19 +224,18 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     there.retain(|path| path.exists());
     if args.yes {
         // Before the service: a watcher that loses it looks whether it is still to start at logon.
-        leave(&places)?;
+        entries::remove_watcher(&places)?;
         delete(&places.service)?;
+        entries::remove_source(&places)?;
         there.iter().try_for_each(|dir| remove(dir))?;
     }
 
-    let entry = places.entry();
+    let [watcher, source] = entries::removals(&places);
+    let delete = format!("stop and delete the service {}", places.service);
     let plan = ServicePlan {
         done: args.yes,
         removes: shown(&there),
-        commands: vec![
-            format!("remove {entry} of {AT_LOGON}, which ends the watchers"),
-            format!("stop and delete the service {}", places.service),
-        ],
+        commands: vec![watcher, delete, source],
         service: Some(places.service),
         ..ServicePlan::default()
     };

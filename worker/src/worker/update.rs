@@ -11,6 +11,7 @@ use common::wire::worker::ToMaster;
 use tokio::time::Instant;
 
 use super::{LoopInput, Shell, WorkerEnd};
+use crate::admin;
 use crate::config::Config;
 use crate::update::{
     ProgramDir, TakenProgram, TakenPrograms, admit, keeper, key_of, other_content, running,
@@ -206,7 +207,7 @@ impl Shell {
     }
 
     fn refuse_update(&self, signed: &SignedUpdate, standing: UpdateStanding) {
-        tracing::warn!(?standing, "a new program is refused");
+        tracing::warn!(target: admin::PROGRAMS, ?standing, "a new program is refused");
         // What cannot even be read names no content to answer for; the master can read it.
         if let Ok(of) = UpdateStatement::read(&signed.statement) {
             self.answer_update(&of, standing);

@@ -11,6 +11,7 @@ use windows_service::service::{
 };
 use windows_service::service_control_handler::{self, ServiceControlHandlerResult};
 use windows_service::{define_windows_service, service_dispatcher};
+use worker::admin;
 
 use super::refused;
 use crate::args::scm::RunArgs;
@@ -84,6 +85,8 @@ fn service_main(_: Vec<OsString>) {
         }
     };
     say(ServiceState::Running, 0);
+    let version = common::update::program_version();
+    tracing::info!(target: admin::STARTED, version, "the worker's service has started");
 
     // The service manager's own thread has a small stack, and a panic on it would end the process
     // without a message.
@@ -104,9 +107,12 @@ fn service_main(_: Vec<OsString>) {
             worker.join().map_err(broken).flatten()
         });
     let code = match worked {
-        Ok(()) => 0,
+        Ok(()) => {
+            tracing::info!(target: admin::ENDED, "the worker's service has ended, as the system or an administrator asked");
+            0
+        }
         Err(failure) => {
-            tracing::error!("{}", failure.text());
+            tracing::error!(target: admin::ENDED, "the worker's service has ended: {}", failure.text().trim_end());
             1
         }
     };

@@ -25,7 +25,7 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
 /// The files that may hold `unsafe`, each with why.
-const UNSAFE: [(&str, &str); 13] = [
+const UNSAFE: [(&str, &str); 14] = [
     (
         "link/src/files/windows.rs",
         "the free space of a disk: std does not ask for it",
@@ -49,6 +49,10 @@ const UNSAFE: [(&str, &str); 13] = [
     (
         "worker/src/os/unix/group.rs",
         "a step between fork and exec, and wait4 with resource usage: neither std nor rustix has a safe form",
+    ),
+    (
+        "worker/src/os/windows/events.rs",
+        "events in the system's log: windows-sys has only the bare calls",
     ),
     (
         "worker/src/os/windows/job.rs",

@@ -8,6 +8,7 @@
 
 pub(crate) mod account;
 mod command;
+pub(crate) mod events;
 pub(crate) mod files;
 mod job;
 mod load;
