@@ -3,6 +3,7 @@
 //! `commands::first_start`'s.
 
 mod deb;
+mod msi;
 mod rpm;
 mod script;
 
@@ -90,6 +91,7 @@ impl InstallerKind {
             Self::Sh => "sh",
             Self::Deb => "deb",
             Self::Rpm => "rpm",
+            Self::Msi => "msi",
         }
     }
 
@@ -102,6 +104,7 @@ impl InstallerKind {
                 ("deskgrid-worker_", format!("_{machine}.deb"))
             }
             Self::Rpm => ("deskgrid-worker-", format!("-1.{arch}.rpm")),
+            Self::Msi => ("deskgrid-worker-", format!("-windows-{arch}.msi")),
         }
     }
 }
@@ -164,6 +167,7 @@ impl PlainPackage {
             InstallerKind::Sh => Ok(script::installer(self, site, token)),
             InstallerKind::Deb => deb::installer(&self.bytes, site, token),
             InstallerKind::Rpm => rpm::installer(&self.bytes, site, token),
+            InstallerKind::Msi => msi::installer(&self.bytes, site, token),
         }
     }
 }

@@ -17,12 +17,14 @@ pub(crate) enum InstallerKind {
     Deb,
     /// A package for Fedora, RHEL and their like.
     Rpm,
+    /// A package for Windows.
+    Msi,
 }
 
 /// The flags of `deskgrid package`.
 #[derive(Debug, Args)]
 pub(crate) struct PackageArgs {
-    /// sh: a script for any Linux with systemd; deb, rpm: a package for Debian and Ubuntu, Fedora and RHEL
+    /// sh: a script for any Linux with systemd; deb, rpm: a package for Debian and Ubuntu, Fedora and RHEL; msi: one for Windows
     #[arg(long, value_name = "KIND", hide_possible_values = true)]
     pub format: InstallerKind,
     /// Directory with the plain packages of the worker, as `./release` makes them
@@ -65,7 +67,8 @@ pub(crate) const PACKAGE: &str = "\
 Examples:
   deskgrid package --format sh --uses 200 --ttl 7d --config worker.toml
   deskgrid package --format deb --uses 200 --ttl 7d --out office.deb
+  deskgrid package --format msi --uses 200 --ttl 7d --out office.msi
   deskgrid package --format sh --master grid.example.org:7411
 Whoever can read the installer can let PCs join until its token is used up, expired or revoked: keep \
 it where only your admins and the PCs' installers can read it. On a PC the token can be read by root \
-alone, and is removed once the PC has joined. docs/roll-out.md says how to distribute it.";
+alone, and is removed once the PC has joined; Windows keeps a copy of an msi beside. docs/roll-out.md says how to distribute it.";

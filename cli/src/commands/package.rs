@@ -105,9 +105,15 @@ fn told(answer: &PackageAnswer, view: &TokenView) -> String {
         more => format!("{more} PCs"),
     };
     let till = when::relative(view.expires, when::now());
+    let copy = match answer.format {
+        "msi" => {
+            "Windows keeps a copy of it on each PC, which others there may read: revoke the token once all have joined.\n"
+        }
+        _ => "",
+    };
     format!(
         "{} installs the worker for {}, by token {}: {pcs} can join by it, until it expires {till}.\n\
-         Whoever can read the file can let PCs join; `deskgrid token revoke {}` ends that.\n",
+         Whoever can read the file can let PCs join; `deskgrid token revoke {}` ends that.\n{copy}",
         answer.file, answer.master, view.id, view.id
     )
 }

@@ -22,6 +22,7 @@ mod kills;
 mod limits;
 mod loopback;
 mod metrics;
+mod msi;
 mod needs;
 mod notices;
 mod operations;

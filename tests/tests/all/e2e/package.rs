@@ -413,6 +413,13 @@ fn an_installer_that_cannot_be_made_costs_no_token_and_says_why() {
         assert!(broken.stderr.contains("no package of RPM"), "{broken:?}");
     }
 
+    grid.file(
+        "dist/deskgrid-worker-1.0.0-windows-x86_64.msi",
+        "no package",
+    );
+    let broken = make(&grid, "msi", &["--master", "grid:7411"]).expect_code(2);
+    assert!(broken.stderr.contains("./release"), "{broken:?}");
+
     grid.file("dist/deskgrid-worker-2.0.0-linux-x86_64.tar.xz", "packed");
     let two = make(&grid, "sh", &["--master", "grid:7411"]).expect_code(2);
     assert!(two.stderr.contains("several"), "{two:?}");
