@@ -9,6 +9,8 @@ mod abilities;
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
+#[cfg(any(not(target_os = "linux"), test))]
+mod survey;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -29,7 +31,9 @@ pub(crate) use macos::{
     since_boot, spawner_main, this_program, thread_cpu,
 };
 #[cfg(target_os = "macos")]
-pub use macos::{Grounds, Launcher, Output, Process, Survey};
+pub use macos::{Launcher, Output, Process};
+#[cfg(not(target_os = "linux"))]
+pub use survey::{Grounds, Survey};
 #[cfg(unix)]
 pub(crate) use unix::{account, files, is_root};
 #[cfg(windows)]
@@ -39,7 +43,7 @@ pub(crate) use windows::{
     whole_path,
 };
 #[cfg(windows)]
-pub use windows::{Grounds, Launcher, Output, Process, Survey};
+pub use windows::{Launcher, Output, Process};
 
 /// Makes the calling thread, and those that it starts, yield to every other one of this host.
 #[cfg(target_os = "linux")]

@@ -3,7 +3,6 @@
 
 mod load;
 pub(crate) mod sense;
-mod survey;
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -12,7 +11,6 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 pub(crate) use load::Accounts;
-pub use survey::{Grounds, Survey};
 
 use super::Confines;
 pub use super::unix::group::{Launcher, Output, Process};

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::host::Confinement;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit, kill_process_group,
@@ -26,7 +25,7 @@ use tokio::sync::{Notify, oneshot};
 use super::guard::GroupGuard;
 use super::{files, program};
 use crate::os::{
-    AttemptLimits, Confines, Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport,
+    AttemptLimits, Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport, survey,
 };
 
 /// The priority of tasks: every other program goes first.
@@ -84,7 +83,7 @@ impl Launcher {
         let (stderr, err) = output(keep_stderr)?;
         let (report, ended) = oneshot::channel();
         let group = Arc::default();
-        let begun = cannot(&launch.confines).map_or(Ok(()), Err);
+        let begun = survey::cannot(&launch.confines).map_or(Ok(()), Err);
 
         match begun.and_then(|()| begin(launch, out, err)) {
             Err(why) => drop(report.send(WatcherReport::NotStarted(why))),
@@ -172,14 +171,6 @@ fn output(keep: bool) -> io::Result<(Option<Output>, Stdio)> {
     let (read, write) = io::pipe()?;
     let read = pipe::Receiver::from_owned_fd(OwnedFd::from(read))?;
     Ok((Some(read), OwnedFd::from(write).into()))
-}
-
-/// Returns the reason why an attempt cannot be confined like this; `None` if it can.
-fn cannot(confines: &Confines) -> Option<String> {
-    match confines.level {
-        Confinement::Process => None,
-        level => Some(format!("the level `{level}` is not to be had on macOS")),
-    }
 }
 
 /// Starts the command in a new group. The error is for people.
@@ -323,6 +314,7 @@ mod tests {
     use tokio::io::AsyncReadExt;
 
     use super::*;
+    use crate::os::Confines;
 
     struct Place(tempfile::TempDir, Launcher);
 

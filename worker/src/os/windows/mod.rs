@@ -15,7 +15,6 @@ mod load;
 mod pipe;
 pub mod sense;
 pub(crate) mod sessions;
-mod survey;
 mod sys;
 mod token;
 mod tree;
@@ -29,13 +28,12 @@ use std::time::{Duration, Instant};
 use tokio::process::Child;
 use tokio::sync::Notify;
 
-use super::{Launch, ProcessOrder, ProcessStatus, WatcherReport};
+use super::{Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport, survey};
 use job::JobObject;
 pub(crate) use load::Accounts;
 pub use pipe::Output;
 #[cfg(test)]
 pub(crate) use pipe::pair;
-pub use survey::{Grounds, Survey};
 use sys::ProcessHandle;
 #[cfg(test)]
 pub(crate) use sys::nudge_mouse;
