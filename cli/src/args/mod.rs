@@ -368,12 +368,14 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
+    #[cfg(feature = "whole")]
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     /// Returns each command below this one, with its whole name.
+    #[cfg(feature = "whole")]
     fn all_below(command: &clap::Command, name: &str) -> Vec<(String, clap::Command)> {
         let name = format!("{name} {}", command.get_name());
         let below = command.get_subcommands();
@@ -383,6 +385,7 @@ mod tests {
             .collect()
     }
 
+    #[cfg(feature = "whole")]
     #[test]
     fn the_help_of_each_command_has_examples_and_whole_sentences() {
         let mut cli = Cli::command();
@@ -424,6 +427,7 @@ mod tests {
         assert!(WorkerCli::try_parse_from(["deskgrid", "submit", "--", "true"]).is_err());
     }
 
+    #[cfg(feature = "whole")]
     #[test]
     fn every_command_has_an_example_and_every_flag_a_meaning() {
         fn visit(command: &clap::Command, path: &str) {

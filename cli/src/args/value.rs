@@ -452,6 +452,7 @@ mod tests {
         assert!("x:ok".parse::<AfterArg>().unwrap_err().contains("`last`"));
     }
 
+    #[cfg(feature = "whole")]
     #[test]
     fn times_are_of_the_calendar_or_ago() {
         let now = Time(1_700_000_000_000_000);
@@ -465,6 +466,7 @@ mod tests {
         assert!(s("yesterday").unwrap_err().contains("2026-03-01T09:30:00Z"));
     }
 
+    #[cfg(feature = "whole")]
     #[test]
     fn deadlines_are_of_the_calendar_or_from_now() {
         let s = |text: &str| text.parse::<Deadline>();

@@ -429,6 +429,7 @@ pub(crate) async fn shutdown(tied: bool) {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "whole")]
     #[test]
     fn each_shell_completes_the_names_of_policies() {
         for shell in [

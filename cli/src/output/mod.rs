@@ -1,6 +1,6 @@
 //! Prints a command's one value in one of three forms: for people, for scripts, or as bare ids.
 
-#[cfg(feature = "whole")]
+#[cfg(any(feature = "whole", test))]
 pub(crate) mod json;
 pub(crate) mod table;
 #[cfg(feature = "whole")]
