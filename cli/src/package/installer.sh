@@ -121,8 +121,8 @@ if ! live; then
 fi
 systemctl daemon-reload
 systemctl enable deskgrid-worker.service
-# One that runs as it should goes on with its tasks.
-if [ -n "$CHANGED" ]; then systemctl restart deskgrid-worker.service
+# One that runs as it should goes on with its tasks. One that has not joined yet takes the new token as it starts.
+if [ -n "$CHANGED" ] || [ -z "$JOINED" ]; then systemctl restart deskgrid-worker.service
 else systemctl start deskgrid-worker.service; fi
 told "\`journalctl -u deskgrid-worker\` says when this PC has joined"
 exit 0
