@@ -182,11 +182,14 @@ impl World {
 
     fn cut_off(&mut self, m: usize, span: Span) {
         let until = self.now + span;
-        self.masters[m].cut = match self.chance.below(3) {
+        let (to, from) = match self.chance.below(3) {
             0 => (until, self.now),
             1 => (self.now, until),
             _ => (until, until),
         };
+        // One that is cut off for longer, with all others, is not back before them.
+        let cut = &mut self.masters[m].cut;
+        *cut = (cut.0.max(to), cut.1.max(from));
         self.trouble_of(m, span);
         self.count("cuts to the database");
     }
