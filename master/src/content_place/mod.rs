@@ -130,7 +130,7 @@ impl ContentPlace {
         }
     }
 
-    /// What people are told where files wait for the storage; `None` if none do.
+    /// Returns the words for people where files wait for the storage; `None` if none do.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self {
             Self::Directory(_) => None,

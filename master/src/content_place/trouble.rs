@@ -48,7 +48,7 @@ impl StorageTrouble {
         });
     }
 
-    /// What people are told of it at this time; `None` if nobody waits for the storage.
+    /// Returns the words for people at this time; `None` if nobody waits for the storage.
     pub(super) fn words(&self, now: Time) -> Option<String> {
         let failures = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Failures { fault, first, .. } = failures.filter(|known| now < known.last + OLD)?;

@@ -84,7 +84,7 @@ impl HyperQueue {
         Ok(())
     }
 
-    /// What a command of its client prints.
+    /// Runs a command of its client, and returns the printed text.
     fn says(&self, words: &[&str]) -> Result<String, String> {
         let output = self.command(&[]).args(words).stdin(Stdio::null()).output();
         let output = output.map_err(|e| e.to_string())?;

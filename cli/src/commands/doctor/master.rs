@@ -218,7 +218,7 @@ fn clock(check: String, probe: &Probe) -> Finding {
     }
 }
 
-/// What is known of an identity behind a gateway, which looks at its certificate alone.
+/// The words for an identity behind a gateway, which looks at its certificate alone.
 const THROUGH: &str = "a gateway takes its certificate; whether it was revoked only the master knows, and the worker once it runs";
 
 /// Checks whether the master accepts this identity. A worker only shows its certificate: with more
