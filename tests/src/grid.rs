@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use serde_json::Value;
 use crate::gateway::Gateway;
 use tempfile::TempDir;
 
+use crate::ports::free_addresses;
 use crate::process::{Output, Started, clean_behind, eventually};
 
 /// How long a master or worker may take until it is there.
@@ -630,18 +630,4 @@ impl Drop for Grid {
             eprintln!("{}", self.logs());
         }
     }
-}
-
-/// Addresses on loopback that were free a moment ago: for QUIC and for HTTP.
-///
-/// # Panics
-/// If loopback has no free port.
-pub fn free_addresses() -> (String, String) {
-    let udp = UdpSocket::bind("127.0.0.1:0")
-        .and_then(|s| s.local_addr())
-        .expect("loopback has free ports");
-    let tcp = TcpListener::bind("127.0.0.1:0")
-        .and_then(|s| s.local_addr())
-        .expect("loopback has free ports");
-    (udp.to_string(), tcp.to_string())
 }

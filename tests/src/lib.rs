@@ -10,6 +10,7 @@ mod entry;
 mod gateway;
 mod grid;
 mod http;
+mod ports;
 mod postgres;
 mod process;
 mod replica;
@@ -17,8 +18,9 @@ mod replica;
 pub use display::Display;
 pub use entry::WorkerGateway;
 pub use gateway::Gateway;
-pub use grid::{Grid, WorkerSetup, free_addresses};
+pub use grid::{Grid, WorkerSetup};
 pub use http::{Answer, Coming, Http};
+pub use ports::free_addresses;
 pub use postgres::Postgres;
 pub use process::{
     Output, Started, alive_with, build_release, build_worker, children_processor_s, clean,

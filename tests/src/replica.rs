@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use tempfile::TempDir;
 
+use crate::ports::free_port;
 use crate::postgres::{Postgres, libraries, programs};
 use crate::process::{Started, eventually};
 
@@ -291,11 +291,6 @@ impl Drop for Replicated {
             }
         }
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-    listener.local_addr().expect("bound").port()
 }
 
 /// The processes that a process has started, and that run.
