@@ -85,6 +85,13 @@ impl Scheduler {
             "{task:?} neither waits nor runs"
         );
 
+        let most = self.settings.max_copies.max(job.rules.quorum.size) as usize;
+        debug_assert!(
+            job.gang.is_some() || record.live.len() <= most,
+            "{task:?} has {} attempts at a time, and may have {most}",
+            record.live.len()
+        );
+
         for copy in &record.live {
             let host = self.hosts.table.get(&copy.host);
             let held = host.is_some_and(|host| host.books.contains(&copy.attempt));
