@@ -253,6 +253,12 @@ if ($Lock) {
     }
 } else { Skip 'a locked screen is seen' 'say -Lock' }
 
+Check 'a container can be had, and held what the worker tried' {
+    $said = Select-String -Path (Join-Path $State 'worker.log') -Pattern 'how tasks are kept apart from the owner' | Select-Object -Last 1
+    if (-not $said) { return 'the log does not say how tasks are confined' }
+    if ($said.Line -notmatch 'most=namespace') { "$($said.Line): the worker's log has the reason" }
+}
+
 # ---- tasks ----------------------------------------------------------------------------------------------------------------------------------
 if ($Client) {
     Check 'a task runs' {
@@ -262,8 +268,26 @@ if ($Client) {
     Check 'a task has no privileges and no rank above that of a user' {
         & $Client submit --wait --needs $Needs '--' whoami /all | Out-Null
         $said = (& $Client job cat last stdout | Out-String)
+        if (-not $said.Trim()) { return 'whoami said nothing' }
         if ($said -match 'SeImpersonatePrivilege|SeAssignPrimaryTokenPrivilege') { return 'it may act as others' }
         if ($said -notmatch 'S-1-16-8192|S-1-16-4096') { 'its rank is not medium' }
+    }
+    Check 'a task in a container reads nothing of the worker, and writes to its own directory' {
+        $key = Join-Path $State 'worker\identity\link.toml'
+        & $Client submit --wait --needs $Needs --confinement namespace '--' cmd /d /c "echo mine> own&& type own&& type $key" | Out-Null
+        $said = (& $Client job cat last stdout | Out-String)
+        if ($said -notmatch 'mine') { return 'it did not run, or could not write: does deskgrid host info say namespace?' }
+        if ($said -match 'master') { 'it read the identity' }
+    }
+    Check 'PowerShell runs in a container' {
+        & $Client submit --wait --needs $Needs --confinement namespace '--' powershell '-NoProfile' '-Command' 'exit 0' | Out-Null
+        if ($LASTEXITCODE) { "deskgrid ended with ${LASTEXITCODE}: what the next line says shows nothing" }
+    }
+    Check 'a task in a container has no network without leave' {
+        $connect = "try { (New-Object Net.Sockets.TcpClient).Connect('1.1.1.1', 443); 'reached' } catch { 'kept' }"
+        & $Client submit --wait --needs $Needs --confinement namespace '--' powershell '-NoProfile' '-Command' $connect | Out-Null
+        $said = (& $Client job cat last stdout | Out-String)
+        if ($said -notmatch 'kept') { "it said: $said" }
     }
     Check 'a task that takes more memory than it may fails' {
         $greedy = '$keep = @(); foreach ($i in 1..64) { $keep += ,(New-Object byte[] 16MB) }; exit 0'

@@ -13,12 +13,23 @@ use crate::config::Config;
 use crate::error::WorkerError;
 use crate::os::{self, Abilities, Confines, Freezer, Grounds, Launcher, Means, Survey, files};
 
-/// The levels that `auto` chooses from: the first of these that the host has.
-const BY_DEFAULT: [Confinement; 3] = [
-    Confinement::Namespace,
-    Confinement::Landlock,
-    Confinement::Process,
-];
+/// The levels that `auto` chooses from: the first of these that the host has. In a container of Windows many usual programs do not
+/// run, so that one has to be asked for there.
+const BY_DEFAULT: &[Confinement] = if cfg!(windows) {
+    &[Confinement::Process]
+} else {
+    &[
+        Confinement::Namespace,
+        Confinement::Landlock,
+        Confinement::Process,
+    ]
+};
+/// The reason why a level that the host has is not in force.
+const NOT_CHOSEN: &str = if cfg!(windows) {
+    "jobs or the configuration have to ask for it"
+} else {
+    "the configuration says so"
+};
 /// The file, below the worker's directory, that lists the control groups that it made.
 const RECORD: &str = "cgroups";
 /// The number of hexadecimal digits of a hash that tell the directories of workers apart.
@@ -169,11 +180,7 @@ impl InForce {
                 .level(level)
                 .and_then(|ability| ability.missing.as_deref())
         };
-        let why = |level| {
-            missing(level)
-                .unwrap_or("the configuration says so")
-                .to_owned()
-        };
+        let why = |level| missing(level).unwrap_or(NOT_CHOSEN).to_owned();
 
         match self.level {
             Confinement::Process => Some(format!(
@@ -207,12 +214,16 @@ impl InForce {
         wished: Option<Confinement>,
         network: bool,
     ) -> Result<Confines, String> {
-        let level = wished.map_or(self.level, |wished| wished.max(self.level));
-        if let Some(why) = self
-            .abilities
-            .level(level)
-            .and_then(|ability| ability.missing.as_ref())
-        {
+        let least = wished.map_or(self.level, |wished| wished.max(self.level));
+        let missing = |level| {
+            let ability = self.abilities.level(level);
+            ability.and_then(|ability| ability.missing.as_ref())
+        };
+        let there = Confinement::ALL
+            .into_iter()
+            .find(|level| *level >= least && missing(*level).is_none());
+        let level = there.unwrap_or(least);
+        if let Some(why) = missing(level) {
             return Err(format!(
                 "this host cannot confine at the level `{level}`: {why}"
             ));
@@ -288,7 +299,7 @@ fn choose_level(
                 });
             }
         },
-        Choice::Auto => BY_DEFAULT.into_iter().find(there).ok_or_else(|| {
+        Choice::Auto => BY_DEFAULT.iter().copied().find(there).ok_or_else(|| {
             WorkerError::NoTask(missing(Confinement::Process).unwrap_or_default())
         })?,
     };
@@ -325,6 +336,15 @@ mod tests {
         }
     }
 
+    #[cfg(windows)]
+    #[test]
+    fn the_default_is_process_also_where_there_is_a_container() {
+        let found = choose_level(&host(&[Confinement::Account]), Choice::Auto);
+        let expected = (Confinement::Process, Confinement::Namespace);
+        assert_eq!(found.unwrap(), expected);
+    }
+
+    #[cfg(not(windows))]
     #[test]
     fn the_default_is_namespace_where_it_can_be_had_else_landlock_else_process_with_the_reason() {
         use Confinement::{Account, Landlock, Namespace, Process};
@@ -385,7 +405,8 @@ mod tests {
     #[test]
     fn a_job_gets_the_higher_of_its_own_and_the_hosts_level_and_the_network_as_the_owner_says() {
         let missing = [Confinement::Account];
-        let (level, most) = choose_level(&host(&missing), Choice::Auto).unwrap();
+        let wish = Choice::This(Confinement::Namespace);
+        let (level, most) = choose_level(&host(&missing), wish).unwrap();
         let grounds = Grounds::default();
         let means = Means::default();
         let abilities = host(&missing);
@@ -428,6 +449,29 @@ mod tests {
                 "{network:?} {asked}"
             );
         }
+    }
+
+    #[test]
+    fn a_job_that_asks_for_a_level_that_the_host_lacks_gets_the_next_higher_one() {
+        let missing = [Confinement::Landlock, Confinement::Account];
+        let abilities = host(&missing);
+        let wish = Choice::This(Confinement::Process);
+        let (level, most) = choose_level(&abilities, wish).unwrap();
+        let it = InForce {
+            grounds: Grounds::default(),
+            level,
+            most,
+            network: NetworkRule::Asked,
+            means: Means::default(),
+            abilities,
+        };
+        let given = |wish| it.confines(wish, false).map(|confines| confines.level);
+        assert_eq!(given(None), Ok(Confinement::Process));
+        assert_eq!(
+            given(Some(Confinement::Landlock)),
+            Ok(Confinement::Namespace)
+        );
+        assert!(given(Some(Confinement::Account)).is_err());
     }
 
     #[test]

@@ -227,6 +227,25 @@ async fn processes_left_by_a_command_end_with_it() {
 }
 
 #[tokio::test]
+async fn a_report_that_was_given_up_is_asked_for_again_and_comes() {
+    let bench = Bench::new();
+    let mut process = bench.start("leaver").await;
+    // The first looks end while what the command left is being killed.
+    let report = within(async {
+        loop {
+            if let Ok(report) = tokio::time::timeout(Duration::ZERO, process.report()).await {
+                return report;
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    let WatcherReport::Ended { status, .. } = report.await else {
+        panic!("it has run");
+    };
+    assert_eq!(status, ProcessStatus::Exited(7));
+}
+
+#[tokio::test]
 async fn a_grandchild_is_killed_with_the_job() {
     for (order, expected) in [
         (ProcessOrder::Kill, ProcessStatus::Signalled(9)),

@@ -174,22 +174,59 @@ fn gap(level: Confinement) -> Option<String> {
     ))
 }
 
-/// Runs a command that does nothing at this confinement.
+/// Runs a command that does nothing at this confinement, and on Windows one that tries what a container holds.
 async fn try_level(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
     let dir = dir.join("probe");
-    let failed = |error: io::Error| format!("it cannot be tried: {error}");
     super::remove_tree(&dir)
         .and_then(|()| files::make_private_dir(&dir))
-        .map_err(failed)?;
-    let tried = tokio::time::timeout(PATIENCE, run_true(launcher, &dir, confines)).await;
+        .map_err(|error| untried(&error))?;
+
+    let tried = try_in(launcher, &dir, confines).await;
     let _ = super::remove_tree(&dir);
-    tried.map_err(|_| format!("a command that does nothing took longer than {PATIENCE:?}"))?
+    tried
 }
 
-async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
+/// Runs [`NOTHING`] in an empty directory, and then what tries a container.
+async fn try_in(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
     let (argv, path) = NOTHING;
+    let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+
+    let nothing = run(launcher, dir, confines.clone(), (argv, path));
+    let (status, words) = tokio::time::timeout(PATIENCE, nothing)
+        .await
+        .map_err(|_| format!("a command that does nothing took longer than {PATIENCE:?}"))??;
+    if status != ProcessStatus::Exited(0) {
+        return Err(format!(
+            "a command that does nothing ended with {status:?}: {words}"
+        ));
+    }
+
+    #[cfg(windows)]
+    if confines.level > Confinement::Process {
+        use super::windows::probe;
+        let trial = probe::ContainerTrial::prepare(dir).map_err(|error| untried(&error))?;
+        let probing = run(launcher, dir, confines, (trial.argv.clone(), path));
+        let (status, _) = tokio::time::timeout(probe::PATIENCE, probing)
+            .await
+            .map_err(|_| format!("its trial took longer than {:?}", probe::PATIENCE))??;
+        probe::judge(status)?;
+    }
+    Ok(())
+}
+
+fn untried(error: &io::Error) -> String {
+    format!("it cannot be tried: {error}")
+}
+
+/// Runs a command, found in this `PATH`, and returns its end and what it complained.
+async fn run(
+    launcher: &Launcher,
+    dir: &Path,
+    confines: Confines,
+    (argv, path): (Vec<String>, &str),
+) -> Result<(ProcessStatus, String), String> {
     let launch = Launch {
-        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        argv,
         env: vec![("PATH".to_owned(), path.to_owned())],
         dir: dir.as_os_str().to_owned(),
         stdin: None,
@@ -198,11 +235,10 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
         confines,
     };
 
-    let failed = |error: io::Error| format!("it cannot be tried: {error}");
     let mut process = launcher
         .launch(&launch, false, true)
         .await
-        .map_err(failed)?;
+        .map_err(|error| untried(&error))?;
     let mut words = Vec::new();
     if let Some(stderr) = process.stderr.take() {
         let _ = stderr.take(WORDS).read_to_end(&mut words).await;
@@ -212,16 +248,9 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
         match process.report().await {
             WatcherReport::Frozen => {}
             WatcherReport::NotStarted(why) => return Err(why),
-            WatcherReport::Ended {
-                status: ProcessStatus::Exited(0),
-                ..
-            } => return Ok(()),
             WatcherReport::Ended { status, .. } => {
                 let words = String::from_utf8_lossy(&words);
-                return Err(format!(
-                    "a command that does nothing ended with {status:?}: {}",
-                    words.trim()
-                ));
+                return Ok((status, words.trim().to_owned()));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The counterpart of control groups on macOS and Windows: process groups and Job Objects are always
-//! there, so that nothing has to be looked for, made beforehand or removed. There are no levels of
-//! confinement above the first.
+//! there, so that nothing has to be looked for, made beforehand or removed. Above the first level of
+//! confinement there is one on Windows, held by an AppContainer, and none on macOS.
 #![cfg_attr(target_os = "linux", allow(dead_code, unreachable_pub))] // There only `cannot` is used, by tests.
 
 use std::io;
@@ -107,10 +107,15 @@ impl Survey {
     pub fn remove(&self) {}
 }
 
-/// Returns the reason why an attempt cannot be confined like this; `None` if it can.
+/// Returns the reason why an attempt cannot be confined like this; `None` if it can, as far as is known before it is tried.
 pub(super) fn cannot(confines: &Confines) -> Option<String> {
     match confines.level {
         Confinement::Process => None,
+        Confinement::Namespace if cfg!(windows) && confines.readable.is_empty() => None,
+        Confinement::Namespace if cfg!(windows) => Some(
+            "`readable_paths` are not given to tasks on Windows: let ALL APPLICATION PACKAGES read them (icacls PATH /grant *S-1-15-2-1:(OI)(CI)RX), and leave the list empty"
+                .to_owned(),
+        ),
         level => Some(format!("the level `{level}` is not to be had on {SYSTEM}")),
     }
 }

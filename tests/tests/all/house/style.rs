@@ -25,7 +25,7 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
 /// The files that may hold `unsafe`, each with why.
-const UNSAFE: [(&str, &str); 14] = [
+const UNSAFE: [(&str, &str); 17] = [
     (
         "link/src/files/windows.rs",
         "the free space of a disk: std does not ask for it",
@@ -51,6 +51,14 @@ const UNSAFE: [(&str, &str); 14] = [
         "a step between fork and exec, and wait4 with resource usage: neither std nor rustix has a safe form",
     ),
     (
+        "worker/src/os/windows/arguments.rs",
+        "a test asks the system how it splits a command line",
+    ),
+    (
+        "worker/src/os/windows/container.rs",
+        "AppContainers and rules of access lists: windows-sys has only the bare calls",
+    ),
+    (
         "worker/src/os/windows/events.rs",
         "events in the system's log: windows-sys has only the bare calls",
     ),
@@ -61,6 +69,10 @@ const UNSAFE: [(&str, &str); 14] = [
     (
         "worker/src/os/windows/sessions.rs",
         "sessions, rights to a pipe and to a process, and who is at the other end of a pipe: windows-sys has only the bare calls",
+    ),
+    (
+        "worker/src/os/windows/spawn.rs",
+        "a process with attributes, and the wait for its end: std has no stable form of the first",
     ),
     (
         "worker/src/os/windows/sys.rs",

@@ -1,13 +1,13 @@
-//! Builds a launch on Windows: the program file, its arguments and environment; and explains a
-//! failure, for people.
+//! Finds the command of a launch on Windows: the program file, its arguments and environment; and
+//! explains a failure, for people.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use windows_sys::Win32::Foundation::ERROR_BAD_EXE_FORMAT;
 
+use super::spawn::{FoundCommand, nowhere};
 use crate::os::Launch;
 
 /// The endings that a program's name may leave out.
@@ -30,9 +30,8 @@ const ALIASES: [(&str, &str); 3] = [
     ("USERPROFILE", "HOME"),
 ];
 
-/// Builds the command, without its outputs, and the path of its program file. The error is for
-/// people.
-pub(super) fn build(launch: &Launch) -> Result<(Command, PathBuf), String> {
+/// Finds the command and all that it is given but its outputs. The error is for people.
+pub(super) fn find(launch: &Launch) -> Result<FoundCommand, String> {
     let dir = PathBuf::from(&launch.dir);
     let name = launch
         .argv
@@ -40,34 +39,34 @@ pub(super) fn build(launch: &Launch) -> Result<(Command, PathBuf), String> {
         .filter(|name| !name.is_empty())
         .ok_or("the command is empty")?;
     let program = find_program(name, &dir, value(launch, "PATH").unwrap_or(""))?;
-    let mut command = Command::new(&program);
-    command
-        .args(&launch.argv[1..])
-        .current_dir(&dir)
-        .env_clear();
-    command.envs(
-        SYSTEM
-            .iter()
-            .filter_map(|key| Some((*key, std::env::var_os(key)?))),
-    );
 
-    command.envs(
-        ALIASES
-            .iter()
-            .filter_map(|(key, as_in)| Some((*key, value(launch, as_in)?))),
-    );
-    command.envs(launch.env.iter().map(|(key, value)| (key, value)));
-    match &launch.stdin {
-        None => command.stdin(Stdio::null()),
+    let of_system = SYSTEM
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), std::env::var_os(key)?)));
+    let aliases = ALIASES
+        .iter()
+        .filter_map(|(key, as_in)| Some(((*key).to_owned(), value(launch, as_in)?.into())));
+    let own = launch
+        .env
+        .iter()
+        .map(|(key, value)| (key.clone(), value.into()));
+    let env = of_system.chain(aliases).chain(own).collect();
+
+    let stdin = match &launch.stdin {
+        None => nowhere().map_err(|e| format!("no empty input can be had: {e}"))?,
         Some(name) => {
             let file = File::open(dir.join(name));
-            command.stdin(
-                file.map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?,
-            )
+            file.map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?
+                .into()
         }
     };
-
-    Ok((command, program))
+    Ok(FoundCommand {
+        program,
+        arguments: launch.argv[1..].to_vec(),
+        env,
+        dir,
+        stdin,
+    })
 }
 
 fn value<'a>(launch: &'a Launch, key: &str) -> Option<&'a str> {
@@ -116,7 +115,7 @@ fn complete(file: &Path) -> Option<PathBuf> {
     others.chain(whole).find(|file| file.is_file())
 }
 
-/// Explains why a command that was built did not start.
+/// Explains why a command that was found did not start.
 pub(super) fn why_not(launch: &Launch, program: &Path, error: &io::Error) -> String {
     let name = &launch.argv[0];
     let dir = Path::new(&launch.dir);

@@ -7,33 +7,40 @@
 //! the length of a file and on open files.
 
 pub(crate) mod account;
+mod arguments;
 mod command;
+mod container;
 pub(crate) mod events;
 pub(crate) mod files;
 mod job;
 mod load;
 mod pipe;
+pub(crate) mod probe;
 pub mod sense;
 pub(crate) mod sessions;
+mod spawn;
 mod sys;
 mod token;
 mod tree;
 mod watch;
 
 use std::io;
+use std::os::windows::io::OwnedHandle;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::process::Child;
+use common::host::Confinement;
 use tokio::sync::Notify;
 
 use super::{Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport, survey};
+use container::Container;
 use job::JobObject;
 pub(crate) use load::Accounts;
 pub use pipe::Output;
 #[cfg(test)]
 pub(crate) use pipe::pair;
+use spawn::ProcessEnd;
 use sys::ProcessHandle;
 #[cfg(test)]
 pub(crate) use sys::nudge_mouse;
@@ -47,6 +54,10 @@ pub(crate) const TASK_PATH: &str = r"C:\Windows\System32;C:\Windows";
 /// The exit codes of processes that the worker ended, in a range that Windows leaves to programs.
 const KILLED: u32 = 0xE0DE_0009;
 const TERMINATED: u32 = 0xE0DE_000F;
+/// The variable that names the directory of an account's own data.
+const LOCAL: &str = "LOCALAPPDATA";
+/// The session of the services.
+const SERVICES: u32 = 0;
 /// The time that killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(2);
 
@@ -68,11 +79,13 @@ enum ProcessState {
 }
 
 struct RunningProcess {
-    main: Child,
+    end: ProcessEnd,
     process: ProcessHandle,
     job: JobObject,
     stilled: Mutex<Stilled>,
     frozen: Notify,
+    /// Dropped after the job, so that nothing runs in it any more.
+    _container: Option<Container>,
 }
 
 impl Launcher {
@@ -82,6 +95,9 @@ impl Launcher {
     /// None on this system.
     pub fn start(_program: PathBuf, _grounds: Grounds) -> io::Result<Self> {
         sys::keep_standard_handles();
+        if sys::session() == Some(SERVICES) {
+            container::open_session();
+        }
         Ok(Self(()))
     }
 
@@ -105,28 +121,13 @@ impl Launcher {
             pipe::output(keep_stderr).await?,
         );
         let job = JobObject::new(launch.limits)?;
-        let possible = survey::cannot(&launch.confines).map_or(Ok(()), Err);
-        let state =
-            match possible
-                .and_then(|()| command::build(launch))
-                .and_then(|(command, program)| {
-                    let mut command = tokio::process::Command::from(command);
-                    let started = begin(command.stdout(out).stderr(err), &job);
-                    started.map_err(|error| command::why_not(launch, &program, &error))
-                }) {
-                Err(why) => ProcessState::NotStarted(why),
-                Ok((main, process)) => {
-                    let stilled = Mutex::default();
-                    let frozen = Notify::new();
-                    ProcessState::Running(Box::new(RunningProcess {
-                        main,
-                        process,
-                        job,
-                        stilled,
-                        frozen,
-                    }))
-                }
-            };
+        let launch = launch.clone();
+        // A container is made with files and the registry, which may take a while.
+        let begun = tokio::task::spawn_blocking(move || begin(&launch, [out, err], job)).await;
+        let state = match begun.map_err(io::Error::other)? {
+            Ok(running) => ProcessState::Running(Box::new(running)),
+            Err(why) => ProcessState::NotStarted(why),
+        };
 
         Ok(Process {
             state,
@@ -136,25 +137,62 @@ impl Launcher {
     }
 }
 
-/// Starts the command inside the job.
+/// Starts a command inside the job, in a [`Container`] above [`Confinement::Process`]. The error is for people.
 fn begin(
-    command: &mut tokio::process::Command,
-    job: &JobObject,
-) -> io::Result<(Child, ProcessHandle)> {
-    let child = command.creation_flags(sys::SUSPENDED_AND_IDLE).spawn()?;
-    // A process that has ended already has no handle: one that is suspended has.
-    let id = child.id().ok_or(io::ErrorKind::NotFound)?;
-    let process = sys::open(id)?;
-    if let Err(error) = token::restrict(&process) {
+    launch: &Launch,
+    outputs: [OwnedHandle; 2],
+    job: JobObject,
+) -> Result<RunningProcess, String> {
+    if let Some(why) = survey::cannot(&launch.confines) {
+        return Err(why);
+    }
+    let mut command = command::find(launch)?;
+    let container = match launch.confines.level {
+        Confinement::Process => None,
+        _ => {
+            let made = Container::new(&command.dir, launch.confines.network);
+            Some(made.map_err(|error| error.to_string())?)
+        }
+    };
+
+    if container.is_some() {
+        // The system looks here for the container's own folder, which becomes the command's, with a directory for its
+        // temporary files; without it no command starts.
+        let local = std::env::var_os(LOCAL).unwrap_or_else(|| launch.dir.clone());
+        command.env.push((LOCAL.to_owned(), local));
+    }
+
+    let started = spawn::spawn(&command, outputs, container.as_ref()).and_then(|process| {
+        let end = let_go(&process, &job);
+        end.map(|end| (process, end))
+    });
+    let (process, end) =
+        started.map_err(|error| command::why_not(launch, &command.program, &error))?;
+    Ok(RunningProcess {
+        end,
+        process,
+        job,
+        stilled: Mutex::default(),
+        frozen: Notify::new(),
+        _container: container,
+    })
+}
+
+/// Lets a command that was just started run, without privileges and in its job. Where that fails, it is ended.
+fn let_go(process: &ProcessHandle, job: &JobObject) -> io::Result<ProcessEnd> {
+    if let Err(error) = token::restrict(process) {
         static TOLD: std::sync::Once = std::sync::Once::new();
         let told = || tracing::warn!(%error, "tasks keep the privileges of the worker's account");
         TOLD.call_once(told);
     }
-    if let Err(error) = job.take(&process).and_then(|()| sys::resume(&process)) {
-        sys::end(&process, KILLED);
-        return Err(error);
+    let begun = job
+        .take(process)
+        .and_then(|()| ProcessEnd::of(process))
+        .and_then(|end| sys::resume(process).map(|()| end));
+    if begun.is_err() {
+        sys::end(process, KILLED);
     }
-    Ok((child, process))
+    begun
 }
 
 impl Process {
@@ -187,14 +225,14 @@ impl Process {
         match &mut self.state {
             ProcessState::NotStarted(why) => WatcherReport::NotStarted(why.clone()),
             ProcessState::Running(running) => {
-                let status = tokio::select! {
+                let code = tokio::select! {
                     biased;
                     () = running.frozen.notified() => return WatcherReport::Frozen,
-                    status = running.main.wait() => status,
+                    code = running.end.code() => code,
                 };
                 let cpu = running.end_tree().await;
                 WatcherReport::Ended {
-                    status: status.map_or(ProcessStatus::Signalled(9), told),
+                    status: code.map_or(ProcessStatus::Signalled(9), told),
                     cpu,
                     over: None,
                 }
@@ -220,12 +258,11 @@ impl RunningProcess {
 
 /// Translates the exit code of a command: two codes of deskgrid's own mean that it was killed or
 /// terminated.
-fn told(status: std::process::ExitStatus) -> ProcessStatus {
-    match status.code() {
-        Some(code) if code as u32 == KILLED => ProcessStatus::Signalled(9),
-        Some(code) if code as u32 == TERMINATED => ProcessStatus::Signalled(15),
-        Some(code) => ProcessStatus::Exited(code),
-        None => ProcessStatus::Signalled(9),
+fn told(code: u32) -> ProcessStatus {
+    match code {
+        KILLED => ProcessStatus::Signalled(9),
+        TERMINATED => ProcessStatus::Signalled(15),
+        code => ProcessStatus::Exited(code.cast_signed()),
     }
 }
 
@@ -234,9 +271,9 @@ pub(crate) fn enlarge(_output: &Output, _bytes: usize) -> bool {
     false
 }
 
-/// There is no spawner on this system, and nobody starts one.
+/// There is no spawner on this system: as a helper the program tries what its container keeps it from.
 pub(crate) fn spawner_main() -> i32 {
-    1
+    probe::main()
 }
 
 /// Returns the path of this program.

@@ -5,12 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::windows::io::OwnedHandle;
 use std::pin::Pin;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::windows::named_pipe::{NamedPipeServer, PipeMode, ServerOptions};
+
+use super::spawn::nowhere;
 
 /// Bytes that a command may write before it is read.
 const ROOM: u32 = 64 * 1024;
@@ -21,12 +22,12 @@ pub struct Output(NamedPipeServer);
 
 /// Returns the worker's end, and the handle for the command; the null device if the stream is not
 /// kept.
-pub(super) async fn output(keep: bool) -> io::Result<(Option<Output>, Stdio)> {
+pub(super) async fn output(keep: bool) -> io::Result<(Option<Output>, OwnedHandle)> {
     if !keep {
-        return Ok((None, Stdio::null()));
+        return Ok((None, nowhere()?));
     }
     let (read, write) = pair().await?;
-    Ok((Some(read), Stdio::from(write)))
+    Ok((Some(read), write))
 }
 
 /// Makes a pipe. Its name is used up at once: another program cannot connect, only make this fail.

@@ -53,8 +53,18 @@ unsafe extern "system" {
 pub(super) struct ProcessHandle(OwnedHandle);
 
 impl ProcessHandle {
+    /// The process that was just started, with all rights.
+    pub(super) fn of(handle: OwnedHandle) -> Self {
+        Self(handle)
+    }
+
     pub(super) fn raw(&self) -> HANDLE {
         self.0.as_raw_handle()
+    }
+
+    /// Returns another handle of the same process.
+    pub(super) fn again(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
     }
 }
 

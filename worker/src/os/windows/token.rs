@@ -14,7 +14,8 @@ use windows_sys::Win32::Security::{
     AdjustTokenPrivileges, GetSidSubAuthority, GetSidSubAuthorityCount, GetTokenInformation,
     LUID_AND_ATTRIBUTES, SE_PRIVILEGE_REMOVED, SID, SID_AND_ATTRIBUTES, SID_IDENTIFIER_AUTHORITY,
     SetTokenInformation, TOKEN_ADJUST_DEFAULT, TOKEN_ADJUST_PRIVILEGES, TOKEN_INFORMATION_CLASS,
-    TOKEN_MANDATORY_LABEL, TOKEN_PRIVILEGES, TOKEN_QUERY, TokenIntegrityLevel, TokenPrivileges,
+    TOKEN_MANDATORY_LABEL, TOKEN_PRIVILEGES, TOKEN_QUERY, TokenIntegrityLevel, TokenIsAppContainer,
+    TokenPrivileges,
 };
 use windows_sys::Win32::System::Threading::OpenProcessToken;
 
@@ -28,6 +29,8 @@ const MEDIUM: u32 = 0x2000;
 const INTEGRITY: u32 = 0x20;
 /// The authority of ranks (S-1-16).
 const LABELS: [u8; 6] = [0, 0, 0, 0, 0, 16];
+/// The number that stands for this process's own token.
+const OWN_TOKEN: HANDLE = ptr::without_provenance_mut(usize::MAX - 3);
 /// Room for what is asked of a token, in words of eight bytes.
 const ROOM: usize = 512;
 
@@ -42,6 +45,15 @@ pub(super) fn restrict(process: &ProcessHandle) -> io::Result<()> {
         token.set_rank(MEDIUM)?;
     }
     Ok(())
+}
+
+/// Whether this process is in an AppContainer.
+///
+/// # Errors
+/// If the system does not say.
+pub(super) fn in_container() -> io::Result<bool> {
+    let answer = ask(OWN_TOKEN, TokenIsAppContainer)?;
+    Ok(answer[0] as u32 != 0)
 }
 
 struct Token(OwnedHandle);
@@ -59,20 +71,8 @@ impl Token {
         }
     }
 
-    /// Asks for one kind of information; as `u64`s, so that it is aligned for any of them.
     fn ask(&self, what: TOKEN_INFORMATION_CLASS) -> io::Result<Vec<u64>> {
-        let mut answer = vec![0_u64; ROOM];
-        let bytes = size_of_val(&*answer) as u32;
-        let mut length = 0;
-        let to = answer.as_mut_ptr().cast();
-        let token = self.0.as_raw_handle();
-
-        // SAFETY: a buffer of the length that is said, aligned for any of these structs.
-        let told = unsafe { GetTokenInformation(token, what, to, bytes, &raw mut length) };
-        if told == 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(answer)
+        ask(self.0.as_raw_handle(), what)
     }
 
     /// Returns its privileges as the system writes them, marked to be removed but for
@@ -153,6 +153,21 @@ impl Token {
         }
         Ok(())
     }
+}
+
+/// Asks a token for one kind of information; as `u64`s, so that it is aligned for any of them.
+fn ask(token: HANDLE, what: TOKEN_INFORMATION_CLASS) -> io::Result<Vec<u64>> {
+    let mut answer = vec![0_u64; ROOM];
+    let bytes = size_of_val(&*answer) as u32;
+    let mut length = 0;
+    let to = answer.as_mut_ptr().cast();
+
+    // SAFETY: a token that is open, or our own, and a buffer of the length that is said, aligned for any of these structs.
+    let told = unsafe { GetTokenInformation(token, what, to, bytes, &raw mut length) };
+    if told == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(answer)
 }
 
 #[cfg(test)]
