@@ -58,7 +58,7 @@ fi
 
 # Another run changes only what is not the same, and says what that was.
 PROGRAM=$ROOT/usr/bin/deskgrid-worker SETTINGS=$ROOT/etc/deskgrid/worker.toml JOIN=$ROOT/etc/deskgrid/join.toml
-HAD="" CHANGED="" REPLACED="" JOINED=""
+HAD="" CHANGED="" REPLACED="" JOINED="" TOKEN=""
 [ ! -e "$PROGRAM" ] || HAD=yes
 [ ! -e "$ROOT/var/lib/deskgrid/worker/identity/link.toml" ] || JOINED=yes
 put() { # FILE PLACE MODE: put in place at once, since the old one may be in use
@@ -91,11 +91,14 @@ if [ -z "$JOINED" ]; then
 @JOIN@
 END_OF_JOIN
     )
+    cmp -s "$JOIN.new" "$JOIN" || TOKEN=yes
     mv -f "$JOIN.new" "$JOIN"
 fi
 
 told() { # WHEN: what was done, and when the PC joins
-    if [ -n "$HAD" ] && [ -z "$CHANGED" ]; then
+    if [ -n "$HAD" ] && [ -z "$CHANGED" ] && [ -n "$TOKEN" ]; then
+        echo "deskgrid-worker $VERSION was installed${ROOT:+ in $ROOT} before, as it is here: only the token was replaced"
+    elif [ -n "$HAD" ] && [ -z "$CHANGED" ]; then
         echo "deskgrid-worker $VERSION was installed${ROOT:+ in $ROOT} before, as it is here: nothing was changed"
     else
         echo "deskgrid-worker $VERSION is installed${ROOT:+ in $ROOT}${HAD:+, over the one before}"

@@ -106,6 +106,9 @@ fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token()
     assert!(again.contains("nothing was changed"), "{again}");
     assert_eq!(files(&root), before, "another run");
     let join = root.join("etc/deskgrid/join.toml");
+    fs::write(&join, "token = \"another\"\n").expect("is written");
+    let another = install(&grid, &root, &[]).stdout;
+    assert!(another.contains("only the token was replaced"), "{another}");
     let mode = fs::metadata(&join).expect("a file to join by").mode();
     assert_eq!(mode & 0o777, 0o600, "the token is for root alone");
     let kept = fs::read_to_string(root.join("etc/deskgrid/worker.toml"));
