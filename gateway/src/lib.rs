@@ -93,7 +93,10 @@ pub async fn run(
         door: ConnectionDoor::new(config.most_workers.saturating_sub(1)),
         sessions: WorkerSessions::default(),
     });
-    tracing::info!(name = identity.link.name, "gateway is up at {bound}");
+    tracing::info!(
+        name = identity.link.name,
+        "gateway listens at {bound}, and connects to its master"
+    );
 
     let ended = tokio::select! {
         () = shutdown => Ok(()),

@@ -78,7 +78,15 @@ pub(crate) async fn open(
 ) -> Result<ContentPlace, MasterError> {
     let setting = config.content_in(home)?;
     let place = match &setting {
-        ContentSetting::Directory(dir) => ContentPlace::Directory(mark::open(dir, grid, store)?),
+        ContentSetting::Directory(dir) => {
+            // Shared ones are mounted as a rule: one that is not there may be a mistake.
+            let made = config.content.is_some() && !dir.exists();
+            let files = mark::open(dir, grid, store)?;
+            if made {
+                tracing::warn!(dir = %dir.display(), "the directory for content was not there, and was made");
+            }
+            ContentPlace::Directory(files)
+        }
         ContentSetting::Bucket(place) => {
             let objects = Objects::open(place)?;
             let marked = mark::mark_bucket(&objects, grid, store).await?;

@@ -298,7 +298,9 @@ fn a_workers_certificate_makes_no_gateway_neither_before_the_master_nor_before_w
         ],
     );
     eventually("it listens", LONG, || {
-        said(&grid, "fake").contains("gateway is up").then_some(())
+        said(&grid, "fake")
+            .contains("gateway listens at")
+            .then_some(())
     });
     let token = grid.token("worker");
     let joins = [
