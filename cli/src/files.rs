@@ -11,6 +11,8 @@ pub(crate) fn permit(path: &Path, executable: bool) -> io::Result<()> {
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(mask);
     let mode = if executable { 0o777 } else { 0o666 } & !mask.as_raw_mode();
+    #[allow(clippy::useless_conversion)] // Modes of macOS have 16 bits.
+    let mode = mode.into();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 

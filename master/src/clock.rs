@@ -6,16 +6,28 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use common::Time;
 use rustix::time::{ClockId, clock_gettime};
 
+/// The clock that counts the machine's sleep, too. That of macOS has Linux's name of the other one.
+const WITH_SLEEP: ClockId = {
+    #[cfg(target_os = "macos")]
+    {
+        ClockId::Monotonic
+    }
+    #[cfg(not(target_os = "macos"))]
+    {
+        ClockId::Boottime
+    }
+};
+
 /// Tells the present time. Copies agree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    /// Microseconds from the start of `CLOCK_BOOTTIME` to the Unix epoch, as the wall clock had it.
+    /// Microseconds from the start of `WITH_SLEEP` to the Unix epoch, as the wall clock had it.
     boot_at: u64,
 }
 
 /// The time since the machine was started, its sleep included.
 pub(crate) fn since_boot() -> Time {
-    let now = clock_gettime(ClockId::Boottime);
+    let now = clock_gettime(WITH_SLEEP);
     Time(now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000)
 }
 

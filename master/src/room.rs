@@ -263,8 +263,8 @@ impl DiskRoom {
         }
     }
 
-    /// Allocates space behind the ends of the store's files. On a full disk, or one that cannot
-    /// allocate, they do without.
+    /// Allocates space behind the ends of the store's files. On a full disk, one that cannot
+    /// allocate, and on macOS they do without.
     pub(crate) fn extend_store(&self) {
         let mut files = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, slot) in STORE.iter().zip(files.iter_mut()) {
@@ -275,6 +275,7 @@ impl DiskRoom {
             let Ok(meta) = file.metadata() else { continue };
             let behind_end = (meta.blocks() * 512).saturating_sub(meta.len());
             if behind_end < AHEAD / 2 {
+                #[cfg(not(target_os = "macos"))]
                 let _ = fallocate(file, FallocateFlags::KEEP_SIZE, meta.len(), AHEAD);
             }
         }

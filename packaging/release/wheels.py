@@ -8,8 +8,8 @@ from .build import Workshop
 
 
 def write(work: Workshop, programs: dict[str, pathlib.Path]) -> None:
-    """Writes the wheel of a system's program; a static one serves every C library."""
-    if "deskgrid" not in programs:
+    """Writes the wheel of a system's program; a static one serves every C library. For macOS there is none: nobody has run its program."""
+    if "deskgrid" not in programs or "darwin" in str(programs["deskgrid"]):
         return
     licences = work.scratch / "THIRD-PARTY-LICENCES.txt"
     if not licences.exists():

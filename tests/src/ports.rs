@@ -14,7 +14,7 @@ const MOST_TRIES: u32 = 100;
 ///
 /// # Panics
 /// If loopback has no free port.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let mut drawn = (0..MOST_TRIES).map(|_| rand::rng().random_range(DRAWN));
     let is_free = |port: &u16| {
         let here = (Ipv4Addr::LOCALHOST, *port);
