@@ -26,7 +26,7 @@ pub(super) fn command_line(
             let quoted = format!(" {}", quoted(argument));
             line.extend(quoted.encode_utf16());
         }
-        return Ok((ended(program.as_os_str())?, ended(line)?));
+        return Ok((ended(program.as_os_str().encode_wide())?, ended(line)?));
     }
 
     // What stands between the outermost quotes is a line of its own to `cmd`, in which each word is quoted.
@@ -57,7 +57,7 @@ pub(super) fn command_line(
 
     let system = std::env::var_os("SystemRoot").unwrap_or_else(|| r"C:\Windows".into());
     let cmd = Path::new(&system).join(r"System32\cmd.exe");
-    Ok((ended(cmd.as_os_str())?, ended(line)?))
+    Ok((ended(cmd.as_os_str().encode_wide())?, ended(line)?))
 }
 
 /// Whether the system would start `cmd` for this file. It does not count blanks and dots at a name's end.
@@ -121,29 +121,12 @@ pub(super) fn environment(variables: &[(String, OsString)]) -> io::Result<Vec<u1
     Ok(block)
 }
 
-/// A text in UTF-16.
-pub(super) trait Wide {
-    fn wide(self) -> Vec<u16>;
-}
-
-impl Wide for Vec<u16> {
-    fn wide(self) -> Vec<u16> {
-        self
-    }
-}
-
-impl Wide for &OsStr {
-    fn wide(self) -> Vec<u16> {
-        self.encode_wide().collect()
-    }
-}
-
 /// Returns a text with the zero that ends it for the system.
 ///
 /// # Errors
 /// `InvalidInput` if it has one already.
-pub(super) fn ended(text: impl Wide) -> io::Result<Vec<u16>> {
-    let mut text = text.wide();
+pub(super) fn ended(text: impl IntoIterator<Item = u16>) -> io::Result<Vec<u16>> {
+    let mut text: Vec<u16> = text.into_iter().collect();
     if text.contains(&0) {
         let why = "a zero byte cannot be passed on";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));

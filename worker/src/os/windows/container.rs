@@ -39,15 +39,19 @@ const PACKAGES: SID_IDENTIFIER_AUTHORITY = SID_IDENTIFIER_AUTHORITY {
     Value: [0, 0, 0, 0, 0, 15],
 };
 /// The capabilities to reach other machines: those of the internet, also as a server, and those of the own network.
-const NETWORK: [[u32; 2]; 3] = [[3, 1], [3, 2], [3, 3]];
+static NETWORK: [ShortSid; 3] = [
+    ShortSid::of([3, 1]),
+    ShortSid::of([3, 2]),
+    ShortSid::of([3, 3]),
+];
 /// All containers.
-const ALL_CONTAINERS: [u32; 2] = [2, 1];
+static ALL_CONTAINERS: ShortSid = ShortSid::of([2, 1]);
 /// The mark of a capability that counts.
 const ENABLED: u32 = 4;
-/// What a task may do in its own directory.
+/// The rights of a task in its own directory.
 const OWN: u32 = FILE_GENERIC_READ | FILE_GENERIC_WRITE | FILE_GENERIC_EXECUTE | DELETE;
-/// What a program (one that links `user32.dll`) has to be allowed at the window station and the desktop of its session so that it starts: to look at both, and
-/// to make windows that nobody sees.
+/// The rights that a program which links `user32.dll` needs at the window station and the desktop of its session so that it
+/// starts: to look at both, and to make windows that nobody sees.
 const STATION: u32 = 0x103 | READ_CONTROL;
 const DESKTOP: u32 = 0xC7 | READ_CONTROL;
 /// The first part of an [`HRESULT`] that is one of the system's usual errors.
@@ -118,9 +122,7 @@ impl Profiles {
             })
         }
     }
-}
 
-impl Profiles {
     fn remove(self, name: &[u16]) {
         // SAFETY: a text with its final zero, as all of `name_of`.
         let gone = unsafe { (self.delete)(name.as_ptr()) };
@@ -148,13 +150,13 @@ impl Profiles {
 }
 
 /// A container. It is removed when this is dropped; nothing may run in it then.
-#[derive(Debug)]
 pub(super) struct Container {
     profiles: Profiles,
     /// With its final zero.
     name: Vec<u16>,
     sid: PSID,
-    network: bool,
+    /// The capabilities of what runs in it.
+    granted: Vec<SID_AND_ATTRIBUTES>,
 }
 
 // SAFETY: what `sid` points to is read only, and given back once, when the container is dropped.
@@ -177,7 +179,6 @@ impl Container {
         let drawn = RandomState::new().hash_one(std::process::id());
         let name = name_of(&format!("{prefix}{drawn:016x}"));
         let granted = granted(network);
-        let listed: Vec<SID_AND_ATTRIBUTES> = granted.iter().map(listed).collect();
         let mut sid: PSID = ptr::null_mut();
 
         // SAFETY: texts with their final zeroes, as many capabilities as is said, and a local.
@@ -186,8 +187,8 @@ impl Container {
                 name.as_ptr(),
                 name.as_ptr(),
                 w!("A task of deskgrid"),
-                first(&listed).cast_const(),
-                listed.len() as u32,
+                first(&granted).cast_const(),
+                granted.len() as u32,
                 &raw mut sid,
             )
         };
@@ -200,7 +201,7 @@ impl Container {
             profiles,
             name,
             sid,
-            network,
+            granted,
         };
         let_into(dir, container.sid).map_err(|error| {
             let dir = dir.display();
@@ -209,23 +210,14 @@ impl Container {
         Ok(container)
     }
 
-    /// Returns what a process in it may do beyond its files.
-    pub(super) fn capabilities(&self) -> Box<Capabilities> {
-        let granted = granted(self.network);
-
-        let mut capabilities = Box::new(Capabilities {
-            listed: granted.iter().map(listed).collect(),
-            _granted: granted,
-            system: SECURITY_CAPABILITIES {
-                AppContainerSid: self.sid,
-                Capabilities: ptr::null_mut(),
-                CapabilityCount: 0,
-                Reserved: 0,
-            },
-        });
-        capabilities.system.CapabilityCount = capabilities.listed.len() as u32;
-        capabilities.system.Capabilities = first(&capabilities.listed);
-        capabilities
+    /// Returns what a process in it may do beyond its files. It points into this container.
+    pub(super) fn capabilities(&self) -> SECURITY_CAPABILITIES {
+        SECURITY_CAPABILITIES {
+            AppContainerSid: self.sid,
+            Capabilities: first(&self.granted),
+            CapabilityCount: self.granted.len() as u32,
+            Reserved: 0,
+        }
     }
 }
 
@@ -234,20 +226,6 @@ impl Drop for Container {
         self.profiles.remove(&self.name);
         // SAFETY: an identifier that the system made, given back once.
         unsafe { FreeSid(self.sid) };
-    }
-}
-
-/// The capabilities of a new process, as the system reads them.
-pub(super) struct Capabilities {
-    /// What `listed` points to, on the heap.
-    _granted: Vec<ShortSid>,
-    listed: Vec<SID_AND_ATTRIBUTES>,
-    system: SECURITY_CAPABILITIES,
-}
-
-impl Capabilities {
-    pub(super) fn as_system(&self) -> &SECURITY_CAPABILITIES {
-        &self.system
     }
 }
 
@@ -260,20 +238,13 @@ fn first(listed: &[SID_AND_ATTRIBUTES]) -> *mut SID_AND_ATTRIBUTES {
     }
 }
 
-fn granted(network: bool) -> Vec<ShortSid> {
-    NETWORK
-        .into_iter()
-        .filter(|_| network)
-        .map(ShortSid::of)
-        .collect()
-}
-
-/// Returns an entry that points to `sid`, which the caller keeps, as one of [`SECURITY_CAPABILITIES`].
-fn listed(sid: &ShortSid) -> SID_AND_ATTRIBUTES {
-    SID_AND_ATTRIBUTES {
+/// Returns the capabilities of tasks with or without leave to use the network.
+fn granted(network: bool) -> Vec<SID_AND_ATTRIBUTES> {
+    let entry = |sid: &ShortSid| SID_AND_ATTRIBUTES {
         Sid: sid.as_system(),
         Attributes: ENABLED,
-    }
+    };
+    NETWORK.iter().filter(|_| network).map(entry).collect()
 }
 
 /// Returns what the names of containers begin with whose attempts lie in this directory.
@@ -296,8 +267,6 @@ fn folders() -> Option<PathBuf> {
 /// Lets containers start programs in the session of the services, whose window station is opened to none of them; elsewhere
 /// they may. Where the system refuses, programs with a window do not start in a container there, which a worker notices by its trial.
 pub(super) fn open_session() {
-    let all = ShortSid::of(ALL_CONTAINERS);
-
     // SAFETY: neither handle is to be closed; both stay valid as long as the process.
     let (station, desktop) = unsafe {
         (
@@ -308,7 +277,7 @@ pub(super) fn open_session() {
 
     for (handle, rights) in [(station, STATION), (desktop, DESKTOP)] {
         let rule = AccessRule {
-            whose: all.as_system(),
+            whose: ALL_CONTAINERS.as_system(),
             rights,
             inherited: 0,
         };
@@ -421,8 +390,7 @@ mod tests {
     #[test]
     fn a_rule_for_a_container_is_added_to_a_directory_and_takes_nothing_away() {
         let dir = tempfile::tempdir().unwrap();
-        let any = ShortSid::of(ALL_CONTAINERS);
-        let_into(dir.path(), any.as_system()).unwrap();
+        let_into(dir.path(), ALL_CONTAINERS.as_system()).unwrap();
         std::fs::write(dir.path().join("file"), "mine").unwrap();
         assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"mine");
     }

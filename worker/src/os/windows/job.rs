@@ -25,7 +25,7 @@ use windows_sys::Win32::System::JobObjects::{
 use windows_sys::Win32::System::Threading::IDLE_PRIORITY_CLASS;
 
 use super::load;
-use super::sys::{ProcessHandle, ticks_of};
+use super::sys::{ProcessHandle, checked, ticks_of};
 use crate::os::AttemptLimits;
 
 /// The number of processes that a look expects; more only cost a second look.
@@ -198,13 +198,5 @@ pub(super) fn used(job: &OwnedHandle) -> Used {
     Used {
         processes: info.ActiveProcesses,
         cpu: ticks_of(ticks),
-    }
-}
-
-fn checked(done: i32) -> io::Result<()> {
-    if done == 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
     }
 }

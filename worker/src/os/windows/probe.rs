@@ -16,7 +16,7 @@ use crate::spawner;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The exit code of a trial in which everything held.
 const HELD: i32 = 64;
-/// What is added to it for what did not hold, and the words for it.
+/// The marks that are added to it for what did not hold, with words.
 const FOUND: [(i32, &str); 6] = [
     (OUTSIDE, "is not in a container"),
     (READ, "reads the worker's files"),
@@ -88,7 +88,7 @@ impl Drop for ContainerTrial {
 /// Says what the end of a trial shows.
 ///
 /// # Errors
-/// What the container did not hold, or that the trial did not take place.
+/// Names what the container did not hold, or says that the trial did not take place.
 pub(crate) fn judge(status: ProcessStatus) -> Result<(), String> {
     let code = match status {
         ProcessStatus::Exited(code) if (HELD..2 * HELD).contains(&code) => code - HELD,
@@ -115,12 +115,13 @@ pub(super) fn main() -> i32 {
         return 1;
     };
     match port.to_string_lossy().parse() {
-        Ok(port) => look(Path::new(&secret), port),
+        Ok(port) => look(Path::new("."), Path::new(&secret), port),
         Err(_) => 1,
     }
 }
 
-fn look(secret: &Path, port: SocketAddr) -> i32 {
+/// Tries it with `own` for the container's directory, and returns the exit code.
+fn look(own: &Path, secret: &Path, port: SocketAddr) -> i32 {
     // Any other failure to read does not show that it was refused.
     let refused = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
     let temporary = std::env::temp_dir().join(format!("probe-{}", std::process::id()));
@@ -133,7 +134,7 @@ fn look(secret: &Path, port: SocketAddr) -> i32 {
             TcpStream::connect_timeout(&port, CONNECTING).is_ok(),
             REACHED,
         ),
-        (fs::write(OWN, "mine").is_err(), KEPT_OUT),
+        (fs::write(own.join(OWN), "mine").is_err(), KEPT_OUT),
         (fs::write(&temporary, "mine").is_err(), HOMELESS),
         (!child.is_ok_and(|status| status.success()), CHILDLESS),
     ];
@@ -154,7 +155,7 @@ mod tests {
         fs::create_dir(&inside).unwrap();
         let trial = ContainerTrial::prepare(&inside).unwrap();
         let port = trial.argv[3].parse().unwrap();
-        let code = look(Path::new(&trial.argv[2]), port) & !KEPT_OUT;
+        let code = look(&inside, Path::new(&trial.argv[2]), port);
         assert_eq!(code, HELD + OUTSIDE + READ + REACHED);
         let why = judge(ProcessStatus::Exited(code)).unwrap_err();
         for part in ["not in a container", "reads the worker's files", "a port"] {
@@ -165,7 +166,7 @@ mod tests {
         let secret = trial.secret.clone();
         drop(trial);
         assert!(!secret.exists());
-        assert_eq!(look(&secret, port) & READ, READ);
+        assert_eq!(look(&inside, &secret, port) & READ, READ);
     }
 
     #[test]

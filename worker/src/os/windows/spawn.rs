@@ -5,6 +5,7 @@
 use std::ffi::{OsString, c_void};
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::windows::ffi::OsStrExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::PathBuf;
 use std::ptr;
@@ -21,7 +22,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::arguments;
 use super::container::Container;
-use super::sys::{ProcessHandle, SUSPENDED_AND_IDLE};
+use super::sys::{ProcessHandle, SUSPENDED_AND_IDLE, checked};
 
 /// The stack of a thread that only waits, in bytes.
 const SMALL_STACK: usize = 64 * 1024;
@@ -59,7 +60,7 @@ pub(super) fn spawn(
 ) -> io::Result<ProcessHandle> {
     let (program, mut line) = arguments::command_line(&command.program, &command.arguments)?;
     let env = arguments::environment(&command.env)?;
-    let dir = arguments::ended(command.dir.as_os_str())?;
+    let dir = arguments::ended(command.dir.as_os_str().encode_wide())?;
     let [stdout, stderr] = outputs;
     let streams = [
         command.stdin.as_raw_handle(),
@@ -81,8 +82,8 @@ pub(super) fn spawn(
         bytes,
     )?;
     if let Some(capabilities) = &capabilities {
-        let value = ptr::from_ref(capabilities.as_system()).cast();
-        let bytes = size_of_val(capabilities.as_system());
+        let value = ptr::from_ref(capabilities).cast();
+        let bytes = size_of_val(capabilities);
         attributes.set(PROC_THREAD_ATTRIBUTE_SECURITY_CAPABILITIES, value, bytes)?;
     }
 
@@ -158,13 +159,12 @@ impl ProcessEnd {
 
     /// Waits for the exit code; `None` if the system does not say it. Safe to cancel, and to call again.
     pub(super) async fn code(&mut self) -> Option<u32> {
-        if let Self::Awaited(told) = self {
-            *self = Self::Known(told.await.ok());
-        }
-        match self {
+        let code = match self {
+            Self::Awaited(told) => told.await.ok(),
             Self::Known(code) => *code,
-            Self::Awaited(_) => None,
-        }
+        };
+        *self = Self::Known(code);
+        code
     }
 }
 
@@ -215,14 +215,5 @@ impl Drop for AttributeList {
     fn drop(&mut self) {
         // SAFETY: an initialised list, which is not used any more.
         unsafe { DeleteProcThreadAttributeList(self.as_system()) };
-    }
-}
-
-/// Turns a result of the system's into ours.
-fn checked(done: i32) -> io::Result<()> {
-    if done == 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
     }
 }

@@ -86,6 +86,15 @@ pub(super) fn open(id: u32) -> io::Result<ProcessHandle> {
     }
 }
 
+/// Turns a result of the system's into ours: zero is an error.
+pub(super) fn checked(done: i32) -> io::Result<()> {
+    if done == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
 fn told(status: NTSTATUS) -> io::Result<()> {
     if status < 0 {
         Err(io::Error::other(format!("status {status:#x}")))
