@@ -7,13 +7,11 @@ use std::path::Path;
 /// the `umask`.
 #[cfg(unix)]
 pub(crate) fn permit(path: &Path, executable: bool) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let mask = rustix::process::umask(rustix::fs::Mode::empty());
+    use rustix::fs::Mode;
+    let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);
-    let mode = if executable { 0o777 } else { 0o666 } & !mask.as_raw_mode();
-    #[allow(clippy::useless_conversion)] // Modes of macOS have 16 bits.
-    let mode = mode.into();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+    let all = if executable { 0o777 } else { 0o666 };
+    Ok(rustix::fs::chmod(path, Mode::from_raw_mode(all) & !mask)?)
 }
 
 /// Does nothing: permissions are inherited.

@@ -96,10 +96,10 @@ END_OF_JOIN
 fi
 
 told() { # WHEN: what was done, and when the PC joins
-    if [ -n "$HAD" ] && [ -z "$CHANGED" ] && [ -n "$TOKEN" ]; then
-        echo "deskgrid-worker $VERSION was installed${ROOT:+ in $ROOT} before, as it is here: only the token was replaced"
-    elif [ -n "$HAD" ] && [ -z "$CHANGED" ]; then
-        echo "deskgrid-worker $VERSION was installed${ROOT:+ in $ROOT} before, as it is here: nothing was changed"
+    if [ -n "$HAD" ] && [ -z "$CHANGED" ]; then
+        what="nothing was changed"
+        [ -z "$TOKEN" ] || what="only the token was replaced"
+        echo "deskgrid-worker $VERSION was installed${ROOT:+ in $ROOT} before, as it is here: $what"
     else
         echo "deskgrid-worker $VERSION is installed${ROOT:+ in $ROOT}${HAD:+, over the one before}"
     fi

@@ -113,6 +113,7 @@ impl Profiles {
             if library.is_null() {
                 return Err(io::Error::last_os_error());
             }
+
             let find = |name: PCSTR| -> FARPROC { GetProcAddress(library, name) };
             let create = find(s!("CreateAppContainerProfile")).ok_or_else(lacks)?;
             let delete = find(s!("DeleteAppContainerProfile")).ok_or_else(lacks)?;

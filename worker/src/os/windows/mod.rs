@@ -185,6 +185,7 @@ fn let_go(process: &ProcessHandle, job: &JobObject) -> io::Result<ProcessEnd> {
         let told = || tracing::warn!(%error, "tasks keep the privileges of the worker's account");
         TOLD.call_once(told);
     }
+
     let begun = job
         .take(process)
         .and_then(|()| ProcessEnd::of(process))
