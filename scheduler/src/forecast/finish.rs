@@ -47,6 +47,13 @@ pub(super) struct ComingSlot {
     pub(super) host: AttemptHost,
 }
 
+/// Whether it is known now that no attempt of a task will have ended by `copy_s`: their owners are there, or
+/// their hosts are slow.
+fn is_late(laws: &Laws, copy_s: f64) -> bool {
+    laws.iter()
+        .all(|end| end.law.suspended_s.is_some() || end.law.end_s > copy_s)
+}
+
 /// Whether each host holds the tasks of one job up that it has: a host may have a thousand.
 type HostsHeldUp = BTreeMap<HostId, bool>;
 
@@ -203,16 +210,20 @@ impl Scheduler {
         }
 
         let copy_s = self.copies_in_s(job, pace, queue_s, now);
-        let ends = ends.into_iter().map(|(laws, noticed)| PendingEnd {
-            laws,
-            again_s: if noticed { queue_s } else { pace.notice_s } + pace.task_s,
-            copy_s: if gains && !noticed {
-                copy_s + pace.notice_s
-            } else {
-                copy_s
-            },
-            copied: copy_s.is_finite() && gains,
-            sigma: pace.spread.map(|spread| spread.sigma),
+        let ends = ends.into_iter().map(|(laws, noticed)| {
+            let late = gains && is_late(&laws, copy_s);
+            PendingEnd {
+                laws,
+                again_s: if noticed { queue_s } else { pace.notice_s } + pace.task_s,
+                copy_s: if gains && !noticed && !late {
+                    copy_s + pace.notice_s
+                } else {
+                    copy_s
+                },
+                late_task_s: late.then_some(pace.task_s),
+                copied: copy_s.is_finite() && gains,
+                sigma: pace.spread.map(|spread| spread.sigma),
+            }
         });
         FinishLaw::new(ends.collect(), self.foresight.curves())
     }

@@ -17,6 +17,8 @@ pub(crate) struct PendingEnd {
     pub(crate) again_s: f64,
     /// The time by which a copy could be done, if the policy copies tasks that are late.
     pub(crate) copy_s: f64,
+    /// The mean run time of that copy, where it is known that the attempts will be late.
+    pub(crate) late_task_s: Option<f64>,
     /// Whether the policy copies a task when its attempt is suspended.
     pub(crate) copied: bool,
     /// The spread of the tasks' work, if they differ: the standard deviation of its logarithm.
@@ -62,11 +64,16 @@ impl PendingEnd {
             return own * uncopied;
         };
 
-        // The task is as long on each host: the attempt that is farthest decides, and a copy helps
-        // only against what holds it up.
+        // The task is as long on each host: the attempt that is farthest decides, also one yet to come
+        // where the others are known to be late. Otherwise a copy helps only against what holds an
+        // attempt up.
         let begun = times().map(|time| time.done()).fold(0.0, f64::max);
         let ratios = times().map(|time| time.ratio(at_s));
-        let unended = unended(begun, ratios.fold(0.0, f64::max), sigma);
+        let of_copy = self
+            .late_task_s
+            .map(|task_s| 1.0 + (at_s - self.copy_s) / task_s);
+        let farthest = ratios.chain(of_copy).fold(0.0, f64::max);
+        let unended = unended(begun, farthest, sigma);
 
         let ended = |end: &AttemptEnd| of(end, at_s.max(end.law.end_s));
         let held_up: f64 = self.laws.iter().map(ended).product();
@@ -184,6 +191,7 @@ mod tests {
             ),
             again_s: 50.0,
             copy_s,
+            late_task_s: None,
             copied: false,
             sigma: None,
         }

@@ -32,7 +32,7 @@ const ASKED: usize = 256;
 /// The least time that an attempt is expected to go on for: one second, or this part of its whole
 /// time if that is less.
 const LEAST_LEFT_S: f64 = 1.0;
-const LEAST_LEFT_PART: f64 = 0.5;
+const LEAST_LEFT_PART: f64 = 0.1;
 
 /// The `Experience`, and the curves fitted to it.
 #[derive(Debug)]
