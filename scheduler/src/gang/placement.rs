@@ -176,7 +176,7 @@ impl Scheduler {
 
     /// Returns the host on which a rank of this gang can start: an idle one that it holds, or else
     /// the fastest other one.
-    fn seat_for(&self, id: JobId) -> Option<HostId> {
+    pub(crate) fn seat_for(&self, id: JobId) -> Option<HostId> {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
         let idle = gang

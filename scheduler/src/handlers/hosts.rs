@@ -375,6 +375,7 @@ impl Scheduler {
 
     /// Checks the hosts in `checks` whose silence may have become too long.
     pub(crate) fn on_tick(&mut self, fx: &mut Vec<Effect>) {
+        let mut doubted = Vec::new();
         while let Some((at, id)) = self.hosts.index.checks.first().copied()
             && at <= self.now
             && let Some(host) = self.hosts.table.at_mut(&id)
@@ -389,11 +390,52 @@ impl Scheduler {
             if self.now >= lost_at {
                 self.bury(id, &EndReason::LeaseExpired(self.settings.lease), fx);
             } else if self.now >= suspect_at {
-                self.hosts.index.check_at(host, Some(lost_at));
-                host.liveness = Liveness::Suspect;
-                self.on_host_turned(id);
+                // Its ranks are looked at again each time the silence has doubled.
+                let gangs = &self.jobs.gangs;
+                let of_gang = |attempt: AttemptId| gangs.contains(&attempt.task.job);
+                let next = if host.books.attempts().any(of_gang) {
+                    let silent = self.now.since(host.silent_since);
+                    doubted.push((id, lost_at));
+                    lost_at.min(self.now + silent.max(Span::from_secs(1)))
+                } else {
+                    lost_at
+                };
+
+                self.hosts.index.check_at(host, Some(next));
+                if host.liveness != Liveness::Suspect {
+                    host.liveness = Liveness::Suspect;
+                    self.on_host_turned(id);
+                }
             } else {
                 self.hosts.index.check_at(host, Some(suspect_at));
+            }
+        }
+
+        for (id, lost_at) in doubted {
+            self.give_up_ranks(id, lost_at.since(self.now), fx);
+        }
+    }
+
+    /// Loses the ranks of a silent host whose lease lasts for `lease` yet, where another host is free and it
+    /// costs more to wait than to do again what they have done.
+    fn give_up_ranks(&mut self, id: HostId, lease: Span, fx: &mut Vec<Effect>) {
+        let Some(host) = self.hosts.table.get(&id) else {
+            return;
+        };
+        let Some(silence) = host.silence(self.now) else {
+            return;
+        };
+        let start_cost = self.settings.start_cost;
+        let silences = &self.foresight.experience.silences;
+        let given_up = host.books.iter().filter(|(attempt, load)| {
+            let done = self.now.since(host.began(load, start_cost));
+            let rank = self.jobs.gangs.contains(&attempt.task.job);
+            rank && !silences.worth_waiting(silence.span, silence.how, lease, done)
+        });
+
+        for attempt in given_up.map(|(attempt, _)| *attempt).collect::<Vec<_>>() {
+            if self.seat_for(attempt.task.job).is_some() {
+                self.lose(id, attempt, EndReason::LeaseExpired(silence.span), fx);
             }
         }
     }

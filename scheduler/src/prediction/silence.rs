@@ -95,6 +95,28 @@ impl Silences {
             .map(shortest)
     }
 
+    /// Whether it costs less to wait for a host that is silent than to do the work of `done` again at once: for
+    /// a while in which it may come back with that work, or until its lease ends in `lease`.
+    pub(crate) fn worth_waiting(
+        &self,
+        silent: Span,
+        how: Parting,
+        lease: Span,
+        done: Span,
+    ) -> bool {
+        let gone = self.gone(silent, how);
+        let pays = |back: f64, wait_s: f64| back * done.secs() > gone * wait_s;
+        let doubled = (1..=CLASSES).map(|times| Span(silent.0 << times));
+        let mut sooner = doubled.filter(|span| *span < silent + lease);
+        pays(1.0 - gone, lease.secs())
+            || sooner.any(|span| {
+                pays(
+                    1.0 - gone / self.gone(span, how),
+                    span.secs() - silent.secs(),
+                )
+            })
+    }
+
     /// Learns the end of a silence: whether the attempts were gone.
     pub(crate) fn observe(&mut self, silent: Span, how: Parting, gone: bool) {
         let ends = match how {

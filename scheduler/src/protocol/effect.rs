@@ -330,7 +330,7 @@ pub enum EndReason {
     Outrun(u32),
     /// The task was cancelled.
     Cancelled(CancelReason),
-    /// The host was silent for longer than its lease.
+    /// The host was silent for this long: its lease, or less where a rank is expected to be done sooner elsewhere.
     LeaseExpired(Span),
     /// The worker reconnected, after a restart, without it.
     Forgotten,

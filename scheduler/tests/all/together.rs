@@ -1,7 +1,7 @@
 //! Jobs that run as several ranks at once: they get all their hosts together or none, hold them to
 //! the end, and hold up nobody for ever.
 
-use common::attempt::{Outcome, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
 use common::view::{JobState, TaskState};
@@ -11,7 +11,7 @@ use proptest::test_runner::RngSeed;
 use scheduler::effect::EndReason;
 use scheduler::event::Bag;
 use scheduler::policy::width::WidthChoice;
-use scheduler::{Effect, Event};
+use scheduler::{Effect, Event, Parting};
 
 use super::office::{Office, begun, exactly};
 use super::world::{s, starts};
@@ -183,6 +183,57 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
     assert_eq!((after[&0], after[&2]), (before[&0], before[&2]));
     o.all_succeed(job);
     assert_eq!(o.settled[&job], JobState::Finished);
+}
+
+/// The seconds after which a rank that has run for so long starts elsewhere, once its host's connection is
+/// lost, with one host idle; `None` where it has not begun again within 880 s, nearly a lease.
+fn starts_elsewhere_after(ran: Span, spare: bool) -> Option<u64> {
+    let mut o = Office::new();
+    o.now = o.now + ran;
+    (1..=2 + u32::from(spare)).for_each(|host| drop(o.joins(host)));
+    let job = o.submit(exactly(2), "AVG");
+    o.all_ready(job);
+
+    let (lost, attempt) = o.places(job)[&1];
+    let held = HeldAttempt {
+        attempt,
+        phase: Phase::Running,
+        ran,
+        frozen_for: Span::ZERO,
+        progress: None,
+    };
+    o.send(Event::HostHeard {
+        host: lost,
+        status: OwnerState::Away.into(),
+        held: vec![held],
+    });
+    let how = Parting::Silent;
+    o.send(Event::HostDisconnected { host: lost, how });
+    let passed = (1..880).find(|_| {
+        o.pass(s(1));
+        o.beats_but(&[lost.0]);
+        o.places(job).get(&1).is_none_or(|(host, _)| *host != lost)
+    })?;
+    assert!(
+        o.places(job).contains_key(&1),
+        "it has another host at once"
+    );
+    Some(passed)
+}
+
+#[test]
+fn a_rank_of_a_silent_host_starts_elsewhere_once_that_costs_less_than_to_wait() {
+    let young = starts_elsewhere_after(s(60), true).expect("it has little to lose");
+    assert!(young <= 10, "after {young} s");
+    let old = starts_elsewhere_after(s(3_600), true).expect("its host is gone by all experience");
+    assert!((young + 1..=150).contains(&old), "after {old} s");
+    // It would lose more than ten days of work, and may be back.
+    assert_eq!(starts_elsewhere_after(s(1_000_000), true), None);
+    assert_eq!(
+        starts_elsewhere_after(s(60), false),
+        None,
+        "there is no other host"
+    );
 }
 
 #[test]
