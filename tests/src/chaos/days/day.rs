@@ -684,6 +684,7 @@ impl<'a> Day<'a> {
     }
 
     fn exited(&mut self, place: usize, run: u64, id: AttemptId, plan: u64) {
+        let speed = self.hosts[place].facts.speed.factor();
         let Some(on) = self.running(place, run) else {
             return;
         };
@@ -694,7 +695,7 @@ impl<'a> Day<'a> {
         let stopped = ended.is_none_or(|task| task.left_s.is_nan());
 
         let mut ending = AttemptEnding::bare(Outcome::Succeeded);
-        ending.cpu = Span::from_secs_f64(self.run.work_s);
+        ending.cpu = Span::from_secs_f64(self.run.work_s / speed);
         if stopped {
             ending = AttemptEnding::bare(Outcome::Stopped);
         } else {
