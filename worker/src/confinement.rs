@@ -175,12 +175,12 @@ impl InForce {
 
     /// Returns a warning for the owner about gaps of the confinement, if there are any.
     pub(crate) fn warning(&self) -> Option<String> {
-        let missing = |level| {
+        let why = |level| {
             self.abilities
-                .level(level)
-                .and_then(|ability| ability.missing.as_deref())
+                .missing(level)
+                .unwrap_or(NOT_CHOSEN)
+                .to_owned()
         };
-        let why = |level| missing(level).unwrap_or(NOT_CHOSEN).to_owned();
 
         match self.level {
             Confinement::Process => Some(format!(
@@ -215,10 +215,7 @@ impl InForce {
         network: bool,
     ) -> Result<Confines, String> {
         let least = wished.map_or(self.level, |wished| wished.max(self.level));
-        let missing = |level| {
-            let ability = self.abilities.level(level);
-            ability.and_then(|ability| ability.missing.as_ref())
-        };
+        let missing = |level| self.abilities.missing(level);
         let there = Confinement::ALL
             .into_iter()
             .find(|level| *level >= least && missing(*level).is_none());

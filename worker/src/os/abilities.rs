@@ -76,6 +76,11 @@ impl Abilities {
         self.levels.iter().find(|ability| ability.what == level)
     }
 
+    /// Returns the reason why the host lacks this level, if it was tried in vain.
+    pub(crate) fn missing(&self, level: Confinement) -> Option<&str> {
+        self.level(level)?.missing.as_deref()
+    }
+
     /// Tries everything, with directories below `dir` and commands from `launcher`.
     pub(crate) async fn find(
         survey: &Survey,

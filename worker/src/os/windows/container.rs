@@ -34,6 +34,8 @@ use windows_sys::Win32::System::Threading::GetCurrentThreadId;
 use windows_sys::core::{HRESULT, PCSTR, PCWSTR};
 use windows_sys::{s, w};
 
+use super::sys;
+
 /// The authority of packages and their capabilities (S-1-15).
 const PACKAGES: SID_IDENTIFIER_AUTHORITY = SID_IDENTIFIER_AUTHORITY {
     Value: [0, 0, 0, 0, 0, 15],
@@ -144,7 +146,7 @@ impl Profiles {
         for entry in entries.into_iter().flatten().flatten() {
             let name = entry.file_name();
             if let Some(name) = name.to_str().filter(|name| name.starts_with(prefix)) {
-                self.remove(&name_of(name));
+                self.remove(&sys::wide(name));
             }
         }
     }
@@ -178,7 +180,7 @@ impl Container {
         profiles.sweep(&prefix);
 
         let drawn = RandomState::new().hash_one(std::process::id());
-        let name = name_of(&format!("{prefix}{drawn:016x}"));
+        let name = sys::wide(format!("{prefix}{drawn:016x}"));
         let granted = granted(network);
         let mut sid: PSID = ptr::null_mut();
 
@@ -252,11 +254,6 @@ fn granted(network: bool) -> Vec<SID_AND_ATTRIBUTES> {
 fn prefix_of(place: &Path) -> String {
     let hash = blake3::hash(place.as_os_str().as_encoded_bytes()).to_hex();
     format!("deskgrid.{}.", &hash[..16])
-}
-
-/// Returns a name with its final zero.
-fn name_of(text: &str) -> Vec<u16> {
-    text.encode_utf16().chain([0]).collect()
 }
 
 /// Returns where the system keeps the folders of containers, named as they are: below `LOCALAPPDATA`.
@@ -399,7 +396,7 @@ mod tests {
     #[test]
     fn names_of_containers_are_as_the_system_takes_them() {
         let prefix = prefix_of(Path::new(r"C:\ProgramData\deskgrid\worker\attempts"));
-        let name = name_of(&format!("{prefix}{:016x}", u64::MAX));
+        let name = sys::wide(format!("{prefix}{:016x}", u64::MAX));
         let (end, letters) = name.split_last().unwrap();
         assert_eq!(*end, 0);
         let text = String::from_utf16(letters).unwrap();

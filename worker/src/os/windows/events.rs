@@ -10,6 +10,8 @@ use windows_sys::Win32::System::EventLog::{
     RegisterEventSourceW, ReportEventW,
 };
 
+use super::sys;
+
 /// Writes an event of a source, with its number and its words.
 ///
 /// # Errors
@@ -20,9 +22,8 @@ pub fn report(source: &str, level: Level, id: u32, text: &str) -> io::Result<()>
         Level::WARN => EVENTLOG_WARNING_TYPE,
         _ => EVENTLOG_INFORMATION_TYPE,
     };
-    let wide = |text: &str| -> Vec<u16> { text.encode_utf16().chain([0]).collect() };
-    let source = wide(source);
-    let text = wide(text);
+    let source = sys::wide(source);
+    let text = sys::wide(text);
 
     // SAFETY: strings with their final zeros, which outlive the calls; the handle is checked, and
     // given back once.

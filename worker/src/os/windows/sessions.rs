@@ -4,10 +4,10 @@
 #![allow(unsafe_code)] // Thin wrappers over windows-sys; every block says why it is sound.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::windows::ffi::{OsStrExt, OsStringExt};
+use std::os::windows::ffi::OsStringExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -40,6 +40,8 @@ use windows_sys::core::PCWSTR;
 use windows_sys::w;
 
 use crate::owner::sensors::sessions::SessionState;
+
+use super::sys;
 
 pub(crate) use super::sys::session as own;
 
@@ -263,10 +265,9 @@ pub(crate) fn program_of(process: u32) -> io::Result<PathBuf> {
 /// # Errors
 /// If this account may not, or nobody is logged on there.
 pub(crate) fn start_in(session: u32, program: &Path) -> io::Result<()> {
-    let wide = |text: &OsStr| -> Vec<u16> { text.encode_wide().chain([0]).collect() };
-    let path = wide(program.as_os_str());
-    let mut line = wide(OsStr::new(&format!("\"{}\"", program.display())));
-    let mut desktop = wide(OsStr::new(r"winsta0\default"));
+    let path = sys::wide(program);
+    let mut line = sys::wide(format!("\"{}\"", program.display()));
+    let mut desktop = sys::wide(r"winsta0\default");
     let mut token = MaybeUninit::<HANDLE>::uninit();
 
     // SAFETY: structs of numbers and pointers, of which zeroes are a valid value; strings with

@@ -3,6 +3,7 @@
 //! in `job`.
 #![allow(unsafe_code)] // Thin wrappers over windows-sys; every block says why it is sound.
 
+use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::windows::ffi::OsStrExt;
@@ -240,9 +241,14 @@ pub(crate) fn clock_and_memory() -> (u64, u64) {
     (clock.into(), memory().map_or(0, |(total, _)| total >> 20))
 }
 
+/// Returns a text as the system reads it: in UTF-16, with a final zero.
+pub(super) fn wide(text: impl AsRef<OsStr>) -> Vec<u16> {
+    text.as_ref().encode_wide().chain([0]).collect()
+}
+
 /// Whether the system starts a program at each logon: the entry `entry` of `Run`.
 pub(crate) fn starts_at_logon(entry: &str) -> bool {
-    let entry: Vec<u16> = entry.encode_utf16().chain([0]).collect();
+    let entry = wide(entry);
     let key = w!(r"SOFTWARE\Microsoft\Windows\CurrentVersion\Run");
     let nothing = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
     // SAFETY: two strings with their final zeroes; nothing is to be written.
@@ -331,7 +337,7 @@ unsafe impl Send for Changes {}
 impl Changes {
     /// Watches `dir` from now on.
     pub(super) fn of(dir: &Path) -> io::Result<Self> {
-        let name: Vec<u16> = dir.as_os_str().encode_wide().chain([0]).collect();
+        let name = wide(dir);
         let names = FILE_NOTIFY_CHANGE_FILE_NAME | FILE_NOTIFY_CHANGE_DIR_NAME;
         // SAFETY: a string with its final zero, and numbers.
         let handle = unsafe { FindFirstChangeNotificationW(name.as_ptr(), 0, names) };
