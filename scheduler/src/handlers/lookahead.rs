@@ -167,7 +167,7 @@ impl<'a> Starter<'a> {
 
         if good.len() as u64 > wanted {
             good = self
-                .ranked(good, job, work, mean_s)
+                .ranked(good, job, work, mean_s, wanted as usize)
                 .into_iter()
                 .map(|ready| (ready.host, ready.free_s))
                 .collect();
@@ -293,14 +293,15 @@ impl<'a> Starter<'a> {
         soon
     }
 
-    /// Ranks hosts, each given with the seconds until it is free, the best first. Duplicates are
-    /// kept, one for each slot.
+    /// Ranks hosts, each given with the seconds until it is free: the `best` ones come first, in order, and
+    /// then the others. Duplicates are kept, one for each slot.
     fn ranked(
         &self,
         hosts: impl IntoIterator<Item = (HostId, f64)>,
         job: &Job,
         work: WorkPerTask,
         mean_s: f64,
+        best: usize,
     ) -> Vec<ReadyHost> {
         let curves = self.foresight.curves();
         let start_s = self.settings.start_cost.secs();
@@ -328,8 +329,14 @@ impl<'a> Starter<'a> {
             })
         };
         let mut ready: Vec<_> = hosts.into_iter().filter_map(of).collect();
-        ready.sort_by(|a, b| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host)));
-
+        let order =
+            |a: &ReadyHost, b: &ReadyHost| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host));
+        let best = if best < ready.len() {
+            ready.select_nth_unstable_by(best, order).0
+        } else {
+            &mut ready[..]
+        };
+        best.sort_by(order);
         ready
     }
 
@@ -577,15 +584,16 @@ impl<'a> Starter<'a> {
                 .collect();
             job.plan.candidates = Some(Candidates { at, until, best });
             if still.len() >= most {
-                return self.ranked(still, job, work, task_s);
+                return self.ranked(still, job, work, task_s, most);
             }
         }
 
         let scene = self.scene(job);
         let all = scene.ready_by_since().map(|id| (id, 0.0));
-        let ranked = self.ranked(all, job, work, task_s);
+        let wanted = if crowd { CANDIDATES * most } else { most };
+        let ranked = self.ranked(all, job, work, task_s, wanted);
         if crowd {
-            let best = ranked.iter().take(CANDIDATES * most);
+            let best = ranked.iter().take(wanted);
             job.plan.candidates = Some(Candidates {
                 at: self.now,
                 until: self.now + Span::from_secs_f64(task_s / RANKINGS_PER_TASK),
