@@ -58,18 +58,21 @@ fn an_input_that_was_damaged_in_a_workers_cache_is_fetched_again_and_not_compute
 #[test]
 fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_computed_again() {
     let mut grid = Grid::start();
-    grid.worker("h1").start();
+    grid.worker("h1")
+        .config("confinement = \"process\"")
+        .start();
 
-    let bag = grid.submit([
-        "--",
-        "sh",
-        "-c",
-        "sleep 1; head -c 100000 /dev/zero | tr '\\0' x",
-    ]);
+    let go = grid.dir().join("go");
+    let command = format!(
+        "while ! test -e {}; do sleep 0.05; done; head -c 100000 /dev/zero | tr '\\0' x",
+        go.display()
+    );
+    let bag = grid.submit(["--", "sh", "-c", &command]);
     grid.until("the task runs", &["job", "info", &bag], |j| {
         (j["tasks"]["running"] == 1).then_some(())
     });
     grid.kill_master();
+    std::fs::write(&go, "").expect("the grid's directory can be written");
 
     let result = vec![b'x'; 100_000];
     let spool = grid.state("h1");
