@@ -432,10 +432,11 @@ impl Scheduler {
             let rank = self.jobs.gangs.contains(&attempt.task.job);
             rank && !silences.worth_waiting(silence.span, silence.how, lease, done)
         });
+        let silent = self.now.since(host.silent_since);
 
         for attempt in given_up.map(|(attempt, _)| *attempt).collect::<Vec<_>>() {
             if self.seat_for(attempt.task.job).is_some() {
-                self.lose(id, attempt, EndReason::LeaseExpired(silence.span), fx);
+                self.lose(id, attempt, EndReason::LeaseExpired(silent), fx);
             }
         }
     }
