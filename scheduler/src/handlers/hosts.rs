@@ -417,9 +417,10 @@ impl Scheduler {
     }
 
     /// Loses the ranks of a silent host whose lease lasts for `lease` yet, where another host is free and it
-    /// costs more to wait than to do again what they have done.
+    /// costs more to wait than to do again what they have done. That is not known of a host that is awaited.
     fn give_up_ranks(&mut self, id: HostId, lease: Span, fx: &mut Vec<Effect>) {
-        let Some(host) = self.hosts.table.get(&id) else {
+        let host = self.hosts.table.get(&id);
+        let Some(host) = host.filter(|host| host.presence != Presence::Awaited) else {
             return;
         };
         let Some(silence) = host.silence(self.now) else {

@@ -58,10 +58,18 @@ fn running_ranks_keep_their_hosts_over_a_restart() {
             .entry(HostId(index + 1))
             .or_default()
             .insert(attempt(index, 1), Phase::Running);
-        o.joins(index + 1);
     }
-
+    o.slots.insert(HostId(2), 1);
+    o.joins(1);
     o.joins(3);
+
+    // How long a rank has run is not known before its host is back.
+    for _ in 0..12 {
+        o.pass(s(10));
+        o.beats_but(&[2]);
+    }
+    assert_eq!(o.places(JobId(1))[&1], (HostId(2), attempt(1, 1)));
+    o.joins(2);
     assert_eq!(o.places(JobId(1)).len(), 2);
     o.ends(JobId(1), 0, Outcome::Succeeded);
 
