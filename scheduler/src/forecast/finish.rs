@@ -211,7 +211,8 @@ impl Scheduler {
 
         let copy_s = self.copies_in_s(job, pace, queue_s, now);
         let ends = ends.into_iter().map(|(laws, noticed)| {
-            let late = gains && is_late(&laws, copy_s);
+            let copied = gains && copy_s.is_finite();
+            let late = copied && is_late(&laws, copy_s);
             PendingEnd {
                 laws,
                 again_s: if noticed { queue_s } else { pace.notice_s } + pace.task_s,
@@ -220,8 +221,8 @@ impl Scheduler {
                 } else {
                     copy_s
                 },
-                late_task_s: late.then_some(pace.task_s),
-                copied: copy_s.is_finite() && gains,
+                late_task_s: late.then_some(copy_s - queue_s),
+                copied,
                 sigma: pace.spread.map(|spread| spread.sigma),
             }
         });
