@@ -144,7 +144,7 @@ impl Scheduler {
 
     /// Gives each waiting rank a host, if the gang holds hosts; returns `false` where one finds
     /// none.
-    fn fill_seats(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+    pub(crate) fn fill_seats(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         while let Some(index) = self.seatless(id) {
             let Some(host) = self.seat_for(id) else {
                 self.lack(id);
@@ -559,7 +559,7 @@ impl Scheduler {
 /// Whether a gang goes on holding a host that runs none of its ranks.
 fn stays(host: &Host, kept: bool) -> bool {
     let there = host.liveness != Liveness::Lost && host.presence != Presence::Left;
-    there && (kept || host.owner.lets_run())
+    there && (kept || host.liveness == Liveness::Alive && host.owner.lets_run())
 }
 
 fn at(seconds: f64) -> Time {

@@ -204,11 +204,16 @@ impl Scheduler {
         let Some(record) = job.records.at_mut(&index) else {
             return false;
         };
-        let given =
-            |ended: &&EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
-        let Some(ended) = record.ended.iter().find(given).copied() else {
+        let given = |ended: &&mut EndedCopy| {
+            ended.attempt == attempt && ended.host == id && !ended.delivered
+        };
+        let Some(ended) = record.ended.iter_mut().find(given) else {
             return false;
         };
+        // It was found again, so it is no loss, even where it must not go on.
+        let charged = std::mem::take(&mut ended.charged);
+        record.losses = record.losses.saturating_sub(u32::from(charged));
+        let returned = ended.returned;
         let Some(host) = self.hosts.get(id) else {
             return false;
         };
@@ -220,15 +225,12 @@ impl Scheduler {
 
         // While a gang waits to start together, no rank goes on alone.
         let scattered = job.gang.as_ref().is_some_and(|gang| gang.formed.is_none());
-        if ended.returned || scattered || record.live.len() >= most {
+        if returned || scattered || record.live.len() >= most {
             // It must not go on; but a result that is there already counts once it is delivered.
             return held.phase == Phase::Ended;
         }
 
         record.ended.retain(|ended| ended.attempt != attempt);
-        // It was found again, so it is no loss.
-        record.losses = record.losses.saturating_sub(u32::from(ended.charged));
-
         let duplicate = !record.live.is_empty();
         let hold_up = host.hold_up(Phase::Queued);
         record.live.push(LiveCopy {
@@ -417,7 +419,8 @@ impl Scheduler {
     }
 
     /// Loses the ranks of a silent host whose lease lasts for `lease` yet, where another host is free and it
-    /// costs more to wait than to do again what they have done. That is not known of a host that is awaited.
+    /// costs more to wait than to do again what they have done. That is not known of a host that is awaited. One
+    /// that its job does not allow to be lost once more waits.
     fn give_up_ranks(&mut self, id: HostId, lease: Span, fx: &mut Vec<Effect>) {
         let host = self.hosts.table.get(&id);
         let Some(host) = host.filter(|host| host.presence != Presence::Awaited) else {
@@ -430,16 +433,27 @@ impl Scheduler {
         let silences = &self.foresight.experience.silences;
         let given_up = host.books.iter().filter(|(attempt, load)| {
             let done = self.now.since(host.began(load, start_cost));
-            let rank = self.jobs.gangs.contains(&attempt.task.job);
-            rank && !silences.worth_waiting(silence.span, silence.how, lease, done)
+            self.jobs.gangs.contains(&attempt.task.job)
+                && self.may_lose(**attempt)
+                && !silences.worth_waiting(silence.span, silence.how, lease, done)
         });
         let silent = self.now.since(host.silent_since);
 
         for attempt in given_up.map(|(attempt, _)| *attempt).collect::<Vec<_>>() {
             if self.seat_for(attempt.task.job).is_some() {
                 self.lose(id, attempt, EndReason::LeaseExpired(silent), fx);
+                // The next rank may not count on the same host.
+                self.fill_seats(attempt.task.job, fx);
             }
         }
+    }
+
+    /// Whether the task of an attempt goes on if its host is lost.
+    fn may_lose(&self, attempt: AttemptId) -> bool {
+        self.jobs.table.get(&attempt.task.job).is_some_and(|job| {
+            let record = job.records.get(&attempt.task.index);
+            record.is_some_and(|record| record.losses < job.rules.max_losses)
+        })
     }
 
     /// Marks the host as `Lost` and loses every attempt that it held.

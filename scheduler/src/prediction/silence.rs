@@ -106,7 +106,8 @@ impl Silences {
     ) -> bool {
         let gone = self.gone(silent, how);
         let pays = |back: f64, wait_s: f64| back * done.secs() > gone * wait_s;
-        let doubled = (1..=CLASSES).map(|times| Span(silent.0 << times));
+        let one = silent.max(Span::from_secs(1));
+        let doubled = (1..=CLASSES).map(|times| Span(one.0 << times));
         let mut sooner = doubled.filter(|span| *span < silent + lease);
         pays(1.0 - gone, lease.secs())
             || sooner.any(|span| {

@@ -236,6 +236,75 @@ fn a_rank_of_a_silent_host_starts_elsewhere_once_that_costs_less_than_to_wait() 
     );
 }
 
+/// An office in which a rank of a silent host has started elsewhere, with that host, and its attempt there.
+fn given_up(change: impl FnOnce(&mut Rules)) -> (Office, JobId, HostId, AttemptId) {
+    let mut o = Office::of(3);
+    let job = o.submit_with(exactly(2), change);
+    o.all_ready(job);
+    o.beats_but(&[]);
+
+    let (lost, attempt) = o.places(job)[&1];
+    let how = Parting::Silent;
+    o.send(Event::HostDisconnected { host: lost, how });
+    for _ in 0..60 {
+        o.pass(s(1));
+        o.beats_but(&[lost.0]);
+    }
+    (o, job, lost, attempt)
+}
+
+#[test]
+fn a_host_that_is_back_after_its_rank_started_elsewhere_is_free_for_others() {
+    let (mut o, job, lost, _) = given_up(|_| ());
+    assert_ne!(o.places(job)[&1].0, lost);
+
+    o.joins(lost.0);
+    let other = o.bag(1, |_| ());
+    assert_eq!(o.places(other)[&1].0, lost);
+}
+
+#[test]
+fn a_rank_that_is_found_again_too_late_is_no_loss() {
+    let (mut o, job, lost, attempt) = given_up(|rules| rules.max_losses = 1);
+    let (place, _) = o.places(job)[&1];
+    let ranks = o.held.entry(lost).or_default();
+    ranks.insert(attempt, Phase::Running);
+    o.formed.clear();
+    o.joins(lost.0);
+
+    o.moves(place, job, Phase::Running);
+    o.loses(place.0);
+    assert_eq!(o.settled.get(&job), None, "it was lost once");
+}
+
+#[test]
+fn a_rank_that_may_not_be_lost_waits_for_its_host() {
+    let (o, job, lost, _) = given_up(|rules| rules.max_losses = 0);
+    assert_eq!(o.places(job)[&1].0, lost);
+}
+
+#[test]
+fn no_more_ranks_are_given_up_than_there_are_other_hosts() {
+    let mut o = Office::of(4);
+    let job = o.submit(exactly(3), "AVG");
+    o.all_ready(job);
+    let places = o.places(job);
+    let silent = [places[&1].0, places[&2].0];
+    for host in silent {
+        let how = Parting::Silent;
+        o.send(Event::HostDisconnected { host, how });
+    }
+    for _ in 0..60 {
+        o.pass(s(1));
+        o.beats_but(&silent.map(|host| host.0));
+    }
+
+    let now = o.places(job);
+    assert_eq!(now.len(), 3, "one waits where it was: {now:?}");
+    let moved = now.iter().filter(|(rank, place)| places[rank].0 != place.0);
+    assert_eq!(moved.count(), 1, "{now:?}");
+}
+
 #[test]
 fn ranks_that_are_all_lost_at_one_time_begin_together_again() {
     let mut o = Office::of(4);
