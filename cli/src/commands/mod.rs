@@ -150,7 +150,6 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let context = prepare(global, join, serving, Some(page))?;
     let runtime = match &command {
         Commands::Demo(_) | Commands::Master(_) | Commands::Gateway(_) => runtime(Threads::All)?,
-        Commands::Worker(Deferred(command)) => runtime(Threads::of_worker(command))?,
         Commands::Dashboard(_) | Commands::Bridge(_) => runtime(Threads::Two)?,
         _ => runtime(Threads::One)?,
     };
@@ -171,7 +170,7 @@ pub(crate) fn run_worker_only(cli: WorkerCli, join: Option<JoinWord>) -> Result<
     }
 
     let context = prepare(global, join, serving, None)?;
-    let runtime = runtime(Threads::of_worker(&command))?;
+    let runtime = runtime(Threads::One)?;
     finish(runtime, work(&context, command))
 }
 
@@ -313,17 +312,8 @@ enum Threads {
     All,
 }
 
-impl Threads {
-    fn of_worker(command: &WorkerCommand) -> Self {
-        match command {
-            WorkerCommand::Start(_) => Self::Two,
-            _ => Self::One,
-        }
-    }
-}
-
-/// Makes the runtime of a command: one thread where it only asks and prints, several where it
-/// serves. A worker gets two on any PC: it must cost its owner little.
+/// Makes the runtime of a command: several threads where it serves many. A worker gets one, which costs
+/// its owner least: what takes long there has threads of its own.
 fn runtime(threads: Threads) -> Result<Runtime, Failure> {
     let mut builder = match threads {
         Threads::One => Builder::new_current_thread(),

@@ -37,9 +37,7 @@ fn main() {
     if args.iter().any(|arg| arg == "herd") {
         return herd::run(&args[args.iter().position(|arg| arg == "herd").unwrap_or(0) + 1..]);
     }
-    if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
-        tests::build_release();
-    }
+    tests::build_release();
 
     let parts = [
         "reconnect",

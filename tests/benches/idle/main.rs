@@ -71,9 +71,6 @@ fn main() {
 
 /// The program for PCs that only work, and the whole one beside this benchmark: built if need be.
 fn small_program() -> PathBuf {
-    if std::env::var_os("DESKGRID_BIN_DIR").is_some() {
-        return tests::program("deskgrid-worker");
-    }
     tests::build_release();
     tests::build_worker()
 }

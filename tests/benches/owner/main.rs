@@ -21,9 +21,7 @@ fn main() {
             .unwrap_or(usual)
     };
 
-    if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
-        tests::build_release();
-    }
+    tests::build_release();
     match number("--presses", 200) {
         0 => {}
         presses => press::measure(presses),

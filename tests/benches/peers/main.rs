@@ -1,7 +1,9 @@
 //! deskgrid beside xargs, GNU parallel, HyperQueue and Dask, in turn, on loopback: `cargo bench -p
-//! tests`, or with `-- --rounds 5`. Prints the table of BENCHMARKS.md. Installs the peers from
-//! registries where it can; what cannot be measured here says why. Changes nothing outside
-//! `target/` and the temporary directory (as root it may install GNU parallel).
+//! tests`, or with `-- --rounds 5`; with some of the words `processes`, `noops`, `latency`, `syncs`,
+//! `wide` and `queued` it measures that alone. Prints the table of BENCHMARKS.md. Installs the peers
+//! from registries where it can; what cannot be measured here says why. Measures the program in
+//! `DESKGRID_BIN_DIR` where that is set, else builds and measures the release. Changes nothing
+//! outside `target/` and the temporary directory (as root it may install GNU parallel).
 
 mod measure;
 mod others;
@@ -10,7 +12,6 @@ mod python;
 mod report;
 mod session;
 
-use std::process::Command;
 use std::time::Instant;
 
 use measure::{Cost, Samples, cost, resident, settled_resident};
@@ -33,7 +34,10 @@ fn main() {
         .position(|a| a == "--rounds")
         .and_then(|at| args.get(at + 1)?.parse().ok())
         .unwrap_or(3);
-    build();
+    tests::build_release();
+    let parts = ["processes", "noops", "latency", "syncs", "wide", "queued"];
+    let is_all = !parts.iter().any(|part| args.iter().any(|a| a == part));
+    let is_wanted = |part: &str| is_all || args.iter().any(|a| a == part);
 
     let python = python::python();
     let peer = |kind: &str, slots: u32| {
@@ -43,48 +47,32 @@ fn main() {
     };
     let mut rows = Vec::new();
 
-    {
+    if parts[..4].iter().copied().any(is_wanted) {
         let mut hq = peer("hyperqueue", 2);
         let mut dask = peer("dask", 2);
         let mut ours = Ours::start(2);
-        rows.push(processes(rounds, &mut hq, &mut dask, &ours));
-        let groups = PeerGroups::of(&[&hq, &dask]);
-        rows.push(noops(rounds, &groups, &mut dask, &ours));
-        rows.push(latency(&mut hq, &mut dask, &mut ours));
-        rows.push(syncs(&ours));
+        if is_wanted("processes") {
+            rows.push(processes(rounds, &mut hq, &mut dask, &ours));
+        }
+        if is_wanted("noops") {
+            let groups = PeerGroups::of(&[&hq, &dask]);
+            rows.push(noops(rounds, &groups, &mut dask, &ours));
+        }
+        if is_wanted("latency") {
+            rows.push(latency(&mut hq, &mut dask, &mut ours));
+        }
+        if is_wanted("syncs") {
+            rows.push(syncs(&ours));
+        }
     }
 
-    rows.push(wide_noops(rounds));
-    rows.push(queued(&peer));
+    if is_wanted("wide") {
+        rows.push(wide_noops(rounds));
+    }
+    if is_wanted("queued") {
+        rows.push(queued(&peer));
+    }
     report::print(&rows, rounds);
-}
-
-fn build() {
-    eprintln!("building deskgrid");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args([
-        "build",
-        "--release",
-        "--locked",
-        "--bins",
-        "-p",
-        "cli",
-        "-p",
-        "examples",
-        "-p",
-        "tests",
-    ]);
-
-    // What cargo says to this program would make it build half of the libraries again.
-    for (name, _) in std::env::vars()
-        .filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_"))
-    {
-        command.env_remove(name);
-    }
-
-    let status = command.status();
-    assert!(status.is_ok_and(|s| s.success()), "deskgrid does not build");
 }
 
 /// A contender in a row of rates.

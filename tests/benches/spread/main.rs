@@ -68,9 +68,7 @@ fn main() {
     let mb = number("--mb", 200);
     let files = number("--files", 6_003);
     let rounds = number("--rounds", 3);
-    if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
-        tests::build_release();
-    }
+    tests::build_release();
 
     let with = Office::open("");
     let without = Office::open("peer_transfer = false\n");

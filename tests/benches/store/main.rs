@@ -31,9 +31,7 @@ fn main() {
     let rounds = rounds
         .and_then(|at| args.get(at + 1)?.parse().ok())
         .unwrap_or(5);
-    if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
-        tests::build_release();
-    }
+    tests::build_release();
 
     let parts = ["narrow", "wide", "latency", "queued"];
     let is_all = !parts.iter().any(|part| args.iter().any(|a| a == part));
