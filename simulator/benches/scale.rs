@@ -1,7 +1,8 @@
 //! How makespans and costs grow with the number of hosts: one job on generated hosts under
 //! deskgrid's own policy and under EXCL-PRED-TO, from 8 hosts to 100,000, with a tenth to ten times
 //! as many tasks as hosts. Prints a table row for each: the makespan over the least possible one,
-//! the copies per task, and the processor time per completion.
+//! the copies per task, the processor time per completion, and the part of that which one task alone
+//! costs on these hosts, over the completions: their coming.
 //!
 //! Run with `cargo bench -p simulator --bench scale`, or with `-- 1000 10000` for these numbers of
 //! hosts, `-- x2` for these tasks per host, `-- sdsc` for these platforms, `-- deskgrid` for these
@@ -41,9 +42,9 @@ fn main() {
     let policies = chosen(&POLICIES, &asked, |name| (*name).to_owned());
 
     println!(
-        "| platform | hosts | tasks | policy | times optimal | copies per task | CPU per completion |"
+        "| platform | hosts | tasks | policy | times optimal | copies per task | CPU per completion | of that the hosts' coming |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     for platform in chosen(&PLATFORMS, &asked, |name| (*name).to_owned()) {
         let known = knowledge(platform, &policies);
         for hosts in &counts {
@@ -119,28 +120,33 @@ impl Case<'_> {
             String::new()
         };
         format!(
-            "| {:.3}{note} | {:.3} | {:.0} µs |",
+            "| {:.3}{note} | {:.3} | {:.0} µs | {:.0} µs |",
             ratio.unwrap_or(f64::NAN),
             mean(&|run| run.copies),
-            mean(&|run| run.each_us)
+            mean(&|run| run.each_us),
+            mean(&|run| run.coming_us)
         )
     }
 
     /// Runs it from this second of the day on.
     fn run(&self, start_s: f64, known: &Knowledge) -> Measured {
         let least_s = Oracle::new(self.trace, start_s, WORK_S, 40.0, 1).makespan_s(self.tasks);
-        let run = Run {
-            watch: self.policy == "deskgrid",
-            experience: Some(known.of(&Contender::named(self.policy))),
-            shuffle: Some(SEED),
-            ..Run::new(start_s, self.tasks, WORK_S, self.policy)
+        let timed = |tasks| {
+            let run = Run {
+                watch: self.policy == "deskgrid",
+                experience: Some(known.of(&Contender::named(self.policy))),
+                shuffle: Some(SEED),
+                ..Run::new(start_s, tasks, WORK_S, self.policy)
+            };
+            let began = clock();
+            let outcome = Simulator::default()
+                .run(self.world, &run)
+                .expect("a policy of the catalogue");
+            (outcome, (clock() - began).as_secs_f64() * 1e6)
         };
-
-        let began = clock();
-        let outcome = Simulator::default()
-            .run(self.world, &run)
-            .expect("a policy of the catalogue");
-        let spent = clock() - began;
+        let (outcome, spent_us) = timed(self.tasks);
+        let (_, alone_us) = timed(1);
+        let completions = outcome.completions_s.len().max(1) as f64;
 
         Measured {
             ratio: outcome
@@ -148,15 +154,18 @@ impl Case<'_> {
                 .zip(least_s)
                 .map(|(took_s, least_s)| took_s / least_s),
             copies: f64::from(outcome.replicas) / f64::from(self.tasks),
-            each_us: spent.as_secs_f64() * 1e6 / outcome.completions_s.len().max(1) as f64,
+            each_us: spent_us / completions,
+            coming_us: alone_us / completions,
         }
     }
 }
 
 /// One run: its makespan over the least possible one, if it and that ended before the trace; its
-/// copies per task; its processor time per completion, in microseconds.
+/// copies per task; its processor time per completion, in microseconds, and that of a run of one task
+/// over as many completions.
 struct Measured {
     ratio: Option<f64>,
     copies: f64,
     each_us: f64,
+    coming_us: f64,
 }

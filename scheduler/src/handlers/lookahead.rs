@@ -73,10 +73,13 @@ const SOON: f64 = 0.1;
 /// the last report.
 const LOST_WITH_STATE_S: f64 = 30.0;
 
-/// A free slot, and the run time of a task there, in seconds.
+/// A slot that is free now or soon. Times are in seconds.
 #[derive(Clone, Copy)]
-struct FreeSlot {
-    host: HostId,
+struct FreeSlot<'h> {
+    host: &'h Host,
+    /// The time until it is free.
+    free_s: f64,
+    /// The run time of a task there.
     task_s: f64,
 }
 
@@ -147,7 +150,10 @@ impl<'a> Starter<'a> {
 
         let waiting = job.waiting();
         let work = job.takes(work.mean_s * job.mean_part_left());
-        let slots = self.ready_slots(job, work);
+        let slots = match self.best_for_few(job, work) {
+            Some(best) => best,
+            None => self.ready_slots(job, work),
+        };
         let slack = if job.rules.checkpoint {
             SLACK_WITH_STATE
         } else {
@@ -156,23 +162,24 @@ impl<'a> Starter<'a> {
         let end_s = 1.0 + slack * self.queue_end_s(job, work, &slots);
         let wanted = waiting.min(self.quota);
 
-        let good = slots
-            .iter()
-            .filter(|slot| slot.task_s <= end_s)
-            .map(|slot| (slot.host, 0.0));
-        let mut good: Vec<(HostId, f64)> = good.collect();
+        let mut good = slots;
+        good.retain(|slot| slot.task_s <= end_s);
         if !good.is_empty() && !job.rules.checkpoint && waiting <= usable_slots {
             good.extend(self.soon(job, work, end_s, SOON * mean_s));
         }
 
-        if good.len() as u64 > wanted {
-            good = self
-                .ranked(good, job, work, mean_s, wanted as usize)
-                .into_iter()
+        let mut good: Vec<(HostId, f64)> = if good.len() as u64 > wanted {
+            let ranked = self.ranked(good.into_iter(), job, mean_s, wanted as usize);
+            ranked
+                .iter()
                 .map(|ready| (ready.host, ready.free_s))
-                .collect();
-            good.truncate(wanted as usize);
-        }
+                .collect()
+        } else {
+            good.iter()
+                .map(|slot| (slot.host.id, slot.free_s))
+                .collect()
+        };
+        good.truncate(wanted as usize);
 
         // Tasks wait for the hosts that are free soon: only free ones start now.
         // An attempt that should have ended by now still has its slot.
@@ -238,54 +245,62 @@ impl<'a> Starter<'a> {
     }
 
     /// Returns the free slots on hosts that offer what the job needs.
-    fn ready_slots(&self, job: &Job, work: WorkPerTask) -> Vec<FreeSlot> {
+    fn ready_slots(&self, job: &Job, work: WorkPerTask) -> Vec<FreeSlot<'_>> {
         let mut slots = Vec::with_capacity(self.hosts.index.places(job.pool).ready.len() as usize);
         let scene = self.scene(job);
         let ready = scene
             .ready_by_since()
             .filter(|id| job.has_work_for(*id, self.hosts));
         for host in ready.filter_map(|id| self.hosts.table.get(&id)) {
-            let task_s = self
-                .foresight
-                .task_s(host, work, 1.0, self.settings.start_cost);
-            slots.extend(std::iter::repeat_n(
-                FreeSlot {
-                    host: host.id,
-                    task_s,
-                },
-                host.room_for(job.demand),
-            ));
+            let slot = self.slot(host, work, 0.0);
+            slots.extend(std::iter::repeat_n(slot, host.room_for(job.demand)));
         }
 
         slots
     }
 
-    /// Returns the hosts on which attempts of this job should end within `within_s` and a next task
-    /// would be done by `end_s`, each with the time until it is free.
-    fn soon(&self, job: &Job, work: WorkPerTask, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
+    /// Returns the slots that are enough to choose from for a few lost tasks among very many idle hosts: those
+    /// of hosts that were found best for copies.
+    fn best_for_few(&self, job: &Job, work: WorkPerTask) -> Option<Vec<FreeSlot<'_>>> {
+        if job.waiting() > LEAST_AT_ONCE {
+            return None;
+        }
+        let mut best = self.best_known(job, work)?;
+        best.retain(|slot| job.has_work_for(slot.host.id, self.hosts));
+        Some(best).filter(|best| best.len() as u64 > LEAST_AT_ONCE)
+    }
+
+    /// Returns a slot of the host that is free in `free_s`.
+    fn slot<'h>(&self, host: &'h Host, work: WorkPerTask, free_s: f64) -> FreeSlot<'h> {
+        let start_cost = self.settings.start_cost;
+        FreeSlot {
+            host,
+            free_s,
+            task_s: self.foresight.task_s(host, work, 1.0, start_cost),
+        }
+    }
+
+    /// Returns the slots in which attempts of this job should end within `within_s` and a next task would
+    /// be done by `end_s`.
+    fn soon(&self, job: &Job, work: WorkPerTask, end_s: f64, within_s: f64) -> Vec<FreeSlot<'_>> {
         let id = job.rank.job;
         let scene = self.scene(job);
         let start_cost = self.settings.start_cost;
         let mut soon = Vec::new();
 
-        for host in self
-            .hosts
-            .table
-            .values()
-            .filter(|host| host.takes_work() && scene.does(host.id))
-        {
-            for (_, load) in host
-                .books
-                .iter()
-                .filter(|(attempt, _)| attempt.task.job == id)
-            {
+        let takes_work = |host: &&Host| host.takes_work() && scene.does(host.id);
+        for host in self.hosts.busy().filter(takes_work) {
+            let slot = self.slot(host, work, 0.0);
+            if slot.task_s > end_s {
+                continue;
+            }
+            let loads = host.books.iter();
+            for (_, load) in loads.filter(|(attempt, _)| attempt.task.job == id) {
                 let free_s = self
                     .foresight
                     .left_s(host, load, work, start_cost, self.now);
-                if free_s <= within_s
-                    && free_s + self.foresight.task_s(host, work, 1.0, start_cost) <= end_s
-                {
-                    soon.push((host.id, free_s));
+                if free_s <= within_s && free_s + slot.task_s <= end_s {
+                    soon.push(FreeSlot { free_s, ..slot });
                 }
             }
         }
@@ -293,23 +308,22 @@ impl<'a> Starter<'a> {
         soon
     }
 
-    /// Ranks hosts, each given with the seconds until it is free: the `best` ones come first, in order, and
-    /// then the others. Duplicates are kept, one for each slot.
-    fn ranked(
+    /// Ranks slots: the `best` ones come first, in order, and then the others.
+    fn ranked<'h>(
         &self,
-        hosts: impl IntoIterator<Item = (HostId, f64)>,
+        slots: impl Iterator<Item = FreeSlot<'h>>,
         job: &Job,
-        work: WorkPerTask,
         mean_s: f64,
         best: usize,
     ) -> Vec<ReadyHost> {
         let curves = self.foresight.curves();
         let start_s = self.settings.start_cost.secs();
-        let of = |(id, free_s): (HostId, f64)| {
-            let host = self.hosts.table.get(&id)?;
-            let task_s = self
-                .foresight
-                .task_s(host, work, 1.0, self.settings.start_cost);
+        let of = |slot: FreeSlot<'_>| {
+            let FreeSlot {
+                host,
+                free_s,
+                task_s,
+            } = slot;
             let law = CompletionLaw::of(task_s, Foresight::place(host, self.now), curves);
 
             // With its state kept, a lost task needs little more than a new start.
@@ -320,15 +334,15 @@ impl<'a> Starter<'a> {
             };
             let key = free_s + expected_s(task_s, restart_s, &law, curves);
 
-            Some(ReadyHost {
-                host: id,
+            ReadyHost {
+                host: host.id,
                 free_s,
                 task_s,
                 key,
                 law,
-            })
+            }
         };
-        let mut ready: Vec<_> = hosts.into_iter().filter_map(of).collect();
+        let mut ready: Vec<_> = slots.map(of).collect();
         let order =
             |a: &ReadyHost, b: &ReadyHost| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host));
         let best = if best < ready.len() {
@@ -342,7 +356,7 @@ impl<'a> Starter<'a> {
 
     /// Returns the time, in seconds from now, by which all hosts together could complete the job's
     /// waiting tasks. Cached for `TICK_S`: it stays where it is while tasks start as planned.
-    fn queue_end_s(&self, job: &mut Job, work: WorkPerTask, free: &[FreeSlot]) -> f64 {
+    fn queue_end_s(&self, job: &mut Job, work: WorkPerTask, free: &[FreeSlot<'_>]) -> f64 {
         let places = self.hosts.index.places(job.pool);
         let fleet_speed = places.usable_slots as f64 * places.mean_speed().unwrap_or(0.0);
 
@@ -374,7 +388,7 @@ impl<'a> Starter<'a> {
         &self,
         job: &Job,
         work: WorkPerTask,
-        free: &[FreeSlot],
+        free: &[FreeSlot<'_>],
         waiting: u64,
         least_s: f64,
     ) -> f64 {
@@ -387,15 +401,29 @@ impl<'a> Starter<'a> {
             })
             .collect();
 
+        // By then free slots alone would have completed the tasks: others do not count that take longer.
+        let longest_s = if waiting > 0 && waiting < servers.len() as u64 {
+            let by_time = |a: &PredictedSlot, b: &PredictedSlot| a.task_s.total_cmp(&b.task_s);
+            let (_, slot, _) = servers.select_nth_unstable_by(waiting as usize - 1, by_time);
+            let longest_s = slot.task_s;
+            servers.truncate(waiting as usize);
+            longest_s
+        } else {
+            f64::INFINITY
+        };
+
         // Hosts that cannot be reached now are not counted on.
         let there =
             |host: &Host| host.liveness == Liveness::Alive && host.presence == Presence::Connected;
 
         let stays = |host: &Host| there(host) && !host.draining;
-        for host in self.hosts.table.values().filter(|host| stays(host)) {
+        for host in self.hosts.busy().filter(|host| stays(host)) {
             let task_s = self
                 .foresight
                 .task_s(host, work, 1.0, self.settings.start_cost);
+            if task_s > longest_s {
+                continue;
+            }
 
             // The ends of other jobs' attempts are unknown here: their slots are not counted on.
             for (_, load) in host
@@ -564,34 +592,18 @@ impl<'a> Starter<'a> {
         task_s: f64,
         most: usize,
     ) -> Vec<ReadyHost> {
-        let crowd = self.hosts.index.places(job.pool).usable_slots > CROWD;
-        let known = job.plan.candidates.take();
-        if let Some(Candidates { at, until, best }) = known
-            && crowd
-            && self.now < until
+        if let Some(best) = self.best_known(job, work)
+            && best.len() >= most
         {
-            let scene = self.scene(job);
-            let still_ready = |id: &HostId| {
-                let host = self.hosts.table.get(id);
-                host.and_then(|host| self.hosts.index.ready_since(job.pool, host))
-                    .is_some_and(|since| since < at)
-            };
-            let still = best.iter().copied().filter(still_ready);
-            let still = still.chain(self.hosts.index.places(job.pool).ready.since(at));
-            let still: Vec<_> = still
-                .filter(|id| scene.has_room(*id) && scene.does(*id))
-                .map(|id| (id, 0.0))
-                .collect();
-            job.plan.candidates = Some(Candidates { at, until, best });
-            if still.len() >= most {
-                return self.ranked(still, job, work, task_s, most);
-            }
+            return self.ranked(best.into_iter(), job, task_s, most);
         }
 
+        let crowd = self.hosts.index.places(job.pool).usable_slots > CROWD;
         let scene = self.scene(job);
-        let all = scene.ready_by_since().map(|id| (id, 0.0));
+        let slot = |id| Some(self.slot(self.hosts.table.get(&id)?, work, 0.0));
+        let all = scene.ready_by_since().filter_map(slot);
         let wanted = if crowd { CANDIDATES * most } else { most };
-        let ranked = self.ranked(all, job, work, task_s, wanted);
+        let ranked = self.ranked(all, job, task_s, wanted);
         if crowd {
             let best = ranked.iter().take(wanted);
             job.plan.candidates = Some(Candidates {
@@ -601,6 +613,26 @@ impl<'a> Starter<'a> {
             });
         }
         ranked
+    }
+
+    /// Returns the idle hosts that were the best for copies when all of them were last ranked, and those
+    /// that came since; `None` where that is too long ago.
+    fn best_known(&self, job: &Job, work: WorkPerTask) -> Option<Vec<FreeSlot<'_>>> {
+        let known = job.plan.candidates.as_ref();
+        let Candidates { at, best, .. } = known.filter(|known| self.now < known.until)?;
+        let scene = self.scene(job);
+        let still_ready = |id: &HostId| {
+            let host = self.hosts.table.get(id);
+            host.and_then(|host| self.hosts.index.ready_since(job.pool, host))
+                .is_some_and(|since| since < *at)
+        };
+        let still = best.iter().copied().filter(still_ready);
+        let new = self.hosts.index.places(job.pool).ready.since(*at);
+        let idle = still
+            .chain(new)
+            .filter(|id| scene.has_room(*id) && scene.does(*id));
+        let hosts = idle.filter_map(|id| self.hosts.table.get(&id));
+        Some(hosts.map(|host| self.slot(host, work, 0.0)).collect())
     }
 
     /// Returns the largest number of live attempts of one task.

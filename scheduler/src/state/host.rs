@@ -405,6 +405,8 @@ pub(crate) struct Index {
     pub(crate) changed: BTreeSet<HostId>,
     /// Running attempts that may be preempted, see `PreemptibleAttempts`.
     pub(crate) standing: PreemptibleAttempts,
+    /// Hosts that hold attempts, and until the end of the step those that did.
+    busy: Dense<HostId, ()>,
     /// Ready hosts that hold frozen attempts.
     pub(crate) thawable: BTreeSet<HostId>,
     pub(crate) partings: Partings,
@@ -446,6 +448,9 @@ impl Index {
             host.excused = host.is_overcommitted();
         }
 
+        if host.books.len() > 0 {
+            self.busy.insert(host.id, ());
+        }
         let free = host.free_slots() > 0;
         if host.books.frozen() > 0 && host.lets_go_on() && free {
             self.thawable.insert(host.id);
@@ -475,10 +480,12 @@ impl Index {
         &self.touched
     }
 
-    /// Whether the host is listed where it should be, and nowhere else.
+    /// Whether the host is listed where it should be, and nowhere else but among the busy ones of this step.
     pub(crate) fn lists(&self, host: &Host) -> bool {
         let ready = host.takes_work() && host.free_slots() > 0;
-        self.all.agrees(host.id, &host.place, ready) && self.pools.agree(host)
+        self.all.agrees(host.id, &host.place, ready)
+            && self.pools.agree(host)
+            && (host.books.len() == 0 || self.busy.get(&host.id).is_some())
     }
 
     /// Returns the time since which the host is among the ready ones for tasks of this pool.
@@ -526,6 +533,12 @@ impl Index {
 }
 
 impl Hosts {
+    /// Returns the hosts that hold attempts, perhaps with some that did before this step.
+    pub(crate) fn busy(&self) -> impl Iterator<Item = &Host> {
+        let busy = self.index.busy.keys();
+        busy.filter_map(|id| self.table.get(&id))
+    }
+
     /// Returns the number of hosts of each speed that take work, busy or not, among those for tasks
     /// of this pool.
     fn speeds(&self, pool: Option<PoolId>) -> &BTreeMap<Speed, u32> {
@@ -617,12 +630,15 @@ impl Hosts {
         self.table.at_mut(&id)
     }
 
-    /// Emits `HostChanged` for each host whose state or owner's reason changed in this step.
+    /// Ends the step: emits `HostChanged` for each host whose state or owner's reason changed in it.
     pub(crate) fn announce(&mut self, now: Time, fx: &mut Vec<Effect>) {
         for id in self.index.touched.drain(..) {
             let Some(host) = self.table.at_mut(&id) else {
                 continue;
             };
+            if host.books.len() == 0 {
+                self.index.busy.remove(&id);
+            }
             let state = host.present_state();
             let owner = host.owner.reason();
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::YieldReason;
-use common::view::TaskState;
+use common::view::{JobState, TaskState};
 use common::{HostId, Span};
 use scheduler::effect::{CopyReason, StartReason, Verdict};
 use scheduler::{Event, Settings, catalogue};
@@ -39,6 +39,54 @@ fn pri_cr_takes_the_fastest_ready_host() {
         [2, 4, 3],
         "of equals the one that has been ready for longer"
     );
+}
+
+#[test]
+fn a_failed_task_among_thousands_of_idle_hosts_goes_at_once_to_a_fast_one_that_may_run_it() {
+    let mut w = World::with(Settings {
+        benching: true,
+        ..Settings::default()
+    });
+    let fast = 1..=200;
+    for host in 1..=1_100 {
+        let speed = if fast.contains(&host) { 2.0 } else { 1.0 };
+        w.host(host).speed(speed).joins();
+    }
+    let policy = "deskgrid:copies_max=0.1";
+    let job = w
+        .job(10)
+        .policy(policy)
+        .estimate(s(600))
+        .retries(1)
+        .submit();
+    let of = |w: &World, host| w.books(HostId(host)).first().copied();
+    for host in 1..=1_100 {
+        if of(&w, host).is_some() {
+            w.moves(HostId(host), Phase::Running);
+        }
+    }
+
+    // By then all idle hosts have been ranked for copies. A task without one fails.
+    w.pass(s(40));
+    let held: Vec<_> = (1..=1_100)
+        .filter_map(|host| Some((HostId(host), of(&w, host)?)))
+        .collect();
+    let alone = |task| held.iter().filter(|(_, other)| other.task == task).count() == 1;
+    let (failing, attempt) = held
+        .iter()
+        .copied()
+        .find(|(_, attempt)| alone(attempt.task))
+        .expect("not every task has a copy");
+    let effects = w.ends(failing, attempt, Outcome::Exited(1), s(40));
+    let again: Vec<_> = starts(&effects)
+        .into_iter()
+        .filter(|(_, started, _)| started.task == attempt.task)
+        .collect();
+    let [(host, _, StartReason::Retry(..))] = again[..] else {
+        panic!("it starts again, once: {again:?}");
+    };
+    assert!(host != failing && fast.contains(&host.0), "{host}");
+    assert_eq!(w.job_state(job), JobState::Running);
 }
 
 #[test]
