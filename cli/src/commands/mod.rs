@@ -150,6 +150,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let context = prepare(global, join, serving, Some(page))?;
     let runtime = match &command {
         Commands::Demo(_) | Commands::Master(_) | Commands::Gateway(_) => runtime(Threads::All)?,
+        Commands::Worker(Deferred(command)) => runtime(Threads::of_worker(command))?,
         Commands::Dashboard(_) | Commands::Bridge(_) => runtime(Threads::Two)?,
         _ => runtime(Threads::One)?,
     };
@@ -170,7 +171,7 @@ pub(crate) fn run_worker_only(cli: WorkerCli, join: Option<JoinWord>) -> Result<
     }
 
     let context = prepare(global, join, serving, None)?;
-    let runtime = runtime(Threads::One)?;
+    let runtime = runtime(Threads::of_worker(&command))?;
     finish(runtime, work(&context, command))
 }
 
@@ -312,8 +313,17 @@ enum Threads {
     All,
 }
 
-/// Makes the runtime of a command: several threads where it serves many. A worker gets one, which costs
-/// its owner least: what takes long there has threads of its own.
+impl Threads {
+    fn of_worker(command: &WorkerCommand) -> Self {
+        match command {
+            WorkerCommand::Start(_) => Self::Two,
+            _ => Self::One,
+        }
+    }
+}
+
+/// Makes the runtime of a command: one thread where it only asks and prints, several where it
+/// serves. A worker gets two on any PC: it must cost its owner little.
 fn runtime(threads: Threads) -> Result<Runtime, Failure> {
     let mut builder = match threads {
         Threads::One => Builder::new_current_thread(),

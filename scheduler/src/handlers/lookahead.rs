@@ -40,8 +40,8 @@ const LOOKS_PER_TASK: f64 = 300.0;
 /// slots, within bounds; and the tasks considered for each of these hosts. A search that stopped at
 /// that number goes on sooner, by the factor `SOONER`.
 const PART_AT_ONCE: u64 = 20;
-const LEAST_AT_ONCE: u64 = 64;
-const MOST_AT_ONCE: u64 = 1_000;
+const LEAST_AT_ONCE: usize = 64;
+const MOST_AT_ONCE: usize = 1_000;
 /// In a crowd, all idle hosts are ranked for copies this often in a mean task's time; the best ones,
 /// this many times the most that one search considers, are remembered in between.
 const RANKINGS_PER_TASK: f64 = 4.0;
@@ -150,7 +150,7 @@ impl<'a> Starter<'a> {
 
         let waiting = job.waiting();
         let work = job.takes(work.mean_s * job.mean_part_left());
-        let slots = match self.best_for_few(job, work) {
+        let slots = match self.best_for_few(job, work, mean_s) {
             Some(best) => best,
             None => self.ready_slots(job, work),
         };
@@ -261,13 +261,16 @@ impl<'a> Starter<'a> {
 
     /// Returns the slots that are enough to choose from for a few lost tasks among very many idle hosts: those
     /// of hosts that were found best for copies.
-    fn best_for_few(&self, job: &Job, work: WorkPerTask) -> Option<Vec<FreeSlot<'_>>> {
-        if job.waiting() > LEAST_AT_ONCE {
+    fn best_for_few(&self, job: &Job, work: WorkPerTask, mean_s: f64) -> Option<Vec<FreeSlot<'_>>> {
+        if job.waiting() > LEAST_AT_ONCE as u64 {
             return None;
         }
-        let mut best = self.best_known(job, work)?;
-        best.retain(|slot| job.has_work_for(slot.host.id, self.hosts));
-        Some(best).filter(|best| best.len() as u64 > LEAST_AT_ONCE)
+        let mut hosts = self.best_known(job, mean_s)?;
+        hosts.retain(|host| job.has_work_for(host.id, self.hosts));
+        let slots = hosts.into_iter().flat_map(|host| {
+            std::iter::repeat_n(self.slot(host, work, 0.0), host.room_for(job.demand))
+        });
+        Some(slots.collect()).filter(|slots: &Vec<_>| slots.len() > LEAST_AT_ONCE)
     }
 
     /// Returns a slot of the host that is free in `free_s`.
@@ -498,7 +501,7 @@ impl<'a> Starter<'a> {
         job.plan.review = Some(after(tick_s(task_s)));
 
         let slots = self.hosts.index.places(job.pool).usable_slots;
-        let at_once = (slots / PART_AT_ONCE).clamp(LEAST_AT_ONCE, MOST_AT_ONCE) as usize;
+        let at_once = ((slots / PART_AT_ONCE) as usize).clamp(LEAST_AT_ONCE, MOST_AT_ONCE);
         let ready = self.candidates(job, work, task_s, at_once);
         let Some(best_s) = ready
             .iter()
@@ -576,7 +579,7 @@ impl<'a> Starter<'a> {
             copies += 1;
         }
 
-        if copies == at_once && at_once > LEAST_AT_ONCE as usize {
+        if copies == at_once && at_once > LEAST_AT_ONCE {
             job.plan.search = after(SOONER * task_s / SEARCHES_PER_TASK);
         }
 
@@ -592,23 +595,23 @@ impl<'a> Starter<'a> {
         task_s: f64,
         most: usize,
     ) -> Vec<ReadyHost> {
-        if let Some(best) = self.best_known(job, work)
+        let slot = |host| self.slot(host, work, 0.0);
+        if let Some(best) = self.best_known(job, task_s)
             && best.len() >= most
         {
-            return self.ranked(best.into_iter(), job, task_s, most);
+            return self.ranked(best.into_iter().map(slot), job, task_s, most);
         }
 
         let crowd = self.hosts.index.places(job.pool).usable_slots > CROWD;
         let scene = self.scene(job);
-        let slot = |id| Some(self.slot(self.hosts.table.get(&id)?, work, 0.0));
-        let all = scene.ready_by_since().filter_map(slot);
+        let all = scene.ready_by_since();
+        let all = all.filter_map(|id| self.hosts.table.get(&id)).map(slot);
         let wanted = if crowd { CANDIDATES * most } else { most };
         let ranked = self.ranked(all, job, task_s, wanted);
         if crowd {
             let best = ranked.iter().take(wanted);
             job.plan.candidates = Some(Candidates {
                 at: self.now,
-                until: self.now + Span::from_secs_f64(task_s / RANKINGS_PER_TASK),
                 best: best.map(|ready| ready.host).collect(),
             });
         }
@@ -616,23 +619,30 @@ impl<'a> Starter<'a> {
     }
 
     /// Returns the idle hosts that were the best for copies when all of them were last ranked, and those
-    /// that came since; `None` where that is too long ago.
-    fn best_known(&self, job: &Job, work: WorkPerTask) -> Option<Vec<FreeSlot<'_>>> {
-        let known = job.plan.candidates.as_ref();
-        let Candidates { at, best, .. } = known.filter(|known| self.now < known.until)?;
+    /// that came since; `None` where that is too long ago for tasks of this time, or few of them are left.
+    fn best_known(&self, job: &Job, task_s: f64) -> Option<Vec<&Host>> {
+        let Candidates { at, best } = job.plan.candidates.as_ref()?;
+        if self.now >= *at + Span::from_secs_f64(task_s / RANKINGS_PER_TASK) {
+            return None;
+        }
         let scene = self.scene(job);
-        let still_ready = |id: &HostId| {
-            let host = self.hosts.table.get(id);
-            host.and_then(|host| self.hosts.index.ready_since(job.pool, host))
-                .is_some_and(|since| since < *at)
+        let idle = |id: HostId| {
+            let host = self.hosts.table.get(&id)?;
+            (scene.has_room(id) && scene.does(id)).then_some(host)
         };
-        let still = best.iter().copied().filter(still_ready);
+        let still_ready = |host: &&Host| {
+            let since = self.hosts.index.ready_since(job.pool, host);
+            since.is_some_and(|since| since < *at)
+        };
+        let still = best.iter().filter_map(|id| idle(*id)).filter(still_ready);
+        let mut hosts: Vec<_> = still.collect();
+        if hosts.len() < LEAST_AT_ONCE {
+            return None;
+        }
+
         let new = self.hosts.index.places(job.pool).ready.since(*at);
-        let idle = still
-            .chain(new)
-            .filter(|id| scene.has_room(*id) && scene.does(*id));
-        let hosts = idle.filter_map(|id| self.hosts.table.get(&id));
-        Some(hosts.map(|host| self.slot(host, work, 0.0)).collect())
+        hosts.extend(new.filter_map(idle));
+        Some(hosts)
     }
 
     /// Returns the largest number of live attempts of one task.

@@ -41,8 +41,6 @@ pub(crate) struct JobPlan {
 pub(crate) struct Candidates {
     /// The time at which all idle hosts were ranked.
     pub(crate) at: Time,
-    /// The time at which they are to be ranked again.
-    pub(crate) until: Time,
     /// The best first.
     pub(crate) best: Vec<HostId>,
 }

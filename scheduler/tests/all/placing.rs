@@ -52,6 +52,7 @@ fn a_failed_task_among_thousands_of_idle_hosts_goes_at_once_to_a_fast_one_that_m
         let speed = if fast.contains(&host) { 2.0 } else { 1.0 };
         w.host(host).speed(speed).joins();
     }
+    w.pass(s(1));
     let policy = "deskgrid:copies_max=0.1";
     let job = w
         .job(10)
@@ -87,6 +88,36 @@ fn a_failed_task_among_thousands_of_idle_hosts_goes_at_once_to_a_fast_one_that_m
     };
     assert!(host != failing && fast.contains(&host.0), "{host}");
     assert_eq!(w.job_state(job), JobState::Running);
+}
+
+#[test]
+fn lost_tasks_go_to_all_slots_of_the_fastest_hosts_among_many() {
+    let mut w = World::new();
+    for host in 1..=140 {
+        let speed = if host <= 6 { 2.0 } else { 1.0 };
+        w.host(host).slots(8).speed(speed).joins();
+    }
+    w.pass(s(1));
+    w.job(16)
+        .policy("deskgrid:copies_max=0.01")
+        .estimate(s(600))
+        .submit();
+    for host in 1..=6 {
+        for _ in w.books(HostId(host)) {
+            w.moves(HostId(host), Phase::Running);
+        }
+    }
+
+    // By then all idle hosts have been ranked for copies.
+    w.pass(s(40));
+    let busiest = (1..=6).map(HostId).max_by_key(|host| w.books(*host).len());
+    let busiest = busiest.expect("there are six");
+    let lost = w.books(busiest).len();
+    assert!(lost > 6, "more than there are fast hosts: {lost}");
+    let effects = w.send(Event::HostLeft { host: busiest });
+    let again: Vec<u32> = starts(&effects).iter().map(|(host, ..)| host.0).collect();
+    assert_eq!(again.len(), lost);
+    assert!(again.iter().all(|host| *host <= 6), "{again:?}");
 }
 
 #[test]

@@ -122,7 +122,9 @@ fn service_main(_: Vec<OsString>) {
 fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
     let args = &duty.args;
     let config = of_worker::settings(args.config.as_deref(), args.slots, args.dedicated)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime
+        .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| Failure::io("cannot start", &e))?;
