@@ -246,17 +246,11 @@ impl<'a> Starter<'a> {
 
     /// Returns the free slots on hosts that offer what the job needs.
     fn ready_slots(&self, job: &Job, work: WorkPerTask) -> Vec<FreeSlot<'_>> {
-        let mut slots = Vec::with_capacity(self.hosts.index.places(job.pool).ready.len() as usize);
+        let most = self.hosts.index.places(job.pool).ready.len() as usize;
         let scene = self.scene(job);
-        let ready = scene
-            .ready_by_since()
-            .filter(|id| job.has_work_for(*id, self.hosts));
-        for host in ready.filter_map(|id| self.hosts.table.get(&id)) {
-            let slot = self.slot(host, work, 0.0);
-            slots.extend(std::iter::repeat_n(slot, host.room_for(job.demand)));
-        }
-
-        slots
+        let ready = scene.ready_by_since();
+        let hosts = ready.filter_map(|id| self.hosts.table.get(&id));
+        self.free_slots(job, work, hosts, most)
     }
 
     /// Returns the slots that are enough to choose from for a few lost tasks among very many idle hosts: those
@@ -265,12 +259,27 @@ impl<'a> Starter<'a> {
         if job.waiting() > LEAST_AT_ONCE as u64 {
             return None;
         }
-        let mut hosts = self.best_known(job, mean_s)?;
-        hosts.retain(|host| job.has_work_for(host.id, self.hosts));
-        let slots = hosts.into_iter().flat_map(|host| {
-            std::iter::repeat_n(self.slot(host, work, 0.0), host.room_for(job.demand))
-        });
-        Some(slots.collect()).filter(|slots: &Vec<_>| slots.len() > LEAST_AT_ONCE)
+        let hosts = self.best_known(job, mean_s)?;
+        let most = hosts.len();
+        let slots = self.free_slots(job, work, hosts.into_iter(), most);
+        Some(slots).filter(|slots| slots.len() > LEAST_AT_ONCE)
+    }
+
+    /// Returns the free slots of those of these hosts, `most` of them, that may run a waiting task of the job.
+    fn free_slots<'h>(
+        &self,
+        job: &Job,
+        work: WorkPerTask,
+        hosts: impl Iterator<Item = &'h Host>,
+        most: usize,
+    ) -> Vec<FreeSlot<'h>> {
+        let mut slots = Vec::with_capacity(most);
+        for host in hosts.filter(|host| job.has_work_for(host.id, self.hosts)) {
+            let slot = self.slot(host, work, 0.0);
+            slots.extend(std::iter::repeat_n(slot, host.room_for(job.demand)));
+        }
+
+        slots
     }
 
     /// Returns a slot of the host that is free in `free_s`.
