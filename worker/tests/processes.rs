@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use common::host::Confinement;
 use door::{PATIENCE, end, status, until, within};
 use tokio::io::AsyncReadExt;
 use worker::os::{
@@ -25,6 +26,8 @@ use worker::os::{
 
 /// As which the program hosts a task and waits to be killed.
 const HOST: &str = "host-a-task";
+/// As which the program, with mounts of its own, starts commands whose `PATH` leads to a file system that hangs.
+const HANG: &str = "search-what-hangs";
 
 type Test = fn(Box<Bench>) -> Pin<Box<dyn Future<Output = ()>>>;
 
@@ -38,6 +41,8 @@ const TESTS: &[(&str, Test)] = tests![
     standard_input_is_empty_or_the_file,
     the_environment_is_what_was_given_and_no_more,
     a_command_that_cannot_start_gives_the_reason,
+    the_program_is_the_first_of_path_that_can_be_executed,
+    a_path_that_hangs_keeps_no_other_command_waiting,
     a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command,
     a_whole_tree_is_asked_and_then_made_to_end,
     a_task_that_kills_its_group_does_not_reach_its_watcher,
@@ -70,6 +75,10 @@ fn main() {
             &args[2],
             Path::new(&args[3]),
         ));
+    }
+
+    if args.first().is_some_and(|a| a == HANG) {
+        return runtime().block_on(search_what_hangs(Path::new(&args[1])));
     }
 
     // Each test in every way in which a tree can be frozen.
@@ -316,6 +325,133 @@ async fn a_command_that_cannot_start_gives_the_reason(bench: Box<Bench>) {
         matches!(&report, WatcherReport::NotStarted(why) if why.contains("directory")),
         "{report:?}"
     );
+}
+
+async fn the_program_is_the_first_of_path_that_can_be_executed(bench: Box<Bench>) {
+    let dir = |name: &str| bench.dir.path().join(name);
+    for name in ["closed", "lost", "open"] {
+        fs::create_dir(dir(name)).unwrap();
+    }
+    let program = |at: &str, text: &str, mode| {
+        fs::write(dir(at), text).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        fs::set_permissions(dir(at), mode).unwrap();
+    };
+    program("closed/tool", "#!/bin/sh\necho closed", 0o644);
+    program("lost/tool", "#!/no/such/interpreter\n", 0o755);
+    program("open/tool", "#!/bin/sh\necho $0", 0o755);
+    fs::create_dir_all(dir("directory/tool")).unwrap();
+
+    let path = |names: &[&str]| {
+        let paths = names.iter().map(|name| dir(name).display().to_string());
+        ("PATH".to_owned(), paths.collect::<Vec<_>>().join(":"))
+    };
+    let mut launch = bench.describe(&["tool"]);
+    launch.env = vec![path(&["none", "closed", "directory", "lost", "open"])];
+    let (said, _) = bench.output(&launch).await;
+    assert_eq!(said.trim(), dir("open/tool").display().to_string());
+
+    for (names, words) in [
+        (&["none", "closed", "directory"][..], "not found in PATH"),
+        (&["closed", "lost"], "the interpreter"),
+        (&[], "not found in PATH ()"),
+    ] {
+        launch.env = vec![path(names)];
+        let (_, report) = bench.output(&launch).await;
+        assert!(
+            matches!(&report, WatcherReport::NotStarted(why) if why.contains(words)),
+            "{names:?}: {report:?}"
+        );
+    }
+}
+
+async fn a_path_that_hangs_keeps_no_other_command_waiting(bench: Box<Bench>) {
+    if bench.way != Freezer::Signals {
+        return println!("  the way to freeze makes no difference: tried once");
+    }
+    let mounts = if rustix::process::geteuid().is_root() {
+        "--mount"
+    } else {
+        "-rm"
+    };
+    let mut beside = tokio::process::Command::new("unshare");
+    beside
+        .arg(mounts)
+        .arg(std::env::current_exe().unwrap())
+        .arg(HANG)
+        .arg(bench.dir.path());
+    let ended = within(beside.kill_on_drop(true).status()).await.unwrap();
+    assert!(ended.success());
+}
+
+/// What the program does in [`HANG`].
+async fn search_what_hangs(dir: &Path) {
+    let [away, at] = ["away", "at"].map(|name| dir.join(name));
+    fs::create_dir(&away).unwrap();
+    fs::create_dir(&at).unwrap();
+    // A file system that never answers, until its server is gone.
+    let server = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse");
+    let mounted = server.and_then(|server| {
+        let number = std::os::fd::AsRawFd::as_raw_fd(&server);
+        let options = format!("fd={number},rootmode=40000,user_id=0,group_id=0");
+        let options = std::ffi::CString::new(options)?;
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("none", &away, "fuse", flags, options.as_c_str())?;
+        Ok(server)
+    });
+    let server = match mounted {
+        Ok(server) => server,
+        Err(why) => return println!("  SKIPPED: nothing can be mounted here: {why}"),
+    };
+
+    let launcher = Launcher::start(PathBuf::from("/proc/self/exe"), Grounds::default()).unwrap();
+    let launch = |argv: &[&str], path: &Path, level| Launch {
+        argv: argv.iter().map(|a| (*a).to_owned()).collect(),
+        env: vec![(
+            "PATH".to_owned(),
+            format!("{}:/usr/bin:/bin", path.display()),
+        )],
+        dir: at.as_os_str().to_owned(),
+        stdin: None,
+        processors: Vec::new(),
+        limits: AttemptLimits::default(),
+        confines: Confines {
+            level,
+            ..Confines::default()
+        },
+    };
+    let begin = async |launch: Launch| launcher.launch(&launch, false, false).await.unwrap();
+    let other = launch(
+        &["sh", "-c", "exit 3"],
+        Path::new("/bin"),
+        Confinement::Process,
+    );
+    let mut hanging = begin(launch(&["true"], &away, Confinement::Process)).await;
+    assert_eq!(
+        status(&mut begin(other.clone()).await).await,
+        ProcessStatus::Exited(3)
+    );
+
+    // Among namespaces nothing hangs until the host is asked why there is no such program.
+    let mut first = begin(launch(&["true"], Path::new("/bin"), Confinement::Namespace)).await;
+    if let WatcherReport::NotStarted(why) = end(&mut first).await {
+        println!("  SKIPPED in part: {why}");
+    } else {
+        let mut unexplained = begin(launch(&["none"], &away, Confinement::Namespace)).await;
+        let mut beside = begin(other).await;
+        let (why, code) = tokio::join!(end(&mut unexplained), status(&mut beside));
+        assert_eq!(code, ProcessStatus::Exited(3));
+        assert!(
+            matches!(&why, WatcherReport::NotStarted(why) if why.contains("does not answer")),
+            "{why:?}"
+        );
+    }
+
+    drop(server);
+    assert_eq!(status(&mut hanging).await, ProcessStatus::Exited(0));
 }
 
 async fn a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command(bench: Box<Bench>) {

@@ -48,7 +48,8 @@ pub(super) struct Cage {
 /// A program and everything that its process needs before it.
 #[derive(Clone, Copy)]
 pub(super) struct Birth<'a> {
-    pub program: &'a CStr,
+    /// The paths at which the program may lie: the first that can be executed is.
+    pub programs: &'a [CString],
     pub argv: &'a [CString],
     pub env: &'a [CString],
     pub dir: &'a CStr,
@@ -114,7 +115,7 @@ enum BirthStage {
 /// The data that the new process needs before its program, prepared in advance: it may not
 /// allocate.
 struct BirthPlan<'a> {
-    program: *const libc::c_char,
+    programs: *const *const libc::c_char,
     argv: *const *const libc::c_char,
     env: *const *const libc::c_char,
     dir: *const libc::c_char,
@@ -162,6 +163,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
             .chain([ptr::null()])
             .collect()
     };
+    let programs = pointers(birth.programs);
     let argv = pointers(birth.argv);
     let env = pointers(birth.env);
     let doors: Vec<libc::c_int> = birth.doors.iter().map(AsRawFd::as_raw_fd).collect();
@@ -175,7 +177,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     let passed = passed.map_err(|error| NotBorn::Process(error.into()))?;
 
     let mut plan = BirthPlan {
-        program: birth.program.as_ptr(),
+        programs: programs.as_ptr(),
         argv: argv.as_ptr(),
         env: env.as_ptr(),
         dir: birth.dir.as_ptr(),
@@ -282,7 +284,8 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
                     plan.stage = BirthStage::Cage;
                     if enter_cage(plan) {
                         plan.stage = BirthStage::Program;
-                        libc::execve(plan.program, plan.argv, plan.env);
+                        plan.error = execute_first(plan);
+                        libc::_exit(127)
                     }
                 }
             }
@@ -291,6 +294,31 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
         plan.error = *libc::__errno_location();
         libc::_exit(127)
     }
+}
+
+/// Becomes the first of the programs that can be executed. Returns the error number if none can: the last that says more
+/// than that there is no file.
+unsafe fn execute_first(plan: &BirthPlan<'_>) -> libc::c_int {
+    let mut told = libc::ENOENT;
+    let mut program = plan.programs;
+    // SAFETY: system calls with strings that the plan's owner holds; the list of them ends with a null pointer.
+    unsafe {
+        while !(*program).is_null() {
+            libc::execve(*program, plan.argv, plan.env);
+            match *libc::__errno_location() {
+                libc::ENOENT | libc::ENOTDIR => {}
+                // The directory, or the file server that has it, is closed to this process, or away.
+                error @ (libc::EACCES
+                | libc::ENODEV
+                | libc::ENOTCONN
+                | libc::ESTALE
+                | libc::ETIMEDOUT) => told = error,
+                error => return error,
+            }
+            program = program.add(1);
+        }
+    }
+    told
 }
 
 /// Moves the calling process into its control groups; false if it may not.

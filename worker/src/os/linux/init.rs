@@ -5,7 +5,6 @@
 //! The worker's end of that socket closes when the worker dies, however it dies: then the tree is
 //! killed.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -34,7 +33,7 @@ const DYING: Duration = Duration::from_millis(20);
 const SETTLE: Duration = Duration::from_micros(200);
 const SETTLE_MOST: Duration = Duration::from_millis(10);
 /// The first byte of a launch message, with the descriptors of the standard output and error; then
-/// come its length and a [`LaunchOrder`]. It is none of the bytes that are orders.
+/// come its length and a [`Launch`]. It is none of the bytes that are orders.
 const LAUNCH: u8 = b'L';
 /// The bytes of a launch message before its content.
 const LAUNCH_HEAD: usize = 5;
@@ -51,14 +50,6 @@ pub(super) struct InitSpec {
     pub view: Option<ViewSpec>,
     /// The limits, which its control groups hold as far as they can.
     pub limits: AttemptLimits,
-}
-
-/// A command to start.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct LaunchOrder {
-    pub launch: Launch,
-    /// Its program, as the worker has found it.
-    pub program: OsString,
 }
 
 /// A report to the worker, which makes a `WatcherReport` of it.
@@ -91,17 +82,17 @@ impl InitSpec {
 }
 
 /// Returns the message (`LAUNCH`) that starts a command.
-pub(super) fn message(order: &LaunchOrder) -> io::Result<Vec<u8>> {
+pub(super) fn message(launch: &Launch) -> io::Result<Vec<u8>> {
     let mut head = vec![0; LAUNCH_HEAD];
     head[0] = LAUNCH;
-    let mut bytes = postcard::to_extend(order, head).map_err(io::Error::other)?;
+    let mut bytes = postcard::to_extend(launch, head).map_err(io::Error::other)?;
     let length = u32::try_from(bytes.len() - LAUNCH_HEAD).map_err(io::Error::other)?;
     bytes[1..LAUNCH_HEAD].copy_from_slice(&length.to_le_bytes());
     Ok(bytes)
 }
 
 /// Returns the command that a whole [`message`] starts.
-pub(super) fn order_in(message: &[u8]) -> io::Result<LaunchOrder> {
+pub(super) fn launch_in(message: &[u8]) -> io::Result<Launch> {
     let content = message.get(LAUNCH_HEAD..).unwrap_or_default();
     postcard::from_bytes(content).map_err(|_| io::ErrorKind::InvalidData.into())
 }
@@ -207,12 +198,12 @@ struct Init<'a> {
 }
 
 impl Init<'_> {
-    /// Serves attempts, each a [`LaunchOrder`], until the worker is gone, or it may serve no more of them.
+    /// Serves attempts, each a [`Launch`], until the worker is gone, or it may serve no more of them.
     fn serve(&mut self) -> io::Result<()> {
         let mut hidden = Ok(());
-        while let Some((order, streams)) = receive(&mut self.control)? {
+        while let Some((launch, streams)) = receive(&mut self.control)? {
             let before = (self.room.kills_for_memory(), sys::children_cpu());
-            let started = hidden.and_then(|()| self.start(&order, &streams));
+            let started = hidden.and_then(|()| self.start(&launch, &streams));
             drop(streams);
             let main = match started {
                 Ok(main) => main,
@@ -224,13 +215,13 @@ impl Init<'_> {
                     return send(&mut self.control, &report);
                 }
             };
-            if !self.follow(main, &order.launch, before)? {
+            if !self.follow(main, &launch, before)? {
                 return Ok(());
             }
 
             // Behind the report: nobody waits for it.
             hidden = match &self.sandbox {
-                Some(sandbox) => sandbox.hide(&order.launch).map_err(|error| {
+                Some(sandbox) => sandbox.hide(&launch).map_err(|error| {
                     format!("the directory of the attempt before it cannot be hidden: {error}")
                         .into()
                 }),
@@ -248,18 +239,18 @@ impl Init<'_> {
         }
     }
 
-    fn start(&mut self, order: &LaunchOrder, streams: &[OwnedFd; 2]) -> Result<Pid, NotBegun> {
+    fn start(&mut self, launch: &Launch, streams: &[OwnedFd; 2]) -> Result<Pid, NotBegun> {
         if let Some(sandbox) = &self.sandbox {
             sandbox
-                .show(&order.launch)
-                .map_err(|error| start::confined(&order.launch, &error))?;
+                .show(launch)
+                .map_err(|error| start::confined(launch, &error))?;
         }
         let means = InitMeans {
             filters: self.filters,
             sandbox: self.sandbox.as_ref(),
             null: self.null,
         };
-        start::start(order, &mut self.room, &means, streams)
+        start::start(launch, &mut self.room, &means, streams)
     }
 
     /// Follows a command to the end of its tree, and reports it: what has been counted before it began
@@ -309,7 +300,7 @@ impl Init<'_> {
 
 /// Receives the next command with its standard output and error; `None` if the worker has no more.
 /// Orders to the one before it that came too late are passed over.
-fn receive(control: &mut UnixStream) -> io::Result<Option<(LaunchOrder, [OwnedFd; 2])>> {
+fn receive(control: &mut UnixStream) -> io::Result<Option<(Launch, [OwnedFd; 2])>> {
     let mut bytes = Vec::new();
     let mut fds = Vec::new();
     let mut piece = vec![0; PIECE];
@@ -327,9 +318,9 @@ fn receive(control: &mut UnixStream) -> io::Result<Option<(LaunchOrder, [OwnedFd
                 bytes.resize(LAUNCH_HEAD + length, 0);
                 control.read_exact(&mut bytes[LAUNCH_HEAD + here..])?;
             }
-            let order = order_in(&bytes)?;
+            let launch = launch_in(&bytes)?;
             let fds = fds.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
-            return Ok(Some((order, fds)));
+            return Ok(Some((launch, fds)));
         }
 
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];

@@ -36,6 +36,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
 
 use super::unix::program;
 use super::{Launch, ProcessOrder, WatcherReport, files};
@@ -44,7 +45,7 @@ pub use cgroup::{Grounds, Survey};
 pub(crate) use confine::donor_main;
 pub(super) use confine::shows;
 use idle::IdleInits;
-use init::{InitReport, InitSpec, LaunchOrder};
+use init::{InitReport, InitSpec};
 pub(crate) use load::Accounts;
 pub(crate) use processors::cores;
 pub(crate) use spawner::spawner_main;
@@ -52,6 +53,8 @@ pub(crate) use sys::{close_inherited, give_up_capabilities};
 pub(crate) use watch::DirWatch;
 
 const THAW: Signal = Signal::CONT;
+/// The longest time to look for the reason why a program could not be executed.
+const LOOK: Duration = Duration::from_secs(5);
 
 fn byte_of(order: ProcessOrder) -> u8 {
     match order {
@@ -101,6 +104,8 @@ pub struct Process {
     idle: Arc<IdleInits>,
     /// The message by which it was started.
     message: Vec<u8>,
+    /// The search for the reason why its program could not be executed.
+    explaining: Option<JoinHandle<String>>,
     /// The standard output, if it is kept.
     pub stdout: Option<Output>,
     /// The standard error, if it is kept.
@@ -142,6 +147,7 @@ impl Launcher {
             spec: InitSpec::of(launch),
             idle: Arc::clone(&self.idle),
             message: Vec::new(),
+            explaining: None,
             stdout: None,
             stderr: None,
         };
@@ -150,21 +156,13 @@ impl Launcher {
         (process.stdout, process.stderr) = (stdout, stderr);
         let [out, err] = [&out, &err].map(|own| own.as_ref().unwrap_or(&self.null));
 
-        let program = match program::find(launch, Path::new(&launch.dir)) {
-            Ok(program) => hand_over(launch, [out, err]).await.map(|()| program),
-            Err(why) => Err(why),
-        };
-        let program = match program {
-            Ok(program) => program.into_os_string(),
-            Err(why) => {
-                let report = InitReport::NotStarted(why);
-                process.inbox = frame::encode(&report).map_err(io::Error::other)?;
-                return Ok(process);
-            }
-        };
+        if let Err(why) = hand_over(launch, [out, err]).await {
+            let report = InitReport::NotStarted(why);
+            process.inbox = frame::encode(&report).map_err(io::Error::other)?;
+            return Ok(process);
+        }
 
-        let launch = launch.clone();
-        process.message = init::message(&LaunchOrder { launch, program })?;
+        process.message = init::message(launch)?;
         process.control = Some(
             self.begin(&process.spec, &process.message, [out, err])
                 .await?,
@@ -367,8 +365,16 @@ impl Process {
     /// Safe to cancel.
     pub async fn report(&mut self) -> WatcherReport {
         loop {
+            if let Some(explaining) = &mut self.explaining {
+                let why = explaining.await.unwrap_or_else(|panic| panic.to_string());
+                self.explaining = None;
+                return WatcherReport::NotStarted(why);
+            }
             if let Some(report) = self.buffered() {
-                return self.understand(report);
+                if let Some(report) = self.understand(report) {
+                    return report;
+                }
+                continue;
             }
 
             let heard = match &mut self.control {
@@ -394,13 +400,17 @@ impl Process {
         Some(report)
     }
 
-    /// Returns what a report means to the worker. After the last one the init is not this command's
-    /// any more.
-    fn understand(&mut self, report: InitReport) -> WatcherReport {
-        match report {
+    /// Returns what a report means to the worker; `None` if that has to be looked for first. After the last one the
+    /// init is not this command's any more.
+    fn understand(&mut self, report: InitReport) -> Option<WatcherReport> {
+        Some(match report {
             InitReport::Frozen => WatcherReport::Frozen,
             InitReport::NotStarted(why) => WatcherReport::NotStarted(why),
-            InitReport::NoProgram(number) => WatcherReport::NotStarted(self.why_no_program(number)),
+            InitReport::NoProgram(number) => {
+                let message = std::mem::take(&mut self.message);
+                self.explaining = Some(tokio::spawn(explain(message, number)));
+                return None;
+            }
             InitReport::Ended {
                 status,
                 cpu,
@@ -413,20 +423,37 @@ impl Process {
                 }
                 WatcherReport::Ended { status, cpu, over }
             }
-        }
+        })
     }
+}
 
-    fn why_no_program(&self, number: Option<i32>) -> String {
-        let error = number.map_or_else(
+/// Explains why the program of the command in this [`init::message`] could not be executed, with the number of the
+/// error. What the command names may lie on a file server that is away: then nobody waits long.
+async fn explain(message: Vec<u8>, number: Option<i32>) -> String {
+    let error = move || {
+        number.map_or_else(
             || io::Error::other("it could not be executed"),
             io::Error::from_raw_os_error,
-        );
-        match init::order_in(&self.message) {
-            Ok(LaunchOrder { launch, program }) => {
-                program::why_not(&launch, Path::new(&launch.dir), Path::new(&program), &error)
-            }
-            Err(_) => error.to_string(),
-        }
+        )
+    };
+    let Ok(launch) = init::launch_in(&message) else {
+        return error().to_string();
+    };
+
+    let name = launch.argv[0].clone();
+    let look = move || {
+        let dir = Path::new(&launch.dir);
+        program::find(&launch, dir).map_or_else(
+            |why| why,
+            |program| program::why_not(&launch, dir, &program, &error()),
+        )
+    };
+    match tokio::time::timeout(LOOK, tokio::task::spawn_blocking(look)).await {
+        Ok(why) => why.unwrap_or_else(|panic| panic.to_string()),
+        Err(_) => format!(
+            "program `{name}` could not be executed, and this host could not look for it within {LOOK:?}: a file system \
+             of its path or of `PATH` does not answer"
+        ),
     }
 }
 

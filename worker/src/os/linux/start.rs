@@ -1,13 +1,12 @@
 //! The start of an attempt's command: its limits, and the reason if it does not start.
 //! [`super::confine`] prepares its confinement, and [`super::birth`] makes the process. What only the
-//! worker itself can do, it does before: it finds the program ([`program`](crate::os::unix::program)), and hands the
-//! directory over to the account of tasks.
+//! worker itself can do, it does before: it hands the directory over to the account of tasks.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use rustix::fs::FileType;
@@ -18,9 +17,9 @@ use rustix::process::{
 use super::birth::{Birth, NotBorn, Stdio, spawn};
 use super::cgroup::OpenRoom;
 use super::confine::{Filters, cage};
-use super::init::LaunchOrder;
 use super::processors::set_of;
 use super::sandbox::Sandbox;
+use crate::os::unix::program;
 use crate::os::{AttemptLimits, Launch};
 
 /// The means of an init to start commands.
@@ -36,7 +35,7 @@ pub(super) struct InitMeans<'a> {
 pub(super) enum NotBegun {
     /// In words for people.
     Because(String),
-    /// Its program was not reached, with this error: `program::why_not` explains it.
+    /// Its program was not reached, with this error, which the worker explains.
     Program(io::Error),
 }
 
@@ -49,12 +48,11 @@ impl From<String> for NotBegun {
 /// Starts the command in its room, at the lowest priorities. Where it cannot enter the room, it
 /// runs without.
 pub(super) fn start(
-    order: &LaunchOrder,
+    launch: &Launch,
     room: &mut OpenRoom,
     means: &InitMeans<'_>,
     [stdout, stderr]: &[OwnedFd; 2],
 ) -> Result<Pid, NotBegun> {
-    let launch = &order.launch;
     let dir = PathBuf::from(&launch.dir);
     let zero = |_| "an argument or variable has a zero byte".to_owned();
     let argv = launch.argv.iter().map(|word| CString::new(word.as_str()));
@@ -65,7 +63,11 @@ pub(super) fn start(
         .map(|(key, value)| CString::new(format!("{key}={value}")));
     let env = env.collect::<Result<Vec<_>, _>>().map_err(zero)?;
 
-    let path = CString::new(order.program.as_bytes()).map_err(zero)?;
+    let programs = program::candidates(launch)?;
+    let programs = programs
+        .into_iter()
+        .map(|path| CString::new(path.into_os_string().into_vec()));
+    let programs = programs.collect::<Result<Vec<_>, _>>().map_err(zero)?;
     let at = CString::new(launch.dir.as_bytes()).map_err(zero)?;
     let input = match &launch.stdin {
         None => None,
@@ -77,7 +79,7 @@ pub(super) fn start(
     let cage = cage(launch, means.filters, &dir)?;
 
     let birth = Birth {
-        program: &path,
+        programs: &programs,
         argv: &argv,
         env: &env,
         dir: &at,

@@ -83,9 +83,11 @@ impl Launcher {
         let (stderr, err) = output(keep_stderr)?;
         let (report, ended) = oneshot::channel();
         let group = Arc::default();
-        let begun = survey::cannot(&launch.confines).map_or(Ok(()), Err);
+        let launch = launch.clone();
+        // The command and its directory may lie on a file server that takes a while.
+        let begun = tokio::task::spawn_blocking(move || begin(&launch, out, err)).await;
 
-        match begun.and_then(|()| begin(launch, out, err)) {
+        match begun.map_err(io::Error::other)? {
             Err(why) => drop(report.send(WatcherReport::NotStarted(why))),
             Ok(child) => self.watch_over(&child, &group, report)?,
         }
@@ -175,6 +177,9 @@ fn output(keep: bool) -> io::Result<(Option<Output>, Stdio)> {
 
 /// Starts the command in a new group. The error is for people.
 fn begin(launch: &Launch, out: Stdio, err: Stdio) -> Result<Child, String> {
+    if let Some(why) = survey::cannot(&launch.confines) {
+        return Err(why);
+    }
     let dir = Path::new(&launch.dir);
     let program = program::find(launch, dir)?;
     let stdin = match &launch.stdin {

@@ -20,39 +20,53 @@ const ELF: &[u8] = b"\x7fELF";
 /// The directory where an administrator registers other executable formats.
 const OTHER_FORMATS: &str = "/proc/sys/fs/binfmt_misc";
 
-/// Returns the path of the program: as given if it has a slash, else found in the command's own
-/// `PATH`.
-pub(in crate::os) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
+/// Returns the paths at which the program may lie: the one given if that has a slash, else one in each directory
+/// of the command's own `PATH`.
+pub(in crate::os) fn candidates(launch: &Launch) -> Result<Vec<PathBuf>, String> {
     let name = launch
         .argv
         .first()
         .filter(|name| !name.is_empty())
         .ok_or("the command is empty")?;
     if name.contains('/') {
-        return Ok(PathBuf::from(name));
+        return Ok(vec![PathBuf::from(name)]);
     }
 
-    let path = launch
+    let places = search_path(launch)
+        .split(':')
+        .filter(|place| place.starts_with('/'));
+    Ok(places.map(|place| Path::new(place).join(name)).collect())
+}
+
+fn search_path(launch: &Launch) -> &str {
+    launch
         .env
         .iter()
         .find(|(key, _)| key == "PATH")
-        .map_or("", |(_, value)| value);
+        .map_or("", |(_, value)| value)
+}
+
+/// Returns the path of the program: as given if it has a slash, else where this host has it in the command's own
+/// `PATH`. May take as long as the file systems that the command names.
+pub(in crate::os) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
+    let candidates = candidates(launch)?;
+    let name = &launch.argv[0];
+    if name.contains('/') {
+        return Ok(PathBuf::from(name));
+    }
+
     let may_run = |file: &PathBuf| {
         file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
     };
-    let places = path.split(':').filter(|place| place.starts_with('/'));
-
-    places
-        .map(|place| Path::new(place).join(name))
-        .find(may_run)
-        .ok_or_else(|| {
-            let hint = if dir.join(name).exists() {
-                format!("; to run the input of that name, say `./{name}`")
-            } else {
-                String::new()
-            };
-            format!("program `{name}` not found in PATH ({path}){hint}")
-        })
+    candidates.into_iter().find(may_run).ok_or_else(|| {
+        let path = search_path(launch);
+        let hint = if dir.join(name).exists() {
+            format!("; to run the input of that name, say `./{name}`")
+        } else {
+            String::new()
+        };
+        format!("program `{name}` not found in PATH ({path}){hint}")
+    })
 }
 
 /// Checks whether a program could be executed on this host, as far as that can be seen from outside
@@ -97,8 +111,8 @@ fn has_other_formats() -> bool {
         .is_ok_and(|names| names.flatten().any(|entry| !known(&entry.file_name())))
 }
 
-/// Explains the error of a program that could not be executed. In namespaces what is not shown looks
-/// as if it were not there, so the host is asked what is.
+/// Explains why a program that this host has could not be executed. The host is asked first: the error may be that
+/// of another directory of `PATH`, and in namespaces what is not shown looks as if it were not there.
 pub(in crate::os) fn why_not(
     launch: &Launch,
     dir: &Path,
@@ -106,12 +120,12 @@ pub(in crate::os) fn why_not(
     error: &io::Error,
 ) -> String {
     use io::ErrorKind::{NotFound, PermissionDenied};
-    if launch.confines.level < Confinement::Namespace {
-        return explain(launch, dir, program, error);
-    }
+    let hides = launch.confines.level >= Confinement::Namespace;
     match check(program, dir, &launch.confines) {
         Err(seen) => explain(launch, dir, program, &seen),
-        Ok(()) if matches!(error.kind(), NotFound | PermissionDenied) => out_of_sight(launch),
+        Ok(()) if hides && matches!(error.kind(), NotFound | PermissionDenied) => {
+            out_of_sight(launch)
+        }
         Ok(()) => explain(launch, dir, program, error),
     }
 }

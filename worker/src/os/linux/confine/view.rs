@@ -151,7 +151,7 @@ impl View {
         let program = CString::new(bwrap.as_os_str().as_bytes()).map_err(zero)?;
         let dir = CString::new(source.as_os_str().as_bytes()).map_err(zero)?;
         let born = spawn(&Birth {
-            program: &program,
+            programs: &[program],
             argv: &argv,
             env: &[],
             dir: &dir,
