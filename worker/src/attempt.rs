@@ -31,6 +31,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::blocking::behind;
 use crate::cache::{Cache, Pinned};
 use crate::config::Config;
 use crate::confinement::InForce;
@@ -602,7 +603,10 @@ impl Workshop {
     /// Releases the blobs that an attempt left in the spool.
     pub(crate) fn discard(&self, ending: &AttemptEnding) {
         let hashes: Vec<_> = ending.blobs().collect();
-        self.blobs.release(&hashes);
+        if !hashes.is_empty() {
+            let blobs = Arc::clone(&self.blobs);
+            behind(move || blobs.release(&hashes));
+        }
     }
 }
 

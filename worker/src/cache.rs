@@ -3,12 +3,14 @@
 //!
 //! The least recently used is evicted first; a file or tree that an attempt uses stays.
 
+mod index;
 mod tree;
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,8 +23,10 @@ use link::{BlobStore, Connection, LinkError};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::os::{FileStamp, stamp_of};
+use crate::blocking::{behind, off};
+use crate::os::{self, stamp_of};
 use crate::peers::InputPeers;
+use index::{CacheIndex, CacheKey};
 use tree::{TreeLook, Trees, UnpackedTree};
 
 /// The pause before fetching again over a connection that is still there.
@@ -35,6 +39,12 @@ const DAMAGED: u32 = 3;
 /// The number of parts of a tree that are fetched at a time.
 const PARTS: usize = 8;
 
+/// The time for which the part of a file whose fetch was given up is kept for another one.
+const PART_LIFE: Duration = Duration::from_hours(24);
+
+/// The directory of files that have left the cache and are to be removed.
+const GONE: &str = "gone";
+
 /// The number of times that a tree is unpacked before that fails.
 const UNPACKED: u32 = 3;
 
@@ -42,6 +52,8 @@ const UNPACKED: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Cache {
     store: BlobStore,
+    /// The number of files so far that have left the cache.
+    gone: AtomicU64,
     trees: Trees,
     /// The trees that are being unpacked, each by one attempt.
     unpacking: Mutex<BTreeMap<BlobHash, Arc<tokio::sync::Mutex<()>>>>,
@@ -49,34 +61,6 @@ pub(crate) struct Cache {
     books: Mutex<CacheIndex>,
     master: watch::Receiver<Option<Connection>>,
     peers: Arc<InputPeers>,
-}
-
-#[derive(Debug, Default)]
-struct CacheIndex {
-    entries: BTreeMap<CacheKey, CacheEntry>,
-    total: u64,
-    /// The number of uses so far: the entry with the lowest number was used longest ago.
-    uses: u64,
-}
-
-/// Something in the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum CacheKey {
-    /// A file by its content.
-    File(BlobHash),
-    /// A tree by its list.
-    Tree(BlobHash),
-}
-
-#[derive(Debug)]
-struct CacheEntry {
-    size: u64,
-    used: u64,
-    users: u32,
-    /// The file as it was when it was last found to be whole.
-    whole: Option<FileStamp>,
-    /// The tree, if it is one.
-    tree: Option<Arc<UnpackedTree>>,
 }
 
 /// A cached file that is not evicted while this value exists.
@@ -132,20 +116,28 @@ impl Cache {
         peers: Arc<InputPeers>,
     ) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
+        let gone = dir.join(GONE);
+        os::remove_tree(&gone)
+            .and_then(|()| fs::create_dir(&gone))
+            .map_err(LinkError::file("cannot empty", &gone))?;
+        store
+            .drop_parts(PART_LIFE)
+            .map_err(LinkError::file("cannot empty", dir))?;
         let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
         found.sort_by_key(|(_, written)| *written);
 
         let mut books = CacheIndex::default();
         for (blob, _) in found {
-            books.enter(CacheKey::File(blob.hash), blob.size);
+            books.enter(CacheKey::File(blob.hash), blob.size, 0);
         }
         let (trees, unpacked) = Trees::open(trees).map_err(LinkError::file("cannot use", trees))?;
         for (hash, space, tree) in unpacked {
-            books.enter(CacheKey::Tree(hash), space).tree = Some(Arc::new(tree));
+            books.enter(CacheKey::Tree(hash), space, 0).tree = Some(Arc::new(tree));
         }
 
         let cache = Self {
             store,
+            gone: AtomicU64::new(0),
             trees,
             unpacking: Mutex::default(),
             limit,
@@ -177,7 +169,11 @@ impl Cache {
             };
             match self.bring(&connection, blob).await {
                 Ok(()) => {}
-                Err(error) if error.is_full() && self.make_room() => {}
+                Err(error) if error.is_full() => {
+                    if !self.make_room().await {
+                        return Err(error);
+                    }
+                }
                 Err(error @ LinkError::Damaged { .. }) if damaged >= DAMAGED => return Err(error),
                 Err(error) if error.passing() => {
                     damaged += u32::from(matches!(error, LinkError::Damaged { .. }));
@@ -250,7 +246,7 @@ impl Cache {
         if !self.store.has(&blob) {
             return None;
         }
-        books.enter(CacheKey::File(blob.hash), blob.size).users += 1;
+        books.enter(CacheKey::File(blob.hash), blob.size, 1);
         self.evict(&mut books);
         Some(Pinned {
             cache: Arc::clone(self),
@@ -258,66 +254,58 @@ impl Cache {
         })
     }
 
-    /// Evicts everything that no attempt uses, for a disk that is full before the cache has reached
+    /// Removes everything that no attempt uses, for a disk that is full before the cache has reached
     /// its limit. Returns whether anything was removed.
-    fn make_room(&self) -> bool {
-        let mut books = self.lock();
-        let before = books.total;
-        self.evict_to(&mut books, 0);
-        books.total < before
+    async fn make_room(self: &Arc<Self>) -> bool {
+        let cache = Arc::clone(self);
+        let removed = off(move || {
+            let gone = cache.take_out(&mut cache.lock(), 0);
+            gone.iter().for_each(|path| tree::remove(path));
+            let _ = cache.store.drop_parts(PART_LIFE);
+            !gone.is_empty()
+        });
+        removed.await.unwrap_or(false)
     }
 
-    /// Evicts down to `limit`, the oldest use first.
+    /// Evicts down to the limit, the oldest use first.
     fn evict(&self, books: &mut CacheIndex) {
-        self.evict_to(books, self.limit);
-    }
-
-    fn evict_to(&self, books: &mut CacheIndex, limit: u64) {
-        while books.total > limit {
-            let unused = books.entries.iter().filter(|(_, entry)| entry.users == 0);
-            let Some(oldest) = unused
-                .min_by_key(|(_, entry)| entry.used)
-                .map(|(key, _)| *key)
-            else {
-                return;
-            };
-            if let Some(entry) = books.entries.remove(&oldest) {
-                books.total -= entry.size;
-                entry.tree.iter().for_each(|tree| tree.doom());
-            }
-
-            if let CacheKey::File(hash) = oldest
-                && let Err(error) = self.store.remove(&hash)
-            {
-                tracing::warn!(%hash, %error, "a cached input cannot be removed");
-            }
+        let gone = self.take_out(books, self.limit);
+        if !gone.is_empty() {
+            behind(move || gone.iter().for_each(|path| tree::remove(path)));
         }
     }
-}
 
-impl CacheIndex {
-    /// Records that a file or tree of this size is here and was used now.
-    fn enter(&mut self, key: CacheKey, size: u64) -> &mut CacheEntry {
-        self.uses += 1;
-        let entry = self.entries.entry(key).or_insert_with(|| {
-            self.total += size;
-            CacheEntry {
-                size,
-                used: 0,
-                users: 0,
-                whole: None,
-                tree: None,
-            }
-        });
-
-        entry.used = self.uses;
-        entry
+    /// Takes entries out of the cache that no attempt uses until it holds at most `limit` bytes, the oldest use
+    /// first. Returns what is to be removed then, without the lock: that may take a while.
+    fn take_out(&self, books: &mut CacheIndex, limit: u64) -> Vec<PathBuf> {
+        let mut gone = Vec::new();
+        while books.total > limit {
+            let Some((key, entry)) = books.take_oldest() else {
+                break;
+            };
+            gone.extend(match key {
+                CacheKey::File(hash) => self.take_file(&hash),
+                // Whoever looks at it just now removes it.
+                CacheKey::Tree(_) => entry.tree.and_then(|tree| {
+                    tree.doom();
+                    Arc::into_inner(tree).map(UnpackedTree::take_out)
+                }),
+            });
+        }
+        gone
     }
 
-    /// Records that somebody has let go of this.
-    fn let_go(&mut self, key: CacheKey) {
-        if let Some(entry) = self.entries.get_mut(&key) {
-            entry.users = entry.users.saturating_sub(1);
+    fn take_file(&self, hash: &BlobHash) -> Option<PathBuf> {
+        let number = self.gone.fetch_add(1, Ordering::Relaxed);
+        let to = self.store.root().join(GONE).join(number.to_string());
+        match fs::rename(self.store.path_of(hash), &to) {
+            Ok(()) => Some(to),
+            // It was found damaged.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!(%hash, %error, "a cached input cannot be removed");
+                None
+            }
         }
     }
 }
@@ -340,7 +328,7 @@ impl Pinned {
     /// If the content cannot be read.
     pub(crate) fn is_whole(&self) -> io::Result<bool> {
         let path = self.path();
-        let stamp = match std::fs::metadata(&path) {
+        let stamp = match fs::metadata(&path) {
             Ok(meta) => stamp_of(&meta),
             // Another attempt has found it damaged and removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -361,6 +349,23 @@ impl Pinned {
             entry.whole = Some(stamp);
         }
         Ok(true)
+    }
+
+    /// Reads the content as a list of files; `None` if it is damaged, and removed from the cache then.
+    fn list(&self) -> io::Result<Option<Result<Manifest, String>>> {
+        let bytes = match fs::read(self.path()) {
+            Ok(bytes) => bytes,
+            // Another attempt has found it damaged and removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if link::content::hash_bytes(&bytes) != self.blob {
+            self.discard();
+            return Ok(None);
+        }
+        Ok(Some(
+            Manifest::from_bytes(&bytes).map_err(|bad| bad.to_string()),
+        ))
     }
 
     /// Copies the content to `to`, a new file, and returns whether it is intact. Damaged content is
@@ -422,8 +427,11 @@ impl Cache {
             match self.unpack(list.hash, manifest).await {
                 Ok(Some(tree)) => return Ok(tree),
                 Ok(None) => {}
-                Err(error) if error.is_full() && self.make_room() => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if !error.is_full() || !self.make_room().await {
+                        return Err(error);
+                    }
+                }
             }
         }
         Err(NoTree::Damaged)
@@ -433,10 +441,10 @@ impl Cache {
     async fn look(self: &Arc<Self>, hash: BlobHash) -> Option<(PinnedTree, TreeLook)> {
         let tree = {
             let mut books = self.lock();
-            let size = books.entries.get(&CacheKey::Tree(hash))?.size;
-            let entry = books.enter(CacheKey::Tree(hash), size);
-            let tree = Arc::clone(entry.tree.as_ref()?);
-            entry.users += 1;
+            let key = CacheKey::Tree(hash);
+            let entry = books.entries.get(&key)?;
+            let (size, tree) = (entry.size, entry.tree.clone()?);
+            books.enter(key, size, 1);
             tree
         };
         let (cache, shown) = (Arc::clone(self), Arc::clone(&tree));
@@ -459,18 +467,9 @@ impl Cache {
     async fn list_of(self: &Arc<Self>, list: BlobRef) -> Result<Manifest, NoTree> {
         for _ in 0..UNPACKED {
             let pinned = self.fetch(list).await?;
-            let bytes = match std::fs::read(pinned.path()) {
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error.into()),
-            };
-
-            if link::content::hash_bytes(&bytes) != list {
-                pinned.discard();
-                continue;
+            if let Some(read) = off(move || pinned.list()).await?? {
+                return read.map_err(NoTree::List);
             }
-            let read = off(move || Manifest::from_bytes(&bytes)).await?;
-            return read.map_err(|bad| NoTree::List(bad.to_string()));
         }
         Err(NoTree::Damaged)
     }
@@ -506,12 +505,9 @@ impl Cache {
         let mut books = self.lock();
         // The tree holds it all: nobody needs its parts soon.
         for part in parts {
-            if let Some(entry) = books.entries.get_mut(&CacheKey::File(part.blob.hash)) {
-                entry.used = 0;
-            }
+            books.age(CacheKey::File(part.blob.hash));
         }
-        let entry = books.enter(CacheKey::Tree(hash), space);
-        entry.users += 1;
+        let entry = books.enter(CacheKey::Tree(hash), space, 1);
         // Of two that were unpacked at once, as where nobody waited for the first, one goes.
         if let Some(other) = entry.tree.replace(Arc::clone(&tree)) {
             other.doom();
@@ -548,13 +544,6 @@ impl Cache {
         }
         Ok(here.into_values().collect())
     }
-}
-
-/// Runs work on files where nobody waits for it.
-async fn off<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(io::Error::other)
 }
 
 impl PinnedTree {
@@ -623,6 +612,43 @@ mod tests {
         assert!(!path.exists());
     }
 
+    #[tokio::test]
+    async fn what_was_removed_for_a_full_disk_is_gone_when_the_fetch_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        let list = tree_in(&cache);
+        let tree = cache.tree(list).await.unwrap();
+        let held = put(&cache, b"held");
+        drop(tree);
+
+        assert!(cache.make_room().await);
+        assert_eq!(trees(dir.path()), [""; 0]);
+        let files = walkdir::WalkDir::new(dir.path()).into_iter().flatten();
+        let files = files.filter(|entry| entry.file_type().is_file());
+        let files: Vec<_> = files.map(walkdir::DirEntry::into_path).collect();
+        assert_eq!(files, [held.path()]);
+        assert!(!cache.make_room().await);
+    }
+
+    #[test]
+    fn what_a_crash_left_of_evicted_files_and_of_fetches_given_up_goes_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(cache(dir.path(), 100));
+        let part = |name: &str, age| {
+            let path = dir.path().join("incoming").join(name);
+            let file = File::create(&path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - age)
+                .unwrap();
+            path
+        };
+        let (new, old) = (part("new", Duration::ZERO), part("old", PART_LIFE));
+        let evicted = dir.path().join(GONE).join("7");
+        fs::write(&evicted, "evicted").unwrap();
+
+        drop(cache(dir.path(), 100));
+        assert!(new.exists() && !old.exists() && !evicted.exists());
+    }
+
     #[test]
     fn damaged_cache_content_is_dropped_instead_of_copied() {
         let dir = tempfile::tempdir().unwrap();
@@ -630,7 +656,7 @@ mod tests {
         let one = put(&cache, b"0123456789");
         let other = put(&cache, b"0123456789");
 
-        std::fs::write(one.path(), b"0123456780").unwrap();
+        fs::write(one.path(), b"0123456780").unwrap();
         let copy = |pinned: &Pinned| pinned.copy_to(&mut tempfile::tempfile().unwrap()).unwrap();
         assert_eq!(
             (copy(&one), copy(&other), one.path().exists()),
@@ -672,7 +698,7 @@ mod tests {
     }
 
     fn trees(dir: &Path) -> Vec<String> {
-        let names = std::fs::read_dir(dir.join("trees")).unwrap();
+        let names = fs::read_dir(dir.join("trees")).unwrap();
         let mut names: Vec<_> = names
             .map(|n| n.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -701,9 +727,9 @@ mod tests {
         );
         let path = held[0].path();
         assert!(held.iter().all(|other| other.path() == path));
-        assert_eq!(std::fs::read(path.join("again")).unwrap(), b"and two");
+        assert_eq!(fs::read(path.join("again")).unwrap(), b"and two");
         assert!(path.join("none").is_dir());
-        let run = std::fs::metadata(path.join("bin/run")).unwrap();
+        let run = fs::metadata(path.join("bin/run")).unwrap();
         let time = run
             .modified()
             .unwrap()
@@ -712,7 +738,7 @@ mod tests {
         assert_eq!(time.as_secs(), 1_700_000_000);
         if cfg!(unix) {
             assert!(run.permissions().readonly());
-            let data = std::fs::metadata(path.join("lib/data")).unwrap();
+            let data = fs::metadata(path.join("lib/data")).unwrap();
             let executes = [&run, &data].map(crate::os::files::is_executable);
             assert_eq!(executes, [true, false]);
         }
@@ -728,35 +754,28 @@ mod tests {
         let data = old.path().join("lib/data");
         let open = |path: &Path| {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-            std::fs::set_permissions(path, mode).unwrap();
+            fs::set_permissions(path, mode).unwrap();
         };
         open(&data);
-        std::fs::write(&data, b"and TWO").unwrap();
+        fs::write(&data, b"and TWO").unwrap();
 
         let new = cache.tree(list).await.unwrap();
         assert_ne!(old.path(), new.path());
-        assert_eq!(
-            std::fs::read(new.path().join("lib/data")).unwrap(),
-            b"and two"
-        );
-        assert_eq!(
-            std::fs::read(&data).unwrap(),
-            b"and TWO",
-            "somebody uses it"
-        );
+        assert_eq!(fs::read(new.path().join("lib/data")).unwrap(), b"and two");
+        assert_eq!(fs::read(&data).unwrap(), b"and TWO", "somebody uses it");
         drop(old);
         // Another file in it, or one less, is damage too.
         open(&new.path().join("bin"));
-        std::fs::write(new.path().join("bin/more"), "x").unwrap();
+        fs::write(new.path().join("bin/more"), "x").unwrap();
         let third = cache.tree(list).await.unwrap();
         assert!(!third.path().join("bin/more").exists());
 
         // Content that was damaged in the cache itself is not unpacked.
         drop((new, third));
-        cache.make_room();
+        assert!(cache.make_room().await);
         let list = tree_in(&cache);
         let part = link::content::hash_bytes(b"d two");
-        std::fs::write(cache.store.path_of(&part.hash), b"D TWO").unwrap();
+        fs::write(cache.store.path_of(&part.hash), b"D TWO").unwrap();
         let unpack = tokio::time::timeout(Duration::from_millis(300), cache.tree(list));
         assert!(
             unpack.await.is_err(),
@@ -776,8 +795,8 @@ mod tests {
         };
         let whole = format!("{}.1", list.hash);
         let half = dir.path().join("trees/part.2");
-        std::fs::create_dir_all(half.join("bin")).unwrap();
-        std::fs::create_dir_all(dir.path().join("trees").join(format!("gone.{whole}"))).unwrap();
+        fs::create_dir_all(half.join("bin")).unwrap();
+        fs::create_dir_all(dir.path().join("trees").join(format!("gone.{whole}"))).unwrap();
 
         let (again, _tx) = cache(dir.path(), 1 << 20);
         assert_eq!(trees(dir.path()), std::slice::from_ref(&whole));
@@ -787,17 +806,14 @@ mod tests {
 
         // A file whose content never came to the disk has the length and times of the right one.
         let data = dir.path().join("trees").join(&whole).join("lib/data");
-        std::fs::remove_file(&data).unwrap_or_else(|_| {
+        fs::remove_file(&data).unwrap_or_else(|_| {
             crate::os::files::open_up(data.parent().unwrap());
-            std::fs::remove_file(&data).unwrap();
+            fs::remove_file(&data).unwrap();
         });
-        std::fs::write(&data, [0; 7]).unwrap();
+        fs::write(&data, [0; 7]).unwrap();
         let (third, _tx) = cache(dir.path(), 1 << 20);
         let tree = third.tree(list).await.unwrap();
-        assert_eq!(
-            std::fs::read(tree.path().join("lib/data")).unwrap(),
-            b"and two"
-        );
+        assert_eq!(fs::read(tree.path().join("lib/data")).unwrap(), b"and two");
     }
 
     #[tokio::test]
@@ -872,6 +888,6 @@ mod tests {
         let (cache, _tx) = cache(dir.path(), 100);
         let blob = cache.store.add_reader(&b"here"[..]).unwrap();
         let pinned = cache.fetch(blob).await.unwrap();
-        assert_eq!(std::fs::read(pinned.path()).unwrap(), b"here");
+        assert_eq!(fs::read(pinned.path()).unwrap(), b"here");
     }
 }

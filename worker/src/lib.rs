@@ -21,6 +21,7 @@
 pub mod admin;
 mod alive;
 mod attempt;
+mod blocking;
 mod cache;
 mod config;
 mod confinement;

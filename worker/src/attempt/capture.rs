@@ -16,6 +16,7 @@ use common::content::MAX_INLINE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::live::LiveStream;
+use crate::blocking::behind;
 use crate::os::{self, Output};
 use crate::spool::blobs::Blobs;
 
@@ -217,8 +218,12 @@ impl StreamCapture {
 impl Drop for StreamCapture {
     fn drop(&mut self) {
         self.live.close();
-        if self.file.is_some() {
-            let _ = std::fs::remove_file(&self.path);
+        if let Some(file) = self.file.take() {
+            let path = std::mem::take(&mut self.path);
+            behind(move || {
+                drop(file);
+                let _ = std::fs::remove_file(&path);
+            });
         }
     }
 }

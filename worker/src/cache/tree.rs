@@ -17,6 +17,7 @@ use common::content::BlobHash;
 use common::manifest::{ListedFile, ListedLink, Manifest};
 use walkdir::WalkDir;
 
+use crate::blocking::behind;
 use crate::os::{self, files};
 
 /// The space that an entry of a tree counts for beside its content, and the unit of that, in bytes.
@@ -148,6 +149,22 @@ impl UnpackedTree {
         self.doomed.store(true, Ordering::Relaxed);
     }
 
+    /// Takes the tree from its place. Returns what is to be removed.
+    pub(super) fn take_out(mut self) -> PathBuf {
+        *self.doomed.get_mut() = false;
+        self.rename()
+    }
+
+    /// Gives the tree a name under which it is removed at the next start, if not now. Returns its path.
+    fn rename(&self) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let gone = self.path.with_file_name(format!("{GONE}.{name}"));
+        match fs::rename(&self.path, &gone) {
+            Ok(()) => gone,
+            Err(_) => self.path.clone(),
+        }
+    }
+
     /// Looks whether any entry has changed since the tree was found whole.
     pub(super) fn look(&self) -> TreeLook {
         let before = *self.marks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,26 +190,22 @@ impl UnpackedTree {
 
 impl Drop for UnpackedTree {
     fn drop(&mut self) {
-        if !self.doomed.load(Ordering::Relaxed) {
-            return;
+        if self.doomed.load(Ordering::Relaxed) {
+            let path = self.rename();
+            behind(move || remove(&path));
         }
-        // Under this name it is removed at the next start, if not now.
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let gone = self.path.with_file_name(format!("{GONE}.{name}"));
-        let path = match fs::rename(&self.path, &gone) {
-            Ok(()) => gone,
-            Err(_) => self.path.clone(),
-        };
+    }
+}
 
-        let remove = move || {
-            if let Err(error) = os::remove_tree(&path) {
-                tracing::warn!(path = %path.display(), %error, "a tree cannot be removed");
-            }
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
-            Err(_) => remove(),
-        }
+/// Removes a tree or file that was taken out of the cache.
+pub(super) fn remove(path: &Path) {
+    let removed = if path.is_dir() {
+        os::remove_tree(path)
+    } else {
+        link::files::remove(path)
+    };
+    if let Err(error) = removed {
+        tracing::warn!(path = %path.display(), %error, "what left the cache of inputs cannot be removed");
     }
 }
 

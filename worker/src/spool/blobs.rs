@@ -6,17 +6,21 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::BlobRef;
 use common::content::BlobHash;
 use link::{BlobStore, Contents, LinkError};
+
+use crate::blocking::behind;
 
 /// A content store that counts the holders of each blob.
 #[derive(Debug)]
 pub(crate) struct Blobs<S = BlobStore> {
     store: S,
     holders: Mutex<BTreeMap<BlobHash, u32>>,
+    /// Taken before `holders` wherever a blob may be removed or was just added, and kept while the file goes.
+    removing: Mutex<()>,
 }
 
 impl Blobs {
@@ -45,11 +49,13 @@ impl Blobs {
     ) -> io::Result<BlobRef> {
         loop {
             let blob = add(&self.store)?;
+            let removing = lock(&self.removing);
             self.hold(&[blob.hash]);
             // Its last other holder may have released it just before.
             if self.store.has(&blob) {
                 return Ok(blob);
             }
+            drop(removing);
             self.release(&[blob.hash]);
         }
     }
@@ -66,6 +72,7 @@ impl<S: Contents> Blobs<S> {
         Self {
             store,
             holders: Mutex::default(),
+            removing: Mutex::default(),
         }
     }
 
@@ -76,41 +83,46 @@ impl<S: Contents> Blobs<S> {
 
     /// Whether some holder needs the blob, be it in the store or not.
     pub(crate) fn holds(&self, hash: &BlobHash) -> bool {
-        self.holders
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains_key(hash)
+        lock(&self.holders).contains_key(hash)
     }
 
     /// Adds one holder to each blob.
     pub(crate) fn hold(&self, hashes: &[BlobHash]) {
-        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holders = lock(&self.holders);
         for hash in hashes {
             *holders.entry(*hash).or_default() += 1;
         }
     }
 
-    /// Removes one holder from each blob; a blob without holders is removed from the store.
+    /// Removes one holder from each blob; a blob without holders is removed from the store, which may take a while.
     pub(crate) fn release(&self, hashes: &[BlobHash]) {
-        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         for hash in hashes {
-            let left = holders.get_mut(hash).map_or(0, |count| {
-                *count -= 1;
-                *count
-            });
-            if left == 0 {
-                holders.remove(hash);
-                if let Err(error) = self.store.remove(hash) {
-                    tracing::warn!(%hash, %error, "a delivered blob cannot be removed");
-                }
+            let _removing = lock(&self.removing);
+            if self.let_go(hash)
+                && let Err(error) = self.store.remove(hash)
+            {
+                tracing::warn!(%hash, %error, "a delivered blob cannot be removed");
             }
         }
+    }
+
+    /// Removes one holder from the blob, and returns whether that was the last.
+    fn let_go(&self, hash: &BlobHash) -> bool {
+        let mut holders = lock(&self.holders);
+        let left = holders.get_mut(hash).map_or(0, |count| {
+            *count -= 1;
+            *count
+        });
+        if left == 0 {
+            holders.remove(hash);
+        }
+        left == 0
     }
 
     /// Removes blobs without holders: a crash between a blob and its record left them. Only for the
     /// start.
     pub(crate) fn sweep(&self) -> io::Result<()> {
-        let holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let holders = lock(&self.holders);
         for (blob, _) in self.store.list()? {
             if !holders.contains_key(&blob.hash) {
                 self.store.remove(&blob.hash)?;
@@ -118,6 +130,10 @@ impl<S: Contents> Blobs<S> {
         }
         Ok(())
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Copies that need not survive a crash, and stay as long as this value.
@@ -156,6 +172,7 @@ impl BlobHold {
 
 impl Drop for BlobHold {
     fn drop(&mut self) {
-        self.blobs.release(&self.hashes);
+        let (blobs, hashes) = (Arc::clone(&self.blobs), std::mem::take(&mut self.hashes));
+        behind(move || blobs.release(&hashes));
     }
 }

@@ -11,6 +11,7 @@ use common::manifest::{ListedFile, Manifest};
 use common::units::Bytes;
 
 use super::Bounds;
+use crate::blocking::off;
 use crate::cache::{Cache, Pinned};
 use crate::os::{self, files};
 
@@ -27,8 +28,9 @@ pub(in crate::attempt) async fn restore(
     let placed = bring(cache, &saved, dir, bounds).await;
 
     if placed.is_err() {
-        os::remove_tree(dir)?;
-        files::make_private_dir(dir)?;
+        let dir = dir.to_owned();
+        let empty = move || os::remove_tree(&dir).and_then(|()| files::make_private_dir(&dir));
+        off(empty).await??;
     }
 
     Ok(placed)
@@ -41,7 +43,9 @@ async fn bring(
     bounds: Bounds,
 ) -> Result<(), String> {
     let list = fetch(cache, saved.manifest, "its list of files", MAX_MANIFEST).await?;
-    let manifest = read(&list, saved.manifest)?;
+    let expected = saved.manifest;
+    let manifest = off(move || read(&list, expected));
+    let manifest = manifest.await.map_err(|panic| panic.to_string())??;
     bounds.object(manifest.files.len(), manifest.bytes())?;
 
     let mut here = Vec::with_capacity(manifest.files.len());
@@ -58,9 +62,7 @@ async fn bring(
             .try_for_each(|(from, file)| place(from, file, &dir))
     };
 
-    tokio::task::spawn_blocking(place_all)
-        .await
-        .map_err(|panic| panic.to_string())?
+    off(place_all).await.map_err(|panic| panic.to_string())?
 }
 
 async fn fetch(cache: &Arc<Cache>, blob: BlobRef, what: &str, most: u64) -> Result<Pinned, String> {
