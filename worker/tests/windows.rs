@@ -146,6 +146,14 @@ impl Bench {
         until(|| self.counted() > then).await;
     }
 
+    /// Waits until nothing has counted for a while.
+    async fn comes_to_rest(&self) {
+        let mut then = None;
+        while then.replace(self.counted()) != Some(self.counted()) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// Nothing counts any more: no later moment can be different, this one is only to catch what
     /// still does.
     async fn rests(&self) {
@@ -283,6 +291,27 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed() {
         "a frozen tree can be killed as it is"
     );
     bench.rests().await;
+}
+
+#[tokio::test]
+async fn of_many_orders_to_freeze_and_to_thaw_the_last_counts() {
+    let bench = Bench::new();
+    let process = bench.start("parent").await;
+    bench.goes_on().await;
+
+    for _ in 0..10 {
+        for _ in 0..20 {
+            process.order(ProcessOrder::Thaw);
+            process.order(ProcessOrder::Freeze);
+        }
+        within(bench.comes_to_rest()).await;
+        bench.rests().await;
+        for _ in 0..20 {
+            process.order(ProcessOrder::Freeze);
+            process.order(ProcessOrder::Thaw);
+        }
+        bench.goes_on().await;
+    }
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ use windows_sys::core::{HRESULT, PCSTR, PCWSTR};
 use windows_sys::{s, w};
 
 use super::sys;
+use crate::blocking::behind;
 
 /// The authority of packages and their capabilities (S-1-15).
 const PACKAGES: SID_IDENTIFIER_AUTHORITY = SID_IDENTIFIER_AUTHORITY {
@@ -226,7 +227,8 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        self.profiles.remove(&self.name);
+        let (profiles, name) = (self.profiles, std::mem::take(&mut self.name));
+        behind(move || profiles.remove(&name));
         // SAFETY: an identifier that the system made, given back once.
         unsafe { FreeSid(self.sid) };
     }

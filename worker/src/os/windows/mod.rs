@@ -27,13 +27,15 @@ mod watch;
 use std::io;
 use std::os::windows::io::OwnedHandle;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::host::Confinement;
 use tokio::sync::Notify;
 
 use super::{Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport, survey};
+use crate::blocking::behind;
 use container::Container;
 use job::JobObject;
 pub(crate) use load::Accounts;
@@ -81,11 +83,18 @@ enum ProcessState {
 struct RunningProcess {
     end: ProcessEnd,
     process: ProcessHandle,
-    job: JobObject,
-    stilled: Mutex<Stilled>,
-    frozen: Notify,
+    tree: Arc<JobTree>,
     /// Dropped after the job, so that nothing runs in it any more.
     _container: Option<Container>,
+}
+
+/// The processes of a command.
+struct JobTree {
+    job: JobObject,
+    stilled: Mutex<Stilled>,
+    /// Whether they are to be frozen, by the last order.
+    still: AtomicBool,
+    frozen: Notify,
 }
 
 impl Launcher {
@@ -171,9 +180,12 @@ fn begin(
     Ok(RunningProcess {
         end,
         process,
-        job,
-        stilled: Mutex::default(),
-        frozen: Notify::new(),
+        tree: Arc::new(JobTree {
+            job,
+            stilled: Mutex::default(),
+            still: AtomicBool::new(false),
+            frozen: Notify::new(),
+        }),
         _container: container,
     })
 }
@@ -202,21 +214,16 @@ impl Process {
         let ProcessState::Running(running) = &self.state else {
             return;
         };
-        let mut stilled = running
-            .stilled
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
         match order {
-            ProcessOrder::Terminate => running.job.end(TERMINATED),
-            ProcessOrder::Kill => running.job.end(KILLED),
-            ProcessOrder::Freeze => {
-                let asked = Instant::now();
-                if stilled.freeze(&running.job) {
-                    tracing::debug!(took = ?asked.elapsed(), "a tree is frozen");
-                    running.frozen.notify_one();
-                }
+            ProcessOrder::Terminate => running.tree.job.end(TERMINATED),
+            ProcessOrder::Kill => running.tree.job.end(KILLED),
+            ProcessOrder::Freeze | ProcessOrder::Thaw => {
+                let still = order == ProcessOrder::Freeze;
+                running.tree.still.store(still, Ordering::Relaxed);
+                let tree = Arc::clone(&running.tree);
+                // A tree that grows takes a while.
+                behind(move || tree.settle());
             }
-            ProcessOrder::Thaw => stilled.thaw(),
         }
     }
 
@@ -228,7 +235,7 @@ impl Process {
             ProcessState::Running(running) => {
                 let code = tokio::select! {
                     biased;
-                    () = running.frozen.notified() => return WatcherReport::Frozen,
+                    () = running.tree.frozen.notified() => return WatcherReport::Frozen,
                     code = running.end.code() => code,
                 };
                 let cpu = running.end_tree().await;
@@ -242,16 +249,32 @@ impl Process {
     }
 }
 
+impl JobTree {
+    /// Freezes or thaws the processes, whichever was ordered last.
+    fn settle(&self) {
+        let mut stilled = self.stilled.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.still.load(Ordering::Relaxed) {
+            return stilled.thaw();
+        }
+
+        let asked = Instant::now();
+        if stilled.freeze(&self.job, &self.still) {
+            tracing::debug!(took = ?asked.elapsed(), "a tree is frozen");
+            self.frozen.notify_one();
+        }
+    }
+}
+
 impl RunningProcess {
     /// Kills the processes that the command left, until the system reports none.
     async fn end_tree(&self) -> common::Span {
         loop {
-            let used = self.job.used();
+            let used = self.tree.job.used();
             if used.processes == 0 {
                 // Wine counts no time for jobs; the command's own is known in any case.
                 return used.cpu.max(sys::cpu_of(&self.process)).into();
             }
-            self.job.end(KILLED);
+            self.tree.job.end(KILLED);
             tokio::time::sleep(DYING).await;
         }
     }

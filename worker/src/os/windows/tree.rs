@@ -1,6 +1,7 @@
 //! Freezing and thawing of every process of a job.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,8 @@ pub(super) struct Stilled(BTreeMap<u32, ProcessHandle>);
 
 impl Stilled {
     /// Stops every process of the job, until a look finds none that was not stopped: a stopped one
-    /// starts no other.
-    pub(super) fn freeze(&mut self, job: &JobObject) -> bool {
+    /// starts no other. Returns false if that takes too long, or is not `wanted` any more.
+    pub(super) fn freeze(&mut self, job: &JobObject, wanted: &AtomicBool) -> bool {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let Ok(members) = job.members() else {
@@ -46,7 +47,7 @@ impl Stilled {
             if !news && !failed {
                 return true;
             }
-            if Instant::now() > deadline {
+            if Instant::now() > deadline || !wanted.load(Ordering::Relaxed) {
                 return false;
             }
             if !news {
