@@ -283,6 +283,7 @@ impl Cache {
             let Some((key, entry)) = books.take_oldest() else {
                 break;
             };
+
             gone.extend(match key {
                 CacheKey::File(hash) => self.take_file(&hash),
                 // Whoever looks at it just now removes it.
@@ -443,7 +444,8 @@ impl Cache {
             let mut books = self.lock();
             let key = CacheKey::Tree(hash);
             let entry = books.entries.get(&key)?;
-            let (size, tree) = (entry.size, entry.tree.clone()?);
+            let size = entry.size;
+            let tree = entry.tree.clone()?;
             books.enter(key, size, 1);
             tree
         };

@@ -49,6 +49,7 @@ impl Blobs {
     ) -> io::Result<BlobRef> {
         loop {
             let blob = add(&self.store)?;
+
             let removing = lock(&self.removing);
             self.hold(&[blob.hash]);
             // Its last other holder may have released it just before.
@@ -172,7 +173,8 @@ impl BlobHold {
 
 impl Drop for BlobHold {
     fn drop(&mut self) {
-        let (blobs, hashes) = (Arc::clone(&self.blobs), std::mem::take(&mut self.hashes));
+        let blobs = Arc::clone(&self.blobs);
+        let hashes = std::mem::take(&mut self.hashes);
         behind(move || blobs.release(&hashes));
     }
 }

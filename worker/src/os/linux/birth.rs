@@ -301,6 +301,7 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
 unsafe fn execute_first(plan: &BirthPlan<'_>) -> libc::c_int {
     let mut told = libc::ENOENT;
     let mut program = plan.programs;
+
     // SAFETY: system calls with strings that the plan's owner holds; the list of them ends with a null pointer.
     unsafe {
         while !(*program).is_null() {

@@ -227,7 +227,8 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let (profiles, name) = (self.profiles, std::mem::take(&mut self.name));
+        let profiles = self.profiles;
+        let name = std::mem::take(&mut self.name);
         behind(move || profiles.remove(&name));
         // SAFETY: an identifier that the system made, given back once.
         unsafe { FreeSid(self.sid) };
