@@ -635,6 +635,7 @@ async fn drive(
     too_much: impl Future<Output = String>,
 ) -> (End, bool) {
     let mut dropped = false;
+    let mut still = false;
     let mut open = true;
     let mut save = false;
     let mut taken = None;
@@ -643,6 +644,8 @@ async fn drive(
     loop {
         tokio::select! {
             report = process.report() => match report {
+                // One that was thawed meanwhile is not.
+                WatcherReport::Frozen if !still => {}
                 WatcherReport::Frozen => keeper.into_iter().for_each(Keeper::frozen),
                 _ if dropped => return (End::Dropped, false),
                 WatcherReport::Ended { status, cpu, over } => return (End::Tree(status, cpu, [taken, over]), save),
@@ -656,8 +659,12 @@ async fn drive(
                 Some(AttemptOrder::Tree(order)) => {
                     process.order(order);
                     match order {
-                        os::ProcessOrder::Freeze => seat.computes(false),
+                        os::ProcessOrder::Freeze => {
+                            still = true;
+                            seat.computes(false);
+                        }
                         os::ProcessOrder::Thaw => {
+                            still = false;
                             seat.computes(true);
                             keeper.into_iter().for_each(Keeper::thawed);
                         }

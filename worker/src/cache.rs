@@ -52,8 +52,11 @@ const UNPACKED: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Cache {
     store: BlobStore,
-    /// The number of files so far that have left the cache.
+    /// The number of files so far that have left the cache, and of entries that were removed.
     gone: AtomicU64,
+    removed: AtomicU64,
+    /// Held by whoever evicts.
+    removing: Mutex<()>,
     trees: Trees,
     /// The trees that are being unpacked, each by one attempt.
     unpacking: Mutex<BTreeMap<BlobHash, Arc<tokio::sync::Mutex<()>>>>,
@@ -117,12 +120,11 @@ impl Cache {
     ) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
         let gone = dir.join(GONE);
-        os::remove_tree(&gone)
-            .and_then(|()| fs::create_dir(&gone))
-            .map_err(LinkError::file("cannot empty", &gone))?;
-        store
-            .drop_parts(PART_LIFE)
-            .map_err(LinkError::file("cannot empty", dir))?;
+        let emptied = os::remove_tree(&gone).and_then(|()| store.drop_parts(PART_LIFE));
+        if let Err(error) = emptied {
+            tracing::warn!(dir = %dir.display(), %error, "what left the cache of inputs cannot be removed");
+        }
+        link::files::private_dir(&gone).map_err(LinkError::file("cannot make", &gone))?;
         let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
         found.sort_by_key(|(_, written)| *written);
 
@@ -138,6 +140,8 @@ impl Cache {
         let cache = Self {
             store,
             gone: AtomicU64::new(0),
+            removed: AtomicU64::new(0),
+            removing: Mutex::default(),
             trees,
             unpacking: Mutex::default(),
             limit,
@@ -145,7 +149,7 @@ impl Cache {
             master,
             peers,
         };
-        cache.evict(&mut cache.lock());
+        cache.evict_to(limit);
 
         Ok(cache)
     }
@@ -227,11 +231,14 @@ impl Cache {
 
     /// Removes content that was found damaged; a later `fetch` brings it again.
     pub(crate) fn discard(&self, hash: &BlobHash) {
-        // The entry stays: somebody may hold the content, and it comes back with the same size.
-        let _books = self.lock();
         tracing::error!(%hash, "a cached input was damaged: it is fetched again; see this host's disk");
-        if let Err(error) = self.store.remove(hash) {
-            tracing::warn!(%hash, %error, "a damaged cached input cannot be removed");
+        // The entry stays: somebody may hold the content, and it comes back with the same size.
+        let gone = {
+            let _books = self.lock();
+            self.take_file(hash)
+        };
+        if let Some(path) = gone {
+            behind(move || tree::remove(&path));
         }
     }
 
@@ -247,7 +254,9 @@ impl Cache {
             return None;
         }
         books.enter(CacheKey::File(blob.hash), blob.size, 1);
-        self.evict(&mut books);
+        drop(books);
+
+        self.evict();
         Some(Pinned {
             cache: Arc::clone(self),
             blob,
@@ -255,45 +264,59 @@ impl Cache {
     }
 
     /// Removes everything that no attempt uses, for a disk that is full before the cache has reached
-    /// its limit. Returns whether anything was removed.
+    /// its limit. Returns whether anything was removed, by whomever.
     async fn make_room(self: &Arc<Self>) -> bool {
+        let before = self.removed.load(Ordering::Relaxed);
         let cache = Arc::clone(self);
         let removed = off(move || {
-            let gone = cache.take_out(&mut cache.lock(), 0);
-            gone.iter().for_each(|path| tree::remove(path));
+            let _turn = cache.removing.lock();
+            cache.evict_to(0);
             let _ = cache.store.drop_parts(PART_LIFE);
-            !gone.is_empty()
+            cache.removed.load(Ordering::Relaxed) > before
         });
         removed.await.unwrap_or(false)
     }
 
-    /// Evicts down to the limit, the oldest use first.
-    fn evict(&self, books: &mut CacheIndex) {
-        let gone = self.take_out(books, self.limit);
-        if !gone.is_empty() {
-            behind(move || gone.iter().for_each(|path| tree::remove(path)));
+    /// Evicts down to the limit where that is exceeded; nobody waits for it.
+    fn evict(self: &Arc<Self>) {
+        if !self.lock().exceeds(self.limit) {
+            return;
+        }
+        let cache = Arc::clone(self);
+        behind(move || {
+            // Somebody else who evicts goes on as long as there is something.
+            if let Ok(_turn) = cache.removing.try_lock() {
+                cache.evict_to(cache.limit);
+            }
+        });
+    }
+
+    /// Evicts down to `limit` bytes, the oldest use first. May take a while: the lock of the books is free between any
+    /// two entries, and while one is removed.
+    fn evict_to(&self, limit: u64) {
+        while let Some(gone) = self.take_out(limit) {
+            gone.iter().for_each(|path| tree::remove(path));
+            self.removed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Takes entries out of the cache that no attempt uses until it holds at most `limit` bytes, the oldest use
-    /// first. Returns what is to be removed then, without the lock: that may take a while.
-    fn take_out(&self, books: &mut CacheIndex, limit: u64) -> Vec<PathBuf> {
-        let mut gone = Vec::new();
-        while books.total > limit {
-            let Some((key, entry)) = books.take_oldest() else {
-                break;
-            };
-
-            gone.extend(match key {
-                CacheKey::File(hash) => self.take_file(&hash),
-                // Whoever looks at it just now removes it.
-                CacheKey::Tree(_) => entry.tree.and_then(|tree| {
-                    tree.doom();
-                    Arc::into_inner(tree).map(UnpackedTree::take_out)
-                }),
-            });
+    /// Takes the oldest entry that no attempt uses out of the cache if that has more than `limit` bytes. Returns what is
+    /// to be removed then, if anything.
+    fn take_out(&self, limit: u64) -> Option<Option<PathBuf>> {
+        let mut books = self.lock();
+        if !books.exceeds(limit) {
+            return None;
         }
-        gone
+
+        let (key, entry) = books.take_oldest()?;
+        Some(match key {
+            CacheKey::File(hash) => self.take_file(&hash),
+            // Whoever looks at it just now removes it.
+            CacheKey::Tree(_) => entry.tree.and_then(|tree| {
+                tree.doom();
+                Arc::into_inner(tree).map(UnpackedTree::take_out)
+            }),
+        })
     }
 
     fn take_file(&self, hash: &BlobHash) -> Option<PathBuf> {
@@ -390,9 +413,8 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let mut books = self.cache.lock();
-        books.let_go(CacheKey::File(self.blob.hash));
-        self.cache.evict(&mut books);
+        self.cache.lock().let_go(CacheKey::File(self.blob.hash));
+        self.cache.evict();
     }
 }
 
@@ -514,9 +536,9 @@ impl Cache {
         if let Some(other) = entry.tree.replace(Arc::clone(&tree)) {
             other.doom();
         }
-        self.evict(&mut books);
         drop(books);
 
+        self.evict();
         let cache = Arc::clone(self);
         Ok(Some(PinnedTree { cache, hash, tree }))
     }
@@ -557,9 +579,8 @@ impl PinnedTree {
 
 impl Drop for PinnedTree {
     fn drop(&mut self) {
-        let mut books = self.cache.lock();
-        books.let_go(CacheKey::Tree(self.hash));
-        self.cache.evict(&mut books);
+        self.cache.lock().let_go(CacheKey::Tree(self.hash));
+        self.cache.evict();
     }
 }
 
@@ -587,6 +608,15 @@ mod tests {
 
     fn put(cache: &Arc<Cache>, bytes: &[u8]) -> Pinned {
         cache.pin(cache.store.add_reader(bytes).unwrap()).unwrap()
+    }
+
+    /// Waits for what is done behind.
+    async fn until(mut happened: impl FnMut() -> bool) {
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while !happened() {
+            assert!(std::time::Instant::now() < deadline);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     #[test]
@@ -630,6 +660,23 @@ mod tests {
         let files: Vec<_> = files.map(walkdir::DirEntry::into_path).collect();
         assert_eq!(files, [held.path()]);
         assert!(!cache.make_room().await);
+    }
+
+    #[tokio::test]
+    async fn two_fetches_that_find_the_disk_full_at_once_both_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 1 << 20);
+        drop(put(&cache, b"idle"));
+        let mut one = Box::pin(cache.make_room());
+        let mut other = Box::pin(cache.make_room());
+        {
+            // Both have asked before anything goes.
+            let _turn = cache.removing.lock().unwrap();
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(one.as_mut().poll(&mut context).is_pending());
+            assert!(other.as_mut().poll(&mut context).is_pending());
+        }
+        assert!(one.await && other.await);
     }
 
     #[test]
@@ -831,7 +878,7 @@ mod tests {
         assert!(path.exists(), "it is held");
         drop(tree);
         put(&cache, &[2; 35_000]);
-        assert!(!path.exists() && cache.lock().total <= 40_000);
+        until(|| !path.exists() && cache.lock().total <= 40_000).await;
     }
 
     #[tokio::test]
@@ -848,11 +895,7 @@ mod tests {
         let counted = cache.lock().total;
         drop((one.unwrap(), other.unwrap()));
 
-        let until = std::time::Instant::now() + Duration::from_secs(20);
-        while trees(dir.path()).len() > 1 && std::time::Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        assert_eq!(trees(dir.path()).len(), 1, "the other is removed");
+        until(|| trees(dir.path()).len() == 1).await;
         cache.tree(list).await.unwrap();
         assert_eq!(cache.lock().total, counted, "and counted once");
     }

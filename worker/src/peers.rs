@@ -164,8 +164,11 @@ impl InputPeers {
 
     /// Says to the master with [`ToMaster::Shares`] what this host passes on, or that it does not.
     fn offer(&self) {
-        let holds = self.cache.get().and_then(Weak::upgrade);
-        let holds = holds.map_or_else(Vec::new, |cache| cache.large(LEAST_SHARED, MAX_LISTED));
+        let lends = |inner: &PeerBooks| inner.lent && inner.listens().is_some();
+        let cache = self.cache.get().and_then(Weak::upgrade);
+        let cache = cache.filter(|_| lends(&self.lock()));
+        let holds = cache.map_or_else(Vec::new, |cache| cache.large(LEAST_SHARED, MAX_LISTED));
+
         let inner = self.lock();
         let Some((port, own)) = inner.listens() else {
             return;

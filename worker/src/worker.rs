@@ -585,7 +585,6 @@ impl Shell {
     fn decide(&mut self, outputs: &mut Vec<EngineOutput>) {
         let now = self.now();
         let decision = self.policy.decide(now, hour::now());
-        self.peers.lend(decision.slots(self.facts.slots) > 0);
         self.day.decided(decision, self.facts.slots);
         // The master must know of the loan before anything may start here.
         self.lend(now);
@@ -596,6 +595,7 @@ impl Shell {
             );
             self.happen(MachineEvent::Decided(decision), outputs);
         }
+        self.peers.lend(decision.slots(self.facts.slots) > 0);
     }
 
     /// Reports the host's loan to the master if it has changed.

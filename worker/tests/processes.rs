@@ -341,18 +341,36 @@ async fn the_program_is_the_first_of_path_that_can_be_executed(bench: Box<Bench>
     program("lost/tool", "#!/no/such/interpreter\n", 0o755);
     program("open/tool", "#!/bin/sh\necho $0", 0o755);
     fs::create_dir_all(dir("directory/tool")).unwrap();
+    std::os::unix::fs::symlink("loop", dir("loop")).unwrap();
 
     let path = |names: &[&str]| {
         let paths = names.iter().map(|name| dir(name).display().to_string());
         ("PATH".to_owned(), paths.collect::<Vec<_>>().join(":"))
     };
     let mut launch = bench.describe(&["tool"]);
-    launch.env = vec![path(&["none", "closed", "directory", "lost", "open"])];
+    launch.env = vec![path(&[
+        "none",
+        "closed",
+        "directory",
+        "loop",
+        "lost",
+        "open",
+    ])];
     let (said, _) = bench.output(&launch).await;
     assert_eq!(said.trim(), dir("open/tool").display().to_string());
 
+    let long = "x".repeat(256);
+    let (_, report) = bench.output(&bench.describe(&[&long])).await;
+    assert!(
+        matches!(&report, WatcherReport::NotStarted(why) if why.contains("256 bytes")),
+        "{report:?}"
+    );
+
     for (names, words) in [
-        (&["none", "closed", "directory"][..], "not found in PATH"),
+        (
+            &["none", "closed", "directory", "loop"][..],
+            "not found in PATH",
+        ),
         (&["closed", "lost"], "the interpreter"),
         (&[], "not found in PATH ()"),
     ] {

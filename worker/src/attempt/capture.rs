@@ -164,11 +164,16 @@ impl StreamCapture {
                     self.live.push(&piece[..count]);
                     self.dropped += count as u64;
                     unpaused += count;
+                    // Whoever writes as fast as this reads would have the runtime for itself.
+                    if unpaused >= DROP_PIPE {
+                        tokio::time::sleep(DROP_PAUSE).await;
+                        unpaused = 0;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // A small pipe is full soon: a pause after every read would almost stop the
                     // command.
-                    if large || unpaused >= DROP_PIPE {
+                    if large {
                         tokio::time::sleep(DROP_PAUSE).await;
                         unpaused = 0;
                     }
@@ -203,6 +208,7 @@ impl StreamCapture {
         let _ = std::fs::remove_file(&self.path);
         flushed?;
         if let Some(error) = self.failed.take() {
+            behind(move || drop(file));
             return Err(error);
         }
 
@@ -277,6 +283,41 @@ mod tests {
                 true,
                 stream.dropped,
             ),
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn those_who_write_as_fast_as_is_read_are_paused_and_hold_nothing_up() {
+        use std::io::Write;
+        let (read, write) = std::io::pipe().unwrap();
+        let read = tokio::net::unix::pipe::Receiver::from_owned_fd(read.into()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let live = LiveStream::new(dir.path().join("out"));
+        let mut capture = StreamCapture::new(Some(read), live, 1_000);
+
+        let begun = std::time::Instant::now();
+        let flood = |mut write: std::io::PipeWriter| {
+            std::thread::spawn(move || {
+                while begun.elapsed() < Duration::from_secs(10)
+                    && write.write_all(&[0; PIECE]).is_ok()
+                {}
+            })
+        };
+        let writers = [(); 6].map(|()| flood(write.try_clone().unwrap()));
+        drop(write);
+        tokio::select! {
+            _ = capture.pump() => panic!("the writers go on"),
+            () = tokio::time::sleep(Duration::from_millis(500)) => {}
+        }
+
+        let pauses = begun.elapsed().as_nanos() / DROP_PAUSE.as_nanos() + 2;
+        let most = pauses * (DROP_PIPE + PIECE) as u128;
+        let dropped = u128::from(capture.dropped);
+        assert!(dropped <= most, "{dropped} bytes, at most {most}");
+        drop(capture);
+        for writer in writers {
+            writer.join().unwrap();
         }
     }
 

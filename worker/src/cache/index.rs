@@ -83,6 +83,11 @@ impl CacheIndex {
         }
     }
 
+    /// Whether it has more bytes than `limit`, and something that can be evicted.
+    pub(super) fn exceeds(&self, limit: u64) -> bool {
+        self.total > limit && !self.idle.is_empty()
+    }
+
     /// Takes out the entry that nobody uses and whose last use is the longest ago.
     pub(super) fn take_oldest(&mut self) -> Option<(CacheKey, CacheEntry)> {
         let (_, key) = self.idle.pop_first()?;

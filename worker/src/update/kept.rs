@@ -11,6 +11,7 @@ use common::update::UpdateStatement;
 use link::content::hash_file;
 
 use super::{TakenPrograms, path_of};
+use crate::blocking::off;
 
 /// The directory, below the worker's.
 const DIR: &str = "program";
@@ -103,19 +104,9 @@ impl ProgramDir {
     /// With the reason why it cannot run here.
     pub(crate) async fn ready(&self, of: &UpdateStatement) -> Result<(), String> {
         let path = self.path_of(&of.blob.hash);
-        #[cfg(unix)]
-        let may_run = {
-            use std::os::unix::fs::PermissionsExt;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
-        };
-        #[cfg(not(unix))]
-        let may_run = Ok(());
-
-        let synced = may_run.and_then(|()| {
-            fs::File::open(&path)?.sync_all()?;
-            link::files::sync_dir(&self.0)
-        });
-        synced.map_err(|error| format!("its file cannot be kept: {error}"))?;
+        let (dir, file) = (self.clone(), path.clone());
+        let kept = off(move || dir.sync(&file)).await.flatten();
+        kept.map_err(|error| format!("its file cannot be kept: {error}"))?;
 
         let says = super::keeper::version_of(&path).await?;
         let version = of.version.to_string();
@@ -126,5 +117,13 @@ impl ProgramDir {
         Err(format!(
             "it is not the signed version {version}: it says `{says}`"
         ))
+    }
+
+    /// Makes the file of a program durable, as one that may be executed.
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        #[cfg(unix)]
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+        fs::File::open(path)?.sync_all()?;
+        link::files::sync_dir(&self.0)
     }
 }

@@ -296,8 +296,8 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
     }
 }
 
-/// Becomes the first of the programs that can be executed. Returns the error number if none can: the last that says more
-/// than that there is no file.
+/// Becomes the first of the programs that can be executed. Returns the error number if none can: that of the first which
+/// is there and still cannot, else the last that says more than that there is no file.
 unsafe fn execute_first(plan: &BirthPlan<'_>) -> libc::c_int {
     let mut told = libc::ENOENT;
     let mut program = plan.programs;
@@ -308,13 +308,14 @@ unsafe fn execute_first(plan: &BirthPlan<'_>) -> libc::c_int {
             libc::execve(*program, plan.argv, plan.env);
             match *libc::__errno_location() {
                 libc::ENOENT | libc::ENOTDIR => {}
-                // The directory, or the file server that has it, is closed to this process, or away.
-                error @ (libc::EACCES
-                | libc::ENODEV
-                | libc::ENOTCONN
-                | libc::ESTALE
-                | libc::ETIMEDOUT) => told = error,
-                error => return error,
+                error @ (libc::E2BIG
+                | libc::ENOEXEC
+                | libc::ENOMEM
+                | libc::EPERM
+                | libc::ETXTBSY
+                | libc::ELIBBAD) => return error,
+                // The directory is closed to this process, loops, or lies on a file server that is away.
+                error => told = error,
             }
             program = program.add(1);
         }

@@ -36,10 +36,12 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::unix::program;
 use super::{Launch, ProcessOrder, WatcherReport, files};
+use crate::blocking::off;
 pub(crate) use cgroup::memory_bound;
 pub use cgroup::{Grounds, Survey};
 pub(crate) use confine::donor_main;
@@ -55,6 +57,8 @@ pub(crate) use watch::DirWatch;
 const THAW: Signal = Signal::CONT;
 /// The longest time to look for the reason why a program could not be executed.
 const LOOK: Duration = Duration::from_secs(5);
+/// The turns of those looks: those that hang keep no more threads than this.
+static LOOKS: Semaphore = Semaphore::const_new(8);
 
 fn byte_of(order: ProcessOrder) -> u8 {
     match order {
@@ -448,8 +452,16 @@ async fn explain(message: Vec<u8>, number: Option<i32>) -> String {
             |program| program::why_not(&launch, dir, &program, &error()),
         )
     };
-    match tokio::time::timeout(LOOK, tokio::task::spawn_blocking(look)).await {
-        Ok(why) => why.unwrap_or_else(|panic| panic.to_string()),
+    let looked = async {
+        let turn = LOOKS.acquire().await;
+        let look = move || {
+            let _turn = turn;
+            look()
+        };
+        off(look).await.unwrap_or_else(|panic| panic.to_string())
+    };
+    match tokio::time::timeout(LOOK, looked).await {
+        Ok(why) => why,
         Err(_) => format!(
             "program `{name}` could not be executed, and this host could not look for it within {LOOK:?}: a file system \
              of its path or of `PATH` does not answer"

@@ -16,6 +16,8 @@ use crate::os::{Confines, Launch};
 
 /// The bytes of a program that the kernel looks at to see its format.
 const HEAD: usize = 256;
+/// The longest name of a file (`NAME_MAX`), in bytes.
+const LONGEST_NAME: usize = 255;
 const ELF: &[u8] = b"\x7fELF";
 /// The directory where an administrator registers other executable formats.
 const OTHER_FORMATS: &str = "/proc/sys/fs/binfmt_misc";
@@ -30,6 +32,12 @@ pub(in crate::os) fn candidates(launch: &Launch) -> Result<Vec<PathBuf>, String>
         .ok_or("the command is empty")?;
     if name.contains('/') {
         return Ok(vec![PathBuf::from(name)]);
+    }
+    if name.len() > LONGEST_NAME {
+        return Err(format!(
+            "the name of the program has {} bytes, and no file of more than {LONGEST_NAME} can be there",
+            name.len()
+        ));
     }
 
     let places = search_path(launch)

@@ -84,8 +84,6 @@ struct RunningProcess {
     end: ProcessEnd,
     process: ProcessHandle,
     tree: Arc<JobTree>,
-    /// Dropped after the job, so that nothing runs in it any more.
-    _container: Option<Container>,
 }
 
 /// The processes of a command.
@@ -95,6 +93,8 @@ struct JobTree {
     /// Whether they are to be frozen, by the last order.
     still: AtomicBool,
     frozen: Notify,
+    /// Dropped after the job, so that nothing runs in it any more.
+    _container: Option<Container>,
 }
 
 impl Launcher {
@@ -185,8 +185,8 @@ fn begin(
             stilled: Mutex::default(),
             still: AtomicBool::new(false),
             frozen: Notify::new(),
+            _container: container,
         }),
-        _container: container,
     })
 }
 
