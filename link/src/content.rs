@@ -213,19 +213,21 @@ impl BlobStore {
         free_bytes(&self.root)
     }
 
-    /// Removes the parts of interrupted transfers that were not resumed for this long.
+    /// Removes the parts of interrupted transfers that were not resumed for this long, and returns their number.
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn drop_parts(&self, unused_for: Duration) -> io::Result<()> {
+    pub fn drop_parts(&self, unused_for: Duration) -> io::Result<usize> {
+        let mut dropped = 0;
         for part in fs::read_dir(self.root.join("incoming"))? {
             let part = part?;
             let age = SystemTime::now().duration_since(part.metadata()?.modified()?);
             if age.is_ok_and(|age| age >= unused_for) {
                 fs::remove_file(part.path())?;
+                dropped += 1;
             }
         }
-        Ok(())
+        Ok(dropped)
     }
 
     /// Lists every blob in the store with its size and the time at which it was last written.

@@ -173,7 +173,7 @@ async fn renewed(
 
     match renewed.await {
         Ok(renewed) => {
-            renewed.replace(dir)?;
+            replace(&renewed, dir).await?;
             tracing::info!(name = renewed.link.name, "the certificate was renewed");
             Ok(renewed)
         }
@@ -203,8 +203,16 @@ pub async fn renew_in_place(
 ) -> Result<Identity, LinkError> {
     let _turn = turn(dir.to_owned()).await?;
     let renewed = renew(connection, identity).await?;
-    renewed.replace(dir)?;
+    replace(&renewed, dir).await?;
     Ok(renewed)
+}
+
+/// Does what [`Identity::replace`] does, off the runtime: each file is synced.
+async fn replace(renewed: &Identity, dir: &Path) -> Result<(), LinkError> {
+    let renewed = renewed.again();
+    let dir = dir.to_owned();
+    let replaced = tokio::task::spawn_blocking(move || renewed.replace(&dir)).await;
+    replaced.map_err(|e| LinkError::Closed(e.to_string()))?
 }
 
 /// Waits for the exclusive right to change the identity; it ends when the returned file is dropped.

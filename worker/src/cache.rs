@@ -55,7 +55,7 @@ pub(crate) struct Cache {
     /// The number of files so far that have left the cache, and of entries that were removed.
     gone: AtomicU64,
     removed: AtomicU64,
-    /// Held by whoever evicts.
+    /// Held by whoever evicts while attempts run.
     removing: Mutex<()>,
     trees: Trees,
     /// The trees that are being unpacked, each by one attempt.
@@ -120,7 +120,7 @@ impl Cache {
     ) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
         let gone = dir.join(GONE);
-        let emptied = os::remove_tree(&gone).and_then(|()| store.drop_parts(PART_LIFE));
+        let emptied = os::remove_tree(&gone).and_then(|()| store.drop_parts(PART_LIFE).map(drop));
         if let Err(error) = emptied {
             tracing::warn!(dir = %dir.display(), %error, "what left the cache of inputs cannot be removed");
         }
@@ -264,15 +264,15 @@ impl Cache {
     }
 
     /// Removes everything that no attempt uses, for a disk that is full before the cache has reached
-    /// its limit. Returns whether anything was removed, by whomever.
+    /// its limit. Returns whether anything of it was removed, by whomever, or a part of a fetch that was given up.
     async fn make_room(self: &Arc<Self>) -> bool {
         let before = self.removed.load(Ordering::Relaxed);
         let cache = Arc::clone(self);
         let removed = off(move || {
             let _turn = cache.removing.lock();
             cache.evict_to(0);
-            let _ = cache.store.drop_parts(PART_LIFE);
-            cache.removed.load(Ordering::Relaxed) > before
+            let parts = cache.store.drop_parts(PART_LIFE).unwrap_or(0);
+            parts > 0 || cache.removed.load(Ordering::Relaxed) > before
         });
         removed.await.unwrap_or(false)
     }
@@ -284,9 +284,13 @@ impl Cache {
         }
         let cache = Arc::clone(self);
         behind(move || {
-            // Somebody else who evicts goes on as long as there is something.
-            if let Ok(_turn) = cache.removing.try_lock() {
-                cache.evict_to(cache.limit);
+            // Somebody else who evicts goes on as long as there is something. What came just before he let go is looked
+            // for once more.
+            while cache.lock().exceeds(cache.limit) {
+                match cache.removing.try_lock() {
+                    Ok(_turn) => cache.evict_to(cache.limit),
+                    Err(_) => break,
+                }
             }
         });
     }
@@ -295,8 +299,10 @@ impl Cache {
     /// two entries, and while one is removed.
     fn evict_to(&self, limit: u64) {
         while let Some(gone) = self.take_out(limit) {
-            gone.iter().for_each(|path| tree::remove(path));
-            self.removed.fetch_add(1, Ordering::Relaxed);
+            if let Some(path) = gone {
+                tree::remove(&path);
+                self.removed.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -322,15 +328,16 @@ impl Cache {
     fn take_file(&self, hash: &BlobHash) -> Option<PathBuf> {
         let number = self.gone.fetch_add(1, Ordering::Relaxed);
         let to = self.store.root().join(GONE).join(number.to_string());
-        match fs::rename(self.store.path_of(hash), &to) {
-            Ok(()) => Some(to),
-            // It was found damaged.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => {
-                tracing::warn!(%hash, %error, "a cached input cannot be removed");
-                None
-            }
-        }
+        // A directory may have no room for another name.
+        let gone = unless_gone(fs::rename(self.store.path_of(hash), &to)).or_else(|_| {
+            self.store.remove(hash)?;
+            Ok(Some(()))
+        });
+        gone.inspect_err(|error: &io::Error| {
+            tracing::warn!(%hash, %error, "a cached input cannot be removed");
+        })
+        .ok()?
+        .map(|()| to)
     }
 }
 
@@ -352,12 +359,10 @@ impl Pinned {
     /// If the content cannot be read.
     pub(crate) fn is_whole(&self) -> io::Result<bool> {
         let path = self.path();
-        let stamp = match fs::metadata(&path) {
-            Ok(meta) => stamp_of(&meta),
-            // Another attempt has found it damaged and removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
+        let Some(meta) = unless_gone(fs::metadata(&path))? else {
+            return Ok(false);
         };
+        let stamp = stamp_of(&meta);
         let key = CacheKey::File(self.blob.hash);
         let entry = |index: &CacheIndex| index.entries.get(&key)?.whole;
         if entry(&self.cache.lock()) == Some(stamp) {
@@ -377,11 +382,8 @@ impl Pinned {
 
     /// Reads the content as a list of files; `None` if it is damaged, and removed from the cache then.
     fn list(&self) -> io::Result<Option<Result<Manifest, String>>> {
-        let bytes = match fs::read(self.path()) {
-            Ok(bytes) => bytes,
-            // Another attempt has found it damaged and removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(bytes) = unless_gone(fs::read(self.path()))? else {
+            return Ok(None);
         };
         if link::content::hash_bytes(&bytes) != self.blob {
             self.discard();
@@ -397,17 +399,22 @@ impl Pinned {
     ///
     /// If `to` cannot be written, or the content cannot be read.
     pub(crate) fn copy_to(&self, to: &mut File) -> io::Result<bool> {
-        let mut from = match File::open(self.path()) {
-            Ok(from) => from,
-            // Another attempt has found it damaged and removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
+        let Some(mut from) = unless_gone(File::open(self.path()))? else {
+            return Ok(false);
         };
         let whole = link::content::copy_hashing(&mut from, to)? == self.blob;
         if !whole {
             self.discard();
         }
         Ok(whole)
+    }
+}
+
+/// Makes `None` of content that is not there: another attempt has found it damaged and removed it.
+fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
     }
 }
 

@@ -70,17 +70,30 @@ impl Highest {
     /// # Errors
     /// As for [`Self::check`].
     pub fn serve(&mut self, incarnation: Incarnation) -> Result<(), LinkError> {
+        if let Some(keep) = self.rise(incarnation)? {
+            keep();
+        }
+        Ok(())
+    }
+
+    /// As [`serve`](Self::serve), but returns the work that keeps the incarnation over restarts, if it is a new one: a
+    /// write that is synced.
+    pub(crate) fn rise(
+        &mut self,
+        incarnation: Incarnation,
+    ) -> Result<Option<impl FnOnce() + Send + use<>>, LinkError> {
         self.check(incarnation)?;
-        if incarnation > self.seen {
-            self.seen = incarnation;
-            if let Some(path) = &self.path {
-                let text = format!("{} {incarnation}\n", self.grid);
-                if let Err(error) = link::files::write_whole(path, text.as_bytes(), 0o600) {
+        let path = self.path.clone().filter(|_| incarnation > self.seen);
+        self.seen = self.seen.max(incarnation);
+        let text = format!("{} {incarnation}\n", self.grid);
+
+        Ok(path.map(|path| {
+            move || {
+                if let Err(error) = link::files::write_whole(&path, text.as_bytes(), 0o600) {
                     tracing::warn!(%error, "which master was the last is not remembered");
                 }
             }
-        }
-        Ok(())
+        }))
     }
 }
 

@@ -164,16 +164,22 @@ impl InputPeers {
 
     /// Says to the master with [`ToMaster::Shares`] what this host passes on, or that it does not.
     fn offer(&self) {
-        let lends = |inner: &PeerBooks| inner.lent && inner.listens().is_some();
-        let cache = self.cache.get().and_then(Weak::upgrade);
-        let cache = cache.filter(|_| lends(&self.lock()));
+        let lent = {
+            let inner = self.lock();
+            inner.lent && inner.listens().is_some()
+        };
+        let cache = self.cache.get().and_then(Weak::upgrade).filter(|_| lent);
         let holds = cache.map_or_else(Vec::new, |cache| cache.large(LEAST_SHARED, MAX_LISTED));
 
         let inner = self.lock();
         let Some((port, own)) = inner.listens() else {
             return;
         };
-        let sharing = inner.lent.then_some(SharingOffer {
+        if inner.lent != lent {
+            // Whoever has changed that just now offers anew.
+            return;
+        }
+        let sharing = lent.then_some(SharingOffer {
             port,
             address: own,
             holds,

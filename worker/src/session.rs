@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::admin;
 use crate::alive::AliveSender;
+use crate::blocking::off;
 use crate::elsewhere::{BeatWatch, Highest};
 use crate::peers::InputPeers;
 use crate::spool::blobs::Blobs;
@@ -351,9 +352,10 @@ async fn serve_master<T: From<SessionEvent> + Send + 'static>(
             incarnation,
             ..
         } => {
-            match is_master(connection.quic()) {
-                true => papers.highest.serve(*incarnation)?,
-                false => papers.highest.check(*incarnation)?,
+            if !is_master(connection.quic()) {
+                papers.highest.check(*incarnation)?;
+            } else if let Some(keep) = papers.highest.rise(*incarnation)? {
+                let _ = off(keep).await;
             }
             tracing::info!(%host, %name, way = %connection.way(), "joined the master");
             control.tx.send(&ToMaster::Instance(papers.run)).await?;

@@ -19,7 +19,8 @@ use crate::blocking::behind;
 pub(crate) struct Blobs<S = BlobStore> {
     store: S,
     holders: Mutex<BTreeMap<BlobHash, u32>>,
-    /// Taken before `holders` wherever a blob may be removed or was just added, and kept while the file goes.
+    /// Taken before `holders` wherever a blob may be removed or was just added, but at the start, and kept while the file
+    /// goes.
     removing: Mutex<()>,
 }
 

@@ -104,7 +104,8 @@ impl ProgramDir {
     /// With the reason why it cannot run here.
     pub(crate) async fn ready(&self, of: &UpdateStatement) -> Result<(), String> {
         let path = self.path_of(&of.blob.hash);
-        let (dir, file) = (self.clone(), path.clone());
+        let dir = self.clone();
+        let file = path.clone();
         let kept = off(move || dir.sync(&file)).await.flatten();
         kept.map_err(|error| format!("its file cannot be kept: {error}"))?;
 

@@ -48,7 +48,7 @@ pub(super) struct Cage {
 /// A program and everything that its process needs before it.
 #[derive(Clone, Copy)]
 pub(super) struct Birth<'a> {
-    /// The paths at which the program may lie: the first that can be executed is.
+    /// The paths at which the program may lie: it is the first of them that can be executed.
     pub programs: &'a [CString],
     pub argv: &'a [CString],
     pub env: &'a [CString],
@@ -297,7 +297,7 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
 }
 
 /// Becomes the first of the programs that can be executed. Returns the error number if none can: that of the first which
-/// is there and still cannot, else the last that says more than that there is no file.
+/// is there and cannot be executed, else the last that says more than that there is no file.
 unsafe fn execute_first(plan: &BirthPlan<'_>) -> libc::c_int {
     let mut told = libc::ENOENT;
     let mut program = plan.programs;
@@ -314,7 +314,8 @@ unsafe fn execute_first(plan: &BirthPlan<'_>) -> libc::c_int {
                 | libc::EPERM
                 | libc::ETXTBSY
                 | libc::ELIBBAD) => return error,
-                // The directory is closed to this process, loops, or lies on a file server that is away.
+                // The file is not executable, or its directory is closed to this process, loops, or lies on a file server
+                // that is away.
                 error => told = error,
             }
             program = program.add(1);

@@ -35,7 +35,7 @@ pub(in crate::os) fn candidates(launch: &Launch) -> Result<Vec<PathBuf>, String>
     }
     if name.len() > LONGEST_NAME {
         return Err(format!(
-            "the name of the program has {} bytes, and no file of more than {LONGEST_NAME} can be there",
+            "the name of the program has {} bytes, and no file's name has more than {LONGEST_NAME}",
             name.len()
         ));
     }
