@@ -20,6 +20,8 @@ use crate::failure::{Exit, Failure};
 
 /// The stack of the worker's thread, in bytes.
 const STACK: usize = 8 << 20;
+/// The time that work on files has for its end when the service stops.
+const LAST_WORK: Duration = Duration::from_secs(2);
 
 /// The arguments of the service: the program knows them, but the service manager calls a function
 /// without any.
@@ -129,7 +131,7 @@ fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
         .build()
         .map_err(|e| Failure::io("cannot start", &e))?;
 
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let mut stop = std::pin::pin!(stop.notified());
         let home = duty.dir.join("identity");
         let identity = match &args.first_start {
@@ -141,7 +143,10 @@ fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
         };
         let _end = worker::run(duty.dir.clone(), config, identity, stop).await?;
         Ok(())
-    })
+    });
+    // Work on a file that hangs must not keep the service from stopping.
+    runtime.shutdown_timeout(LAST_WORK);
+    ended
 }
 
 /// Returns the identity, for which it waits until there is a file to join by: a service that ended
