@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use common::BlobRef;
@@ -287,10 +287,11 @@ impl Cache {
             // Somebody else who evicts goes on as long as there is something. What came just before he let go is looked
             // for once more.
             while cache.lock().exceeds(cache.limit) {
-                match cache.removing.try_lock() {
-                    Ok(_turn) => cache.evict_to(cache.limit),
-                    Err(_) => break,
+                let turn = cache.removing.try_lock();
+                if matches!(turn, Err(TryLockError::WouldBlock)) {
+                    break;
                 }
+                cache.evict_to(cache.limit);
             }
         });
     }

@@ -452,26 +452,24 @@ async fn explain(message: Vec<u8>, number: Option<i32>) -> String {
             |program| program::why_not(&launch, dir, &program, &error()),
         )
     };
-    let looked = async {
-        let Ok(turn) = tokio::time::timeout(LOOK, LOOKS.acquire()).await else {
-            return format!(
-                "program `{name}` could not be executed, and this host cannot say why while it waits for the file systems \
-                 of other commands"
-            );
-        };
-        let look = move || {
-            let _turn = turn;
-            look()
-        };
-        match tokio::time::timeout(LOOK, off(look)).await {
-            Ok(why) => why.unwrap_or_else(|panic| panic.to_string()),
-            Err(_) => format!(
-                "program `{name}` could not be executed, and this host could not look for it within {LOOK:?}: a file \
-                 system of its path or of `PATH` does not answer"
-            ),
-        }
+    let Ok(turn) = tokio::time::timeout(LOOK, LOOKS.acquire()).await else {
+        return format!(
+            "program `{name}` could not be executed, and this host cannot say why while it waits for the file systems of \
+             other commands"
+        );
     };
-    looked.await
+
+    let look = move || {
+        let _turn = turn;
+        look()
+    };
+    match tokio::time::timeout(LOOK, off(look)).await {
+        Ok(why) => why.unwrap_or_else(|panic| panic.to_string()),
+        Err(_) => format!(
+            "program `{name}` could not be executed, and this host could not look for it within {LOOK:?}: a file system \
+             of its path or of `PATH` does not answer"
+        ),
+    }
 }
 
 /// Returns the path of this program, valid also if its file was replaced meanwhile.
