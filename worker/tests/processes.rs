@@ -402,7 +402,7 @@ async fn a_path_that_hangs_keeps_no_other_command_waiting(bench: Box<Bench>) {
     assert!(ended.success());
 }
 
-/// What the program does in [`HANG`].
+/// Plays the part of [`HANG`].
 async fn search_what_hangs(dir: &Path) {
     let [away, at] = ["away", "at"].map(|name| dir.join(name));
     fs::create_dir(&away).unwrap();

@@ -16,7 +16,7 @@ use common::content::MAX_INLINE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::live::LiveStream;
-use crate::blocking::behind;
+use crate::blocking::{behind, off};
 use crate::os::{self, Output};
 use crate::spool::blobs::Blobs;
 
@@ -212,8 +212,7 @@ impl StreamCapture {
             return Err(error);
         }
 
-        let stored = tokio::task::spawn_blocking(move || blobs.add(&mut file));
-        let blob = stored.await.map_err(io::Error::other)??;
+        let blob = off(move || blobs.add(&mut file)).await??;
         Ok(Stream {
             content: Content::Blob(blob),
             dropped: self.dropped,

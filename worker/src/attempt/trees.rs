@@ -14,6 +14,7 @@ use common::wire::worker::{StagedInput, StagedKind};
 use walkdir::WalkDir;
 
 use super::fault;
+use crate::blocking::off;
 use crate::cache::PinnedTree;
 use crate::os::{Confines, TreeSharing, files};
 
@@ -62,8 +63,7 @@ impl PlacedTree {
             }
         };
 
-        let placed = tokio::task::spawn_blocking(work).await;
-        match placed.map_err(io::Error::other).flatten() {
+        match off(work).await.flatten() {
             Ok(()) => Ok(Self {
                 path,
                 tree,

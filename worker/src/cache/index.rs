@@ -1,4 +1,4 @@
-//! What the cache has, who uses it and when it was used last: what is to be evicted first.
+//! The books of the cache: its entries, their users, and the order in which they are evicted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

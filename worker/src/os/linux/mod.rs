@@ -243,9 +243,9 @@ async fn hand_over(launch: &Launch, streams: [&OwnedFd; 2]) -> Result<(), String
         // Not worth another thread.
         files::hand_over(&dir, user, group)
     } else {
-        let work = move || files::hand_over(&dir, user, group);
-        let handed = tokio::task::spawn_blocking(work).await;
-        handed.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+        off(move || files::hand_over(&dir, user, group))
+            .await
+            .flatten()
     };
     handed.map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
 

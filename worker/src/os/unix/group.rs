@@ -24,6 +24,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::guard::GroupGuard;
 use super::{files, program};
+use crate::blocking::off;
 use crate::os::{
     AttemptLimits, Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport, survey,
 };
@@ -85,9 +86,7 @@ impl Launcher {
         let group = Arc::default();
         let launch = launch.clone();
         // The command and its directory may lie on a file server that takes a while.
-        let begun = tokio::task::spawn_blocking(move || begin(&launch, out, err)).await;
-
-        match begun.map_err(io::Error::other)? {
+        match off(move || begin(&launch, out, err)).await? {
             Err(why) => drop(report.send(WatcherReport::NotStarted(why))),
             Ok(child) => self.watch_over(&child, &group, report)?,
         }

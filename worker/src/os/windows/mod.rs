@@ -35,7 +35,7 @@ use common::host::Confinement;
 use tokio::sync::Notify;
 
 use super::{Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport, survey};
-use crate::blocking::behind;
+use crate::blocking::{behind, off};
 use container::Container;
 use job::JobObject;
 pub(crate) use load::Accounts;
@@ -132,8 +132,7 @@ impl Launcher {
         let job = JobObject::new(launch.limits)?;
         let launch = launch.clone();
         // A container is made with files and the registry, which may take a while.
-        let begun = tokio::task::spawn_blocking(move || begin(&launch, [out, err], job)).await;
-        let state = match begun.map_err(io::Error::other)? {
+        let state = match off(move || begin(&launch, [out, err], job)).await? {
             Ok(running) => ProcessState::Running(Box::new(running)),
             Err(why) => ProcessState::NotStarted(why),
         };
