@@ -8,7 +8,7 @@ use crate::handlers::dispatch::Starter;
 use crate::handlers::moves::Leave;
 use crate::policy::placement::PlacementView;
 use crate::policy::placement::lookahead::expected_s;
-use crate::policy::plan::Candidates;
+use crate::policy::plan::{Candidates, Ending};
 use crate::policy::replication::gain::{CopySearch, Gains, OpenTask};
 use crate::policy::replication::{Gain, Replicated};
 use crate::prediction::completion_law::CompletionLaw;
@@ -68,6 +68,8 @@ const SLACK: f64 = 1.05;
 const SLACK_WITH_STATE: f64 = 1.1;
 /// Hosts that get free within this part of a task's mean run time are ranked as if they were ready.
 const SOON: f64 = 0.1;
+/// In a crowd, all busy hosts are looked at for such ones this often within that time.
+const SCANS_PER_SOON: f64 = 2.0;
 
 /// The cost of a loss beside the start, in seconds, for tasks that keep their state: the work since
 /// the last report.
@@ -165,7 +167,7 @@ impl<'a> Starter<'a> {
         let mut good = slots;
         good.retain(|slot| slot.task_s <= end_s);
         if !good.is_empty() && !job.rules.checkpoint && waiting <= usable_slots {
-            good.extend(self.soon(job, work, end_s, SOON * mean_s));
+            good.extend(self.soon(job, work, end_s, SOON * mean_s, crowd));
         }
 
         let mut good: Vec<(HostId, f64)> = if good.len() as u64 > wanted {
@@ -293,15 +295,62 @@ impl<'a> Starter<'a> {
     }
 
     /// Returns the slots in which attempts of this job should end within `within_s` and a next task would
-    /// be done by `end_s`.
-    fn soon(&self, job: &Job, work: WorkPerTask, end_s: f64, within_s: f64) -> Vec<FreeSlot<'_>> {
+    /// be done by `end_s`. In a crowd, all busy hosts are looked at only now and then; in between, those
+    /// on which an attempt was found that ends before the next such look.
+    fn soon(
+        &self,
+        job: &mut Job,
+        work: WorkPerTask,
+        end_s: f64,
+        within_s: f64,
+        crowd: bool,
+    ) -> Vec<FreeSlot<'_>> {
+        if !crowd {
+            return self.ending(job, work, self.hosts.busy(), within_s, end_s);
+        }
+
+        let known = job.plan.ending.take();
+        let known = known
+            .filter(|known| self.now < known.until)
+            .unwrap_or_else(|| {
+                let ahead_s = within_s / SCANS_PER_SOON;
+                let slots = self.ending(
+                    job,
+                    work,
+                    self.hosts.busy(),
+                    within_s + ahead_s,
+                    f64::INFINITY,
+                );
+                let mut hosts: Vec<_> = slots.iter().map(|slot| slot.host.id).collect();
+                hosts.dedup();
+                Ending {
+                    until: self.now + Span::from_secs_f64(ahead_s),
+                    hosts,
+                }
+            });
+
+        let hosts = (known.hosts.iter()).filter_map(|id| self.hosts.table.get(id));
+        let soon = self.ending(job, work, hosts, within_s, end_s);
+        job.plan.ending = Some(known);
+        soon
+    }
+
+    /// Returns the slots of these hosts in which attempts of this job should end within `within_s` and a
+    /// next task would be done by `end_s`.
+    fn ending<'h>(
+        &self,
+        job: &Job,
+        work: WorkPerTask,
+        hosts: impl Iterator<Item = &'h Host>,
+        within_s: f64,
+        end_s: f64,
+    ) -> Vec<FreeSlot<'h>> {
         let id = job.rank.job;
         let scene = self.scene(job);
         let start_cost = self.settings.start_cost;
-        let mut soon = Vec::new();
+        let mut ending = Vec::new();
 
-        let takes_work = |host: &&Host| host.takes_work() && scene.does(host.id);
-        for host in self.hosts.busy().filter(takes_work) {
+        for host in hosts.filter(|host| host.takes_work() && scene.does(host.id)) {
             let slot = self.slot(host, work, 0.0);
             if slot.task_s > end_s {
                 continue;
@@ -312,12 +361,12 @@ impl<'a> Starter<'a> {
                     .foresight
                     .left_s(host, load, work, start_cost, self.now);
                 if free_s <= within_s && free_s + slot.task_s <= end_s {
-                    soon.push(FreeSlot { free_s, ..slot });
+                    ending.push(FreeSlot { free_s, ..slot });
                 }
             }
         }
 
-        soon
+        ending
     }
 
     /// Ranks slots: the `best` ones come first, in order, and then the others.

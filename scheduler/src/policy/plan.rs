@@ -30,6 +30,8 @@ pub(crate) struct JobPlan {
     pub(crate) declined: Option<(Time, u64)>,
     /// The hosts that were the best ones for copies, where they are remembered.
     pub(crate) candidates: Option<Candidates>,
+    /// The busy hosts that should be free soon, where they are remembered.
+    pub(crate) ending: Option<Ending>,
     /// Predicted completions on the way, at most one of each stage.
     pub(crate) predicted: Vec<NotedPrediction>,
     /// The kind of the job, once it had hosts.
@@ -43,6 +45,14 @@ pub(crate) struct Candidates {
     pub(crate) at: Time,
     /// The best first.
     pub(crate) best: Vec<HostId>,
+}
+
+/// The hosts on which an attempt should end soon.
+#[derive(Debug, Clone)]
+pub(crate) struct Ending {
+    /// The time until which no other host should become one of them.
+    pub(crate) until: Time,
+    pub(crate) hosts: Vec<HostId>,
 }
 
 /// A prediction of a job's completion, to be compared with the outcome.
