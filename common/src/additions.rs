@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::idset::IdSet;
-use crate::job::TaskSet;
+use crate::job::{MAX_TASK_RANGES, TaskSet};
 use crate::selector::MAX_IDS;
 
 /// New tasks of an open job. They do the job's own work by its own rules.
@@ -14,7 +15,7 @@ pub enum NewTasks {
     /// Tasks with these indices, which the job does not have yet.
     Ids(IdSet),
     /// One task for each item, with the numbers after the job's last one.
-    Items(Vec<String>),
+    Items(#[serde(deserialize_with = "bounded::list::<_, _, { MAX_IDS as usize }>")] Vec<String>),
 }
 
 /// The error for new tasks that a job cannot have.
@@ -37,6 +38,11 @@ pub enum BadAddition {
     /// The job would have more than [`MAX_IDS`] tasks.
     #[error("the job would have {0} tasks; the most is {MAX_IDS}")]
     TooMany(u64),
+    /// The numbers of the job's tasks would form more than [`MAX_TASK_RANGES`] separate ranges.
+    #[error(
+        "the numbers of the job's tasks would form {0} separate ranges; the most is {MAX_TASK_RANGES}: leave no gaps"
+    )]
+    TooManyRanges(usize),
     /// The numbers are used up.
     #[error(
         "there is no number left after the job's last task, {0}: give the indices, with --array"
@@ -59,6 +65,7 @@ impl NewTasks {
             }
             _ if self.count() == 0 => Err(BadAddition::Nothing),
             _ if self.count() > MAX_IDS => Err(BadAddition::TooMany(self.count())),
+            NewTasks::Ids(ids) => in_few_ranges(ids.ranges().len()),
             _ => Ok(()),
         }
     }
@@ -105,13 +112,26 @@ impl NewTasks {
             }),
             NewTasks::Ids(ids) => match there.ids.intersection(&ids).first() {
                 Some(index) => Err(BadAddition::There(index)),
-                None => Ok(TaskSet {
-                    ids,
-                    items: Vec::new(),
-                }),
+                None => {
+                    let mut all = there.ids.clone();
+                    all.union_with(&ids);
+                    in_few_ranges(all.ranges().len())?;
+                    Ok(TaskSet {
+                        ids,
+                        items: Vec::new(),
+                    })
+                }
             },
         }
     }
+}
+
+/// Refuses tasks whose numbers form more than [`MAX_TASK_RANGES`] ranges.
+fn in_few_ranges(ranges: usize) -> Result<(), BadAddition> {
+    if ranges > MAX_TASK_RANGES {
+        return Err(BadAddition::TooManyRanges(ranges));
+    }
+    Ok(())
 }
 
 impl TaskSet {
@@ -191,5 +211,25 @@ mod tests {
         ] {
             assert_eq!(new.beside(&there), Err(want));
         }
+    }
+
+    #[test]
+    fn gaps_between_the_numbers_of_tasks_are_bounded() {
+        let most = MAX_TASK_RANGES as u32;
+        let odd = |first: u32, count: u32| (0..count).map(move |at| first + 2 * at).collect();
+        let there = TaskSet {
+            ids: odd(1, most - 1),
+            items: Vec::new(),
+        };
+
+        let beside = |ids: IdSet| NewTasks::Ids(ids).beside(&there).map(|new| new.ids.len());
+        assert_eq!(beside(IdSet::from_range(2, 2)), Ok(1));
+        assert_eq!(beside(odd(3 * most, 1)), Ok(1));
+        let too_many = Err(BadAddition::TooManyRanges(MAX_TASK_RANGES + 1));
+        assert_eq!(beside(odd(3 * most, 2)), too_many);
+        assert_eq!(
+            NewTasks::Ids(odd(1, most + 1)).check(),
+            too_many.map(|_: u64| ())
+        );
     }
 }

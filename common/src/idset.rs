@@ -6,6 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::bounded;
+use crate::selector::MAX_IDS;
+
 /// A set of `u32` as disjoint inclusive ranges that never touch each other. Insert, remove and
 /// look-up cost the logarithm of the number of ranges; memory is about 16 bytes a range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -155,7 +158,7 @@ impl IdSet {
     }
 
     /// Iterates over the ranges, ascending, as `(first, last)`.
-    pub fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + '_ {
         self.ranges.iter().map(|(a, b)| (*a, *b))
     }
 
@@ -268,7 +271,8 @@ impl Serialize for IdSet {
 
 impl<'de> Deserialize<'de> for IdSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Vec::<(u32, u32)>::deserialize(deserializer).map(Self::from_ranges)
+        let ranges = bounded::list::<_, _, { MAX_IDS as usize }>(deserializer)?;
+        Ok(Self::from_ranges(ranges))
     }
 }
 

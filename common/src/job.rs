@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::after::{After, MAX_AFTER};
+use crate::bounded;
 use crate::checkpoint::SHORTEST_INTERVAL;
 use crate::content::BlobRef;
 use crate::ids::JobId;
@@ -27,6 +28,8 @@ pub use usual::*;
 pub const DEFAULT_MAX_LOSSES: u32 = 10;
 /// The largest [`Quorum::size`].
 pub const MAX_QUORUM: u32 = 5;
+/// The most separate ranges that the numbers of a job's tasks may form.
+pub const MAX_TASK_RANGES: usize = 10_000;
 /// The longest job name, in bytes.
 const MAX_NAME: usize = 200;
 
@@ -51,6 +54,7 @@ pub struct SubmitOptions {
     pub deadline: Option<Time>,
     /// An estimate for each task, in the order of the indices, as run times on a host of speed 1.
     /// Where this is empty, [`Rules::estimate`] holds for every task.
+    #[serde(deserialize_with = "bounded::list::<_, _, { MAX_IDS as usize }>")]
     pub estimates: Vec<Span>,
     /// Words by which the user finds the job again.
     pub labels: BTreeSet<Label>,
@@ -132,6 +136,7 @@ pub struct TaskSet {
     pub ids: IdSet,
     /// The item (`%{ITEM}`) of each task in the order of the indices; empty if the job has no
     /// items.
+    #[serde(deserialize_with = "bounded::list::<_, _, { MAX_IDS as usize }>")]
     pub items: Vec<String>,
 }
 
@@ -178,13 +183,17 @@ impl Work {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandSpec {
     /// Program and arguments. No shell is involved.
+    #[serde(deserialize_with = "bounded::list::<_, _, { bounded::FEW }>")]
     pub argv: Vec<Template>,
     /// The variables that are added to the clean environment.
+    #[serde(deserialize_with = "bounded::list::<_, _, { bounded::FEW }>")]
     pub env: Vec<(String, Template)>,
     /// Files and trees that are placed into the attempt's directory before it starts.
+    #[serde(deserialize_with = "bounded::list::<_, _, { bounded::FEW }>")]
     pub inputs: Vec<Input>,
     /// The expected outputs as globs below the attempt's directory. Each must match at least one
     /// file once the command has succeeded.
+    #[serde(deserialize_with = "bounded::list::<_, _, { bounded::FEW }>")]
     pub outputs: Vec<Template>,
     /// The name of the input that becomes standard input; `None`: standard input is empty.
     pub stdin: Option<Template>,
@@ -386,6 +395,11 @@ pub enum BadJob {
     /// The job has more than [`MAX_IDS`] tasks.
     #[error("the job has {0} tasks; the most is {MAX_IDS}")]
     TooManyTasks(u64),
+    /// The numbers of the job's tasks form more than [`MAX_TASK_RANGES`] separate ranges.
+    #[error(
+        "the numbers of the job's tasks form {0} separate ranges; the most is {MAX_TASK_RANGES}: number them without gaps, and give each an item"
+    )]
+    TooManyRanges(usize),
     /// The command is empty.
     #[error("the job has no command")]
     NoCommand,
@@ -511,6 +525,16 @@ impl JobSpec {
         }
     }
 
+    /// Lists every blob that the master must store before the job can run, each once, by hash. Costs as
+    /// much as the job names blobs.
+    pub fn content(&self) -> Vec<BlobRef> {
+        let command = self.work.command();
+        let mut blobs: Vec<_> = command.into_iter().flat_map(CommandSpec::blobs).collect();
+        blobs.sort_unstable();
+        blobs.dedup();
+        blobs
+    }
+
     /// Checks that the submission makes sense in itself.
     ///
     /// # Errors
@@ -522,6 +546,10 @@ impl JobSpec {
         }
         if tasks > MAX_IDS {
             return Err(BadJob::TooManyTasks(tasks));
+        }
+        let ranges = self.tasks.ids.ranges().len();
+        if ranges > MAX_TASK_RANGES {
+            return Err(BadJob::TooManyRanges(ranges));
         }
         if self.name.is_empty()
             || self.name.len() > MAX_NAME
@@ -568,14 +596,20 @@ impl JobSpec {
 impl TaskSet {
     /// Returns the item of task `index`; empty if the job has no items.
     pub fn item(&self, index: u32) -> &str {
-        let position = || usize::try_from(self.ids.rank(index)).ok();
         if self.items.is_empty() {
             ""
         } else {
-            position()
-                .and_then(|p| self.items.get(p))
-                .map_or("", String::as_str)
+            self.item_at(self.ids.rank(index))
         }
+    }
+
+    /// Returns the item of the task at `position` in the order of the indices; empty if the job has
+    /// no items.
+    pub fn item_at(&self, position: u64) -> &str {
+        let position = usize::try_from(position).ok();
+        position
+            .and_then(|p| self.items.get(p))
+            .map_or("", String::as_str)
     }
 }
 
@@ -639,7 +673,8 @@ impl CommandSpec {
         }
     }
 
-    /// Iterates over every blob that the master must store before the job can run.
+    /// Iterates over every blob that the master must store before the job can run. It may come to one
+    /// several times.
     pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
         self.inputs.iter().flat_map(|input| {
             let (few, builds) = match &input.source {
@@ -673,14 +708,15 @@ impl CommandSpec {
             }
         }
 
-        let mut names = std::collections::BTreeSet::new();
+        let mut names = BTreeMap::new();
         for input in &self.inputs {
             // A name with placeholders is known, and checked, only when an attempt expands it.
-            if !input.name.as_str().contains("%{") {
-                input.name.as_str().parse::<PortablePath>()?;
+            let name = input.name.as_str();
+            if !name.contains("%{") {
+                name.parse::<PortablePath>()?;
             }
-            if !names.insert(input.name.as_str().to_lowercase()) {
-                return Err(BadJob::InputTwice(input.name.to_string()));
+            if names.insert(name.to_lowercase(), name).is_some() {
+                return Err(BadJob::InputTwice(name.to_owned()));
             }
             match &input.source {
                 InputSource::Shared(_) => {}
@@ -694,7 +730,7 @@ impl CommandSpec {
             }
         }
 
-        self.check_trees()?;
+        self.check_trees(&names)?;
         if let Some(every) = self.checkpoint.filter(|every| *every < SHORTEST_INTERVAL) {
             return Err(BadJob::CheckpointInterval(every));
         }
@@ -715,16 +751,19 @@ impl CommandSpec {
 }
 
 impl CommandSpec {
-    /// Checks that nothing is to be put into a tree, and that none is standard input.
-    fn check_trees(&self) -> Result<(), BadJob> {
+    /// Checks that nothing is to be put into a tree, and that none is standard input. The inputs have
+    /// these names, each under itself in lower case.
+    fn check_trees(&self, names: &BTreeMap<String, &str>) -> Result<(), BadJob> {
         for tree in self.inputs.iter().filter(|input| input.is_tree()) {
             let name = tree.name.as_str();
             if self.stdin.as_ref() == Some(&tree.name) {
                 return Err(BadJob::StdinTree(name.to_owned()));
             }
-            let inside = |other: &&Input| crate::path::is_inside(other.name.as_str(), name);
-            if let Some(other) = self.inputs.iter().find(inside) {
-                return Err(BadJob::InputInTree(other.name.to_string(), name.to_owned()));
+
+            let inside = format!("{}/", name.to_lowercase());
+            let next = names.range(inside.clone()..).next();
+            if let Some((_, other)) = next.filter(|(lower, _)| lower.starts_with(&inside)) {
+                return Err(BadJob::InputInTree((*other).to_owned(), name.to_owned()));
             }
         }
         Ok(())
@@ -764,6 +803,87 @@ mod tests {
     fn a_plain_job_is_taken() {
         assert_eq!(job(Work::Noop).check(), Ok(()));
         assert_eq!(job(Work::Command(command())).check(), Ok(()));
+    }
+
+    #[test]
+    fn tasks_with_too_many_gaps_between_their_numbers_are_refused() {
+        let odd = |count: u32| (0..count).map(|at| 2 * at + 1).collect();
+        let checked = |ids: IdSet| {
+            let items = Vec::new();
+            let tasks = TaskSet { ids, items };
+            JobSpec {
+                tasks,
+                ..job(Work::Noop)
+            }
+            .check()
+        };
+
+        let most = MAX_TASK_RANGES as u32;
+        assert_eq!(checked(odd(most)), Ok(()));
+        let one_more = Err(BadJob::TooManyRanges(MAX_TASK_RANGES + 1));
+        assert_eq!(checked(odd(most + 1)), one_more);
+    }
+
+    #[test]
+    fn an_input_inside_a_tree_is_refused_wherever_it_stands_in_the_list() {
+        let blob = BlobRef {
+            hash: crate::content::BlobHash([1; 32]),
+            size: 1,
+        };
+        let checked = |names: [&str; 3]| {
+            let mut c = command();
+            c.inputs.extend(names.iter().map(|name| Input {
+                name: name.trim_end_matches('/').parse().unwrap(),
+                kind: match name.ends_with('/') {
+                    true => InputKind::Tree { parts: Vec::new() },
+                    false => InputKind::File,
+                },
+                source: InputSource::Shared(blob),
+            }));
+            job(Work::Command(c)).check()
+        };
+
+        for apart in [
+            ["Env/", "env-1/x", "env.txt"],
+            ["a/", "b/", "aa"],
+            ["env/", "%{ITEM}/x", "e/nv"],
+        ] {
+            assert_eq!(checked(apart), Ok(()), "{apart:?}");
+        }
+        for (inside, other, tree) in [
+            (["Env/", "a", "eNV/x/y"], "eNV/x/y", "Env"),
+            (["env/a/b", "a", "env/"], "env/a/b", "env"),
+            (["env/", "env/x/", "a"], "env/x", "env"),
+        ] {
+            let refused = BadJob::InputInTree(other.to_owned(), tree.to_owned());
+            assert_eq!(checked(inside), Err(refused), "{inside:?}");
+        }
+    }
+
+    #[test]
+    fn content_that_is_named_several_times_is_listed_once() {
+        let blob = |byte| BlobRef {
+            hash: crate::content::BlobHash([byte; 32]),
+            size: 1,
+        };
+        let mut c = command();
+        c.inputs = vec![
+            Input {
+                name: "tree".parse().unwrap(),
+                kind: InputKind::Tree {
+                    parts: vec![blob(2); 1_000],
+                },
+                source: InputSource::Shared(blob(3)),
+            },
+            Input {
+                name: "file".parse().unwrap(),
+                kind: InputKind::File,
+                source: InputSource::PerTask(vec![blob(2), blob(1), blob(2)]),
+            },
+        ];
+
+        let job = job(Work::Command(c));
+        assert_eq!(job.content(), [blob(1), blob(2), blob(3)]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod additions;
 pub mod after;
 pub mod attempt;
 pub mod availability;
+mod bounded;
 pub mod checkpoint;
 pub mod content;
 pub mod event;

@@ -12,8 +12,8 @@ use crate::needs::Label;
 /// The most indices that one selector or array may name.
 pub const MAX_IDS: u64 = 10_000_000;
 
-/// The most separate ranges that a stepped selector may expand to.
-const MAX_STEPPED: u64 = 1_000_000;
+/// The most separate ranges that one selector may name; a stepped part names one for each number.
+const MAX_RANGES: u64 = 1_000_000;
 
 /// A choice of jobs, or of a job's tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +70,9 @@ pub enum BadSelector {
     /// More than [`MAX_IDS`] indices.
     #[error("`{0}` names more than {MAX_IDS} indices")]
     TooMany(String),
+    /// More than `MAX_RANGES` separate ranges.
+    #[error("the list has more than {MAX_RANGES} separate numbers and ranges: give fewer at once")]
+    TooManyRanges,
 }
 
 impl FromStr for Selector {
@@ -86,7 +89,8 @@ impl FromStr for Selector {
 /// Reads a list such as `1,3,5-8,10-20:2` as a set of indices.
 ///
 /// # Errors
-/// If a part is not a number or an ascending range, or the set would be larger than [`MAX_IDS`].
+/// If a part is not a number or an ascending range, the parts are too many, or the set would be larger
+/// than [`MAX_IDS`].
 pub fn parse_ids(list: &str) -> Result<IdSet, BadSelector> {
     let mut ranges = Vec::new();
     for part in list.split(',') {
@@ -109,10 +113,16 @@ pub fn parse_ids(list: &str) -> Result<IdSet, BadSelector> {
             return Err(BadSelector::Backwards(part.to_owned()));
         }
 
+        let more = if step == 1 {
+            1
+        } else {
+            1 + u64::from((last - first) / step)
+        };
+        if ranges.len() as u64 + more > MAX_RANGES {
+            return Err(BadSelector::TooManyRanges);
+        }
         if step == 1 {
             ranges.push((first, last));
-        } else if u64::from((last - first) / step) >= MAX_STEPPED {
-            return Err(BadSelector::TooMany(part.to_owned()));
         } else {
             ranges.extend((first..=last).step_by(step as usize).map(|id| (id, id)));
         }
@@ -162,5 +172,13 @@ mod tests {
             let error = given.parse::<Selector>().unwrap_err().to_string();
             assert!(error.contains(want), "{given}: {error}");
         }
+    }
+
+    #[test]
+    fn parts_are_counted_before_their_numbers_are_listed() {
+        let part = "1-1999999:2";
+        assert_eq!(parse_ids(part).unwrap().len(), MAX_RANGES);
+        let twice = parse_ids(&format!("{part},7"));
+        assert_eq!(twice, Err(BadSelector::TooManyRanges));
     }
 }

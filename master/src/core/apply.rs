@@ -214,7 +214,15 @@ impl Core {
         let host_name = place.map_or("", |host| host.name.as_str());
         let platform = place.map_or_else(String::new, super::hosts::Host::platform_name);
         let place = (host_name, platform.as_str());
-        match assignment(&job.spec, attempt, place, limit, report_every, from) {
+        let position = job.spec.tasks.ids.rank(attempt.task.index);
+        match assignment(
+            &job.spec,
+            (attempt, position),
+            place,
+            limit,
+            report_every,
+            from,
+        ) {
             Ok(assignment) if job.spec.work.ranks().is_some() => {
                 self.mail(host).together.push(assignment);
             }

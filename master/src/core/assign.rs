@@ -8,14 +8,14 @@ use common::template::{PLACEHOLDERS, TemplateValues};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput, StagedKind};
 use common::{AttemptId, Span};
 
-/// Builds the `Assignment` of `attempt` on the host of this name and platform, with its time limit, the interval of its
+/// Builds the `Assignment` of `attempt`, whose task has this position in the order of the indices, on the host of this name and platform, with its time limit, the interval of its
 /// reports, and the checkpoint that it starts from.
 ///
 /// # Errors
 /// If an input's name, expanded, is no portable path.
 pub(super) fn assignment(
     spec: &JobSpec,
-    attempt: AttemptId,
+    (attempt, position): (AttemptId, u64),
     (host, platform): (&str, &str),
     limit: Option<Span>,
     report_every: Option<Span>,
@@ -28,11 +28,10 @@ pub(super) fn assignment(
                 attempt,
                 host,
                 platform,
-                item: spec.tasks.item(attempt.task.index),
+                item: spec.tasks.item_at(position),
                 width: spec.width(),
             };
 
-            let position = spec.tasks.ids.rank(attempt.task.index);
             let checkpoint = command
                 .checkpoint
                 .map(|every| Checkpointing { every, from });

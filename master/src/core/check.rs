@@ -41,21 +41,19 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &SubmitOptions) -> Result<(), Re
             .any(|input| input.name.mentions("TASK_ID"));
     let alike = if differ { usize::MAX } else { 1 };
 
-    for index in spec.tasks.ids.iter().take(alike) {
+    for (index, position) in spec.tasks.ids.iter().zip(0..).take(alike) {
         // Job, host and incarnation are not known yet; any show whether the rest makes sense.
         let attempt = AttemptId {
             task: TaskId::new(JobId(0), index),
             number: 1,
             incarnation: Incarnation(0),
         };
-        let tried = assignment(spec, attempt, ("host", "linux-x86_64"), None, None, None).map_err(
-            |bad| {
-                invalid(
-                    format!("task {index}: input: {bad}"),
-                    "give the input another name: --input FILE:NAME",
-                )
-            },
-        )?;
+        let anywhere = ("host", "linux-x86_64");
+        let tried = assignment(spec, (attempt, position), anywhere, None, None, None);
+        let tried = tried.map_err(|bad| {
+            let hint = "give the input another name: --input FILE:NAME";
+            invalid(format!("task {index}: input: {bad}"), hint)
+        })?;
         if assignment_bytes(&tried) > MAX_ASSIGNMENT {
             let what = format!(
                 "task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes"

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use common::content::BlobHash;
 use common::job::Input;
-use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span, Time};
+use common::{AttemptId, BlobRef, HostId, IdSet, JobId, Span, Time};
 
 use super::Core;
 use crate::store::{LiveObject, ObjectName, StoreError};
@@ -43,13 +43,13 @@ impl Core {
         self.unused.get(user).copied().unwrap_or(0)
     }
 
-    /// Marks the content that a job's `spec` names as needed, so that it no longer counts as unused
-    /// by its user.
-    pub(super) fn content_needed(&mut self, user: &str, spec: &JobSpec) -> Result<(), StoreError> {
-        let Some(command) = spec.work.command() else {
-            return Ok(());
-        };
-        let bytes = self.store.content_is_needed(user, command.blobs())?;
+    /// Marks the content of a user's job as needed, so that it no longer counts as unused by that user.
+    pub(super) fn content_needed(
+        &mut self,
+        user: &str,
+        content: &[BlobRef],
+    ) -> Result<(), StoreError> {
+        let bytes = self.store.content_is_needed(user, content)?;
         if let Some(sum) = self.unused.get_mut(user) {
             *sum = sum.saturating_sub(bytes);
         }

@@ -249,6 +249,7 @@ impl Core {
             request,
             user,
             mut spec,
+            content,
             asked,
             hidden,
             disclosed,
@@ -261,7 +262,7 @@ impl Core {
         if let Some(known) = self.store.job_of_request(request)? {
             return self.repeated((request, user, body_hash), &spec, &known);
         }
-        if let Some(refusal) = self.unfit(request, &spec, &asked, disclosed)? {
+        if let Some(refusal) = self.unfit(request, (&spec, &content), &asked, disclosed)? {
             return Ok(Err(refusal));
         }
         let after = match self.ordered(&asked.after, &hidden)? {
@@ -315,7 +316,7 @@ impl Core {
         }
 
         let key = (request, body_hash, body.len() as u64);
-        let job = self.keep(key, spec, &bag, &after, asked.labels)?;
+        let job = self.keep(key, (spec, &content), &bag, &after, asked.labels)?;
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
@@ -337,7 +338,7 @@ impl Core {
     fn keep(
         &mut self,
         (request, body_hash, bytes): (RequestId, [u8; 32], u64),
-        spec: JobSpec,
+        (spec, content): (JobSpec, &[BlobRef]),
         bag: &Bag,
         after: &[StoredAfter],
         labels: BTreeSet<Label>,
@@ -348,10 +349,11 @@ impl Core {
             body_hash,
             user,
             spec: &spec,
+            content,
             estimates: &bag.terms.estimates,
             now: self.now,
         })?;
-        self.content_needed(user, &spec)?;
+        self.content_needed(user, content)?;
         if bag.disclosed {
             self.store.disclose(job, self.now)?;
         }
@@ -477,11 +479,10 @@ impl Core {
         }
     }
 
-    /// The refusal of a spec that names an input whose content is missing.
-    pub(super) fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
-        let command = spec.work.command()?;
-        let BlobRef { hash, .. } = command.blobs().find(|blob| !self.blobs.has(blob))?;
-        Some(content_is_missing(&hash))
+    /// The refusal of a job of whose content something is missing.
+    pub(super) fn missing_content(&self, content: &[BlobRef]) -> Option<Refusal> {
+        let missing = content.iter().find(|blob| !self.blobs.has(blob))?;
+        Some(content_is_missing(&missing.hash))
     }
 
     /// Restores the state that the last stop interrupted from the store.

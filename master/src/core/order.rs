@@ -7,7 +7,7 @@ use common::event::{GridEvent, in_parts};
 use common::units::Bytes;
 use common::view::{AfterView, JobState};
 use common::wire::{Refusal, RefusalCode};
-use common::{After, IdSet, JobId, JobSpec, NewTasks, RequestId, SubmitOptions, TaskSet};
+use common::{After, BlobRef, IdSet, JobId, JobSpec, NewTasks, RequestId, SubmitOptions, TaskSet};
 use scheduler::Event;
 
 use super::Core;
@@ -73,7 +73,7 @@ impl Core {
     pub(super) fn unfit(
         &self,
         request: RequestId,
-        spec: &JobSpec,
+        (spec, content): (&JobSpec, &[BlobRef]),
         asked: &SubmitOptions,
         disclosed: bool,
     ) -> Result<Option<Refusal>, StoreError> {
@@ -82,7 +82,7 @@ impl Core {
         }
 
         let full = self.room.as_ref().and_then(|room| room.refuse_new(0));
-        let refusal = full.or_else(|| self.missing_content(spec));
+        let refusal = full.or_else(|| self.missing_content(content));
         let undisclosable = || super::speculation::undisclosable(spec, asked);
         Ok(refusal.or_else(|| undisclosable().filter(|_| disclosed)))
     }

@@ -160,6 +160,7 @@ mod tests {
             body_hash: [0; 32],
             user: "ann",
             spec: &spec,
+            content: &spec.content(),
             estimates: &[],
             now: START,
         };

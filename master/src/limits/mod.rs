@@ -90,6 +90,10 @@ const ANSWERS: usize = 256;
 const ANSWERS_OF_ONE: usize = 32;
 /// Files of one user that are on their way at a time, to the master or from it.
 const CONTENTS_OF_ONE: usize = 64;
+/// Submissions of all users, and of one, that are read from content and checked at a time: each may take
+/// some hundred MiB of memory.
+const DESCRIPTIONS: usize = 2;
+const DESCRIPTIONS_OF_ONE: usize = 1;
 /// The burst of requests that a user may send at once, in seconds of `requests_per_s`.
 const BURST_S: f64 = 10.0;
 /// The most keys in each table with an entry of their own; those beyond share one entry.
@@ -121,6 +125,8 @@ pub(crate) struct Counters {
     pub(crate) answers: Gate,
     /// The queue of users' content streams, `FileTransfers::contents` of them at a time.
     pub(crate) contents: Gate,
+    /// The queue of submissions that are read from content, `DESCRIPTIONS` of them at a time.
+    pub(crate) descriptions: Gate,
     /// The admission of connections.
     pub(crate) door: ConnectionDoor,
     log: Mutex<Coalescer>,
@@ -148,6 +154,7 @@ impl Counters {
             gate: Gate::new(REQUESTS, limits.requests_at_a_time.max(1) as usize),
             answers: Gate::new(ANSWERS, ANSWERS_OF_ONE),
             contents: Gate::new(files.contents, CONTENTS_OF_ONE),
+            descriptions: Gate::new(DESCRIPTIONS, DESCRIPTIONS_OF_ONE),
             door: ConnectionDoor::new(limits.connections as usize),
             log: Mutex::default(),
         }

@@ -114,6 +114,7 @@ fn add_job(store: &mut Writer, id: u128, blob: BlobRef) -> u32 {
             body_hash: [0; 32],
             user: "ann",
             spec: &spec,
+            content: &spec.content(),
             estimates: &[],
             now: Time(9),
         })

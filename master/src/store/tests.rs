@@ -44,6 +44,7 @@ fn add_job_of(store: &mut Writer, id: u128, spec: &JobSpec, user: &str) -> JobId
             body_hash: [0; 32],
             user,
             spec,
+            content: &spec.content(),
             estimates: &[],
             now: Time(1),
         })
@@ -934,6 +935,7 @@ fn an_estimate_for_each_task_comes_back_with_its_job() {
             body_hash: [0; 32],
             user: "ann",
             spec: &spec(2),
+            content: &[],
             estimates,
             now: Time(1),
         };
@@ -968,6 +970,7 @@ fn a_renewed_promise_ranks_behind_those_accepted_before() {
             body_hash: [0; 32],
             user: "ann",
             spec: &spec(1),
+            content: &[],
             estimates: &[],
             now: at(submitted),
         };

@@ -90,10 +90,10 @@ impl Writer {
     pub(crate) fn content_is_needed(
         &mut self,
         user: &str,
-        blobs: impl Iterator<Item = BlobRef>,
+        content: &[BlobRef],
     ) -> Result<u64, StoreError> {
         let mut bytes = 0;
-        for blob in blobs {
+        for blob in content {
             let sql = "UPDATE content_of SET needed = TRUE WHERE \"user\" = $1 AND hash = $2 AND NOT needed";
             if self.count(sql, values![user, blob.hash.0])? > 0 {
                 bytes += blob.size;

@@ -56,6 +56,8 @@ pub(crate) struct NewJob<'a> {
     pub(crate) user: &'a str,
     /// The spec, as submitted.
     pub(crate) spec: &'a JobSpec,
+    /// The content of the spec, as [`JobSpec::content`] lists it.
+    pub(crate) content: &'a [BlobRef],
     /// The user's run time estimates in the order of the task indices; empty without estimates.
     pub(crate) estimates: &'a [Span],
     /// The time of the submission.
@@ -348,10 +350,7 @@ impl Writer {
                 rules.needs.to_string()
             ])?;
 
-        if let Some(command) = spec.work.command() {
-            self.use_blobs(job, command.blobs())?;
-        }
-
+        self.use_blobs(job, new.content.iter().copied())?;
         Ok(job)
     }
 

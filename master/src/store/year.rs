@@ -43,6 +43,7 @@ fn run_job(store: &mut Writer, number: u128, now: Time) {
         body_hash: [1; 32],
         user: "ann",
         spec: &spec(),
+        content: &spec().content(),
         estimates: &[],
         now,
     };

@@ -63,6 +63,28 @@ fn wordy(bytes: usize) -> JobSpec {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lists_that_no_task_could_have_are_refused_before_they_are_read() {
+    let master = Master::start().await;
+    let client = master.admin().await;
+    let spec = JobSpec {
+        work: Work::Command(CommandSpec::new(vec!["".parse().unwrap(); 100_000])),
+        ..noops(1)
+    };
+
+    let described = postcard::to_stdvec(&(&spec, common::SubmitOptions::default())).unwrap();
+    let blob = client.put_bytes(&described).await.unwrap();
+    let request = Request::Submit {
+        id: RequestId(uuid::Uuid::from_u128(9)),
+        spec: Submission::Blob(blob),
+        disclosed: false,
+        dry_run: false,
+    };
+    let refused = client.ask(&request).await.err().unwrap();
+    assert_eq!(code(&refused), RefusalCode::Invalid, "{refused}");
+    assert!(refused.to_string().contains("broken"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn descriptions_of_jobs_are_bounded_one_by_one_and_together() {
     let master = Master::with(|config| {
         config.limits.spec_bytes = 4_000;

@@ -71,6 +71,7 @@ impl Ask {
             Ask::Submit(request, wish) => JobAsk::Submit(Box::new(Submitting {
                 request,
                 user: "people".to_owned(),
+                content: wish.spec.content(),
                 spec: wish.spec,
                 asked: SubmitOptions {
                     after: wish.after,

@@ -4,7 +4,7 @@ use common::attempt::StreamKind;
 use common::content::BlobHash;
 use common::view::JobState;
 use common::wire::client::TailFrom;
-use common::{AttemptId, IdSet, JobId, JobSpec, RequestId, SubmitOptions, TaskId};
+use common::{AttemptId, BlobRef, IdSet, JobId, JobSpec, RequestId, SubmitOptions, TaskId};
 
 use super::{Ask, CoreReply};
 use crate::core::{Adding, Core};
@@ -19,6 +19,8 @@ pub struct Submitting {
     pub user: String,
     /// The job.
     pub spec: JobSpec,
+    /// The content of `spec`, as [`JobSpec::content`] lists it.
+    pub content: Vec<BlobRef>,
     /// The date and estimates that `spec` has no place for.
     pub asked: SubmitOptions,
     /// Those jobs that it is to come after which the user may not see, or which are not there.

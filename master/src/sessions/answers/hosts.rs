@@ -1,5 +1,7 @@
 //! Answers about hosts and what was recorded of their availability.
 
+use std::collections::HashSet;
+
 use common::Time;
 use common::host::MAX_HOST_NAME;
 use common::needs::{Label, MAX_LABELS};
@@ -16,6 +18,8 @@ use super::{Asker, NoAnswer, refuse};
 
 /// The most recorded intervals of a host's availability in one message.
 const RECORDED_PORTION: usize = 1_000;
+/// The number of hosts that the core looks up by name in one turn: it looks for each among all hosts.
+const NAMES_A_TURN: usize = 50;
 
 fn no_host(name: &str) -> NoAnswer {
     refuse(
@@ -23,6 +27,13 @@ fn no_host(name: &str) -> NoAnswer {
         format!("there is no host `{name}`"),
         "see `deskgrid host list`",
     )
+}
+
+/// Returns the names in their order, each only once.
+fn each_once(mut names: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
 }
 
 impl Asker {
@@ -35,12 +46,17 @@ impl Asker {
         names: Vec<String>,
     ) -> Result<Vec<HostView>, NoAnswer> {
         let user = self.only_own();
-        if !names.is_empty() {
-            return self.hosts_of(HostAsk::Views { names, user }).await;
-        }
-
         // In portions, between which the core answers others.
         let mut all = Vec::new();
+        if !names.is_empty() {
+            for names in each_once(names).chunks(NAMES_A_TURN) {
+                let (names, user) = (names.to_vec(), user.clone());
+                let portion = self.hosts_of(HostAsk::Views { names, user }).await?;
+                all.extend(portion);
+            }
+            return Ok(all);
+        }
+
         loop {
             let after = all.last().map(|host: &HostView| host.id);
             let user = user.clone();

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::job::CommandSpec;
 use common::needs::{BadNeeds, Label, MAX_LABELS};
 use common::selector::{Selector, beyond};
 use common::token::Role;
@@ -14,11 +13,11 @@ use common::wire::RefusalCode;
 use common::wire::client::{Addition, Reply, Submission};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
 
-use link::Contents;
 use serde::de::DeserializeOwned;
 
 use crate::core::ask::{HostNames, JobAsk, Submitting};
 use crate::core::{AddReply, Adding, NoReply, SubmitReply, check_spec, content_is_missing};
+use crate::limits::Turn;
 use crate::store::StoreError;
 
 use super::super::rights::Right;
@@ -103,20 +102,26 @@ impl Asker {
         disclosed: bool,
         dry_run: bool,
     ) -> Result<Reply, NoAnswer> {
-        let (spec, asked) = match spec {
-            Submission::Inline(spec, asked) => (*spec, asked),
-            Submission::Blob(blob) => self.described(blob).await?,
+        let ((spec, asked), turn) = match spec {
+            Submission::Inline(spec, asked) => ((*spec, asked), None),
+            Submission::Blob(blob) => {
+                let (described, turn) = self.described(blob).await?;
+                (described, Some(turn))
+            }
         };
 
-        // A long list takes long to check, so that happens off the core's thread.
-        let looked =
-            tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked)))
-                .await;
-
-        let (spec, asked) = looked
+        // A long list takes long to check, so that happens off the core's thread. It goes on where the
+        // client is gone, and keeps its turn meanwhile.
+        let looked = tokio::task::spawn_blocking(move || {
+            check_spec(&spec, &asked)?;
+            let content = spec.content();
+            Ok((spec, content, asked, turn))
+        });
+        let (spec, content, asked, _turn) = looked
+            .await
             .map_err(|_| NoReply::Stopped)?
             .map_err(NoAnswer::Refused)?;
-        let spec = self.names_only_ones_own(spec).await?;
+        let content = self.names_only_ones_own(content).await?;
         let hidden = self.hidden(&asked).await?;
         let tasks = spec.tasks.ids.len();
         let submitted: Box<Result<_, _>> = self
@@ -124,6 +129,7 @@ impl Asker {
                 request: id,
                 user: self.user.clone(),
                 spec,
+                content,
                 asked,
                 hidden,
                 disclosed,
@@ -179,9 +185,12 @@ impl Asker {
         dry_run: bool,
     ) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
-        let tasks = match tasks {
-            Addition::Inline(tasks) => tasks,
-            Addition::Blob(blob) => self.described(blob).await?,
+        let (tasks, _turn) = match tasks {
+            Addition::Inline(tasks) => (tasks, None),
+            Addition::Blob(blob) => {
+                let (tasks, turn) = self.described(blob).await?;
+                (tasks, Some(turn))
+            }
         };
 
         let added: Result<AddReply, _> = self
@@ -225,26 +234,19 @@ impl Asker {
         Ok(Reply::Changed(changed))
     }
 
-    /// Returns the job if all content that it names was sent by its user, or is in a job that the
-    /// user may see.
-    async fn names_only_ones_own(&self, spec: JobSpec) -> Result<JobSpec, NoAnswer> {
-        let Some(user) = self.only_own() else {
-            return Ok(spec);
+    /// Returns the content of a job if all of it was sent by its user, or is in a job that the user may
+    /// see.
+    async fn names_only_ones_own(&self, content: Vec<BlobRef>) -> Result<Vec<BlobRef>, NoAnswer> {
+        let Some(user) = self.only_own().filter(|_| !content.is_empty()) else {
+            return Ok(content);
         };
-        if spec
-            .work
-            .command()
-            .is_none_or(|command| command.blobs().next().is_none())
-        {
-            return Ok(spec);
-        }
 
         let looked = self.read(move |reader| {
-            let blobs = spec.work.command().into_iter().flat_map(CommandSpec::blobs);
-            reader.not_to_name(&user, blobs).map(|other| (spec, other))
+            let other = reader.not_to_name(&user, content.iter().copied())?;
+            Ok((content, other))
         });
         match looked.await? {
-            (spec, None) => Ok(spec),
+            (content, None) => Ok(content),
             (_, Some(BlobRef { hash, .. })) => {
                 self.refused(
                     "submit",
@@ -256,19 +258,18 @@ impl Asker {
         }
     }
 
-    /// Reads a job's description, or what is added to one, that a client has uploaded as a blob.
-    async fn described<T: DeserializeOwned>(&self, blob: BlobRef) -> Result<T, NoAnswer> {
+    /// Reads a job's description, or what is added to one, that a client has uploaded as a blob. Its
+    /// memory is taken for as long as the turn that is returned with it.
+    async fn described<T>(&self, blob: BlobRef) -> Result<(T, Turn), NoAnswer>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
         self.fits(blob.size)?;
-        let path = self.state.blobs.local().path_of(&blob.hash);
-        let missing = |_: std::io::Error| {
-            refuse(
-                RefusalCode::Conflict,
-                "the submission's content is not here",
-                "submit again",
-            )
+        let missing = || {
+            let what = "the submission's content is not here";
+            refuse(RefusalCode::Conflict, what, "submit again")
         };
 
-        // `has` compares the file's length with the size checked above: what is read is not longer.
         let named = match self.only_own() {
             Some(user) => {
                 self.read(move |reader| reader.may_name(&user, &blob.hash))
@@ -276,21 +277,35 @@ impl Asker {
             }
             None => true,
         };
-        if !named || !self.state.blobs.has(&blob) {
-            return Err(missing(std::io::ErrorKind::NotFound.into()));
+        if !named {
+            return Err(missing());
         }
 
+        let turn = self.state.counters.descriptions.enter(self.id).await;
         let brought = self.state.blobs.bring(&self.state.core, blob.hash).await;
-        let _held = brought.map_err(NoAnswer::Refused)?;
-        let bytes = tokio::fs::read(&path).await.map_err(missing)?;
+        let held = brought.map_err(NoAnswer::Refused)?;
+        let path = self.state.blobs.local().path_of(&blob.hash);
+        let read = tokio::task::spawn_blocking(move || {
+            let (_held, turn) = (held, turn);
+            // What is read is not longer than the size that was checked.
+            let there = std::fs::metadata(&path).is_ok_and(|meta| meta.len() == blob.size);
+            let bytes = if there {
+                std::fs::read(&path).ok()
+            } else {
+                None
+            };
+            bytes.map(|bytes| (postcard::from_bytes(&bytes), turn))
+        });
+
+        let (described, turn) = read
+            .await
+            .map_err(|_| NoReply::Stopped)?
+            .ok_or_else(missing)?;
         let broken = |e: postcard::Error| {
-            refuse(
-                RefusalCode::Invalid,
-                format!("the submission is broken: {e}"),
-                "",
-            )
+            let what = format!("the submission is broken: {e}");
+            refuse(RefusalCode::Invalid, what, "")
         };
-        postcard::from_bytes(&bytes).map_err(broken)
+        Ok((described.map_err(broken)?, turn))
     }
 
     /// Refuses a job spec of more than `Limits::spec_bytes`.

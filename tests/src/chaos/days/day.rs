@@ -240,6 +240,7 @@ impl<'a> Day<'a> {
         let submitting = Submitting {
             request: RequestId(Uuid::from_u128(u128::from(tasks))),
             user: "somebody".to_owned(),
+            content: spec.content(),
             spec,
             asked: SubmitOptions::default(),
             hidden: IdSet::new(),

@@ -370,6 +370,7 @@ impl Wish {
             Wish::Submit(request, spec) => JobAsk::Submit(Box::new(Submitting {
                 request,
                 user: "people".to_owned(),
+                content: spec.content(),
                 spec: *spec,
                 asked: SubmitOptions::default(),
                 hidden: IdSet::new(),

@@ -42,6 +42,7 @@ fn full(place: &Database) -> Writer {
         body_hash: [0; 32],
         user: "ann",
         spec: &spec,
+        content: &spec.content(),
         estimates: &[],
         now: Time(1),
     };

@@ -47,6 +47,7 @@ fn add_job(store: &mut Writer, id: u128) -> JobId {
         body_hash: [0; 32],
         user: "ann",
         spec: &spec,
+        content: &spec.content(),
         estimates: &[],
         now: Time(1),
     };
