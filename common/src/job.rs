@@ -29,7 +29,7 @@ pub const DEFAULT_MAX_LOSSES: u32 = 10;
 /// The largest [`Quorum::size`].
 pub const MAX_QUORUM: u32 = 5;
 /// The most separate ranges that the numbers of a job's tasks may form.
-pub const MAX_TASK_RANGES: usize = 10_000;
+pub const MAX_TASK_RANGES: usize = 100_000;
 /// The longest job name, in bytes.
 const MAX_NAME: usize = 200;
 

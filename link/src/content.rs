@@ -4,7 +4,7 @@
 mod fetch;
 mod pieces;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ use pieces::{CountedSource, Incoming, PIECE, send_file};
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     root: Arc<PathBuf>,
+    /// The first bytes of hashes whose directories are known to outlive a crash.
+    durable: Arc<Mutex<BTreeSet<u8>>>,
     arriving: Arc<Mutex<BTreeMap<IncomingBlob, Arc<tokio::sync::Mutex<()>>>>>,
 }
 
@@ -89,6 +91,7 @@ impl BlobStore {
         fs::create_dir_all(&incoming).map_err(LinkError::file("cannot make", &incoming))?;
         Ok(Self {
             root: Arc::new(root.to_owned()),
+            durable: Arc::default(),
             arriving: Arc::default(),
         })
     }
@@ -269,14 +272,23 @@ impl BlobStore {
     fn keep(&self, part: &Path, blob: &BlobRef) -> io::Result<()> {
         let target = self.path_of(&blob.hash);
         let dir = target.parent().unwrap_or(&self.root);
-        if !dir.exists() {
-            fs::create_dir_all(dir)?;
-            sync_dir(&self.root)?;
-        }
+        self.make_durable(dir, blob.hash.0[0])?;
         sync_file(part)?;
         fs::rename(part, &target)?;
         // What is not sure to be there after a crash is not there.
         sync_dir(dir).inspect_err(|_| drop(fs::remove_file(&target)))
+    }
+
+    /// Makes sure that the directory of the hashes with this first byte is there and outlives a crash. One
+    /// that somebody else has made may not be durable yet.
+    fn make_durable(&self, dir: &Path, first: u8) -> io::Result<()> {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if !durable.contains(&first) || !dir.exists() {
+            fs::create_dir_all(dir)?;
+            sync_dir(&self.root)?;
+            durable.insert(first);
+        }
+        Ok(())
     }
 
     /// Waits for the right to bring this blob in from this sender, who has one at a time.

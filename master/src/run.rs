@@ -224,6 +224,12 @@ async fn be_master(
             end(&state, &entrances, tasks).await;
             core_result(core_end.await)?;
         }
+        () = panicked(&mut tasks) => {
+            end(&state, &entrances, tasks).await;
+            core_result(core_end.await)?;
+            let why = "one of its tasks panicked; the log says where. Nothing acknowledged is lost";
+            return Err(MasterError::Core(why.to_owned()));
+        }
         ended = &mut core_end => {
             let ended = core_result(ended);
             if !is_shared {
@@ -419,6 +425,17 @@ fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError
     store.commit()?;
     whole::watch(home, store, grid)?;
     Ok((grid, seed))
+}
+
+/// Waits for the first of the master's tasks that panics. A master goes on without one that has ended,
+/// but not without one that should still run.
+async fn panicked(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        if ended.is_err_and(|error| error.is_panic()) {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Ends in order: writes the last notes, tells the connected peers, and has the core close its
@@ -778,5 +795,20 @@ mod tests {
             ..Config::default()
         };
         assert_eq!(known_before(&config), "grid.example:7411");
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_noticed_after_others_have_ended() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async {});
+        tasks.spawn(std::future::pending());
+        let noticed = tokio::time::timeout(Duration::from_millis(50), panicked(&mut tasks));
+        assert!(
+            noticed.await.is_err(),
+            "one that ended in order is no panic"
+        );
+
+        tasks.spawn(async { panic!("on purpose") });
+        panicked(&mut tasks).await;
     }
 }

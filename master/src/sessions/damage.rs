@@ -1,6 +1,8 @@
 //! Recomputes tasks whose results the master has lost or finds damaged, if their user wants that.
 //! `link::content` finds such results in passing, and `master check` finds them for an admin.
 
+use std::collections::BTreeSet;
+
 use common::content::BlobHash;
 use common::selector::Selector;
 use common::view::OutputView;
@@ -44,10 +46,8 @@ impl Damage {
 
     /// Leaves out the job's inputs: they stay its content, present or not.
     fn without_inputs(mut self, spec: &JobSpec) -> Self {
-        if let Some(command) = spec.work.command() {
-            self.blobs
-                .retain(|hash| command.blobs().all(|input| input.hash != *hash));
-        }
+        let inputs: BTreeSet<_> = spec.content().into_iter().map(|blob| blob.hash).collect();
+        self.blobs.retain(|hash| !inputs.contains(hash));
         self
     }
 }

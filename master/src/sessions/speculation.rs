@@ -24,7 +24,8 @@ impl Asker {
     /// Requests disclosed tasks: their user waits for them from now on.
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
-        let tasks = chosen(job, &tasks, &self.spec(job).await?)?;
+        let spec = self.spec(job).await?;
+        let tasks = chosen(job, &tasks, &spec)?;
         let RequestOutcome { new, cancelled } =
             self.core(JobAsk::Request(job, tasks.clone())).await?;
         if !tasks.is_empty() && cancelled.len() == tasks.len() {

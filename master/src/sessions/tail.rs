@@ -39,7 +39,8 @@ pub(super) async fn tail(
 ) -> Result<(), NoAnswer> {
     asker.pick_one(task.job).await?;
     let this = Selector::Ids(IdSet::from_range(task.index, task.index));
-    chosen(task.job, &this, &asker.spec(task.job).await?)?;
+    let spec = asker.spec(task.job).await?;
+    chosen(task.job, &this, &spec)?;
 
     let (mut changed, _) = asker.counters();
     let mut viewer = Viewer {

@@ -2,6 +2,7 @@
 //! attempts laid over them. Long lists are built portion by portion.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use common::job::{Capture, CommandSpec, JobSpec};
 use common::template::{Template, TemplateValues};
@@ -25,7 +26,7 @@ type AttemptsByTask = BTreeMap<u32, Vec<AttemptRow>>;
 /// A listing of tasks on its way to a client.
 pub(super) struct Listing {
     job: JobId,
-    spec: JobSpec,
+    spec: Arc<JobSpec>,
     /// Tasks still to come.
     rest: IdSet,
     /// The job's live state; `None` if it is settled.
@@ -58,7 +59,7 @@ pub(super) fn attempts_of(
 impl Listing {
     pub(super) fn new(
         job: JobId,
-        spec: JobSpec,
+        spec: Arc<JobSpec>,
         tasks: IdSet,
         live: Option<LiveJob>,
         settled: Vec<SettledRow>,
@@ -369,7 +370,7 @@ mod tests {
             });
             Listing::new(
                 JobId(1),
-                spec.clone(),
+                spec.clone().into(),
                 all.clone(),
                 live,
                 settled,

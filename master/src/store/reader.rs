@@ -1,8 +1,9 @@
 //! Reads lists for clients, beside the writer. With WAL each query sees the state as of some
 //! commit.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use common::checkpoint::Saved;
 use common::content::BlobHash;
@@ -24,6 +25,7 @@ use super::{AttemptResult, StoreError, from_postcard, order, time, word};
 pub(crate) struct Reader {
     place: Arc<StorePlace>,
     pool: Arc<(Mutex<ReaderPool>, Condvar)>,
+    specs: Arc<Mutex<SpecsInUse>>,
     /// The most connections at a time.
     most: usize,
 }
@@ -35,6 +37,10 @@ struct ReaderPool {
     /// The number of those in use.
     out: usize,
 }
+
+/// The specs that somebody still uses, each with the number of the job's tasks when it was read: only that
+/// changes them. One that many use is in memory once.
+type SpecsInUse = BTreeMap<JobId, (i64, Weak<JobSpec>)>;
 
 /// The most connections of readers to a database: each is a process there.
 const DATABASE_READERS: usize = 8;
@@ -72,6 +78,24 @@ pub(crate) struct AttemptRow {
     pub(crate) counts: bool,
     /// The time at which its output was evicted to make room, if it was.
     pub(crate) removed: Option<Time>,
+}
+
+/// Returns the job's spec, where somebody uses it and it has not changed since.
+fn same_spec(specs: &SpecsInUse, job: JobId, total: i64) -> Option<Arc<JobSpec>> {
+    let (before, spec) = specs.get(&job)?;
+    spec.upgrade().filter(|_| *before == total)
+}
+
+/// Reads a job's spec with all that was added to the job.
+fn spec_as_grown(db: &Db, job: JobId) -> Result<Option<JobSpec>, StoreError> {
+    let sql = "SELECT spec FROM job WHERE id = $1";
+    let bytes: Option<Vec<u8>> = db.first(sql, values![job.0], |row| row.get(0))?;
+    let Some(bytes) = bytes else {
+        return Ok(None);
+    };
+    let mut spec = from_postcard(&bytes)?;
+    order::grown(db, job, &mut spec)?;
+    Ok(Some(spec))
 }
 
 const JOB_COLUMNS: &str = "id, name, \"user\", state, policy, priority, total, finished, failed, cancelled, attempts, \
@@ -114,6 +138,7 @@ impl Reader {
         Self {
             place: Arc::new(place),
             pool: Arc::default(),
+            specs: Arc::default(),
             most,
         }
     }
@@ -219,21 +244,33 @@ impl Reader {
     }
 
     /// The job's spec, as submitted, with the tasks added since.
-    pub(crate) fn spec(&self, job: JobId) -> Result<Option<JobSpec>, StoreError> {
+    pub(crate) fn spec(&self, job: JobId) -> Result<Option<Arc<JobSpec>>, StoreError> {
         self.with(|db| {
-            let sql = "SELECT spec FROM job WHERE id = $1";
-            let spec: Option<Vec<u8>> = db.first(sql, values![job.0], |row| row.get(0))?;
-
-            let grown = |bytes: Vec<u8>| {
-                let mut spec = from_postcard(&bytes)?;
-                order::grown(db, job, &mut spec)?;
-                Ok(spec)
+            let sql = "SELECT total FROM job WHERE id = $1";
+            let Some(total) = db.first(sql, values![job.0], |row| row.get(0))? else {
+                return Ok(None);
             };
-            let spec = spec.map(grown).transpose();
-            spec.map_err(|error: StoreError| {
-                error.of(|| format!("what was submitted as job {job}"))
-            })
+            let in_use = |specs: &SpecsInUse| same_spec(specs, job, total);
+            if let Some(spec) = in_use(&self.specs()) {
+                return Ok(Some(spec));
+            }
+
+            let read = spec_as_grown(db, job);
+            let read =
+                read.map_err(|error| error.of(|| format!("what was submitted as job {job}")))?;
+            let mut specs = self.specs();
+            // Another one may have read it meanwhile.
+            let spec = in_use(&specs).or_else(|| read.map(Arc::new));
+            specs.retain(|_, (_, spec)| spec.strong_count() > 0);
+            if let Some(spec) = &spec {
+                specs.insert(job, (total, Arc::downgrade(spec)));
+            }
+            Ok(spec)
         })
+    }
+
+    fn specs(&self) -> MutexGuard<'_, SpecsInUse> {
+        self.specs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tasks that were settled without success.

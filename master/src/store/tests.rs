@@ -1,6 +1,8 @@
 //! Tests of the store by itself: committed changes are there after reopening, and a store that
 //! cannot be opened gives the reason.
 
+use std::sync::Arc;
+
 use common::attempt::{Outcome, OutputFile, Stream};
 use common::availability::AvailabilityInterval;
 use common::checkpoint::Saved;
@@ -13,7 +15,7 @@ use common::{
     RequestId, Span, TaskId, TaskSet, Time,
 };
 
-use super::{NewAttempt, NewJob, Promised, Reader, StoreError, Writer};
+use super::{NewAddition, NewAttempt, NewJob, Promised, Reader, StoreError, Writer};
 
 fn open(dir: &tempfile::TempDir) -> Writer {
     Writer::open(dir.path()).unwrap()
@@ -57,6 +59,37 @@ pub(super) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
         number,
         incarnation: Incarnation(1),
     }
+}
+
+#[test]
+fn a_spec_in_use_is_in_memory_once_until_tasks_are_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Writer::open(dir.path()).unwrap();
+    let job = add_job(&mut store, 1, &spec(3));
+    store.commit().unwrap();
+
+    let reader = Reader::new(dir.path());
+    let read = || reader.clone().spec(job).unwrap().unwrap();
+    let first = read();
+    assert!(Arc::ptr_eq(&first, &read()));
+
+    let tasks = TaskSet {
+        ids: IdSet::from_range(4, 5),
+        items: Vec::new(),
+    };
+    let addition = NewAddition {
+        request: RequestId(uuid::Uuid::from_u128(2)),
+        body_hash: [0; 32],
+        user: "ann",
+        job,
+        tasks: &tasks,
+        now: Time(2),
+    };
+    store.add_tasks(&addition).unwrap();
+    store.commit().unwrap();
+    assert_eq!(read().tasks.ids, IdSet::from_range(1, 5));
+    assert_eq!(first.tasks.ids, IdSet::from_range(1, 3));
+    assert_eq!(reader.spec(JobId(job.0 + 1)).unwrap(), None);
 }
 
 fn start(store: &mut Writer, attempt: AttemptId) {

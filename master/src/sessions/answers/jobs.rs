@@ -1,6 +1,7 @@
 //! Answers about jobs and their tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use common::needs::{BadNeeds, Label, MAX_LABELS};
 use common::selector::{Selector, beyond};
@@ -633,7 +634,7 @@ impl Asker {
         Ok(Reply::Changed(changed))
     }
 
-    pub(in crate::sessions) async fn spec(&self, job: JobId) -> Result<JobSpec, NoAnswer> {
+    pub(in crate::sessions) async fn spec(&self, job: JobId) -> Result<Arc<JobSpec>, NoAnswer> {
         self.read(move |reader| reader.spec(job))
             .await?
             .ok_or_else(|| no_job(job))
