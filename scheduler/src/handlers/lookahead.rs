@@ -310,24 +310,18 @@ impl<'a> Starter<'a> {
         }
 
         let known = job.plan.ending.take();
-        let known = known
-            .filter(|known| self.now < known.until)
-            .unwrap_or_else(|| {
-                let ahead_s = within_s / SCANS_PER_SOON;
-                let slots = self.ending(
-                    job,
-                    work,
-                    self.hosts.busy(),
-                    within_s + ahead_s,
-                    f64::INFINITY,
-                );
-                let mut hosts: Vec<_> = slots.iter().map(|slot| slot.host.id).collect();
-                hosts.dedup();
-                Ending {
-                    until: self.now + Span::from_secs_f64(ahead_s),
-                    hosts,
-                }
-            });
+        let known = known.filter(|known| self.now < known.until);
+        let known = known.unwrap_or_else(|| {
+            let ahead_s = within_s / SCANS_PER_SOON;
+            let ends = |host: &&Host| {
+                let mut left = self.left_of(job, work, host);
+                left.any(|left_s| left_s <= within_s + ahead_s)
+            };
+            Ending {
+                until: self.now + Span::from_secs_f64(ahead_s),
+                hosts: self.hosts.busy().filter(ends).map(|host| host.id).collect(),
+            }
+        });
 
         let hosts = (known.hosts.iter()).filter_map(|id| self.hosts.table.get(id));
         let soon = self.ending(job, work, hosts, within_s, end_s);
@@ -345,9 +339,7 @@ impl<'a> Starter<'a> {
         within_s: f64,
         end_s: f64,
     ) -> Vec<FreeSlot<'h>> {
-        let id = job.rank.job;
         let scene = self.scene(job);
-        let start_cost = self.settings.start_cost;
         let mut ending = Vec::new();
 
         for host in hosts.filter(|host| host.takes_work() && scene.does(host.id)) {
@@ -355,11 +347,7 @@ impl<'a> Starter<'a> {
             if slot.task_s > end_s {
                 continue;
             }
-            let loads = host.books.iter();
-            for (_, load) in loads.filter(|(attempt, _)| attempt.task.job == id) {
-                let free_s = self
-                    .foresight
-                    .left_s(host, load, work, start_cost, self.now);
+            for free_s in self.left_of(job, work, host) {
                 if free_s <= within_s && free_s + slot.task_s <= end_s {
                     ending.push(FreeSlot { free_s, ..slot });
                 }
@@ -367,6 +355,18 @@ impl<'a> Starter<'a> {
         }
 
         ending
+    }
+
+    /// Returns the run times that the job's attempts on this host still need, in seconds.
+    fn left_of(&self, job: &Job, work: WorkPerTask, host: &Host) -> impl Iterator<Item = f64> {
+        let id = job.rank.job;
+        let start_cost = self.settings.start_cost;
+        let loads = host.books.iter();
+        let own = loads.filter(move |(attempt, _)| attempt.task.job == id);
+        own.map(move |(_, load)| {
+            self.foresight
+                .left_s(host, load, work, start_cost, self.now)
+        })
     }
 
     /// Ranks slots: the `best` ones come first, in order, and then the others.
