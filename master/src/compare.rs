@@ -1,5 +1,4 @@
-//! Compares results whose numbers need only be close to each other, one pair at a time beside the
-//! core. Both are read word by word, so their length does not matter. The user's own comparison
+//! Compares results whose numbers need only be close to each other, beside the core. Both are read word by word, so their length does not matter. The user's own comparison
 //! programs run elsewhere (`deskgrid job judge`).
 
 use std::collections::BTreeSet;
@@ -15,20 +14,27 @@ use common::wire::RefusalCode;
 use common::{AttemptId, BlobRef, Content};
 use link::BlobStore;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use crate::content_place::HeldContent;
 use crate::core::ask::{JobAsk, UpkeepAsk};
+use crate::limits::Gate;
 use crate::run::SessionContext;
 use crate::store::AttemptResult;
 
 /// The bytes of the longest word. A longer one is compared in pieces of this length, byte by byte.
 const LONGEST_WORD: usize = 4_096;
+/// The comparisons of all users that are made at a time.
+const AT_A_TIME: usize = 2;
 /// The time after which storage that was away is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// A result that is to be compared with others of its task.
 #[derive(Debug)]
 pub(crate) struct Comparison {
+    /// The user of its job.
+    pub(crate) user: String,
     /// The attempt that has left the result.
     pub(crate) attempt: AttemptId,
     /// The result.
@@ -39,25 +45,42 @@ pub(crate) struct Comparison {
     pub(crate) tolerance: Tolerance,
 }
 
-/// Makes the comparisons that the core asks for, until the core has ended.
+/// Makes the comparisons that the core asks for, until the core has ended: those of a user one after the
+/// other, and of all users a few at a time, each user in turn.
 pub(crate) async fn serve(state: Arc<SessionContext>, mut wanted: UnboundedReceiver<Comparison>) {
-    while let Some(comparison) = wanted.recv().await {
-        let Some(held) = hold(&state, &comparison).await else {
-            return;
-        };
-
-        let blobs = state.blobs.local().clone();
-        let attempt = comparison.attempt;
-        let Ok(agrees) = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await
-        else {
-            continue;
-        };
-        drop(held);
-        let compared = JobAsk::Compared(attempt, agrees);
-        if state.core.ask::<()>(compared).await.is_err() {
-            return;
+    let gate = Gate::new(AT_A_TIME, 1);
+    let mut under_way = JoinSet::new();
+    loop {
+        tokio::select! {
+            next = wanted.recv() => match next {
+                None => return,
+                Some(comparison) => {
+                    under_way.spawn(answer(state.clone(), gate.clone(), comparison));
+                }
+            },
+            Some(_) = under_way.join_next() => {}
         }
     }
+}
+
+/// Makes a comparison when it is its user's turn, and tells the core.
+async fn answer(state: Arc<SessionContext>, gate: Gate, comparison: Comparison) {
+    let user = blake3::hash(comparison.user.as_bytes());
+    let _turn = gate
+        .enter(Uuid::from_slice(&user.as_bytes()[..16]).unwrap_or_default())
+        .await;
+    let Some(held) = hold(&state, &comparison).await else {
+        return;
+    };
+
+    let blobs = state.blobs.local().clone();
+    let attempt = comparison.attempt;
+    let agrees = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await;
+    drop(held);
+    // A comparison that panicked, which the log says, would panic again.
+    let compared = JobAsk::Compared(attempt, agrees.unwrap_or_default());
+    // A core that has ended needs no answer.
+    let _ = state.core.ask::<()>(compared).await;
 }
 
 /// Brings all content of the results here, however many tries that takes. What is nowhere is left
@@ -98,6 +121,7 @@ fn agreeing(blobs: &BlobStore, comparison: &Comparison) -> Vec<u32> {
         mine,
         others,
         tolerance,
+        ..
     } = comparison;
 
     let agrees = |other: &AttemptResult| {

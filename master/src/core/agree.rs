@@ -45,6 +45,8 @@ impl Core {
                 self.follow.push(Event::ResultCompared { attempt, agrees });
             }
             Compare::Floats(tolerance) => {
+                let job = self.jobs.get(&attempt.task.job);
+                let user = job.map_or_else(String::new, |job| job.view.user.clone());
                 let mine = self.store.result_of(attempt)?.unwrap_or_default();
                 let mut others = Vec::new();
                 for other in with {
@@ -56,6 +58,7 @@ impl Core {
 
                 // Nobody listens only while the master shuts down; the next one compares again.
                 let _ = self.compare.send(Comparison {
+                    user,
                     attempt,
                     mine,
                     others,

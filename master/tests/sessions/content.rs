@@ -1,6 +1,7 @@
 //! Content is not had by naming its hash: who reads it, who may name it, and who is kept waiting by
 //! whom. And whose jobs are whose to change.
 
+use common::content::BlobHash;
 use common::job::{Compare, Quorum, Tolerance};
 use common::wire::stream::{GetReply, PutReply};
 
@@ -733,4 +734,79 @@ async fn a_tolerance_of_nonsense_is_refused_in_words() {
         code(&refused) == RefusalCode::Invalid && refused.to_string().contains("within NaN"),
         "{refused}"
     );
+}
+
+/// Has both hosts compute the only task of this user's job with results that are to be compared. The
+/// first one's content is done `meanwhile` something to before the second one's comes.
+async fn computed_twice(
+    (user, request): (&Client, u128),
+    hosts: &mut [Worker; 2],
+    results: [&[u8]; 2],
+    meanwhile: impl FnOnce(&BlobHash),
+) -> JobId {
+    let close = Tolerance::new(0.1).unwrap();
+    let rules = Rules {
+        quorum: Quorum {
+            size: 2,
+            adaptive: false,
+            compare: Compare::Floats(close),
+        },
+        ..Rules::default()
+    };
+    let spec = JobSpec { rules, ..noops(1) };
+    let (job, _) = submit(user, request, &spec).await.unwrap();
+
+    let [first, second] = hosts;
+    let attempt = first.assignments(1).await.remove(0).attempt;
+    let blob = first.put(results[0]).await;
+    first.stdout = Content::Blob(blob);
+    first.deliver(attempt).await;
+    first.acknowledged(attempt).await;
+    meanwhile(&blob.hash);
+
+    let attempt = second.assignments(1).await.remove(0).attempt;
+    second.stdout = Content::Blob(second.put(results[1]).await);
+    second.deliver(attempt).await;
+    second.acknowledged(attempt).await;
+    job
+}
+
+async fn until_finished(user: &Client, job: JobId) {
+    let finished = async {
+        while state(user, job).await != JobState::Finished {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within(finished).await;
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_comparison_that_takes_long_keeps_only_its_own_user_waiting() {
+    let master = Master::start().await;
+    let (ann, bob) = (user(&master, "ann").await, user(&master, "bob").await);
+    let ones = master.enrol(Role::Worker, "one").await;
+    let others = master.enrol(Role::Worker, "other").await;
+    let mut hosts = [
+        master.worker(&ones, Vec::new()).await,
+        master.worker(&others, Vec::new()).await,
+    ];
+
+    // Nobody writes to the pipe yet: to read it takes until somebody does.
+    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
+    let mut pipe = std::path::PathBuf::new();
+    let slow = |hash: &BlobHash| {
+        pipe = store.path_of(hash);
+        std::fs::remove_file(&pipe).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+    };
+    let waits = computed_twice((&ann, 1), &mut hosts, [b"1.00", b"1.01"], slow).await;
+    let decided = computed_twice((&bob, 2), &mut hosts, [b"2.00", b"2.01"], |_| ()).await;
+
+    until_finished(&bob, decided).await;
+    assert_ne!(state(&ann, waits).await, JobState::Finished);
+    let written = tokio::task::spawn_blocking(move || std::fs::write(&pipe, b"1.00"));
+    within(written).await.unwrap().unwrap();
+    until_finished(&ann, waits).await;
 }
