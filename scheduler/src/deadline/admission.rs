@@ -20,7 +20,7 @@ use crate::policy::catalogue::policy;
 use crate::prediction::estimates::EstimateSource;
 use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
-use crate::prediction::predict::{Prediction, duration};
+use crate::prediction::predict::{Prediction, TaskTime, duration, rate_of};
 use crate::prediction::reservation::Sequence;
 use crate::protocol::effect::{Offer, Refused};
 use crate::protocol::event::{Bag, Tested};
@@ -68,9 +68,9 @@ enum Overdue {
 /// A time later than any deadline.
 const LATE: Time = Time(u64::MAX / 4);
 
-/// A bag's tasks with their work, in calendar order; a task of which several results are wanted is
+/// A bag's tasks with the time of each, in calendar order; a task of which several results are wanted is
 /// listed as often.
-type BagDraft = Vec<(u32, Span)>;
+type BagDraft = Vec<(u32, TaskTime)>;
 
 /// The scheduler's state as seen by one way of computing the calendar, its `Reckoning`.
 pub(crate) struct Reckoner<'a> {
@@ -137,9 +137,9 @@ impl Scheduler {
         let reckoner = self.reckoner(reckoning, now.max(self.now));
         let draft = reckoner.draft(bag, &self.past_lessons(bag, policy.limits))?;
         let mut calendar = reckoner.occupied(&BTreeSet::new());
-        let mut entry = |(task, work): (u32, Span)| {
+        let mut entry = |(task, time): (u32, TaskTime)| {
             let found = calendar
-                .stack(work, self.settings.start_cost, &bag.rules.needs)
+                .stack(time, &bag.rules.needs)
                 .ok_or(Refused::NoHost)?;
             Ok(PlannedTask {
                 task,
@@ -429,6 +429,24 @@ impl<'a> Reckoner<'a> {
         }
     }
 
+    /// Returns the time of a task that computes for this part of its work, in seconds on a host of speed 1.
+    fn time(&self, work: Span, computing: f64) -> TaskTime {
+        TaskTime {
+            work,
+            computing,
+            start_cost: self.scheduler.settings.start_cost,
+        }
+    }
+
+    /// Returns the part of the task's work in which it computes. A reserved limit is a time on the host,
+    /// whatever the task does in it.
+    fn computing(&self, job: &Job, index: u32) -> f64 {
+        match job.reserved(index) {
+            Some(_) => 1.0,
+            None => job.computing(),
+        }
+    }
+
     /// Returns the expected work of a waiting task of the job.
     fn work(&self, job: &Job, source: Option<&EstimateSource>, index: u32) -> Span {
         let estimate = job.estimate(index);
@@ -454,17 +472,19 @@ impl<'a> Reckoner<'a> {
         if load.stopping {
             return self.soonest;
         }
-        let rate = self.rate(host);
         let start_cost = self.scheduler.settings.start_cost;
         let estimate = job.estimate(attempt.task.index);
-        let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
+        let reserved = job.reserved(attempt.task.index);
+        let computing = self.computing(job, attempt.task.index);
+        let rate = rate_of(computing, self.rate(host));
+        let done = elapsed_s((host, computing), load, start_cost, self.now);
+        let done = Span::from_secs_f64(done);
         let given = || match self.source(&job.stack) {
             Some(source) => source.given(estimate, done),
             None if self.reckoning.calibrated => EstimateSource::default().given(estimate, done),
             None => estimate,
         };
 
-        let reserved = job.reserved(attempt.task.index);
         let should = || {
             self.source(&job.stack)
                 .and_then(|source| source.corrected(estimate))
@@ -597,9 +617,8 @@ impl<'a> Reckoner<'a> {
             let source = self.source(&job.stack);
             for index in job.in_order() {
                 let work = self.work(job, source, index);
-                let Some(entry) =
-                    calendar.stack(work, scheduler.settings.start_cost, &job.rules.needs)
-                else {
+                let time = self.time(work, self.computing(job, index));
+                let Some(entry) = calendar.stack(time, &job.rules.needs) else {
                     break;
                 };
                 if !each(job, Some(index), entry) {
@@ -616,11 +635,10 @@ impl<'a> Reckoner<'a> {
             let second = job
                 .opinions_due()
                 .into_iter()
-                .map(|index| self.work(job, source, index));
-            for work in second.chain(spares) {
-                let Some(entry) =
-                    calendar.stack(work, scheduler.settings.start_cost, &job.rules.needs)
-                else {
+                .map(|index| self.time(self.work(job, source, index), self.computing(job, index)));
+            let spares = spares.into_iter().map(|limit| self.time(limit, 1.0));
+            for time in second.chain(spares) {
+                let Some(entry) = calendar.stack(time, &job.rules.needs) else {
                     break;
                 };
                 if !each(job, None, entry) {
@@ -639,7 +657,7 @@ impl<'a> Reckoner<'a> {
         calendar
     }
 
-    /// Returns the bag's tasks with the work of each, in calendar order. With learned limits it has
+    /// Returns the bag's tasks with the time of each, in calendar order. With learned limits it has
     /// the reserved time of each, and then that of the expected further attempts.
     fn draft(&self, bag: &Bag, lessons: &Lessons) -> Result<BagDraft, Refused> {
         let stack = Stack::new(&bag.tasks, bag.terms.clone(), self.reckoning.stacking);
@@ -650,22 +668,26 @@ impl<'a> Reckoner<'a> {
                 .into_iter()
                 .map(|task| (task, Span::from_secs_f64(first)))
                 .chain(spares)
+                .map(|(task, limit)| (task, self.time(limit, 1.0)))
                 .collect());
         }
 
         let source = self.source(&stack);
-        let work = |index: u32| {
+        let estimates = &self.scheduler.foresight.experience.estimates;
+        let computing = estimates.computing(&bag.terms.estimator);
+        let time = |index: u32| {
             let estimate = stack.estimate(index).or(bag.rules.estimate);
             let work = source
                 .and_then(|source| source.corrected(estimate))
                 .or(estimate);
-            work.map(|work| (index, work)).ok_or(Refused::NoEstimate)
+            work.map(|work| (index, self.time(work, computing)))
+                .ok_or(Refused::NoEstimate)
         };
 
         let results = bag.rules.quorum.size.max(1) as usize;
         stack
             .sorted(&bag.tasks)
-            .flat_map(|index| std::iter::repeat_n(work(index), results))
+            .flat_map(|index| std::iter::repeat_n(time(index), results))
             .collect()
     }
 
@@ -690,7 +712,7 @@ impl<'a> Reckoner<'a> {
         let planned = draft.len().saturating_sub(tasks as usize);
         let most = most_second(tasks, planned, |number| {
             let more = std::iter::repeat_n(
-                (0, Span::from_secs_f64(*second)),
+                (0, self.time(Span::from_secs_f64(*second), 1.0)),
                 number.saturating_sub(planned),
             );
             let finish = self.finish(
@@ -708,17 +730,13 @@ impl<'a> Reckoner<'a> {
     fn finish(
         &self,
         occupied: &Calendar<'_>,
-        tasks: impl Iterator<Item = (u32, Span)>,
+        tasks: impl Iterator<Item = (u32, TaskTime)>,
         needs: &Needs,
     ) -> Option<Time> {
         let mut calendar = occupied.clone();
         let mut last = self.now;
-        for (_, work) in tasks {
-            last = last.max(
-                calendar
-                    .stack(work, self.scheduler.settings.start_cost, needs)?
-                    .finish,
-            );
+        for (_, time) in tasks {
+            last = last.max(calendar.stack(time, needs)?.finish);
         }
 
         Some(last)
@@ -744,17 +762,15 @@ impl<'a> Reckoner<'a> {
             return None;
         }
 
-        let mut works: Vec<Span> = draft.iter().map(|(_, work)| *work).collect();
+        let mut works: Vec<Span> = draft.iter().map(|(_, time)| time.work).collect();
         works.sort_unstable();
 
         let median = *works.get(works.len() / 2)?;
-        self.finish(
-            occupied,
-            draft
-                .iter()
-                .map(|(task, work)| (*task, (*work).min(median))),
-            &bag.rules.needs,
-        )
+        let shorter = draft.iter().map(|(task, time)| {
+            let work = time.work.min(median);
+            (*task, TaskTime { work, ..*time })
+        });
+        self.finish(occupied, shorter, &bag.rules.needs)
     }
 
     /// Finds the largest number of tasks that are all done by the deadline, the shortest ones, by
@@ -767,7 +783,7 @@ impl<'a> Reckoner<'a> {
         deadline: Time,
     ) -> IdSet {
         let mut shortest = draft.clone();
-        shortest.sort_by_key(|(index, work)| (*work, *index));
+        shortest.sort_by_key(|(index, time)| (time.work, *index));
 
         let part = |most: usize| -> BTreeSet<u32> {
             shortest[..most].iter().map(|(index, _)| *index).collect()

@@ -10,14 +10,14 @@
 //! (`Room::slots_of`), all from the same time on. So no host is promised more than it lends, but
 //! tasks that would just fit beside each other may be planned one after the other.
 
-use crate::prediction::predict::duration;
+use crate::prediction::predict::TaskTime;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use common::host::Confinement;
 use common::needs::{Label, Needs, Offers};
 use common::platform::HostPlatform;
-use common::{HostId, Span, Time};
+use common::{HostId, Time};
 
 use crate::state::owner_hours::HostLoan;
 use crate::state::room::Room;
@@ -138,11 +138,10 @@ impl<'a> Calendar<'a> {
         self.wide = None;
     }
 
-    /// Puts a task of this work, in seconds on a host of speed 1, where it is done first; returns
-    /// `None` if no host will do.
-    pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: &Needs) -> Option<Booking> {
+    /// Puts a task of this time where it is done first; returns `None` if no host will do.
+    pub(crate) fn stack(&mut self, time: TaskTime, needs: &Needs) -> Option<Booking> {
         if !needs.takes.is_plain() {
-            return self.stack_wide(work, start_cost, needs);
+            return self.stack_wide(time, needs);
         }
 
         let mut best: Option<(Time, u32, Time)> = None;
@@ -153,7 +152,7 @@ impl<'a> Calendar<'a> {
             let Some((free, slot)) = lane.first(&self.slots) else {
                 continue;
             };
-            let finish = lane.finish(free, work, start_cost);
+            let finish = lane.finish(free, time);
             if let Some(finish) = finish
                 && best.is_none_or(|(known, other, ..)| (finish, slot) < (known, other))
             {
@@ -166,7 +165,7 @@ impl<'a> Calendar<'a> {
     }
 
     /// Puts a task that has several slots of one host where it is done first.
-    fn stack_wide(&mut self, work: Span, start_cost: Span, needs: &Needs) -> Option<Booking> {
+    fn stack_wide(&mut self, time: TaskTime, needs: &Needs) -> Option<Booking> {
         let wide = self.wide.take().filter(|wide| wide.needs == *needs);
         let wide = wide.unwrap_or_else(|| Box::new(self.wide_hosts(needs)));
 
@@ -183,7 +182,7 @@ impl<'a> Calendar<'a> {
                 continue;
             };
             let lane = &self.lanes[self.slots[free[0].1 as usize].lane];
-            let finish = lane.finish(start, work, start_cost);
+            let finish = lane.finish(start, time);
             if let Some(finish) = finish
                 && best.as_ref().is_none_or(|(known, ..)| finish < *known)
             {
@@ -256,8 +255,8 @@ impl SlotLane<'_> {
 
     /// Returns when a task that starts at this time is done; `None` where the host is not lent for
     /// long enough.
-    fn finish(&self, start: Time, work: Span, start_cost: Span) -> Option<Time> {
-        let takes = duration(work, start_cost, self.rate);
+    fn finish(&self, start: Time, time: TaskTime) -> Option<Time> {
+        let takes = time.at(self.rate);
         let finish = start + takes;
 
         // A task too long for every loan gains nothing by waiting for the next one.
@@ -270,10 +269,19 @@ impl SlotLane<'_> {
 
 #[cfg(test)]
 mod tests {
+    use common::Span;
     use common::needs::Demand;
     use proptest::prelude::*;
 
     use super::*;
+
+    fn computing(work_s: u64) -> TaskTime {
+        TaskTime {
+            work: Span::from_secs(work_s),
+            computing: 1.0,
+            start_cost: Span::ZERO,
+        }
+    }
 
     fn any() -> Needs {
         Needs::default()
@@ -304,7 +312,7 @@ mod tests {
 
     fn stack(calendar: &mut Calendar<'_>, work_s: u64) -> (u32, f64, f64) {
         let entry = calendar
-            .stack(Span::from_secs(work_s), Span::ZERO, &any())
+            .stack(computing(work_s), &any())
             .expect("there are hosts");
         (entry.host.0, entry.start.secs(), entry.finish.secs())
     }
@@ -353,8 +361,7 @@ mod tests {
 
         assert_eq!(
             calendar.stack(
-                Span(1),
-                Span::ZERO,
+                computing(1),
                 &Needs {
                     network: true,
                     ..any()
@@ -363,7 +370,7 @@ mod tests {
             None
         );
 
-        assert!(calendar.stack(Span(1), Span::ZERO, &any()).is_some());
+        assert!(calendar.stack(computing(1), &any()).is_some());
     }
 
     #[test]
@@ -403,7 +410,7 @@ mod tests {
             true,
         );
 
-        assert_eq!(one.stack(Span::from_secs(31), Span::ZERO, &any()), None);
+        assert_eq!(one.stack(computing(31), &any()), None);
         assert_eq!(stack(&mut one, 41), (1, 0.0, 41.0));
     }
 
@@ -437,7 +444,7 @@ mod tests {
             ..any()
         };
         let mut put = |needs: &Needs| {
-            let entry = two.stack(Span::from_secs(100), Span::ZERO, needs)?;
+            let entry = two.stack(computing(100), needs)?;
             Some((entry.host.0, entry.start.secs(), entry.now))
         };
 
@@ -477,8 +484,8 @@ mod tests {
             }
 
             for work_s in works {
-                let entry = calendar.stack(Span::from_secs(work_s), Span::ZERO, &any()).expect("there are hosts");
-                let done = |(free, rate): &(Time, f64)| *free + duration(Span::from_secs(work_s), Span::ZERO, *rate);
+                let entry = calendar.stack(computing(work_s), &any()).expect("there are hosts");
+                let done = |(free, rate): &(Time, f64)| *free + computing(work_s).at(*rate);
                 let first = (0..free.len()).min_by_key(|slot| (done(&free[*slot]), *slot)).expect("there are slots");
                 prop_assert_eq!(entry.host, HostId(first as u32));
                 prop_assert_eq!((entry.start, entry.finish), (free[first].0, done(&free[first])));

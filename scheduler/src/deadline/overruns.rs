@@ -209,6 +209,6 @@ impl PolicedAttempt {
     /// report, if it runs on.
     fn beyond_s(&self, excess: f64) -> f64 {
         let estimate_s = self.victim.estimate.secs() * (1.0 + excess + REPORT_PART);
-        (estimate_s - self.elapsed_s) / self.speed + REPORT_S
+        (estimate_s - self.elapsed_s) / self.rate + REPORT_S
     }
 }

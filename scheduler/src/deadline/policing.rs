@@ -8,6 +8,8 @@ use common::{AttemptId, JobId, Span, Time};
 
 use crate::policy::Policy;
 use crate::policy::policing::{KillOccasion, Policing, Rule};
+use crate::prediction::pace::ObservedWork;
+use crate::prediction::predict::rate_of;
 use crate::protocol::effect::{self, Effect, EndReason, Offer, Refused};
 use crate::protocol::event::{Bag, Victim};
 use crate::state::host::elapsed_s;
@@ -46,8 +48,8 @@ pub(crate) struct PolicedAttempt {
     pub(crate) victim: Victim,
     /// The work done so far, in seconds on a host of speed 1.
     pub(crate) elapsed_s: f64,
-    /// The speed of its host.
-    pub(crate) speed: f64,
+    /// The work that it does in a second, by the speed of its host.
+    pub(crate) rate: f64,
     /// Whether it runs, as far as is known.
     pub(crate) runs: bool,
 }
@@ -109,12 +111,12 @@ impl Scheduler {
                 let PolicedAttempt {
                     victim,
                     elapsed_s,
-                    speed,
+                    rate,
                     runs,
                 } = policed;
                 let estimate_s = victim.estimate.secs();
                 if runs
-                    && elapsed_s > estimate_s + SMALLEST_S * speed
+                    && elapsed_s > estimate_s + SMALLEST_S * rate
                     && policing.condemns(copy.attempt, now, estimate_s, elapsed_s)
                 {
                     victims.push(victim);
@@ -165,7 +167,8 @@ impl Scheduler {
             return None;
         }
 
-        let elapsed_s = elapsed_s(host, load, self.settings.start_cost, now);
+        let computing = job.computing();
+        let elapsed_s = elapsed_s((host, computing), load, self.settings.start_cost, now);
         let victim = Victim {
             host: copy.host,
             attempt: copy.attempt,
@@ -175,7 +178,7 @@ impl Scheduler {
         Some(PolicedAttempt {
             victim,
             elapsed_s,
-            speed: host.speed.factor(),
+            rate: rate_of(computing, host.speed.factor()),
             runs: load.noted.is_none() || load.phase.executing(),
         })
     }
@@ -207,9 +210,14 @@ impl Scheduler {
                 job.outlived(index, elapsed.secs());
                 behind.extend(job.may_retry(index).then_some(id));
                 if job.teaches() {
+                    let work_s = elapsed.secs();
+                    let work = ObservedWork {
+                        work_s,
+                        computing_s: job.computing() * work_s,
+                    };
                     let estimates = &mut self.foresight.experience.estimates;
                     let of = &job.stack.terms.estimator;
-                    estimates.observe(of, job.estimate(index), elapsed);
+                    estimates.observe(of, job.estimate(index), work);
                 }
             }
 

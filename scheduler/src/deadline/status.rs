@@ -43,7 +43,8 @@ impl Scheduler {
             };
             job.reserved(copy.attempt.task.index).is_none()
                 && load.phase.executing()
-                && elapsed_s(host, load, self.settings.start_cost, now) > estimate.secs()
+                && elapsed_s((host, job.computing()), load, self.settings.start_cost, now)
+                    > estimate.secs()
         });
 
         Some(Keeping {

@@ -371,7 +371,12 @@ impl Scheduler {
             .filter(|_| load.phase != Phase::Ended)?;
         let index = attempt.task.index;
         let start_cost = self.settings.start_cost;
-        let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
+        let done = Span::from_secs_f64(elapsed_s(
+            (host, job.computing()),
+            load,
+            start_cost,
+            self.now,
+        ));
         let left = Span(
             speculation
                 .work_left(index, |index| job.work(index))

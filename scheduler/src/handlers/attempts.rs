@@ -142,7 +142,6 @@ impl Scheduler {
         }
 
         if teaches && outcome.success() {
-            let work = Span::from_secs_f64(work.work_s);
             experience
                 .estimates
                 .observe(of, job.estimate(attempt.task.index), work);

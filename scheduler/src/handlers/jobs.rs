@@ -95,6 +95,8 @@ impl Scheduler {
             .ranks
             .map(|ranks| Box::new(Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator))));
         let usual_s = self.usual_work_s(&bag.terms.estimator);
+        let estimates = &self.foresight.experience.estimates;
+        let usual_computing = estimates.computing(&bag.terms.estimator);
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
         let promise = promise.map(|(finish, deadline)| Promise {
             deadline,
@@ -110,6 +112,7 @@ impl Scheduler {
         job.user = user;
         job.lessons = lessons;
         job.usual_s = usual_s;
+        job.usual_computing = usual_computing;
         job.open = open;
         job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
         job.gang = gang;

@@ -13,6 +13,7 @@ use common::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::collections::heard::Heard;
+use crate::prediction::pace::ObservedWork;
 
 /// The number of finished tasks remembered of a source, and the number of sources.
 const REMEMBERED: usize = 512;
@@ -22,6 +23,8 @@ const SOURCES: usize = 1_000;
 const PRIOR: f64 = 10.0;
 /// The number of finished tasks from which a source is known.
 const KNOWN: usize = 20;
+/// The part of what was seen before that each task makes the part in which tasks compute forget.
+const FORGOTTEN: f32 = 1.0 / 64.0;
 /// The quantile of a source's ratios that multiplies estimates: a little more than the median
 /// breaks far fewer promises and admits hardly fewer bags.
 const CORRECTION: f64 = 0.57;
@@ -61,6 +64,10 @@ pub struct EstimateSource {
     /// The longest task ever seen.
     longest_s: f32,
     tasks: u64,
+    /// The work of the latest tasks, weighted by how late they came, and the part of it in which they
+    /// computed.
+    recent_s: f32,
+    computing_s: f32,
 }
 
 /// The quality of a source's estimates.
@@ -83,6 +90,12 @@ impl Estimates {
         self.sources.get(of)
     }
 
+    /// Returns the part of their work in which tasks of this source compute, from 0 to 1; all of it where
+    /// none was seen.
+    pub(crate) fn computing(&self, of: &Estimator) -> f64 {
+        self.source(of).map_or(1.0, EstimateSource::computing)
+    }
+
     /// Returns the quality of each source's estimates.
     pub fn quality(&self) -> impl Iterator<Item = (&Estimator, Quality)> {
         self.sources
@@ -91,14 +104,15 @@ impl Estimates {
     }
 
     /// Notes that a task with this estimate took `work`.
-    pub(crate) fn observe(&mut self, of: &Estimator, estimate: Option<Span>, work: Span) {
+    pub(crate) fn observe(&mut self, of: &Estimator, estimate: Option<Span>, work: ObservedWork) {
         self.sources
             .hear(of, SOURCES, |source| source.observe(estimate, work));
     }
 }
 
 impl EstimateSource {
-    fn observe(&mut self, estimate: Option<Span>, work: Span) {
+    fn observe(&mut self, estimate: Option<Span>, observed: ObservedWork) {
+        let work = Span::from_secs_f64(observed.work_s);
         if self.latest.len() == REMEMBERED
             && let Some((ratio, work_s)) = self.latest.pop_front()
         {
@@ -116,6 +130,9 @@ impl EstimateSource {
         insert(&mut self.works_s, work_s);
         self.latest.push_back((ratio, work_s));
         self.longest_s = self.longest_s.max(work_s);
+        let kept = 1.0 - FORGOTTEN;
+        self.recent_s = kept * self.recent_s + work_s;
+        self.computing_s = kept * self.computing_s + observed.computing_s as f32;
 
         self.tasks += 1;
     }
@@ -123,6 +140,15 @@ impl EstimateSource {
     /// Whether enough of its tasks were seen.
     pub fn known(&self) -> bool {
         self.works_s.len() >= KNOWN
+    }
+
+    /// Returns the part of its tasks' work in which they compute, from 0 to 1.
+    pub(crate) fn computing(&self) -> f64 {
+        if self.computing_s < self.recent_s {
+            f64::from(self.computing_s / self.recent_s)
+        } else {
+            1.0
+        }
     }
 
     /// Returns the expected work of a task with this estimate, or with none.
@@ -225,7 +251,7 @@ mod tests {
     fn known(ratios: &[f64]) -> EstimateSource {
         let mut source = EstimateSource::default();
         for ratio in ratios {
-            source.observe(Some(s(100.0)), s(100.0 * ratio));
+            source.observe(Some(s(100.0)), ObservedWork::all(100.0 * ratio));
         }
         source
     }
@@ -263,7 +289,7 @@ mod tests {
     fn without_an_estimate_most_tasks_of_the_source_took_less() {
         let mut source = EstimateSource::default();
         for work in 1..=101 {
-            source.observe(None, s(f64::from(work)));
+            source.observe(None, ObservedWork::all(f64::from(work)));
         }
         assert_eq!(source.corrected(None), Some(s(81.0)));
         assert_eq!(source.quality().ratio, None);
@@ -286,7 +312,7 @@ mod tests {
     #[test]
     fn only_the_latest_tasks_count() {
         let mut source = known(&[0.1; 600]);
-        (0..REMEMBERED).for_each(|_| source.observe(Some(s(100.0)), s(100.0)));
+        (0..REMEMBERED).for_each(|_| source.observe(Some(s(100.0)), ObservedWork::all(100.0)));
         assert_eq!(source.corrected(Some(s(70.0))), Some(s(70.0)));
         assert_eq!(
             (source.ratios.len(), source.works_s.len()),

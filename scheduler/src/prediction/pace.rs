@@ -23,16 +23,20 @@ pub(crate) struct ObservedWork {
 }
 
 impl ObservedWork {
+    /// This much work, in all of which it computed.
+    pub(crate) fn all(work_s: f64) -> Self {
+        Self {
+            work_s,
+            computing_s: work_s,
+        }
+    }
+
     /// The work of an attempt that ran this long on a host of this speed, with this share of its
     /// processor. `cpu` is the processor time of one of its slots, where it was measured; without it
     /// the attempt counts as one that computes all the time.
     pub(crate) fn of(ran: Span, speed: Speed, share: f64, cpu: Option<Span>) -> Self {
         let Some(cpu) = cpu else {
-            let work_s = ran.secs() * speed.factor() * share;
-            return Self {
-                work_s,
-                computing_s: work_s,
-            };
+            return Self::all(ran.secs() * speed.factor() * share);
         };
 
         // To compute for a second takes `1 / share` seconds of its run time; the rest is waiting.
@@ -123,14 +127,10 @@ impl Pace {
         WorkLaw::fit(&self.logs, running_s)
     }
 
-    /// Returns the part of the tasks' work in which they compute, from 0 to 1; all of it before the
-    /// first success.
-    pub(crate) fn computing(&self) -> f64 {
-        if self.computing_s < self.work_s {
-            self.computing_s / self.work_s
-        } else {
-            1.0
-        }
+    /// Returns the part of the tasks' work in which they compute, from 0 to 1; `None` before the first
+    /// success.
+    pub(crate) fn computing(&self) -> Option<f64> {
+        (self.work_s > 0.0).then(|| (self.computing_s / self.work_s).min(1.0))
     }
 
     /// Returns the mean work of a task, in seconds on a host of speed 1.

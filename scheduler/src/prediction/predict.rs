@@ -230,6 +230,33 @@ pub(crate) fn spread(scores: &[f32]) -> (f64, f64) {
 /// and 1.
 const PRIOR_SCORES: [f32; 9] = [-1.0, -0.66, -0.41, -0.2, 0.0, 0.2, 0.41, 0.66, 1.0];
 
+/// Returns the work that a task does in a second where one that only computes does `rate`, if it computes
+/// for this part of its work: the time that it waits is the same on each host.
+pub(crate) fn rate_of(computing: f64, rate: f64) -> f64 {
+    if computing >= 1.0 {
+        return rate;
+    }
+    (1.0 - computing + computing / rate).recip()
+}
+
+/// The time that a task takes, by the host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TaskTime {
+    /// Its work, in seconds on a host of speed 1.
+    pub(crate) work: Span,
+    /// The part of that in which it computes, from 0 to 1.
+    pub(crate) computing: f64,
+    /// The time that it takes to start on any host.
+    pub(crate) start_cost: Span,
+}
+
+impl TaskTime {
+    /// Returns the time that it takes where a task that only computes does work at this rate.
+    pub(crate) fn at(self, rate: f64) -> Span {
+        duration(self.work, self.start_cost, rate_of(self.computing, rate))
+    }
+}
+
 /// Returns the run time of this work at this rate.
 pub(crate) fn duration(work: Span, start_cost: Span, rate: f64) -> Span {
     start_cost + Span::from_secs_f64(work.secs() / rate)

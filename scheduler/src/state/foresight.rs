@@ -10,7 +10,7 @@ use crate::policy::plan::NotedPrediction;
 use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
 use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper};
 use crate::prediction::malleable::Lives;
-use crate::prediction::predict::Prediction;
+use crate::prediction::predict::{Prediction, rate_of};
 use crate::prediction::silence::Parting;
 use crate::state::host::{Host, HostAttempt, Hosts, Liveness, Presence, SharesSeen};
 use crate::state::job::Job;
@@ -97,13 +97,9 @@ impl WorkPerTask {
         }
     }
 
-    /// Returns the work that such a task does in a second where one that only computes does `rate`:
-    /// the time that it waits is the same on each host.
+    /// Returns the work that such a task does in a second where one that only computes does `rate`.
     pub(crate) fn rate(self, rate: f64) -> f64 {
-        if self.computing >= 1.0 {
-            return rate;
-        }
-        (1.0 - self.computing + self.computing / rate).recip()
+        rate_of(self.computing, rate)
     }
 }
 

@@ -11,6 +11,7 @@ use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::collections::dense::Dense;
 use crate::prediction::experience::{Habit, Temper, TrackRecord};
+use crate::prediction::predict::rate_of;
 use crate::prediction::reservation::Windows;
 use crate::prediction::silence::Parting;
 use crate::protocol::effect::{CopyReason, Effect};
@@ -708,8 +709,13 @@ impl Hosts {
 }
 
 /// Returns the work that an attempt has done so far if it runs at its host's speed, in seconds on a
-/// host of speed 1.
-pub(crate) fn elapsed_s(host: &Host, load: &HostAttempt, start_cost: Span, now: Time) -> f64 {
+/// host of speed 1. It computes for the part `computing` of its work.
+pub(crate) fn elapsed_s(
+    (host, computing): (&Host, f64),
+    load: &HostAttempt,
+    start_cost: Span,
+    now: Time,
+) -> f64 {
     let ran_s = match load.noted {
         Some(noted) if load.phase.executing() => {
             let since = if host.holds_still(load.phase) {
@@ -721,5 +727,5 @@ pub(crate) fn elapsed_s(host: &Host, load: &HostAttempt, start_cost: Span, now: 
         }
         _ => now.since(load.assigned + start_cost).secs(),
     };
-    ran_s * host.speed.factor()
+    ran_s * rate_of(computing, host.speed.factor())
 }

@@ -93,6 +93,8 @@ pub(crate) struct Job {
     /// The mean work of earlier tasks of the same user and program, in seconds on a host of speed
     /// 1, where enough are known.
     pub(crate) usual_s: Option<f64>,
+    /// The part of their work in which tasks of its user and program compute, from 0 to 1.
+    pub(crate) usual_computing: f64,
     /// The run times that its limits are learned from, its own or those of jobs before it.
     pub(crate) lessons: Lessons,
     /// The user's estimates of its tasks' run times.
@@ -328,6 +330,7 @@ impl Job {
             duplicates: 0,
             pace: Pace::default(),
             usual_s: None,
+            usual_computing: 1.0,
             lessons: Lessons::default(),
             stack: Stack::default(),
             promise: None,
@@ -771,12 +774,18 @@ impl Job {
         self.pace.longest_work_s().or(estimate).or(usual_s)
     }
 
+    /// Returns the part of its tasks' work in which they compute, from 0 to 1: as measured, or as it was in
+    /// earlier jobs of its user and program.
+    pub(crate) fn computing(&self) -> f64 {
+        self.pace.computing().unwrap_or(self.usual_computing)
+    }
+
     /// The `WorkPerTask` of its tasks if one takes `mean_s` on average.
     pub(crate) fn takes(&self, mean_s: f64) -> WorkPerTask {
         WorkPerTask {
             mean_s,
             longest_s: self.longest_s().unwrap_or(mean_s).max(mean_s),
-            computing: self.pace.computing(),
+            computing: self.computing(),
         }
     }
 

@@ -350,7 +350,12 @@ impl Scheduler {
             return true;
         };
         let work_s = if load.phase.executing() {
-            elapsed_s(host, load, self.settings.start_cost, self.now)
+            let computing = self
+                .jobs
+                .table
+                .get(&attempt.task.job)
+                .map_or(1.0, Job::computing);
+            elapsed_s((host, computing), load, self.settings.start_cost, self.now)
         } else {
             0.0
         };

@@ -6,7 +6,7 @@ use common::host::{OwnerState, Status};
 use common::{HostId, JobId, Span};
 use scheduler::Event;
 
-use crate::world::{World, s};
+use crate::world::{JobDraft, World, s};
 
 const HOSTS: u32 = 4;
 
@@ -167,4 +167,92 @@ fn the_processor_time_of_an_attempt_that_is_not_there_changes_nothing() {
     w.succeeds(HostId(1), attempt);
     let host = HostId(1);
     assert_eq!(w.send(Event::AttemptUsed { host, attempt, cpu }), []);
+}
+
+/// A host of speed 2 on which 30 tasks were seen that waited for four seconds each, with this policy.
+fn taught_to_wait(w: &mut World, policy: &str) -> HostId {
+    let host = w.host(1).speed(2.0).joins();
+    w.job(30)
+        .policy(policy)
+        .estimate(s(4))
+        .user("anna")
+        .submit();
+    for _ in 0..30 {
+        waits(w, host);
+    }
+    host
+}
+
+/// Has the host's attempt run for four seconds.
+fn waits(w: &mut World, host: HostId) {
+    w.pass(s(4));
+    has_waited(w, host);
+}
+
+/// Ends the host's attempt, which has run for four seconds and computed nothing.
+fn has_waited(w: &mut World, host: HostId) {
+    let attempt = w.attempt_on(host);
+    let cpu = Span::ZERO;
+    w.send(Event::AttemptUsed { host, attempt, cpu });
+    w.ends(host, attempt, Outcome::Succeeded, s(4));
+}
+
+const PROMISE: &str = "PROMISE:inflated=no";
+
+/// Ten more tasks of that program with a deadline.
+fn ten(w: &mut World, estimated: bool) -> JobDraft<'_> {
+    let draft = w.job(10).policy(PROMISE).user("anna").deadline(60);
+    if estimated {
+        draft.estimates(&[4; 10])
+    } else {
+        draft
+    }
+}
+
+#[test]
+fn a_promise_to_tasks_that_wait_is_as_long_on_fast_hosts() {
+    for estimated in [true, false] {
+        let mut w = World::new();
+        let host = taught_to_wait(&mut w, PROMISE);
+        let bag = ten(&mut w, estimated).bag();
+        let offer = w.scheduler.offer(&bag, w.now).expect("there is time");
+        let found_s = offer.expect("it has a deadline").finish.since(w.now).secs();
+        assert!(
+            (38.0..=44.0).contains(&found_s),
+            "{found_s} s for ten times 4 s"
+        );
+
+        let job = ten(&mut w, estimated).submit();
+        for left in (1..=10).rev() {
+            w.moves(host, Phase::Running);
+            w.pass(Span::from_millis(3_900));
+            let keeping = w.scheduler.keeping(job, w.now).expect("it was promised");
+            let expected_s = keeping.expected.expect("it is known").since(w.now).secs();
+            let left_s = 4.0 * f64::from(left) - 3.9;
+            assert!(
+                (expected_s - left_s).abs() < 4.5,
+                "{expected_s} s for {left_s} s"
+            );
+            assert_eq!(keeping.overdue, 0, "none is beyond its estimate");
+            has_waited(&mut w, host);
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_new_job_is_predicted_by_how_much_its_program_computed_before() {
+    let mut w = World::new();
+    taught_to_wait(&mut w, "FCFS");
+    let job = w
+        .job(10)
+        .policy("FCFS")
+        .estimate(s(4))
+        .user("anna")
+        .submit();
+    let end = w.scheduler.predict_finish(job, w.now).expect("known");
+    let found_s = end.since(w.now).secs();
+    assert!(
+        (36.0..46.0).contains(&found_s),
+        "{found_s} s for ten times 4 s"
+    );
 }
