@@ -31,7 +31,8 @@ const CORRECTION: f64 = 0.57;
 /// The quantile of a source's works that is assumed for a task without an estimate.
 const LEARNED_QUANTILE: f64 = 0.8;
 /// The bound on a correction beyond the longest task of a source: the longest times `1 +
-/// BEYOND_LONGEST / tasks`, since a longer one becomes less likely with each task seen.
+/// BEYOND_LONGEST / tasks`, since a longer one becomes less likely with each task seen. An estimate
+/// above all earlier ones moves the bound by as much.
 const BEYOND_LONGEST: f64 = 64.0;
 /// A task beyond every ratio seen is expected to go on for as long as it has exceeded its
 /// expectation, and for at least this part of its run time so far.
@@ -61,8 +62,9 @@ pub struct EstimateSource {
     /// The ratios in `latest`, sorted; `works_s` holds the works.
     ratios: Vec<f32>,
     works_s: Vec<f32>,
-    /// The longest task ever seen.
+    /// The longest task ever seen, and the largest estimate of one.
     longest_s: f32,
+    longest_estimate_s: f32,
     tasks: u64,
     /// The work of the latest tasks, weighted by how late they came, and the part of it in which they
     /// computed.
@@ -130,6 +132,8 @@ impl EstimateSource {
         insert(&mut self.works_s, work_s);
         self.latest.push_back((ratio, work_s));
         self.longest_s = self.longest_s.max(work_s);
+        let estimate_s = estimate.map_or(0.0, |estimate| estimate.secs() as f32);
+        self.longest_estimate_s = self.longest_estimate_s.max(estimate_s);
         let kept = 1.0 - FORGOTTEN;
         self.recent_s = kept * self.recent_s + work_s;
         self.computing_s = kept * self.computing_s + observed.computing_s as f32;
@@ -164,6 +168,9 @@ impl EstimateSource {
         let factor = (number * usual + PRIOR) / (number + PRIOR);
         let work_s = estimate.secs() * factor;
         let most_s = f64::from(self.longest_s) * (1.0 + BEYOND_LONGEST / self.tasks.max(1) as f64);
+        // Whoever estimates more than ever before has other tasks than before.
+        let more = (estimate.secs() / f64::from(self.longest_estimate_s)).max(1.0);
+        let most_s = most_s * more;
 
         Some(Span::from_secs_f64(if self.known() {
             work_s.min(most_s)
@@ -278,11 +285,20 @@ mod tests {
     #[test]
     fn a_corrected_estimate_barely_exceeds_the_longest_run() {
         for (tasks, most_s) in [(64, 200.0), (640, 110.0)] {
-            assert_eq!(
-                known(&vec![1.0; tasks]).corrected(Some(s(1e6))),
-                Some(s(most_s))
-            );
+            let mut source = known(&vec![1.0; tasks]);
+            source.longest_estimate_s = 1e6;
+            assert_eq!(source.corrected(Some(s(1e6))), Some(s(most_s)));
         }
+    }
+
+    #[test]
+    fn an_estimate_above_all_earlier_ones_is_of_a_longer_task() {
+        let compared = known(&[1.0; 640]);
+        assert_eq!(compared.corrected(Some(s(3_600.0))), Some(s(3_600.0)));
+
+        let mut without = EstimateSource::default();
+        (0..640).for_each(|_| without.observe(None, ObservedWork::all(1.0)));
+        assert_eq!(without.corrected(Some(s(3_600.0))), Some(s(3_600.0)));
     }
 
     #[test]
