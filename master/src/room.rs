@@ -1,22 +1,27 @@
-//! Guards the free space of the master's disk: it refuses new work first, and holds some space in a
-//! file, so that results of running tasks can be written even after others have filled the disk.
-//! The store's files have space allocated behind their ends.
+//! Guards the free space of the master's disks, that of the store and that of the content where this is
+//! another one: it refuses new work first, and holds some space in a file on each, so that results of
+//! running tasks can be written even after others have filled the disk. The store's files have space
+//! allocated behind their ends.
 //!
 //! The content itself lives in `link::BlobStore`, and `sweep` removes it.
+
+mod disk;
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use common::units::Bytes;
-use common::wire::{Refusal, RefusalCode};
+use common::wire::Refusal;
 use link::{LinkError, files};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use crate::StoreError;
+use disk::{Disk, DiskUse, FreeBytes};
+
+pub(crate) use disk::look_at_reserve;
 
 /// The bytes that the store may need for one group of changes.
 pub(crate) const STORE_NEEDS: u64 = 4 << 20;
@@ -26,10 +31,6 @@ const PIECE: u64 = 1 << 20;
 const STORE: [&str; 2] = ["store.sqlite", "store.sqlite-wal"];
 /// The bytes by which each store file can grow without asking the disk.
 const AHEAD: u64 = 4 << 20;
-/// The file that holds a part of the reserve.
-const RESERVE: &str = "reserve";
-/// The divisor of the reserve: the file holds this part of it.
-const HELD_PART: u64 = 4;
 /// The divisor of the room: one user's uploads that no job needs may take this part of it.
 const UNUSED_PART: u64 = 2;
 
@@ -88,26 +89,11 @@ fn take(mut file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Returns the reason, for the admin, if a master with this reserve takes no new work when `left`
-/// bytes can be written in `home`.
-fn short(home: &Path, left: u64, reserve: u64) -> Option<String> {
-    (left <= reserve).then(|| {
-        format!(
-            "this master takes no new work: {} are left on the disk of {}, and {} of it are kept for the \
-             results of what runs (reserve_bytes)",
-            Bytes(left),
-            home.display(),
-            Bytes(reserve)
-        )
-    })
-}
-
-/// Returns the reason, for the admin, if a master in `home` with this reserve takes no new work.
-/// Changes nothing.
-pub(crate) fn look_at_reserve(home: &Path, reserve: u64) -> Option<String> {
-    let free = files::free_bytes(home).unwrap_or(u64::MAX);
-    let held = fs::metadata(home.join(RESERVE)).map_or(0, |file| file.len());
-    short(home, free.saturating_add(held), reserve)
+/// Whether a directory lies on another device than the one of the master.
+pub(crate) fn is_elsewhere(home: &Path, dir: &Path) -> bool {
+    let device = |dir: &Path| fs::metadata(dir).map(|meta| meta.dev());
+    // One that cannot be looked at is none of its own.
+    matches!((device(home), device(dir)), (Ok(one), Ok(other)) if one != other)
 }
 
 /// Whether a master runs on the directory.
@@ -116,160 +102,101 @@ fn runs(home: &Path) -> bool {
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// The room on the disk of one directory.
+/// The room for the store and for the content of files, which lie on one disk or on two.
 pub(crate) struct DiskRoom {
-    home: PathBuf,
-    /// The bytes that new work does not get.
-    reserve: u64,
-    /// The file that holds a part of the reserve, and its length.
-    held: Mutex<Held>,
-    store: Mutex<[Option<File>; STORE.len()]>,
-}
-
-struct Held {
-    file: File,
-    bytes: u64,
-    /// Whether the file system can allocate space at all.
-    able: bool,
+    store: Disk,
+    /// The disk of the content, where that is another one.
+    content: Option<Disk>,
+    store_files: Mutex<[Option<File>; STORE.len()]>,
 }
 
 impl DiskRoom {
     /// Holds a part of `reserve` bytes in a file in `home`, as far as there is space.
     pub(crate) fn open(home: &Path, reserve: u64) -> Result<Self, LinkError> {
-        let path = home.join(RESERVE);
-        let failed = |e| LinkError::file("cannot make", &path)(e);
-        let open = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path);
-        let file = open.map_err(failed)?;
-        let bytes = file.metadata().map_err(failed)?.len();
-        let held = Held {
-            file,
-            bytes,
-            able: true,
-        };
-        let room = Self {
-            home: home.to_owned(),
-            reserve,
-            held: Mutex::new(held),
-            store: Mutex::default(),
-        };
-        if !room.make_way(0) {
-            tracing::warn!(left = room.left(), "the master's disk is full");
-        }
-
-        room.tend();
-        if let Some(why) = room.takes_nothing_new() {
-            tracing::warn!("{why}");
-        }
-
-        Ok(room)
+        Self::open_with(home, reserve, files::free_bytes)
     }
 
-    /// The reason, for the admin, if the free space suffices for no new work.
-    fn takes_nothing_new(&self) -> Option<String> {
-        short(&self.home, self.left(), self.reserve).map(|why| {
-            format!("{why}. Make room, or put the state directory (--dir) on another disk")
+    fn open_with(home: &Path, reserve: u64, measure: FreeBytes) -> Result<Self, LinkError> {
+        let place = (home, DiskUse::Store);
+        Ok(Self {
+            store: Disk::open(place, (reserve, STORE_NEEDS), measure)?,
+            content: None,
+            store_files: Mutex::default(),
         })
     }
 
-    /// The bytes that can be written, with those that the file holds.
-    pub(crate) fn left(&self) -> u64 {
-        self.free().saturating_add(self.lock().bytes)
+    /// Watches over the disk of the content, which lies in `dir`, if it is not the one of the store. As
+    /// much is held there then.
+    pub(crate) fn with_content(self, dir: &Path) -> Result<Self, LinkError> {
+        match is_elsewhere(self.store.dir(), dir) {
+            true => self.beside(dir),
+            false => Ok(self),
+        }
     }
 
-    /// The refusal of new work of this many bytes, if it would use the reserve. Running work gets
-    /// what is left.
+    fn beside(mut self, dir: &Path) -> Result<Self, LinkError> {
+        self.content = Some(self.store.beside(dir)?);
+        Ok(self)
+    }
+
+    /// The refusal of new work with files of this many bytes, if it would use a reserve. Running work
+    /// gets what is left.
     pub(crate) fn refuse_new(&self, bytes: u64) -> Option<Refusal> {
-        let left = self.left();
-        (left.saturating_sub(bytes) < self.reserve).then(|| {
-            let [left, reserve] = [left, self.reserve].map(Bytes);
-            let what = format!(
-                "the master's disk is nearly full: of the {left} that are left, {reserve} are for the results of what runs"
-            );
-            Refusal::new(RefusalCode::Unavailable, what, "forget jobs that are done with, or ask the admin for more space")
-        })
+        match &self.content {
+            None => self.store.refuse_new(bytes),
+            Some(content) => content
+                .refuse_new(bytes)
+                .or_else(|| self.store.refuse_new(0)),
+        }
     }
 
     /// The bytes that one user's uploads without a job may take, with those taken now (`now`): at
     /// most the setting `most`, and at most a part of the room, so that others can still submit.
     pub(crate) fn for_unused(&self, now: u64, most: u64) -> u64 {
-        let room = self.left().saturating_sub(self.reserve).saturating_add(now);
+        let content = self.content.as_ref().unwrap_or(&self.store);
+        let room = content.left_for_new().saturating_add(now);
         most.min(room / UNUSED_PART)
     }
 
     /// The refusal of a result of this many bytes, if they do not fit even after held space is
     /// given away.
     pub(crate) fn refuse_result(&self, bytes: u64) -> Option<Refusal> {
-        (!self.make_way(bytes)).then(|| {
-            let what = format!("the master's disk is full: {} are left", Bytes(self.left()));
-            Refusal::new(
-                RefusalCode::Unavailable,
-                what,
-                "it is tried again; the admin has to make room",
-            )
-        })
+        match &self.content {
+            None => self.store.refuse_result(bytes.saturating_add(STORE_NEEDS)),
+            Some(content) => content
+                .refuse_result(bytes)
+                .or_else(|| self.store.refuse_result(STORE_NEEDS)),
+        }
     }
 
-    /// Frees held space until this many bytes can be written beside the store's needs; false if
-    /// that does not suffice.
-    pub(crate) fn make_way(&self, bytes: u64) -> bool {
-        let needed = bytes.saturating_add(STORE_NEEDS);
-        let missing = needed.saturating_sub(self.free());
-        if missing == 0 {
-            return true;
-        }
-
-        let mut held = self.lock();
-        let less = held.bytes.saturating_sub(missing.div_ceil(PIECE) * PIECE);
-        if held.bytes > 0 && held.file.set_len(less).is_ok() {
-            tracing::warn!(
-                held = less,
-                "the master's disk is full: room that was held for results is given away"
-            );
-            held.bytes = less;
-        }
-
-        drop(held);
-        self.free() >= needed
+    /// Keeps enough of the store's disk free for the store, even if others have filled it.
+    pub(crate) fn tend_store(&self) {
+        self.store.make_way(STORE_NEEDS);
+        self.extend_store();
+        self.store.tend();
     }
 
-    /// Allocates the held space again, once there is enough.
-    pub(crate) fn tend(&self) {
-        let whole = self.reserve / HELD_PART;
-        let mut held = self.lock();
-        if !held.able
-            || held.bytes == whole
-            || self.free().saturating_add(held.bytes) < self.reserve + whole
-        {
-            return;
-        }
-
-        let filled = held.file.set_len(whole.min(held.bytes)).and_then(|()| {
-            if whole > 0 {
-                Ok(fallocate(&held.file, FallocateFlags::empty(), 0, whole)?)
-            } else {
-                Ok(())
-            }
-        });
-        match filled {
-            Ok(()) => held.bytes = whole,
-            Err(error) => {
-                held.able = false;
-                tracing::warn!(%error, "no room can be held on the master's disk for the case that it is full");
-            }
+    /// Holds space for content again, once there is enough. It may be on a network, so the core does
+    /// not wait for this.
+    pub(crate) fn tend_content(&self) {
+        if let Some(content) = &self.content {
+            content.tend();
         }
     }
 
     /// Allocates space behind the ends of the store's files. On a full disk, one that cannot
     /// allocate, and on macOS they do without.
-    pub(crate) fn extend_store(&self) {
-        let mut files = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+    fn extend_store(&self) {
+        let mut files = self
+            .store_files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for (name, slot) in STORE.iter().zip(files.iter_mut()) {
             if slot.is_none() {
-                *slot = File::options().write(true).open(self.home.join(name)).ok();
+                *slot = File::options()
+                    .write(true)
+                    .open(self.store.dir().join(name))
+                    .ok();
             }
             let Some(file) = slot else { continue };
             let Ok(meta) = file.metadata() else { continue };
@@ -280,19 +207,12 @@ impl DiskRoom {
             }
         }
     }
-
-    /// The free bytes of the disk; if they cannot be read, the disk does not count as full.
-    fn free(&self) -> u64 {
-        files::free_bytes(&self.home).unwrap_or(u64::MAX)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use common::wire::RefusalCode;
+
     use super::*;
 
     fn free(dir: &Path) -> u64 {
@@ -306,7 +226,7 @@ mod tests {
         let room = DiskRoom::open(dir.path(), 8 << 20).unwrap();
 
         assert_eq!(length(), 2 << 20);
-        assert!(room.left() > 2 << 20);
+        assert!(room.store.left() > 2 << 20);
         drop(room);
         DiskRoom::open(dir.path(), 8 << 20).unwrap();
         assert_eq!(length(), 2 << 20);
@@ -323,7 +243,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let plenty = DiskRoom::open(dir.path(), 1 << 20).unwrap();
         assert_eq!(plenty.refuse_new(1 << 20), None);
-        assert_eq!(plenty.takes_nothing_new(), None);
+        assert_eq!(plenty.store.takes_nothing_new(), None);
 
         // The reserve is larger than the disk: nothing new can have room on it.
         let scarce = DiskRoom::open(dir.path(), u64::MAX / 4).unwrap();
@@ -334,7 +254,7 @@ mod tests {
             "{refusal:?}"
         );
         assert_eq!(scarce.refuse_result(1 << 20), None);
-        let told = scarce.takes_nothing_new().expect("nothing is taken");
+        let told = scarce.store.takes_nothing_new().expect("nothing is taken");
         assert!(told.contains("are left on the disk of"), "{told}");
 
         let refusal = scarce
@@ -359,15 +279,78 @@ mod tests {
     fn held_space_is_released_when_it_is_needed() {
         let dir = tempfile::tempdir().unwrap();
         let room = DiskRoom::open(dir.path(), 32 << 20).unwrap();
-        assert_eq!(room.lock().bytes, 8 << 20);
+        assert_eq!(room.store.held(), 8 << 20);
         // More than there is: all held space is given away, and that is still not enough.
-        assert!(!room.make_way(free(dir.path()) * 2));
-        assert_eq!(room.lock().bytes, 0);
-        room.tend();
+        assert!(!room.store.make_way(free(dir.path()) * 2));
+        assert_eq!(room.store.held(), 0);
+        room.tend_store();
         assert_eq!(
-            room.lock().bytes,
+            room.store.held(),
             8 << 20,
             "and it is held again once there is enough"
         );
+    }
+
+    /// The free bytes of a made-up disk: what a file in the directory says.
+    fn told(dir: &Path) -> io::Result<u64> {
+        let text = fs::read_to_string(dir.join("free"))?;
+        text.parse().map_err(io::Error::other)
+    }
+
+    /// A master with 64 MiB in reserve, and a directory for content on a disk of its own; so much is free on
+    /// the two, in MiB.
+    fn on_two_disks(home: u64, content: u64) -> (DiskRoom, [tempfile::TempDir; 2]) {
+        let dirs = [home, content].map(|mib| {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("free"), (mib << 20).to_string()).unwrap();
+            dir
+        });
+        let room = DiskRoom::open_with(dirs[0].path(), 64 << 20, told).unwrap();
+        (room.beside(dirs[1].path()).unwrap(), dirs)
+    }
+
+    #[test]
+    fn content_on_a_disk_of_its_own_is_measured_there_and_the_store_where_it_is() {
+        let (room, _dirs) = on_two_disks(100, 10_000);
+        assert_eq!(room.refuse_new(5_000 << 20), None, "not on the small disk");
+        assert_eq!(room.for_unused(0, 4_000 << 20), 4_000 << 20);
+        assert_eq!(room.refuse_result(9_000 << 20), None);
+
+        let (room, dirs) = on_two_disks(10_000, 1_000);
+        let length = |dir: &Path| fs::metadata(dir.join("reserve")).unwrap().len();
+        let held = dirs.each_ref().map(|dir| length(dir.path()));
+        assert_eq!(held, [16 << 20, 16 << 20], "each holds its own");
+        assert!(room.for_unused(0, u64::MAX) < 500 << 20);
+        let refusal = room
+            .refuse_new(1_000 << 20)
+            .expect("it would use the reserve");
+        assert!(
+            refusal.message.contains("content is nearly full"),
+            "{refusal:?}"
+        );
+
+        // Others fill the disk of the content: results get what was held there.
+        fs::write(dirs[1].path().join("free"), "0").unwrap();
+        assert!(
+            room.refuse_new(0).is_some(),
+            "no new work, with files or without"
+        );
+        assert!(
+            room.refuse_result(1 << 20).is_some(),
+            "this disk stays full"
+        );
+        let held = dirs.each_ref().map(|dir| length(dir.path()));
+        assert_eq!(held, [16 << 20, 15 << 20]);
+        fs::write(dirs[1].path().join("free"), (1_000_u64 << 20).to_string()).unwrap();
+        room.tend_content();
+        assert_eq!(length(dirs[1].path()), 16 << 20, "and it is held again");
+
+        let (room, _dirs) = on_two_disks(10, 10_000);
+        let refusal = room.refuse_new(0).expect("the store has no room");
+        assert!(
+            refusal.message.contains("master's disk is nearly"),
+            "{refusal:?}"
+        );
+        assert_eq!(room.refuse_result(1 << 20), None);
     }
 }

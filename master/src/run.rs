@@ -142,7 +142,7 @@ async fn be_master(
     let home = dir.join("master");
     let clock = Clock::start();
     let files = FileTransfers::raise();
-    let room = Arc::new(DiskRoom::open(&home, config.reserve_bytes)?);
+    let room = DiskRoom::open(&home, config.reserve_bytes)?;
     config.check_http()?;
     let content = config.content_in(&home)?;
     let place = database::place(&config)?;
@@ -201,10 +201,7 @@ async fn be_master(
     }
 
     let mut tasks = receive(&state, &entrances);
-    tasks.spawn(sweep::serve(state.clone()));
-    tasks.spawn(minutely(state.clone()));
-    tasks.spawn(take_back(state.clone()));
-    tasks.spawn(roll_on(state.clone()));
+    keep_up(&state, &mut tasks);
     tasks.spawn(compare::serve(state.clone(), to_compare));
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone(), files));
@@ -323,7 +320,7 @@ async fn begin(
     clock: Clock,
     config: Config,
     files: FileTransfers,
-    room: Arc<DiskRoom>,
+    room: DiskRoom,
     listening: Option<Listening>,
 ) -> Result<StartingMaster, MasterError> {
     let home = dir.join("master");
@@ -352,6 +349,7 @@ async fn begin(
 
     let place = content_place::open((&home, &config), grid, &mut store, clock);
     let blobs = Box::pin(place).await?;
+    let room = Arc::new(room.with_content(blobs.local().root())?);
     let metrics = http::recorder();
     let reader = store.reader(&home);
     let ca_key_hash = authority.key_hash()?;
@@ -414,6 +412,15 @@ fn receive(state: &Arc<SessionContext>, entrances: &[QuicEntrance]) -> JoinSet<(
         }
     }
     tasks
+}
+
+/// Begins what is done regularly.
+fn keep_up(state: &Arc<SessionContext>, tasks: &mut JoinSet<()>) {
+    tasks.spawn(sweep::serve(state.clone()));
+    tasks.spawn(minutely(state.clone()));
+    tasks.spawn(hold_room(state.clone()));
+    tasks.spawn(take_back(state.clone()));
+    tasks.spawn(roll_on(state.clone()));
 }
 
 /// The grid's number, and the seed of its connections; made at the first start. The store is
@@ -539,6 +546,19 @@ async fn minutely(state: Arc<SessionContext>) {
         if minute % UP_MINUTES == 0 {
             state.core.tell(UpkeepAsk::NoteUp);
         }
+    }
+}
+
+/// Has room held for content again each minute. A network file system may keep this waiting, and nothing
+/// else.
+async fn hold_room(state: Arc<SessionContext>) {
+    let mut minutes = tokio::time::interval(Duration::from_secs(60));
+    minutes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        minutes.tick().await;
+        let room = state.room.clone();
+        // What fails is in the log.
+        let _ = tokio::task::spawn_blocking(move || room.tend_content()).await;
     }
 }
 

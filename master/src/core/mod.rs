@@ -529,9 +529,7 @@ impl Core {
     /// Keeps enough of the disk free for the store, even if others have filled it.
     fn look_at_disk(&self) {
         if let Some(room) = &self.room {
-            room.make_way(0);
-            room.extend_store();
-            room.tend();
+            room.tend_store();
         }
     }
 

@@ -3,7 +3,7 @@
 //! each fault says what to do.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::Time;
 use common::content::BlobHash;
@@ -48,12 +48,14 @@ pub struct Checked {
     pub content_bytes: u64,
 }
 
-/// Looks at the surroundings of the master in the state directory `dir`: whether its disk has more
+/// Looks at the surroundings of the master in the state directory `dir`: whether its disks have more
 /// room than the configuration keeps for results, and whether the machine's clock is behind what
 /// its store has seen. Changes nothing, and reads neither jobs nor content.
 pub fn surroundings(dir: &Path, config: &Config) -> Vec<Fault> {
     let home = dir.join(HOME);
-    let room = room::look_at_reserve(&home, config.reserve_bytes).map(|what| Fault {
+    let short = |dir: &PathBuf| room::look_at_reserve(dir, config.reserve_bytes);
+    let room = written(home.clone(), config);
+    let room = room.iter().filter_map(short).map(|what| Fault {
         what,
         hint: "make room on that disk, or forget jobs that are done with".to_owned(),
     });
@@ -64,7 +66,15 @@ pub fn surroundings(dir: &Path, config: &Config) -> Vec<Fault> {
         hint: "set this machine's clock (on most systems: timedatectl set-ntp true)".to_owned(),
     });
 
-    room.into_iter().chain(clock).collect()
+    room.chain(clock).collect()
+}
+
+/// The directories on disks of their own to which a master in `home` writes.
+fn written(home: PathBuf, config: &Config) -> Vec<PathBuf> {
+    match config.content_in(&home) {
+        Ok(ContentSetting::Directory(dir)) if room::is_elsewhere(&home, &dir) => vec![home, dir],
+        _ => vec![home],
+    }
 }
 
 /// Looks at the database that has, or is to have, a store: whether it can, what is promised where its

@@ -1,6 +1,8 @@
 //! Content is not had by naming its hash: who reads it, who may name it, and who is kept waiting by
 //! whom. And whose jobs are whose to change.
 
+use std::os::unix::fs::MetadataExt;
+
 use common::content::BlobHash;
 use common::job::{Compare, Quorum, Tolerance};
 use common::wire::stream::{GetReply, PutReply};
@@ -809,4 +811,30 @@ async fn a_comparison_that_takes_long_keeps_only_its_own_user_waiting() {
     let written = tokio::task::spawn_blocking(move || std::fs::write(&pipe, b"1.00"));
     within(written).await.unwrap().unwrap();
     until_finished(&ann, waits).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_content_has_a_disk_of_its_own_room_is_held_on_that_too() {
+    let mut master = Master::start().await;
+    master.stop().await;
+    let home = master.dir.path().join("master");
+    let Ok(other) = tempfile::tempdir_in("/dev/shm") else {
+        return; // There is no second disk.
+    };
+    let device = |dir: &std::path::Path| std::fs::metadata(dir).unwrap().dev();
+    if device(other.path()) == device(&home) {
+        return;
+    }
+
+    std::fs::copy(home.join("content/grid"), other.path().join("grid")).unwrap();
+    std::fs::remove_dir_all(home.join("content")).unwrap();
+    std::os::unix::fs::symlink(other.path(), home.join("content")).unwrap();
+    master.settings = |config| config.reserve_bytes = 32 << 20;
+    master.again().await;
+    for dir in [&home, other.path()] {
+        let held = std::fs::metadata(dir.join("reserve")).map(|file| file.len());
+        assert_eq!(held.unwrap_or(0), 8 << 20, "{}", dir.display());
+    }
+    let ann = user(&master, "ann").await;
+    ann.put_bytes(SECRET).await.unwrap();
 }
