@@ -5,12 +5,14 @@
 
 mod access;
 mod answer;
+mod body;
 mod call;
 mod content;
 mod cursor;
 mod door;
 mod endpoints;
 pub mod failures;
+mod gate;
 pub mod json;
 mod problem;
 mod router;
@@ -25,6 +27,7 @@ mod way_in;
 pub use access::GridAccess;
 pub use call::Call;
 pub use door::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
+pub use gate::{Gate, Turn};
 pub use problem::Problem;
 pub use router::{SitePages, openapi, router, site};
 pub use serve::{HttpBounds, serve};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::{Extension, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -11,11 +11,12 @@ use axum::routing::get;
 use axum::{Router, body};
 use serde_json::Value;
 
-use crate::door::{Door, Entrance};
+use crate::body::whole;
+use crate::door::{Door, Entrance, Who};
 use crate::endpoints;
 use crate::problem::Problem;
 use crate::safety::{admit, guard};
-use crate::table::{Table, whole};
+use crate::table::Table;
 use crate::way_in;
 
 /// Returns the OpenAPI document.
@@ -81,14 +82,18 @@ fn with_bounded_forms(pages: Router) -> Router {
 }
 
 /// Gives a form up that is not there in time.
-async fn form_in_time(request: Request, next: axum::middleware::Next) -> Response {
+async fn form_in_time(
+    Extension(who): Extension<Who>,
+    request: Request,
+    next: axum::middleware::Next,
+) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-")) {
         return next.run(request).await;
     }
 
     let (head, body) = request.into_parts();
-    match whole(body).await {
+    match whole(who.id, body).await {
         Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
         Err(problem) => problem.into_response(),
     }

@@ -4,32 +4,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, RawPathParams, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
-use axum::{Router, body};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
 
+use crate::body::whole;
 use crate::call::Call;
 use crate::door::{Door, Who};
 use crate::problem::Problem;
 
-/// The longest body that is not content, in bytes.
-pub(crate) const BODY: usize = 8 << 20;
-/// The time in which such a body has to be there.
-const BODY_TIME: Duration = Duration::from_secs(30);
-/// The length up to which a body waits for no other, and the number of longer ones that are read at
-/// a time: what is made of one takes many times its memory.
-const SMALL: u64 = 256 * 1024;
-static LARGE_BODIES: Semaphore = Semaphore::const_new(4);
 /// The first number beyond what whole numbers of the API can say.
 const MOST_WHOLE: f64 = 18_446_744_073_709_551_616.0;
 /// The place of schemas in the document.
@@ -60,8 +51,12 @@ pub(crate) struct NoQuery {}
 
 /// Something that is read from a body.
 pub(crate) trait Sent: Sized + Send + 'static {
-    /// Reads it.
-    fn read(headers: &HeaderMap, body: Body) -> impl Future<Output = Result<Self, Problem>> + Send;
+    /// Reads it from what this user sends.
+    fn read(
+        who: &Who,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> impl Future<Output = Result<Self, Problem>> + Send;
 
     /// Returns what the document says of it.
     fn describe(schemas: &mut SchemaGenerator) -> Option<Value>;
@@ -72,7 +67,7 @@ pub(crate) trait Sent: Sized + Send + 'static {
 pub(crate) struct NoBody;
 
 impl Sent for NoBody {
-    async fn read(_: &HeaderMap, _: Body) -> Result<Self, Problem> {
+    async fn read(_: &Who, _: &HeaderMap, _: Body) -> Result<Self, Problem> {
         Ok(Self)
     }
 
@@ -86,7 +81,7 @@ impl Sent for NoBody {
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
-    async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+    async fn read(who: &Who, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
         let kind = headers.get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -99,7 +94,7 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
             ));
         }
 
-        let bytes = whole(body).await?;
+        let bytes = whole(who.id, body).await?;
         // A struct is read from a list as well, which no document says.
         let senseless = |error: &dyn std::fmt::Display| {
             Problem::invalid(
@@ -127,8 +122,8 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
 pub(crate) struct BytesBody(pub(crate) bytes::Bytes);
 
 impl Sent for BytesBody {
-    async fn read(_: &HeaderMap, body: Body) -> Result<Self, Problem> {
-        whole(body).await.map(Self)
+    async fn read(who: &Who, _: &HeaderMap, body: Body) -> Result<Self, Problem> {
+        whole(who.id, body).await.map(Self)
     }
 
     fn describe(_: &mut SchemaGenerator) -> Option<Value> {
@@ -157,33 +152,6 @@ fn whole_numbers(value: Value) -> Value {
             .collect(),
         other => other,
     }
-}
-
-/// Reads a body that is short enough, and soon enough there.
-pub(crate) async fn whole(body: Body) -> Result<bytes::Bytes, Problem> {
-    let too_large = |_| {
-        Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too-large",
-            format!("the body is longer than {BODY} bytes, or broke off"),
-            "send it in parts",
-        )
-    };
-    let late = |_| {
-        Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "too-slow",
-            format!("the body was not there within {} s", BODY_TIME.as_secs()),
-            "send it again",
-        )
-    };
-    let _turn = match http_body::Body::size_hint(&body).exact() {
-        Some(length) if length <= SMALL => None,
-        _ => LARGE_BODIES.acquire().await.ok(),
-    };
-    let read = tokio::time::timeout(BODY_TIME, body::to_bytes(body, BODY)).await;
-
-    read.map_err(late)?.map_err(too_large)
 }
 
 /// Something that answers a request.
@@ -240,7 +208,7 @@ impl Table {
                 let params = params.map_err(bad_path)?;
                 let query = query(request.uri().query().unwrap_or_default())?;
                 let (parts, body) = request.into_parts();
-                let body = B::read(&parts.headers, body).await?;
+                let body = B::read(&who, &parts.headers, body).await?;
                 let call = Call::new(door, who, &params, parts.headers);
                 handler(call, query, body).await
             };

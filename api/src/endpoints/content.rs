@@ -12,8 +12,10 @@ use tokio::sync::mpsc;
 
 use super::{get, post};
 use crate::answer::{JsonDocument, NothingMore, Raw};
+use crate::body::next;
 use crate::call::Call;
 use crate::content::by_hash;
+use crate::door::Who;
 use crate::problem::Problem;
 use crate::table::{BytesBody, NoBody, NoQuery, Row, Sent, Table};
 
@@ -56,7 +58,7 @@ struct ContentBody {
 }
 
 impl Sent for ContentBody {
-    async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+    async fn read(_: &Who, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
         let size = headers.get(header::CONTENT_LENGTH);
         let size = size.and_then(|size| size.to_str().ok()?.parse().ok());
         let size = size.ok_or_else(|| {
@@ -87,14 +89,9 @@ async fn pass_on(mut body: Body, tx: mpsc::Sender<Result<bytes::Bytes, Refusal>>
     };
 
     loop {
-        let mut body = std::pin::Pin::new(&mut body);
-        let next = std::future::poll_fn(|cx| http_body::Body::poll_frame(body.as_mut(), cx));
-        let piece = match tokio::time::timeout(LULL, next).await {
+        let piece = match tokio::time::timeout(LULL, next(&mut body)).await {
             Ok(None) => return,
-            Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(bytes) => Ok(bytes),
-                Err(_) => continue,
-            },
+            Ok(Some(Ok(piece))) => Ok(piece),
             Ok(Some(Err(_))) => Err(broken("the content broke off")),
             Err(_) => Err(broken("nothing came for too long")),
         };

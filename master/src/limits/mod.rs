@@ -7,12 +7,12 @@
 
 mod bucket;
 mod files;
-mod gate;
 mod log;
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
+use api::Gate;
 use common::settings::ConfigDuration;
 use common::{Span, Time};
 use link::door::ConnectionDoor;
@@ -22,7 +22,6 @@ use uuid::Uuid;
 
 pub(crate) use bucket::{Buckets, Rate};
 pub(crate) use files::FileTransfers;
-pub(crate) use gate::{Gate, Turn};
 pub(crate) use log::{Attempted, Coalescer};
 
 /// The limits of one peer, and of all peers together. Listed in `configs/master.toml`.

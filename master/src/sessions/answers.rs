@@ -11,6 +11,7 @@ pub(super) use jobs::{JobListing, chosen, few_labels};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use api::Turn;
 use common::token::Role;
 use common::view::EstimatesView;
 use common::wire::client::Reply;
@@ -23,7 +24,6 @@ use uuid::Uuid;
 use super::rights::Right;
 use crate::core::NoReply;
 use crate::core::ask::{Ask, CoreReply, JobAsk, UpkeepAsk};
-use crate::limits::Turn;
 use crate::run::SessionContext;
 use crate::store::{Peer, StoreError};
 

@@ -98,7 +98,7 @@ impl<K: Ord + Clone> Lanes<K> {
 
 /// A gate that admits a few at a time, each user in turn.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<Mutex<GateState>>);
+pub struct Gate(Arc<Mutex<GateState>>);
 
 struct GateState {
     lanes: Lanes<Uuid>,
@@ -107,7 +107,7 @@ struct GateState {
 }
 
 /// A place in the queue, and then the right to be served, until it is dropped.
-pub(crate) struct Turn {
+pub struct Turn {
     gate: Gate,
     key: Uuid,
     ticket: Ticket,
@@ -115,7 +115,7 @@ pub(crate) struct Turn {
 
 impl Gate {
     /// Creates a gate for `total` at a time, at most `each` of them of one user.
-    pub(crate) fn new(total: usize, each: usize) -> Self {
+    pub fn new(total: usize, each: usize) -> Self {
         Self(Arc::new(Mutex::new(GateState {
             lanes: Lanes::new(total, each),
             next: 0,
@@ -124,7 +124,7 @@ impl Gate {
     }
 
     /// Waits for this user's turn.
-    pub(crate) async fn enter(&self, key: Uuid) -> Turn {
+    pub async fn enter(&self, key: Uuid) -> Turn {
         let (tx, rx) = oneshot::channel();
         let turn = {
             let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
