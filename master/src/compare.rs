@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Gate;
 use common::attempt::OutputFile;
 use common::job::Tolerance;
 use common::wire::RefusalCode;
@@ -19,7 +20,6 @@ use uuid::Uuid;
 
 use crate::content_place::HeldContent;
 use crate::core::ask::{JobAsk, UpkeepAsk};
-use crate::limits::Gate;
 use crate::run::SessionContext;
 use crate::store::AttemptResult;
 

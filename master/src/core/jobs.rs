@@ -631,11 +631,8 @@ impl Core {
         if let Some(user) = self.store.user_of(job)? {
             self.note_event(GridEvent::JobForgotten { job, user });
         }
-        let unused = self.store.content_is_not_needed(job, self.now)?;
         self.store.forget_job(job)?;
-        if unused {
-            self.count_unused()?;
-        }
+        self.clears = Some(self.now);
 
         self.dropped.remove(&job);
         self.changed.0 = true;

@@ -167,6 +167,8 @@ pub(crate) struct Core {
     /// The events of the present group.
     events: events::EventBook,
     newest_event: watch::Sender<u64>,
+    /// The time from which on rows of forgotten jobs are removed, if there may be any.
+    clears: Option<Time>,
     /// The sweeps for the beginning of the next group.
     sweeps: Vec<(Vec<OldBlob>, Option<oneshot::Sender<CoreReply>>)>,
     /// Whether the present group is the last one.
@@ -437,6 +439,8 @@ impl Core {
             events: events::EventBook::of(config),
             newest_event: watch::Sender::new(0),
             sweeps: Vec::new(),
+            // A run before this one may have left some.
+            clears: Some(now),
             stopping: false,
         };
         if is_copy {
@@ -500,16 +504,16 @@ impl Core {
         if !self.sweeps.is_empty() {
             return Span::ZERO;
         }
-        self.scheduler
-            .next_wakeup()
-            .map_or(BEAT, |at| at.since(now))
-            .min(BEAT)
+        let due = [self.scheduler.next_wakeup(), self.clears];
+        let due = due.into_iter().flatten().min();
+        due.map_or(BEAT, |at| at.since(now)).min(BEAT)
     }
 
     /// Begins a group: sets the present time, and does what is due.
     pub(crate) fn look_at_clock(&mut self, now: Time) -> Result<(), StoreError> {
         let before = std::mem::replace(&mut self.now, now);
         self.sweep_waiting()?;
+        self.clear_forgotten()?;
         let gap = self.now.since(before);
         if gap > PAUSE {
             tracing::warn!("stood still for {gap}: all leases are extended");

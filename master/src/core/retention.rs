@@ -11,6 +11,9 @@ use crate::store::StoreError;
 pub(super) const DAY: u64 = 86_400;
 /// The most jobs that one turn forgets, so that other asks do not wait long.
 const PORTION: u32 = 100;
+/// The rows of forgotten jobs that one turn removes, and the time until the next turn that does.
+const ROWS: u32 = 2_000;
+const CLEAR_EVERY: Span = Span::from_millis(100);
 /// The time for which expired tokens stay in lists.
 const TOKENS: Span = Span::from_secs(90 * DAY);
 
@@ -98,6 +101,20 @@ impl Core {
         }
         Ok(events || old.len() == PORTION as usize)
     }
+
+    /// Removes a portion of the rows of forgotten jobs if it is time.
+    pub(super) fn clear_forgotten(&mut self) -> Result<(), StoreError> {
+        if self.clears.is_none_or(|at| at > self.now) {
+            return Ok(());
+        }
+
+        let cleared = self.store.clear_forgotten(self.now, ROWS)?;
+        self.clears = cleared.more.then(|| self.now + CLEAR_EVERY);
+        if cleared.unused {
+            self.count_unused()?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +126,7 @@ mod tests {
     use link::BlobStore;
     use uuid::Uuid;
 
+    use super::super::ask::UpkeepAsk;
     use super::super::{Around, SafetyRules};
     use super::*;
     use crate::Accept;
@@ -229,5 +247,43 @@ mod tests {
         drop(right);
         let mut right = core(dir.path(), START + Span::from_secs(31 * DAY), true);
         assert_eq!(retired(&mut right), 1, "after its thirty days");
+    }
+
+    #[test]
+    fn a_large_old_job_is_gone_at_once_and_its_rows_go_turn_by_turn_also_after_a_restart() {
+        let dir = with_a_settled_job();
+        let db = rusqlite::Connection::open(dir.path().join("store.sqlite")).unwrap();
+        let sql = "WITH RECURSIVE task (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM task WHERE number < 5000)
+                   INSERT INTO attempt (job, task, number, incarnation, host, state, duplicate, assigned, ended, start_why)
+                   SELECT 1, number, 1, 1, 1, 'lost', FALSE, 1, 2, 'first' FROM task";
+        assert_eq!(db.execute(sql, []), Ok(5_000));
+        let rows = || -> i64 {
+            let sql = "SELECT COUNT(*) FROM attempt";
+            db.query_row(sql, [], |row| row.get(0)).unwrap()
+        };
+
+        let mut now = START + Span::from_secs(60 * DAY);
+        let mut core = core(dir.path(), now, true);
+        assert_eq!(retired(&mut core), 1);
+        let mut left: i64 = rows();
+        let mut turns = 0;
+        while left > 0 {
+            turns += 1;
+            if turns == 2 {
+                drop(core);
+                core = self::core(dir.path(), now, true);
+            }
+            // Whoever asks meanwhile is answered with the turn.
+            now = now + core.patience(now);
+            core.look_at_clock(now).unwrap();
+            core.handle(UpkeepAsk::Ping).unwrap();
+            core.finish_group().unwrap();
+
+            let before = std::mem::replace(&mut left, rows());
+            assert!(before - left <= 2_000, "{before} rows, then {left}");
+            assert!(turns < 100, "{left} rows are left");
+        }
+        assert!(turns >= 3);
+        assert_eq!(retired(&mut core), 1, "it stays away");
     }
 }

@@ -113,12 +113,20 @@ impl Db {
         self.first(sql, values, |_| Ok(())).map(|row| row.is_some())
     }
 
-    /// Gives room that rows no longer need back to the file system, where the engine does not do so
-    /// by itself.
-    pub(super) fn give_back(&self) -> Result<(), StoreError> {
+    /// Whether there is room that rows no longer need, and that [`Self::give_back`] is for.
+    pub(super) fn has_free_pages(&self) -> Result<bool, StoreError> {
         match self {
-            Db::Lite(db) => lite::give_back(db),
-            Db::Pg(_) => Ok(()),
+            Db::Lite(db) => lite::has_free_pages(db),
+            Db::Pg(_) => Ok(false),
+        }
+    }
+
+    /// Gives room that rows no longer need back to the file system, where the engine does not do so
+    /// by itself: at most so many pages. Returns whether there may be more.
+    pub(super) fn give_back(&self, most: u32) -> Result<bool, StoreError> {
+        match self {
+            Db::Lite(db) => lite::give_back(db, most),
+            Db::Pg(_) => Ok(false),
         }
     }
 

@@ -6,6 +6,7 @@ use common::event::GridEvent;
 use common::{AttemptId, HostId, Incarnation, JobId, Time};
 
 use super::db::Db;
+use super::forgotten::PAGES;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
@@ -95,7 +96,7 @@ impl Writer {
             return Ok(false);
         };
         self.change("DELETE FROM event WHERE last <= $1", values![last])?;
-        self.give_back()?;
+        self.give_back(PAGES)?;
         Ok(going.len() == portion as usize)
     }
 }

@@ -85,7 +85,8 @@ impl Writer {
 
     /// The size of the kept unrequested output of each user, in bytes.
     pub(crate) fn kept_by_user(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let sql = "SELECT \"user\", CAST(SUM(bytes) AS BIGINT) FROM kept GROUP BY \"user\"";
+        let sql = "SELECT \"user\", CAST(SUM(bytes) AS BIGINT) FROM kept
+                   WHERE job NOT IN (SELECT job FROM forgotten) GROUP BY \"user\"";
         self.db().all(sql, &[], |row| {
             Ok((row.get(0)?, row.get::<i64>(1)?.max(0) as u64))
         })
@@ -131,10 +132,12 @@ impl Writer {
     ) -> Result<Option<Removed>, StoreError> {
         let oldest = match user {
             Some(_) => {
-                "SELECT job, task, number, \"user\", bytes FROM kept WHERE \"user\" = $1 ORDER BY at, job, task, number"
+                "SELECT job, task, number, \"user\", bytes FROM kept WHERE \"user\" = $1
+                 AND job NOT IN (SELECT job FROM forgotten) ORDER BY at, job, task, number"
             }
             None => {
-                "SELECT job, task, number, \"user\", bytes FROM kept WHERE CAST($1 AS TEXT) IS NULL ORDER BY at, job, task, number"
+                "SELECT job, task, number, \"user\", bytes FROM kept WHERE CAST($1 AS TEXT) IS NULL
+                 AND job NOT IN (SELECT job FROM forgotten) ORDER BY at, job, task, number"
             }
         };
 

@@ -101,13 +101,25 @@ pub(super) fn empty_log(db: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Gives freed pages back to the file system.
-pub(super) fn give_back(db: &Connection) -> Result<(), StoreError> {
+/// Whether there are freed pages.
+pub(super) fn has_free_pages(db: &Connection) -> Result<bool, StoreError> {
+    let pages: i64 = db
+        .prepare_cached("PRAGMA freelist_count")?
+        .query_row([], |row| row.get(0))?;
+    Ok(pages > 0)
+}
+
+/// Gives freed pages back to the file system, at most so many. Returns whether there may be more.
+pub(super) fn give_back(db: &Connection, most: u32) -> Result<bool, StoreError> {
     // Each step frees one page.
     let mut vacuum = db.prepare_cached("PRAGMA incremental_vacuum")?;
     let mut steps = vacuum.query([])?;
-    while steps.next()?.is_some() {}
-    Ok(())
+    for _ in 0..most {
+        if steps.next()?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The faults of the file itself, page by page and index by index, `most` of them.

@@ -22,16 +22,16 @@ const SHOWN: usize = 20;
 
 /// SQL queries that must return no row, each with the fault that a row stands for. A row has one
 /// number, that of the job or host.
-const REFERENCES: [(&str, &str); 13] = [
-    ("SELECT DISTINCT job FROM attempt WHERE job NOT IN (SELECT id FROM job)", "attempts of a job that is not there"),
+const REFERENCES: [(&str, &str); 14] = [
+    ("SELECT DISTINCT job FROM attempt WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)", "attempts of a job that is not there"),
     (
-        "SELECT DISTINCT job FROM settled WHERE job NOT IN (SELECT id FROM job)",
+        "SELECT DISTINCT job FROM settled WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)",
         "settled tasks of a job that is not there",
     ),
-    ("SELECT DISTINCT job FROM blob_use WHERE job NOT IN (SELECT id FROM job)", "content of a job that is not there"),
+    ("SELECT DISTINCT job FROM blob_use WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)", "content of a job that is not there"),
     (
-        "SELECT DISTINCT job FROM checkpoint WHERE job NOT IN (SELECT id FROM job)
-         UNION SELECT DISTINCT job FROM checkpoint_blob WHERE job NOT IN (SELECT id FROM job)",
+        "SELECT DISTINCT job FROM checkpoint WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)
+         UNION SELECT DISTINCT job FROM checkpoint_blob WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)",
         "saved states of a job that is not there",
     ),
     (
@@ -40,7 +40,7 @@ const REFERENCES: [(&str, &str); 13] = [
         "content of saved states that are not there, of the job",
     ),
     (
-        "SELECT DISTINCT job FROM kept WHERE job NOT IN (SELECT id FROM job)
+        "SELECT DISTINCT job FROM kept WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)
          UNION SELECT DISTINCT b.job FROM kept_blob b
          WHERE NOT EXISTS (SELECT 1 FROM kept k WHERE k.job = b.job AND k.task = b.task AND k.number = b.number)",
         "unrequested output that is not there, of the job",
@@ -50,11 +50,12 @@ const REFERENCES: [(&str, &str); 13] = [
         "requested output that could be removed, of the job",
     ),
     (
-        "SELECT DISTINCT job FROM job_label WHERE job NOT IN (SELECT id FROM job)
-         UNION SELECT DISTINCT job FROM job_after WHERE job NOT IN (SELECT id FROM job)
-         UNION SELECT DISTINCT job FROM addition WHERE job NOT IN (SELECT id FROM job)",
+        "SELECT DISTINCT job FROM job_label WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)
+         UNION SELECT DISTINCT job FROM job_after WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)
+         UNION SELECT DISTINCT job FROM addition WHERE job NOT IN (SELECT id FROM job UNION SELECT job FROM forgotten)",
         "labels, order or added tasks of a job that is not there",
     ),
+    ("SELECT job FROM forgotten WHERE job IN (SELECT id FROM job)", "forgotten, though it is there, is the job"),
     ("SELECT id FROM job WHERE open AND ended IS NOT NULL", "open for more tasks, though it has ended, is the job"),
     (
         "SELECT DISTINCT host FROM attempt WHERE host NOT IN (SELECT id FROM host)",

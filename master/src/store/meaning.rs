@@ -316,6 +316,16 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
         ],
     ),
     (
+        "forgotten",
+        &[
+            ("job", Id),
+            ("user", Text),
+            ("submitted", Count),
+            ("disclosed", Count),
+            ("uncounted", Count),
+        ],
+    ),
+    (
         "event",
         &[
             ("last", Count),

@@ -12,6 +12,7 @@ mod copies;
 mod db;
 mod events;
 mod foretold;
+mod forgotten;
 mod kept;
 mod lite;
 mod log;

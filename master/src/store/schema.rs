@@ -6,7 +6,9 @@ use super::StoreError;
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
-pub(super) const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+pub(super) const MIGRATIONS: &[&str] = &[
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6,
+];
 
 /// The schema version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -210,6 +212,19 @@ CREATE TABLE rollout_host (
     platform TEXT NOT NULL, host INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (platform, host)) WITHOUT ROWID;
 ";
 
+/// The tables of version 6.
+///
+/// - `forgotten` has the jobs that are gone, while there still are rows of them in other tables; `uncounted` is
+///   the number of their requested tasks that are not in their user's `account` yet. The index has the order in which
+///   rows of `blob_use` are removed.
+const VERSION_6: &str = "
+CREATE TABLE forgotten (
+    job INTEGER PRIMARY KEY, \"user\" TEXT NOT NULL, submitted INTEGER NOT NULL, disclosed INTEGER,
+    uncounted INTEGER NOT NULL);
+DROP INDEX blob_use_by_job;
+CREATE INDEX blob_use_by_job ON blob_use (job, hash);
+";
+
 /// The schema version of a store, from `user_version`.
 pub(super) fn version(db: &Connection) -> Result<usize, StoreError> {
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -293,7 +308,7 @@ mod tests {
             for tables in [
                 "site_text, site_answer, content, host",
                 "people_jobs, people_hosts, people_attempts",
-                "rollout, rollout_host",
+                "rollout, rollout_host, forgotten",
             ] {
                 let sql = format!("SELECT COUNT(*) FROM {tables}");
                 let count = db.query_row(&sql, [], |row| row.get::<_, i64>(0));

@@ -8,6 +8,7 @@ use common::{IdSet, JobId, Span, Time};
 use scheduler::billing::{Account, LedgerEntry};
 
 use super::db::Db;
+use super::forgotten::forgotten;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
@@ -24,6 +25,11 @@ pub(crate) struct Disclosure {
 }
 
 impl Disclosure {
+    /// A disclosure at this time, with its [`requests`].
+    pub(super) fn new(at: Time, requests: BTreeMap<u32, (u32, Time)>) -> Self {
+        Self { at, requests }
+    }
+
     /// The time at which this task was requested, if it was.
     pub(crate) fn requested(&self, task: u32) -> Option<Time> {
         let found = self
@@ -54,33 +60,46 @@ pub(super) fn disclosure(db: &Db, job: JobId) -> Result<Option<Disclosure>, Stor
     let Some(at) = at.flatten() else {
         return Ok(None);
     };
-    let sql = "SELECT first, last, at FROM request WHERE job = $1";
-    let requests = db.all(sql, values![job.0], |row| {
-        Ok((row.get(0)?, (row.get(1)?, time(row.get(2)?))))
-    })?;
+    Ok(Some(Disclosure::new(time(at), requests(db, job)?)))
+}
 
-    Ok(Some(Disclosure {
-        at: time(at),
-        requests,
-    }))
+/// The requested ranges of tasks of a job: the first task of each, with its last one and the time of the
+/// request.
+pub(super) fn requests(db: &Db, job: JobId) -> Result<BTreeMap<u32, (u32, Time)>, StoreError> {
+    let sql = "SELECT first, last, at FROM request WHERE job = $1";
+    db.all(sql, values![job.0], |row| {
+        Ok((row.get(0)?, (row.get(1)?, time(row.get(2)?))))
+    })
 }
 
 /// The account of a job: the CPU time that its attempts used so far, with the users' waits for
-/// results. Requested tasks are counted even if nothing was spent on them. All tasks of a job that
-/// is not disclosed count as requested, except those of a refused job.
+/// results. Requested tasks are counted even if nothing was spent on them.
 fn account(db: &Db, job: JobId, submitted: Time) -> Result<Account, StoreError> {
     let disclosure = disclosure(db, job)?;
+    let mut account = tried(db, job, submitted, disclosure.as_ref(), u32::MAX)?;
+    let untried = wanted(db, job)?.saturating_sub(account.requested);
+    add_untried(&mut account, untried);
+    Ok(account)
+}
+
+/// The account of those tasks of a job that were tried, up to the task `last`.
+pub(super) fn tried(
+    db: &Db,
+    job: JobId,
+    submitted: Time,
+    disclosure: Option<&Disclosure>,
+    last: u32,
+) -> Result<Account, StoreError> {
     let sql =
         "SELECT task, CAST(SUM(cpu) AS BIGINT), MIN(CASE WHEN state = 'finished' THEN ended END),
-         MIN(CASE WHEN state = 'finished' THEN ran END) FROM attempt WHERE job = $1 GROUP BY task ORDER BY task";
+         MIN(CASE WHEN state = 'finished' THEN ran END) FROM attempt WHERE job = $1 AND task <= $2
+         GROUP BY task ORDER BY task";
     let mut account = Account::default();
-    let mut tried = IdSet::new();
     let span = |micros: i64| Span(micros.max(0) as u64);
 
-    db.each(sql, values![job.0], |row| {
+    db.each(sql, values![job.0, last], |row| {
         let task: u32 = row.get(0)?;
-        tried.insert(task);
-        let requested = match &disclosure {
+        let requested = match disclosure {
             None => Some(submitted),
             Some(disclosure) => disclosure.requested(task),
         };
@@ -93,23 +112,24 @@ fn account(db: &Db, job: JobId, submitted: Time) -> Result<Account, StoreError> 
         Ok(())
     })?;
 
-    let untried = match &disclosure {
-        Some(disclosure) => {
-            let mut untried = disclosure.all();
-            untried.subtract(&tried);
-            untried.len()
-        }
-        None => {
-            let total =
-                "SELECT CASE state WHEN 'refused' THEN 0 ELSE total END FROM job WHERE id = $1";
-            let total: i64 = db.one(total, values![job.0], |row| row.get(0))?;
-            (total.max(0) as u64).saturating_sub(tried.len())
-        }
-    };
-
-    account.tasks += untried;
-    account.requested += untried;
     Ok(account)
+}
+
+/// The number of requested tasks of a job. All tasks of a job that is not disclosed count as
+/// requested, except those of a refused job.
+pub(super) fn wanted(db: &Db, job: JobId) -> Result<u64, StoreError> {
+    if let Some(disclosure) = disclosure(db, job)? {
+        return Ok(disclosure.all().len());
+    }
+    let total = "SELECT CASE state WHEN 'refused' THEN 0 ELSE total END FROM job WHERE id = $1";
+    let total: Option<i64> = db.first(total, values![job.0], |row| row.get(0))?;
+    Ok(total.unwrap_or(0).max(0) as u64)
+}
+
+/// Adds requested tasks that were never tried.
+pub(super) fn add_untried(account: &mut Account, tasks: u64) {
+    account.tasks += tasks;
+    account.requested += tasks;
 }
 
 /// The jobs of `user`, or of all users with `None`, each with its user and the time of its
@@ -159,6 +179,10 @@ impl Reader {
                 sum.merge(&spent.0);
                 *bytes += spent.1;
                 each.entry(whose).or_default().push((job, spent));
+            }
+            for job in forgotten(db, user, u32::MAX)? {
+                let rest = job.rest(db)?;
+                sums.entry(job.user).or_default().0.merge(&rest);
             }
 
             let mut all = AccountRows::new();
@@ -215,19 +239,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds the account of a job that is about to be forgotten to its user's account.
-    pub(crate) fn settle_account(&mut self, job: JobId) -> Result<(), StoreError> {
-        let whose = "SELECT \"user\", submitted FROM job WHERE id = $1";
-        let whose: Option<(String, i64)> = self
-            .db()
-            .first(whose, values![job.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let Some((user, submitted)) = whose else {
-            return Ok(());
-        };
-        let mut sum = kept(self.db(), Some(&user))?
-            .remove(&user)
+    /// Adds what forgotten tasks cost to the account of their user.
+    pub(super) fn add_to_account(&mut self, user: &str, cost: &Account) -> Result<(), StoreError> {
+        let mut sum = kept(self.db(), Some(user))?
+            .remove(user)
             .unwrap_or_default();
-        sum.merge(&account(self.db(), job, time(submitted))?);
+        sum.merge(cost);
 
         let sql = "INSERT INTO account (\"user\", sums) VALUES ($1, $2)
                    ON CONFLICT (\"user\") DO UPDATE SET sums = excluded.sums";

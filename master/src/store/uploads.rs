@@ -102,19 +102,21 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// Prepares to forget a job: content that its user sent and that no other job of that user
-    /// needs counts against the user again. Returns whether there is any.
-    pub(crate) fn content_is_not_needed(
+    /// Prepares to remove what says that a forgotten job of this user needs content, all of it or up to the
+    /// hash `last`: what the user sent and no job of that user needs counts against the user again. Returns
+    /// whether there is any.
+    pub(super) fn content_is_not_needed(
         &mut self,
-        job: JobId,
+        (job, user): (JobId, &str),
+        last: Option<&[u8]>,
         now: Time,
     ) -> Result<bool, StoreError> {
         self.count(
-            "UPDATE content_of SET needed = FALSE, at = $1 WHERE needed AND \"user\" = (SELECT \"user\" FROM job WHERE id = $2)
-             AND hash IN (SELECT hash FROM blob_use WHERE job = $2)
+            "UPDATE content_of SET needed = FALSE, at = $1 WHERE needed AND \"user\" = $2
+             AND hash IN (SELECT hash FROM blob_use WHERE job = $3 AND hash <= $4)
              AND NOT EXISTS (SELECT 1 FROM blob_use b JOIN job j ON j.id = b.job
-                             WHERE b.hash = content_of.hash AND b.job <> $2 AND j.\"user\" = content_of.\"user\")",
-            values![micros(now), job.0],
+                             WHERE b.hash = content_of.hash AND j.\"user\" = content_of.\"user\")",
+            values![micros(now), user, job.0, last.unwrap_or(&[0xFF; 32])],
         )
         .map(|changed| changed > 0)
     }

@@ -406,34 +406,19 @@ impl Writer {
         self.db().exists(sql, values![hash.0])
     }
 
-    /// Removes a job and all its rows, after `settle_account`. Its content is swept later.
-    pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
-        self.settle_account(job)?;
+    /// Forgets the hosts of a job's live attempts.
+    pub(super) fn forget_live(&mut self, job: JobId) {
         self.live.retain(|id, _| id.task.job != job);
-        let tables = [
-            "attempt",
-            "settled",
-            "blob_use",
-            "checkpoint",
-            "checkpoint_blob",
-            "share",
-            "request",
-        ];
-        let more = ["kept", "kept_blob", "job_label", "job_after", "addition"];
-        for table in tables.into_iter().chain(more) {
-            self.change(
-                &format!("DELETE FROM {table} WHERE job = $1"),
-                values![job.0],
-            )?;
-        }
-
-        self.change("DELETE FROM job WHERE id = $1", values![job.0])?;
-        self.give_back()
     }
 
-    /// Gives freed pages back to the file system.
-    pub(crate) fn give_back(&mut self) -> Result<(), StoreError> {
-        self.db.give_back()
+    /// Gives freed pages back to the file system, at most so many. Returns whether there may be more.
+    pub(super) fn give_back(&mut self, most: u32) -> Result<bool, StoreError> {
+        // Only a change opens a transaction, which costs a sync.
+        if !self.db.has_free_pages()? {
+            return Ok(false);
+        }
+        self.transact()?;
+        self.db.give_back(most)
     }
 
     /// Adds an attempt, before it is started.

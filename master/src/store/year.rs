@@ -172,6 +172,7 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
             for job in store.settled_before(then, 100).unwrap() {
                 store.forget_job(job).unwrap();
             }
+            super::tests::clear(&mut store);
             (1..=HOSTS).for_each(|host| {
                 store
                     .trim_availability(HostId(host), then, 100_000)

@@ -14,11 +14,11 @@ use common::wire::RefusalCode;
 use common::wire::client::{Addition, Reply, Submission};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
 
+use api::Turn;
 use serde::de::DeserializeOwned;
 
 use crate::core::ask::{HostNames, JobAsk, Submitting};
 use crate::core::{AddReply, Adding, NoReply, SubmitReply, check_spec, content_is_missing};
-use crate::limits::Turn;
 use crate::store::StoreError;
 
 use super::super::rights::Right;
