@@ -229,6 +229,7 @@ impl IdSet {
             .range(from..=last)
             .map(|(a, b)| (*a, *b))
             .collect();
+
         for (a, b) in hit {
             self.ranges.remove(&a);
             if a < first {

@@ -50,6 +50,7 @@ pub(crate) struct Comparison {
 pub(crate) async fn serve(state: Arc<SessionContext>, mut wanted: UnboundedReceiver<Comparison>) {
     let gate = Gate::new(AT_A_TIME, 1);
     let mut under_way = JoinSet::new();
+
     loop {
         tokio::select! {
             next = wanted.recv() => match next {

@@ -268,6 +268,7 @@ impl Core {
         let Some(command) = spec.work.command() else {
             return false;
         };
+
         let position = spec.tasks.ids.rank(attempt.task.index);
         let is_it = |input: &Input| {
             let blob = input.blob(position, platform);

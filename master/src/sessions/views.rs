@@ -45,6 +45,7 @@ pub(super) fn attempts_of(
     tasks: &IdSet,
 ) -> Result<AttemptsByTask, StoreError> {
     let mut attempts = AttemptsByTask::new();
+
     for range in tasks.ranges() {
         reader.attempts(job, range, |row| {
             attempts
@@ -53,6 +54,7 @@ pub(super) fn attempts_of(
                 .push(row);
         })?;
     }
+
     Ok(attempts)
 }
 

@@ -20,7 +20,7 @@ use crate::policy::catalogue::policy;
 use crate::prediction::estimates::EstimateSource;
 use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
-use crate::prediction::predict::{Prediction, TaskTime, duration, rate_of};
+use crate::prediction::predict::{Prediction, TaskDuration, duration, rate_of};
 use crate::prediction::reservation::Sequence;
 use crate::protocol::effect::{Offer, Refused};
 use crate::protocol::event::{Bag, Tested};
@@ -70,7 +70,7 @@ const LATE: Time = Time(u64::MAX / 4);
 
 /// A bag's tasks with the time of each, in calendar order; a task of which several results are wanted is
 /// listed as often.
-type BagDraft = Vec<(u32, TaskTime)>;
+type BagDraft = Vec<(u32, TaskDuration)>;
 
 /// The scheduler's state as seen by one way of computing the calendar, its `Reckoning`.
 pub(crate) struct Reckoner<'a> {
@@ -137,7 +137,7 @@ impl Scheduler {
         let reckoner = self.reckoner(reckoning, now.max(self.now));
         let draft = reckoner.draft(bag, &self.past_lessons(bag, policy.limits))?;
         let mut calendar = reckoner.occupied(&BTreeSet::new());
-        let mut entry = |(task, time): (u32, TaskTime)| {
+        let mut entry = |(task, time): (u32, TaskDuration)| {
             let found = calendar
                 .stack(time, &bag.rules.needs)
                 .ok_or(Refused::NoHost)?;
@@ -430,8 +430,8 @@ impl<'a> Reckoner<'a> {
     }
 
     /// Returns the time of a task that computes for this part of its work, in seconds on a host of speed 1.
-    fn time(&self, work: Span, computing: f64) -> TaskTime {
-        TaskTime {
+    fn time(&self, work: Span, computing: f64) -> TaskDuration {
+        TaskDuration {
             work,
             computing,
             start_cost: self.scheduler.settings.start_cost,
@@ -730,7 +730,7 @@ impl<'a> Reckoner<'a> {
     fn finish(
         &self,
         occupied: &Calendar<'_>,
-        tasks: impl Iterator<Item = (u32, TaskTime)>,
+        tasks: impl Iterator<Item = (u32, TaskDuration)>,
         needs: &Needs,
     ) -> Option<Time> {
         let mut calendar = occupied.clone();
@@ -768,7 +768,7 @@ impl<'a> Reckoner<'a> {
         let median = *works.get(works.len() / 2)?;
         let shorter = draft.iter().map(|(task, time)| {
             let work = time.work.min(median);
-            (*task, TaskTime { work, ..*time })
+            (*task, TaskDuration { work, ..*time })
         });
         self.finish(occupied, shorter, &bag.rules.needs)
     }

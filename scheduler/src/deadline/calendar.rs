@@ -10,7 +10,7 @@
 //! (`Room::slots_of`), all from the same time on. So no host is promised more than it lends, but
 //! tasks that would just fit beside each other may be planned one after the other.
 
-use crate::prediction::predict::TaskTime;
+use crate::prediction::predict::TaskDuration;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -139,7 +139,7 @@ impl<'a> Calendar<'a> {
     }
 
     /// Puts a task of this time where it is done first; returns `None` if no host will do.
-    pub(crate) fn stack(&mut self, time: TaskTime, needs: &Needs) -> Option<Booking> {
+    pub(crate) fn stack(&mut self, time: TaskDuration, needs: &Needs) -> Option<Booking> {
         if !needs.takes.is_plain() {
             return self.stack_wide(time, needs);
         }
@@ -165,7 +165,7 @@ impl<'a> Calendar<'a> {
     }
 
     /// Puts a task that has several slots of one host where it is done first.
-    fn stack_wide(&mut self, time: TaskTime, needs: &Needs) -> Option<Booking> {
+    fn stack_wide(&mut self, time: TaskDuration, needs: &Needs) -> Option<Booking> {
         let wide = self.wide.take().filter(|wide| wide.needs == *needs);
         let wide = wide.unwrap_or_else(|| Box::new(self.wide_hosts(needs)));
 
@@ -255,7 +255,7 @@ impl SlotLane<'_> {
 
     /// Returns when a task that starts at this time is done; `None` where the host is not lent for
     /// long enough.
-    fn finish(&self, start: Time, time: TaskTime) -> Option<Time> {
+    fn finish(&self, start: Time, time: TaskDuration) -> Option<Time> {
         let takes = time.at(self.rate);
         let finish = start + takes;
 
@@ -275,8 +275,8 @@ mod tests {
 
     use super::*;
 
-    fn computing(work_s: u64) -> TaskTime {
-        TaskTime {
+    fn computing(work_s: u64) -> TaskDuration {
+        TaskDuration {
             work: Span::from_secs(work_s),
             computing: 1.0,
             start_cost: Span::ZERO,

@@ -8,7 +8,7 @@ use crate::handlers::dispatch::Starter;
 use crate::handlers::moves::Leave;
 use crate::policy::placement::PlacementView;
 use crate::policy::placement::lookahead::expected_s;
-use crate::policy::plan::{Candidates, Ending};
+use crate::policy::plan::{Candidates, EndingSoon};
 use crate::policy::replication::gain::{CopySearch, Gains, OpenTask};
 use crate::policy::replication::{Gain, Replicated};
 use crate::prediction::completion_law::CompletionLaw;
@@ -317,7 +317,7 @@ impl<'a> Starter<'a> {
                 let mut left = self.left_of(job, work, host);
                 left.any(|left_s| left_s <= within_s + ahead_s)
             };
-            Ending {
+            EndingSoon {
                 until: self.now + Span::from_secs_f64(ahead_s),
                 hosts: self.hosts.busy().filter(ends).map(|host| host.id).collect(),
             }

@@ -31,7 +31,7 @@ pub(crate) struct JobPlan {
     /// The hosts that were the best ones for copies, where they are remembered.
     pub(crate) candidates: Option<Candidates>,
     /// The busy hosts that should be free soon, where they are remembered.
-    pub(crate) ending: Option<Ending>,
+    pub(crate) ending: Option<EndingSoon>,
     /// Predicted completions on the way, at most one of each stage.
     pub(crate) predicted: Vec<NotedPrediction>,
     /// The kind of the job, once it had hosts.
@@ -49,7 +49,7 @@ pub(crate) struct Candidates {
 
 /// The hosts on which an attempt should end soon.
 #[derive(Debug, Clone)]
-pub(crate) struct Ending {
+pub(crate) struct EndingSoon {
     /// The time until which no other host should become one of them.
     pub(crate) until: Time,
     pub(crate) hosts: Vec<HostId>,

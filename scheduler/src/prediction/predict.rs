@@ -241,7 +241,7 @@ pub(crate) fn rate_of(computing: f64, rate: f64) -> f64 {
 
 /// The time that a task takes, by the host.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TaskTime {
+pub(crate) struct TaskDuration {
     /// Its work, in seconds on a host of speed 1.
     pub(crate) work: Span,
     /// The part of that in which it computes, from 0 to 1.
@@ -250,7 +250,7 @@ pub(crate) struct TaskTime {
     pub(crate) start_cost: Span,
 }
 
-impl TaskTime {
+impl TaskDuration {
     /// Returns the time that it takes where a task that only computes does work at this rate.
     pub(crate) fn at(self, rate: f64) -> Span {
         duration(self.work, self.start_cost, rate_of(self.computing, rate))

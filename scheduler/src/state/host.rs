@@ -727,5 +727,6 @@ pub(crate) fn elapsed_s(
         }
         _ => now.since(load.assigned + start_cost).secs(),
     };
+
     ran_s * rate_of(computing, host.speed.factor())
 }

@@ -287,7 +287,7 @@ impl Asker {
         let held = brought.map_err(NoAnswer::Refused)?;
         let path = self.state.blobs.local().path_of(&blob.hash);
         let read = tokio::task::spawn_blocking(move || {
-            let (_held, turn) = (held, turn);
+            let _held = held;
             // What is read is not longer than the size that was checked.
             let there = std::fs::metadata(&path).is_ok_and(|meta| meta.len() == blob.size);
             let bytes = if there {
@@ -502,6 +502,7 @@ impl Asker {
         self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         let picked = tasks.pick(&spec.tasks.ids);
+
         if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
             return Err(no_task(job, ids));
         }
