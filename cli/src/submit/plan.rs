@@ -21,6 +21,9 @@ use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
 use crate::args::value::{Deadline, Dur, EstimatesArg, Limit};
 
+/// The most files that are named because they are no inputs.
+const MOST_FILES: usize = 3;
+
 /// A job that is valid as far as can be checked without the master.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SubmitPlan {
@@ -493,18 +496,10 @@ fn notes(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
         );
     }
 
+    notes.extend(stays_behind(args, inputs));
+
     let wanted = program.strip_prefix("./").unwrap_or(program);
     let input = inputs.iter().find(|input| input.name.as_str() == wanted);
-    let local = program.contains('/') && !program.starts_with('/') && Path::new(program).is_file();
-
-    let mut trees = inputs.iter().filter(|input| input.kind == LocalKind::Trees);
-    let in_tree = trees.any(|tree| is_inside(wanted, tree.name.as_str()));
-    if local && input.is_none() && !in_tree {
-        let fix = format!("add --input {program}");
-        notes.push(format!(
-            "`{program}` is a file here, but no input of the job: workers will not have it; {fix}"
-        ));
-    }
 
     if input.is_some() && !program.contains('/') {
         notes.push(format!(
@@ -520,6 +515,59 @@ fn notes(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
     }
 
     notes
+}
+
+/// Names the words of the command that are files here, and that no task will have.
+fn stays_behind(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
+    let made: Vec<&String> = (args.output_file.iter())
+        .chain(&args.stdout)
+        .chain(&args.stderr)
+        .collect();
+    let behind = |at: usize, word: &String| {
+        let wanted = word.strip_prefix("./").unwrap_or(word);
+        let is_input = inputs.iter().any(|input| match input.kind {
+            LocalKind::Trees => is_inside(wanted, input.name.as_str()),
+            LocalKind::Files(_) => input.name.as_str() == wanted,
+        });
+        let is_made = made.iter().any(|name| **name == wanted);
+        let is_installed = at == 0 && !word.contains('/') && in_search_path(word);
+        !is_input
+            && !is_made
+            && !is_installed
+            && !word.starts_with('/')
+            && Path::new(word).is_file()
+    };
+
+    let words = args.command.iter().enumerate();
+    let behind: Vec<_> = words.filter(|(at, word)| behind(*at, word)).collect();
+    let note = |(at, word): &(usize, &String)| {
+        let fix = match (at, word.contains('/')) {
+            (0, false) if is_job_file(word) => format!("try: deskgrid submit --job-file {word}"),
+            (0, false) => format!("add --input {word} and write ./{word}"),
+            _ => format!("add --input {word}"),
+        };
+        format!("`{word}` is a file here, but no input of the job: workers will not have it; {fix}")
+    };
+    let mut notes: Vec<String> = behind.iter().take(MOST_FILES).map(note).collect();
+    let more = behind.len().saturating_sub(MOST_FILES);
+    if more > 0 {
+        notes.push(format!(
+            "{more} more words of the command are files here, but no inputs of the job"
+        ));
+    }
+    notes
+}
+
+/// Whether a program of this name would be found in this machine's `PATH`.
+fn in_search_path(program: &str) -> bool {
+    let dirs = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&dirs).any(|dir| dir.join(program).is_file())
+}
+
+fn is_job_file(name: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|ext| ext.eq_ignore_ascii_case("toml"))
 }
 
 #[cfg(test)]

@@ -624,6 +624,32 @@ fn a_program_that_stays_behind_is_pointed_out() {
 }
 
 #[test]
+fn a_file_named_without_a_slash_stays_behind_too() {
+    // The tests run in the directory of this room, which has these files.
+    let notes = |words: &[&str]| Desk::new().submit(words).unwrap().notes.join(" ");
+    let behind = "`Cargo.toml` is a file here, but no input of the job";
+    let told = notes(&["python3", "Cargo.toml"]);
+    assert!(
+        told.contains(behind) && told.contains("add --input Cargo.toml"),
+        "{told}"
+    );
+    let told = notes(&["Cargo.toml"]);
+    assert!(
+        told.contains("try: deskgrid submit --job-file Cargo.toml"),
+        "{told}"
+    );
+
+    for words in [
+        &["python3", "src"][..],
+        &["python3", "no-such-file"],
+        &["--input", "Cargo.toml", "python3", "Cargo.toml"],
+        &["--output-file", "Cargo.toml", "touch", "Cargo.toml"],
+    ] {
+        assert_eq!(notes(words), "", "{words:?}");
+    }
+}
+
+#[test]
 fn a_directory_as_an_input_stands_for_its_files_by_their_paths() {
     let desk = Desk::new();
     let dir = desk.path("tree");
