@@ -172,7 +172,13 @@ fn why(view: &ExplainView) -> String {
     let begun_or_waiting = view.job.tasks.waiting + view.job.tasks.suspended > 0;
     let free = |(_, why): &(String, String)| kind(why) == "ready" || kind(why) == "passed over";
     if begun_or_waiting && !view.hosts.iter().any(free) {
-        return format!("no host takes work: {}", fleet(&view.hosts));
+        return match view.hosts.len() {
+            _ if view.hosts.iter().any(|(_, why)| kind(why) != "busy") => {
+                format!("no host takes work: {}", fleet(&view.hosts))
+            }
+            1 => "it waits for a free slot: the one host is busy with other tasks".to_owned(),
+            hosts => format!("it waits for a free slot: {hosts} hosts are busy with other tasks"),
+        };
     }
 
     let mut reasons: Vec<&str> = view.waiting.iter().map(|(why, _)| why.as_str()).collect();
@@ -311,6 +317,11 @@ mod tests {
             why(&view(waiting(), &hosts, &["no slot is free"])),
             "no host takes work: 3 suspended (other programs are busy; somebody uses the PC), 1 benched, \
              1 busy with other tasks"
+        );
+        let busy = "busy: 1 slot, 1 attempt held";
+        assert_eq!(
+            why(&view(waiting(), &[busy, busy], &["no slot is free"])),
+            "it waits for a free slot: 2 hosts are busy with other tasks"
         );
         assert_eq!(
             why(&view(waiting(), &[], &["no host has joined"])),
