@@ -172,13 +172,16 @@ fn status_text(document: &StatusJson, view: Option<&MastersView>, color: bool) -
     let mut text = rows.text("");
 
     let Some(view) = view else {
-        let waits = document
-            .masters
-            .iter()
-            .any(|master| master.state == STANDS_BY && master.trouble.is_some());
-        text.push_str(match waits {
-            true => "no master answers as the active one, and none takes over: their database does not answer\n",
-            false => "no master is active: one that stands by takes over within seconds; see their logs\n",
+        let standbys = || {
+            let masters = document.masters.iter();
+            masters.filter(|master| master.state == STANDS_BY)
+        };
+        text.push_str(if standbys().any(|master| master.trouble.is_some()) {
+            "no master answers as the active one, and none takes over: their database does not answer\n"
+        } else if standbys().next().is_some() {
+            "no master is active: one that stands by takes over within seconds; see their logs\n"
+        } else {
+            "no master answers: is it running, and is its UDP port open? start it with: deskgrid master start\n"
         });
         return text;
     };
@@ -278,5 +281,29 @@ async fn masters_of(client: &Client, request: &Request) -> Result<MastersView, F
     match client.ask(request).await?.pop() {
         Some(Reply::Masters(view)) => Ok(*view),
         other => Err(unexpected(other.as_ref()).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standby_is_promised_only_where_one_stands_by() {
+        let told = |state| {
+            let master = MasterJson {
+                address: "h:1".to_owned(),
+                state,
+                incarnation: None,
+                trouble: None,
+            };
+            let document = StatusJson {
+                masters: vec![master],
+                active: None,
+            };
+            status_text(&document, None, false)
+        };
+        assert!(told("silent").contains("start it with: deskgrid master start"));
+        assert!(told(STANDS_BY).contains("one that stands by takes over within seconds"));
     }
 }
