@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
+use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request, Submission};
 use common::{JobSpec, RequestId, SubmitOptions};
 use link::client::unexpected;
@@ -111,7 +112,7 @@ async fn with_files(client: &Client, plan: &SubmitPlan) -> Result<JobSpec, Failu
         async move {
             let content = match &local {
                 Local::File(path) => LocalContent {
-                    blob: client.put_file(path).await?,
+                    blob: (client.put_file(path).await).map_err(|error| not_sent(path, error))?,
                     parts: Vec::new(),
                 },
                 Local::Tree(path) => put_tree(&client, path).await?,
@@ -138,6 +139,22 @@ async fn with_files(client: &Client, plan: &SubmitPlan) -> Result<JobSpec, Failu
         };
         sent.get(&owned).unwrap_or(&missing).clone()
     }))
+}
+
+/// Names the file that changed between the two times at which it was read: for its hash, and to be sent.
+fn not_sent(path: &Path, error: LinkError) -> Failure {
+    match error {
+        LinkError::Refused(refusal) if refusal.code == RefusalCode::Conflict => Failure::new(
+            Exit::Error,
+            "changed",
+            format!(
+                "{} changed while it was sent; nothing was submitted",
+                path.display()
+            ),
+            "submit again once nothing writes to it",
+        ),
+        error => error.into(),
+    }
 }
 
 /// Uploads a file, or a tree with the parts that its list names.
@@ -241,4 +258,27 @@ pub(crate) async fn content<T: Serialize>(
     } else {
         Some(client.put_bytes(&bytes).await?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::wire::Refusal;
+
+    #[test]
+    fn a_file_that_changed_while_it_was_sent_is_named() {
+        let damaged = LinkError::Damaged {
+            expected: "a".to_owned(),
+            found: "b".to_owned(),
+        };
+        let refusal = link::content::refusal_of(&damaged).unwrap();
+        let failure = not_sent(Path::new("a.dat"), refusal.into());
+        assert_eq!(
+            failure.what,
+            "a.dat changed while it was sent; nothing was submitted"
+        );
+
+        let other = Refusal::new(RefusalCode::Invalid, "too large", "");
+        assert_eq!(not_sent(Path::new("a.dat"), other.into()).what, "too large");
+    }
 }
