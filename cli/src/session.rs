@@ -53,6 +53,7 @@ pub(crate) async fn goodbye() {
 pub(crate) struct Session {
     client: Client,
     master: String,
+    name: String,
     role: Role,
 }
 
@@ -112,6 +113,7 @@ impl Session {
         Ok(Self {
             client,
             master: identity.link.master,
+            name: identity.link.name,
             role: identity.link.role,
         })
     }
@@ -121,6 +123,7 @@ impl Session {
         Self {
             client,
             master: self.master.clone(),
+            name: self.name.clone(),
             role: self.role,
         }
     }
@@ -133,6 +136,11 @@ impl Session {
     /// The master's address.
     pub(crate) fn master(&self) -> &str {
         &self.master
+    }
+
+    /// The name of this machine's user.
+    pub(crate) fn user(&self) -> &str {
+        &self.name
     }
 
     /// Whether this machine's user is an admin.

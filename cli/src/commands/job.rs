@@ -120,6 +120,9 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
     Ok(Exit::Well)
 }
 
+/// The place of the user in lists that have jobs of several.
+const USER_COLUMN: usize = 1;
+
 async fn list(
     context: &Context,
     session: &Session,
@@ -144,12 +147,20 @@ async fn list(
     jobs.sort_by_key(|job| (activity(job.state), job.job));
 
     let text = || {
-        let head = [
+        let mut head = vec![
             "JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "START", "FINISH",
         ];
+        let of_others = jobs.iter().any(|job| job.user != session.user());
+        if of_others {
+            head.insert(USER_COLUMN, "USER");
+        }
         let mut rows = Rows::new(&head, context.out.color());
         for job in &jobs {
-            rows.add(row(job));
+            let mut row = row(job).to_vec();
+            if of_others {
+                row.insert(USER_COLUMN, job.user.clone());
+            }
+            rows.add(row);
         }
         rows.text(if everything {
             "there are no such jobs"

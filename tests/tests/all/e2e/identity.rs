@@ -92,6 +92,20 @@ fn no_user_sees_or_cancels_the_jobs_of_another() {
 }
 
 #[test]
+fn a_list_with_jobs_of_others_says_whose_they_are() {
+    let grid = Grid::start();
+    grid.submit(["--", "true"]);
+    let listed = |who: &str| grid.as_user(who, ["job", "list"]).expect_code(0).stdout;
+
+    let of_all = listed("admin");
+    let mut words = of_all.split_whitespace();
+    assert!(words.any(|word| word == "USER"), "{of_all}");
+    assert!(words.any(|word| word == "user"), "{of_all}");
+    let own = listed("user");
+    assert!(!own.contains("USER"), "{own}");
+}
+
+#[test]
 fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
     let grid = Grid::start();
     let join = |who: &str, token: &str| {
