@@ -75,7 +75,8 @@ Examples:
   deskgrid job fetch last --into results --tasks 1-10 --force
   deskgrid job fetch 7 --into frames --pad --manifest frames.jsonl
 Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there \
-already is kept if it is the same; if it differs, nothing is written unless you say --force.")]
+already is kept if it is the same; if it differs, nothing is written unless you say --force.
+What failed tasks left is fetched, too. Exit code 3: not all of the tasks have finished.")]
     Fetch {
         /// The job
         job: OneJob,

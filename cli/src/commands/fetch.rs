@@ -2,8 +2,9 @@
 //! before anything is written, and each file is there whole and verified, or not at all.
 
 mod apart;
+mod unfinished;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use common::TaskId;
@@ -15,6 +16,7 @@ use common::view::{JobView, OutputView, TaskView};
 use common::wire::RefusalCode;
 use link::LinkError;
 use serde::Serialize;
+use unfinished::UnfinishedTasks;
 
 use super::cat::note_removed;
 use super::{Context, interruptible};
@@ -101,20 +103,28 @@ struct Fetched {
     job: u32,
     into: PathBuf,
     files: Vec<FetchedFile>,
+    /// The numbers of the tasks that have not finished well, by state.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unfinished: BTreeMap<String, String>,
     /// The outputs of these tasks that were not kept, or not as files by themselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<FetchedWarning>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct FetchedWarning {
     task: String,
     warning: String,
+    /// The name of the [`APART_ARCHIVE`] that it is about.
+    #[serde(skip)]
+    archive: Option<String>,
 }
 
 #[derive(Serialize)]
 struct FetchedFile {
     task: String,
+    /// The state of the task.
+    state: String,
     path: PathBuf,
     bytes: u64,
     /// Whether the same file existed before.
@@ -124,15 +134,17 @@ struct FetchedFile {
     unpacked: Option<usize>,
 }
 
-/// Fetches the outputs of some tasks of a job.
+/// Fetches the outputs of some tasks of a job. The exit code says whether all of them have finished.
 pub(super) async fn run(
     context: &Context,
     session: &Session,
     job: OneJob,
     into: Into,
     tasks: Selector,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let job = session.job(job).await?;
+    // Before the outputs: what a task leaves after this look may be there, but is not promised.
+    let unfinished = UnfinishedTasks::of(session, &job, &tasks).await?;
     let outputs = session.outputs(job.job, tasks.clone()).await?;
     note_removed(session, &outputs).await?;
 
@@ -142,9 +154,15 @@ pub(super) async fn run(
         note(&nothing_of(&job, &outputs));
     }
 
+    let left = left_in(&wanted, &into.dir, dirs);
+    for line in unfinished.notes(&job, &tasks, &left) {
+        note(&line);
+    }
+
     let planned = look(wanted, into.force).await?;
     let file = |(wanted, kept): &(WantedFile, bool)| FetchedFile {
         task: wanted.task.to_string(),
+        state: unfinished.state_of(wanted.task).to_string(),
         path: wanted.path.clone(),
         bytes: wanted.content.size(),
         kept: *kept,
@@ -154,17 +172,16 @@ pub(super) async fn run(
         job: job.job.0,
         into: into.dir.clone(),
         files: planned.iter().map(file).collect(),
+        unfinished: unfinished.by_state(),
         warnings: outputs.iter().flat_map(warned).collect(),
     };
-    for warned in document.warnings.iter().take(MOST_NOTES) {
-        note(&format!("task {}: {}", warned.task, warned.warning));
-    }
-    let more = document.warnings.len().saturating_sub(MOST_NOTES);
-    if more > 0 {
-        note(&format!(
-            "{more} more tasks left such outputs: deskgrid task info JOB.TASK"
-        ));
-    }
+    // An archive whose parts all find their places is no loss.
+    let (apart, lost): (Vec<_>, Vec<_>) = document
+        .warnings
+        .iter()
+        .cloned()
+        .partition(|warned| warned.archive.is_some());
+    tell(&lost);
     let kept = planned.iter().filter(|(_, kept)| *kept).count();
 
     let archives: Vec<usize> = (0..planned.len())
@@ -186,6 +203,7 @@ pub(super) async fn run(
         for at in archives {
             unpack(&mut document.files[at], into.force).await?;
         }
+        tell(&left_apart(apart, &document.files));
         if let Some(file) = &into.manifest {
             let items = session.tasks(job.job, tasks, Vec::new()).await?;
             write_manifest(file, &document.files, &items)?;
@@ -215,7 +233,14 @@ pub(super) async fn run(
 
     context
         .out
-        .show(&document, text, || vec![job.job.to_string()])
+        .show(&document, text, || vec![job.job.to_string()])?;
+    Ok(unfinished.exit())
+}
+
+/// Returns the directory of each task that left files.
+fn left_in(wanted: &[WantedFile], dir: &Path, dirs: TaskDirs) -> BTreeMap<TaskId, PathBuf> {
+    let place = |file: &WantedFile| (file.task, dirs.below(dir, file.task));
+    wanted.iter().map(place).collect()
 }
 
 /// Unpacks an [`APART_ARCHIVE`], where this system has such names.
@@ -292,7 +317,41 @@ fn warned(output: &OutputView) -> impl Iterator<Item = FetchedWarning> {
     output.warnings.iter().map(|warning| FetchedWarning {
         task: output.attempt.task.to_string(),
         warning: warning.clone(),
+        archive: output
+            .files
+            .iter()
+            .map(|file| file.path.to_string())
+            .find(|name| is_archive(name) && warning.contains(&format!("`{name}`"))),
     })
+}
+
+/// Prints what was not kept, or not as files by themselves.
+fn tell(warnings: &[FetchedWarning]) {
+    for warned in warnings.iter().take(MOST_NOTES) {
+        note(&format!("task {}: {}", warned.task, warned.warning));
+    }
+    let more = warnings.len().saturating_sub(MOST_NOTES);
+    if more > 0 {
+        note(&format!(
+            "{more} more tasks left such outputs: deskgrid task info JOB.TASK"
+        ));
+    }
+}
+
+/// Returns the warnings about archives that were not unpacked as a whole.
+fn left_apart(warnings: Vec<FetchedWarning>, files: &[FetchedFile]) -> Vec<FetchedWarning> {
+    let unpacked: BTreeSet<&str> = files
+        .iter()
+        .filter(|file| file.unpacked.is_some())
+        .map(|file| file.task.as_str())
+        .collect();
+    let left = |warned: &FetchedWarning| !unpacked.contains(warned.task.as_str());
+    warnings.into_iter().filter(left).collect()
+}
+
+/// Whether a file of this name can be an [`APART_ARCHIVE`].
+fn is_archive(name: &str) -> bool {
+    name.trim_start_matches('_') == APART_ARCHIVE
 }
 
 /// Returns every file of the outputs, with its path below `dir`.
@@ -324,7 +383,7 @@ fn wanted(outputs: &[OutputView], dir: &Path, dirs: TaskDirs) -> Result<Vec<Want
                 .because(bad)
             })?;
             let path = base.join(&name);
-            let apart = name.as_str().trim_start_matches('_') == APART_ARCHIVE
+            let apart = is_archive(name.as_str())
                 && (output.warnings.iter()).any(|said| said.contains(&format!("`{name}`")));
             all.insert(
                 path.clone(),

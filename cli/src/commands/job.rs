@@ -66,7 +66,9 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
                 pad,
                 manifest,
             };
-            fetch::run(context, &session, job, into, tasks).await?;
+            let exit = fetch::run(context, &session, job, into, tasks).await?;
+            session.close().await;
+            return Ok(exit);
         }
         JobCommand::Cancel {
             jobs,

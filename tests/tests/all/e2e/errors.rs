@@ -365,7 +365,7 @@ fn who_asks_before_a_task_has_ended_is_told_how_to_watch_it() {
         "--into",
         into.to_str().expect("a path"),
     ];
-    let fetch = grid.deskgrid(fetch).expect_code(0);
+    let fetch = grid.deskgrid(fetch).expect_code(3);
     assert!(
         fetch
             .stderr

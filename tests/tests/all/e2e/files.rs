@@ -136,7 +136,8 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
         &failed,
         "--into",
         into.to_str().expect("UTF-8"),
-    ]);
+    ])
+    .expect_code(3);
 
     assert_eq!(
         std::fs::read_to_string(into.join("o.txt")).expect("fetched"),
@@ -221,7 +222,10 @@ fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_free
         "{reason}"
     );
 
-    let results = grid.fetch("1", "results");
+    let results = grid.dir().join("results");
+    let into = results.to_str().expect("UTF-8");
+    grid.deskgrid(["job", "fetch", "1", "--into", into])
+        .expect_code(3);
 
     assert_eq!(
         std::fs::read_to_string(results.join("small.bin")).expect("the other output is there"),
@@ -311,6 +315,10 @@ fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
     let latest = std::fs::read_link(into.join("latest")).expect("a link");
     assert_eq!(latest, std::path::Path::new("good.txt"));
     assert!(!into.join("deskgrid-apart.tar").exists());
+    assert!(
+        !fetched.stderr.contains("deskgrid-apart.tar"),
+        "all of it was put in place: {fetched:?}"
+    );
 }
 
 #[test]
@@ -421,12 +429,68 @@ fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file
     let checked = lines.map(|(at, (line, item))| {
         let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(line["task"], format!("{job}.{}", at + 1));
+        assert_eq!(line["state"], "finished");
         assert_eq!(&line["item"], item);
         let file = line["path"].as_str().expect("a path");
         let content = std::fs::read_to_string(file).expect("fetched");
         assert_eq!(content.trim_end(), item);
     });
     assert_eq!(checked.count(), 12);
+}
+
+#[test]
+fn results_of_a_job_that_has_not_finished_are_fetched_and_told_from_whole_ones() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(4).start();
+    let job = grid.submit([
+        "--array",
+        "1-4",
+        "--output-file",
+        "o.txt",
+        "--",
+        "sh",
+        "-c",
+        "echo $0 > o.txt; case $0 in 2) exit 9;; 4) exec sleep 600;; esac",
+        "%{TASK_ID}",
+    ]);
+    grid.until(
+        "three have ended, one runs",
+        &["job", "info", &job],
+        |info| (info["tasks"]["finished"] == 2 && info["tasks"]["failed"] == 1).then_some(()),
+    );
+
+    let path = |name: &str| grid.dir().join(name).to_str().expect("UTF-8").to_owned();
+    let (into, manifest) = (path("partly"), path("partly.jsonl"));
+    let fetch = ["job", "fetch", &job, "--into", &into];
+    let told = grid.deskgrid(fetch).expect_code(3).stderr;
+    for words in [
+        "1 of 4 tasks is not done yet".to_owned(),
+        format!("task {job}.2 failed: what it left is in {into}/2"),
+    ] {
+        assert!(told.contains(&words), "`{words}` in: {told}");
+    }
+
+    let more = ["--output", "json", "--manifest", &manifest];
+    let document = grid.deskgrid([&fetch[..], &more].concat()).expect_code(3);
+    let document = document.json();
+    assert_eq!(document["unfinished"]["failed"], "2", "{document}");
+    assert_eq!(document["unfinished"]["running"], "4", "{document}");
+    let listed = std::fs::read_to_string(&manifest).expect("it is there");
+    let lines = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let files = document["files"].as_array().expect("a list");
+    for files in [files.clone(), lines.collect()] {
+        let states: Vec<&str> = files
+            .iter()
+            .map(|file| file["state"].as_str().expect("a state"))
+            .collect();
+        assert_eq!(states, ["finished", "failed", "finished"]);
+    }
+
+    let whole = [&fetch[..], &["--tasks", "1,3"]].concat();
+    let told = grid.deskgrid(whole).expect_code(0).stderr;
+    assert_eq!(told, "");
 }
 
 #[test]

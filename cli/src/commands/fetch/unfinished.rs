@@ -1,0 +1,135 @@
+//! Tells which tasks have not finished, so that nobody takes partial results for whole ones.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use common::selector::Selector;
+use common::view::{JobView, TaskState};
+use common::{IdSet, TaskId};
+
+use super::MOST_NOTES;
+use crate::commands::job::counted;
+use crate::failure::{Exit, Failure};
+use crate::session::Session;
+
+/// The tasks that were asked for and have not finished, by state.
+#[derive(Debug, Default)]
+pub(super) struct UnfinishedTasks(BTreeMap<TaskState, IdSet>);
+
+impl UnfinishedTasks {
+    /// Asks the master, unless all tasks of the job have finished.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(super) async fn of(
+        session: &Session,
+        job: &JobView,
+        tasks: &Selector,
+    ) -> Result<Self, Failure> {
+        let mut found = Self::default();
+        if job.tasks.finished == job.tasks.total {
+            return Ok(found);
+        }
+
+        let mut states = TaskState::ALL.to_vec();
+        states.retain(|state| *state != TaskState::Finished);
+        let mut pages = session.task_pages(job.job, tasks.clone(), states).await?;
+        loop {
+            let page = pages.next().await?;
+            if page.is_empty() {
+                return Ok(found);
+            }
+            for view in page {
+                found
+                    .0
+                    .entry(view.state)
+                    .or_default()
+                    .insert(view.task.index);
+            }
+        }
+    }
+
+    /// Returns the state of one of the tasks that were asked for.
+    pub(super) fn state_of(&self, task: TaskId) -> TaskState {
+        let mut states = self.0.iter();
+        let state = states.find(|(_, tasks)| tasks.contains(task.index));
+        state.map_or(TaskState::Finished, |(state, _)| *state)
+    }
+
+    /// Returns the numbers of the tasks by state, in text.
+    pub(super) fn by_state(&self) -> BTreeMap<String, String> {
+        let text = |(state, tasks): (&TaskState, &IdSet)| (state.to_string(), tasks.to_string());
+        self.0.iter().map(text).collect()
+    }
+
+    /// Returns the exit code of a fetch.
+    pub(super) fn exit(&self) -> Exit {
+        match self.0.is_empty() {
+            true => Exit::Well,
+            false => Exit::TasksFailed,
+        }
+    }
+
+    /// Returns lines for people; `left` has the directories of the tasks that left files.
+    pub(super) fn notes(
+        &self,
+        job: &JobView,
+        asked: &Selector,
+        left: &BTreeMap<TaskId, PathBuf>,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut ended = BTreeMap::new();
+        let mut not_done = IdSet::new();
+        for (state, tasks) in &self.0 {
+            match state {
+                TaskState::Failed | TaskState::Cancelled => {
+                    ended.extend(tasks.iter().map(|index| (index, *state)));
+                }
+                _ => not_done.union_with(tasks),
+            }
+        }
+
+        let number = not_done.len();
+        if number > 0 {
+            let of = match asked {
+                Selector::All => format!("{number} of {}", counted(job.tasks.total)),
+                _ => counted(number),
+            };
+            let are = if number == 1 { "is" } else { "are" };
+            lines.push(format!("{of} {are} not done yet"));
+        }
+
+        let earlier = left
+            .iter()
+            .filter(|(task, _)| not_done.contains(task.index))
+            .map(|(task, dir)| {
+                format!(
+                    "task {task} is not done yet: what is in {} is of an earlier attempt",
+                    dir.display()
+                )
+            });
+        let ended = ended.into_iter().map(|(index, state)| {
+            let task = TaskId::new(job.job, index);
+            let left = match left.get(&task) {
+                Some(dir) => format!("what it left is in {}", dir.display()),
+                None => "it left no files".to_owned(),
+            };
+            let state = match state {
+                TaskState::Cancelled => "was cancelled",
+                _ => "failed",
+            };
+            format!("task {task} {state}: {left}")
+        });
+
+        let all: Vec<String> = earlier.chain(ended).collect();
+        let more = all.len().saturating_sub(MOST_NOTES);
+        lines.extend(all.into_iter().take(MOST_NOTES));
+        if more > 0 {
+            lines.push(format!(
+                "{more} more tasks have not finished: deskgrid task list {} shows which",
+                job.job
+            ));
+        }
+        lines
+    }
+}
