@@ -1,5 +1,8 @@
 //! Executes `deskgrid submit`.
 
+use std::ffi::OsString;
+
+use clap::Args;
 use common::view::{CounterView, PromiseView, QualityView};
 
 use common::{After, IdSet, JobId, RequestId};
@@ -26,6 +29,10 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         Some(path) => args.job.clone().over(read_job_file(path)?),
         None => args.job.clone(),
     };
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(text) = behind_the_command(&words, &args.job.command) {
+        note(&format!("note: {text}"));
+    }
     let is_open = job.open;
     let mut plan = plan(&job)?;
     plan.notes
@@ -96,6 +103,33 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             }
         },
     }
+}
+
+/// Says which options of `submit` stand behind the command and so are the command's own, unless `--`
+/// in front of the command says that this is meant; `words` is the whole command line.
+fn behind_the_command(words: &[OsString], command: &[String]) -> Option<String> {
+    let before = words.len().checked_sub(command.len() + 1)?;
+    if words[before] == "--" {
+        return None;
+    }
+
+    let options: Vec<String> = SubmitArgs::augment_args(clap::Command::new("submit"))
+        .get_arguments()
+        .filter_map(|option| Some(format!("--{}", option.get_long()?)))
+        .collect();
+    let arguments = command.iter().skip(1);
+    let swallowed = arguments.filter(|word| options.contains(word));
+    let named: Vec<String> = swallowed.take(3).map(|word| format!("`{word}`")).collect();
+    let (stand, it) = match named.len() {
+        0 => return None,
+        1 => ("stands after the command and belongs", "it"),
+        _ => ("stand after the command and belong", "them"),
+    };
+
+    Some(format!(
+        "{} {stand} to it; write deskgrid's options before the command, or `--` before it if the command is to have {it}",
+        named.join(", ")
+    ))
 }
 
 /// Looks up the jobs that have to end before.
@@ -289,4 +323,30 @@ fn refused(
 /// Makes a new random request id.
 pub(crate) fn new_request() -> RequestId {
     RequestId(Uuid::from_u128(rand::random()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_behind_the_command_is_pointed_out_unless_dashes_say_that_it_is_meant() {
+        let told = |line: &str, command: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let command: Vec<String> = command.split(' ').map(str::to_owned).collect();
+            behind_the_command(&words, &command)
+        };
+        let command = "python3 --foo part.py --dry-run";
+        let plain = format!("deskgrid submit --array 1-3 {command}");
+        let text = told(&plain, command).expect("a note");
+        assert!(
+            text.starts_with("`--dry-run` stands after the command and belongs to it;"),
+            "{text}"
+        );
+
+        let meant = format!("deskgrid submit --array 1-3 -- {command}");
+        assert_eq!(told(&meant, command), None);
+        let other = "python3 --foo --dry";
+        assert_eq!(told(&format!("deskgrid submit {other}"), other), None);
+    }
 }
