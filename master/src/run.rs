@@ -188,15 +188,7 @@ async fn be_master(
 
     let written = write_addresses(&home, &address, listener.as_ref());
     if written.is_ok() {
-        tracing::info!("master is up at {address}");
-        if let Some(http) = listener.as_ref().and_then(|http| http.local_addr().ok()) {
-            let scheme = if state.config.http_certificate.is_some() {
-                "https"
-            } else {
-                "http"
-            };
-            tracing::info!("dashboard, API and metrics are at {scheme}://{http}/");
-        }
+        tell_addresses(&address, listener.as_ref(), &state.config);
         tracing::debug!(%bound, %incarnation, "listening");
     }
 
@@ -246,6 +238,18 @@ async fn be_master(
     drop(state);
     whole::note_end(&home, grid);
     written.map(|()| None)
+}
+
+/// Logs where the master is reached.
+fn tell_addresses(address: &str, http: Option<&http::HttpPlace>, config: &Config) {
+    tracing::info!("master is up at {address}");
+    if let Some(http) = http.and_then(|http| http.local_addr().ok()) {
+        let scheme = match config.http_certificate {
+            Some(_) => "https",
+            None => "http",
+        };
+        tracing::info!("dashboard, API and metrics are at {scheme}://{http}/");
+    }
 }
 
 /// Opens the store in a file in `home`.
@@ -442,7 +446,7 @@ async fn panicked(tasks: &mut JoinSet<()>) {
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Ends in order: writes the last notes, tells the connected peers, and has the core close its

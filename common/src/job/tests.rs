@@ -1,0 +1,358 @@
+use super::*;
+
+fn job(work: Work) -> JobSpec {
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, 3),
+        items: Vec::new(),
+    };
+    JobSpec {
+        name: "j".into(),
+        tasks,
+        work,
+        rules: Rules::default(),
+    }
+}
+
+fn command() -> CommandSpec {
+    CommandSpec::new(vec!["true".parse().unwrap()])
+}
+
+#[test]
+fn a_plain_job_is_taken() {
+    assert_eq!(job(Work::Noop).check(), Ok(()));
+    assert_eq!(job(Work::Command(command())).check(), Ok(()));
+}
+
+#[test]
+fn tasks_with_too_many_gaps_between_their_numbers_are_refused() {
+    let odd = |count: u32| (0..count).map(|at| 2 * at + 1).collect();
+    let checked = |ids: IdSet| {
+        let items = Vec::new();
+        let tasks = TaskSet { ids, items };
+        JobSpec {
+            tasks,
+            ..job(Work::Noop)
+        }
+        .check()
+    };
+
+    let most = MAX_TASK_RANGES as u32;
+    assert_eq!(checked(odd(most)), Ok(()));
+    let one_more = Err(BadJob::TooManyRanges(MAX_TASK_RANGES + 1));
+    assert_eq!(checked(odd(most + 1)), one_more);
+}
+
+#[test]
+fn an_input_inside_a_tree_is_refused_wherever_it_stands_in_the_list() {
+    let blob = BlobRef {
+        hash: crate::content::BlobHash([1; 32]),
+        size: 1,
+    };
+    let checked = |names: [&str; 3]| {
+        let mut c = command();
+        c.inputs.extend(names.iter().map(|name| Input {
+            name: name.trim_end_matches('/').parse().unwrap(),
+            kind: match name.ends_with('/') {
+                true => InputKind::Tree { parts: Vec::new() },
+                false => InputKind::File,
+            },
+            source: InputSource::Shared(blob),
+        }));
+        job(Work::Command(c)).check()
+    };
+
+    for apart in [
+        ["Env/", "env-1/x", "env.txt"],
+        ["a/", "b/", "aa"],
+        ["env/", "%{ITEM}/x", "e/nv"],
+    ] {
+        assert_eq!(checked(apart), Ok(()), "{apart:?}");
+    }
+    for (inside, other, tree) in [
+        (["Env/", "a", "eNV/x/y"], "eNV/x/y", "Env"),
+        (["env/a/b", "a", "env/"], "env/a/b", "env"),
+        (["env/", "env/x/", "a"], "env/x", "env"),
+    ] {
+        let refused = BadJob::InputInTree(other.to_owned(), tree.to_owned());
+        assert_eq!(checked(inside), Err(refused), "{inside:?}");
+    }
+}
+
+#[test]
+fn content_that_is_named_several_times_is_listed_once() {
+    let blob = |byte| BlobRef {
+        hash: crate::content::BlobHash([byte; 32]),
+        size: 1,
+    };
+    let mut c = command();
+    c.inputs = vec![
+        Input {
+            name: "tree".parse().unwrap(),
+            kind: InputKind::Tree {
+                parts: vec![blob(2); 1_000],
+            },
+            source: InputSource::Shared(blob(3)),
+        },
+        Input {
+            name: "file".parse().unwrap(),
+            kind: InputKind::File,
+            source: InputSource::PerTask(vec![blob(2), blob(1), blob(2)]),
+        },
+    ];
+
+    let job = job(Work::Command(c));
+    assert_eq!(job.content(), [blob(1), blob(2), blob(3)]);
+}
+
+#[test]
+fn each_kind_of_nonsense_is_refused() {
+    let with = |change: fn(&mut CommandSpec)| {
+        let mut c = command();
+        change(&mut c);
+        job(Work::Command(c)).check().unwrap_err()
+    };
+    let input = |name: &str| Input {
+        name: name.parse().unwrap(),
+        kind: InputKind::File,
+        source: InputSource::PerTask(Vec::new()),
+    };
+    assert_eq!(with(|c| c.argv.clear()), BadJob::NoCommand);
+    assert_eq!(
+        with(|c| c.env.push(("A=B".into(), "".parse().unwrap()))),
+        BadJob::EnvName("A=B".into())
+    );
+    assert_eq!(
+        with(|c| c.stdin = "x".parse().ok()),
+        BadJob::Stdin("x".into())
+    );
+
+    let often = |c: &mut CommandSpec| c.checkpoint = Some(Span::from_millis(10));
+    assert_eq!(
+        with(often),
+        BadJob::CheckpointInterval(Span::from_millis(10))
+    );
+    assert_eq!(
+        with(|c| c.checkpoint = Some(Span::from_secs(9))),
+        BadJob::CheckpointRule(false)
+    );
+
+    let mut c = command();
+    c.inputs = vec![input("../up")];
+    assert!(matches!(
+        job(Work::Command(c.clone())).check(),
+        Err(BadJob::InputName(_))
+    ));
+    c.inputs = vec![input("a")];
+    assert!(matches!(
+        job(Work::Command(c)).check(),
+        Err(BadJob::Mismatch {
+            tasks: 3,
+            given: 0,
+            ..
+        })
+    ));
+
+    let mut empty = job(Work::Noop);
+    empty.tasks.ids = IdSet::new();
+    assert_eq!(empty.check(), Err(BadJob::NoTasks));
+}
+
+#[test]
+fn estimates_are_one_for_each_task_and_a_deadline_is_one() {
+    let second = Span::from_secs(1);
+    let job = job(Work::Noop);
+    let asked = |estimates: &[Span]| SubmitOptions {
+        deadline: None,
+        estimates: estimates.to_vec(),
+        ..SubmitOptions::default()
+    };
+
+    assert!(SubmitOptions::default().is_nothing() && SubmitOptions::default().check(&job).is_ok());
+    assert_eq!(asked(&[second; 3]).check(&job), Ok(()));
+    assert_eq!(
+        asked(&[second; 2]).check(&job).unwrap_err().to_string(),
+        "the job has 3 tasks but 2 estimates"
+    );
+    assert_eq!(
+        asked(&[second, Span::ZERO, second]).check(&job),
+        Err(BadJob::NoTime(2))
+    );
+
+    let date = SubmitOptions {
+        deadline: Some(Time(9)),
+        estimates: Vec::new(),
+        ..SubmitOptions::default()
+    };
+    assert_eq!(date.check(&job), Err(BadJob::TwoDeadlines));
+
+    let rules = |span| Rules {
+        deadline: Some(span),
+        ..Rules::default()
+    };
+    assert_eq!(
+        date.check(&JobSpec {
+            rules: rules(second),
+            ..job.clone()
+        }),
+        Err(BadJob::TwoDeadlines)
+    );
+
+    assert_eq!(
+        date.check(&JobSpec {
+            rules: rules(Span::ZERO),
+            ..job
+        }),
+        Ok(())
+    );
+}
+
+#[test]
+fn a_quorum_of_nonsense_is_refused_and_ways_to_compare_are_read() {
+    let with = |size, work| {
+        let quorum = Quorum {
+            size,
+            ..Quorum::default()
+        };
+        JobSpec {
+            rules: Rules {
+                quorum,
+                ..Rules::default()
+            },
+            ..job(work)
+        }
+    };
+    assert_eq!(with(MAX_QUORUM, Work::Noop).check(), Ok(()));
+    for size in [0, MAX_QUORUM + 1] {
+        assert_eq!(
+            with(size, Work::Noop).check(),
+            Err(BadJob::QuorumSize(size))
+        );
+    }
+
+    let saving = CommandSpec {
+        checkpoint: Some(Span::from_secs(9)),
+        ..command()
+    };
+    let mut both = with(2, Work::Command(saving));
+    both.rules.checkpoint = true;
+    assert_eq!(both.check(), Err(BadJob::QuorumOfStates));
+    assert_eq!("bytes".parse(), Ok(Compare::Bytes));
+    assert_eq!(
+        "float:1e-6".parse(),
+        Ok(Compare::Floats(Tolerance::new(1e-6).unwrap()))
+    );
+
+    for bad in [
+        "",
+        "float",
+        "float:",
+        "float:1",
+        "float:-1",
+        "float:nan",
+        "bytes:1",
+        "numbers",
+    ] {
+        assert!(bad.parse::<Compare>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_tolerance_that_no_program_of_ours_sends_is_refused_when_it_comes_over_the_wire() {
+    for part in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1.0] {
+        let tolerance: Tolerance =
+            postcard::from_bytes(&postcard::to_stdvec(&part.to_bits()).unwrap()).unwrap();
+
+        let quorum = Quorum {
+            size: 2,
+            adaptive: false,
+            compare: Compare::Floats(tolerance),
+        };
+        let job = JobSpec {
+            rules: Rules {
+                quorum,
+                ..Rules::default()
+            },
+            ..job(Work::Noop)
+        };
+        let refused = job.check().expect_err("it compares nothing").to_string();
+        assert!(
+            refused.contains(&part.to_string()) && refused.contains("float:1e-6"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn too_many_labels_and_jobs_to_wait_for_are_refused() {
+    let job = job(Work::Noop);
+    let label = |n: usize| format!("l{n}").parse::<Label>().unwrap();
+    let labelled = |count: usize| SubmitOptions {
+        labels: (0..count).map(label).collect(),
+        ..SubmitOptions::default()
+    };
+    assert_eq!(labelled(MAX_LABELS).check(&job), Ok(()));
+    let refused = labelled(MAX_LABELS + 1).check(&job).unwrap_err();
+    assert!(refused.to_string().contains("32 at most"), "{refused}");
+
+    let after = |ids: &mut dyn Iterator<Item = u32>| SubmitOptions {
+        after: ids
+            .map(|id| After {
+                job: JobId(id),
+                how: crate::EndCondition::Ok,
+            })
+            .collect(),
+        ..SubmitOptions::default()
+    };
+    let many = MAX_AFTER as u32;
+    assert_eq!(after(&mut (1..=many)).check(&job), Ok(()));
+    assert_eq!(
+        after(&mut (0..=many)).check(&job),
+        Err(BadJob::AfterTooMany(MAX_AFTER + 1))
+    );
+    assert_eq!(
+        after(&mut [7, 8, 7].into_iter()).check(&job),
+        Err(BadJob::AfterTwice(JobId(7)))
+    );
+}
+
+#[test]
+fn an_open_job_has_nothing_that_later_tasks_could_not_have() {
+    let open = SubmitOptions {
+        open: true,
+        ..SubmitOptions::default()
+    };
+    assert_eq!(open.check(&job(Work::Noop)), Ok(()));
+
+    let mut due = job(Work::Noop);
+    due.rules.deadline = Some(Span::from_secs(9));
+    assert_eq!(open.check(&due), Err(BadJob::OpenWith("a deadline")));
+
+    let estimated = SubmitOptions {
+        estimates: vec![Span::from_secs(1); job(Work::Noop).tasks.ids.len() as usize],
+        ..open.clone()
+    };
+    let why = BadJob::OpenWith("an estimate for each task");
+    assert_eq!(estimated.check(&job(Work::Noop)), Err(why));
+
+    let mut command = command();
+    command.inputs.push(Input {
+        name: "in".parse().unwrap(),
+        kind: InputKind::File,
+        source: InputSource::PerTask(Vec::new()),
+    });
+    let own_files = job(Work::Command(command));
+    let why = BadJob::OpenWith("an input file for each task");
+    assert_eq!(open.check(&own_files), Err(why));
+}
+
+#[test]
+fn items_belong_to_tasks_in_order() {
+    let tasks = TaskSet {
+        ids: IdSet::from_iter([2, 5, 9]),
+        items: vec!["a".into(), "b".into(), "c".into()],
+    };
+    assert_eq!(
+        (tasks.item(2), tasks.item(5), tasks.item(9)),
+        ("a", "b", "c")
+    );
+}
