@@ -849,28 +849,6 @@ async fn a_newer_session_of_a_host_takes_over_from_the_older_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_that_are_named_are_listed_in_that_order_and_each_once() {
-    let master = Master::start().await;
-    for number in 0..60 {
-        let pc = master.enrol(Role::Worker, &format!("pc-{number}")).await;
-        drop(master.worker(&pc, Vec::new()).await);
-    }
-
-    let named: Vec<String> = (0..60).rev().map(|number| format!("pc-{number}")).collect();
-    let names = named
-        .iter()
-        .flat_map(|name| [name.clone(), named[0].clone()]);
-    let names: Vec<String> = names.collect();
-    let asked = master.admin().await.ask(&Request::Hosts { names }).await;
-    let listed = asked.unwrap().into_iter().flat_map(|reply| match reply {
-        Reply::Hosts(hosts) => hosts,
-        other => panic!("{other:?}"),
-    });
-    let listed: Vec<String> = listed.map(|host| host.facts.name).collect();
-    assert_eq!(listed, named);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_does_not_send_when_it_promised_to_is_disconnected() {
     let master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;

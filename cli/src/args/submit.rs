@@ -51,14 +51,13 @@ Examples:
   The same program for two platforms:
     deskgrid submit --array 1-100 --input linux-x86_64=./solve:solve \\
       --input windows-x86_64=solve.exe:solve.exe -- ./solve %{TASK_ID}
-  A job that starts once the last one has succeeded (it does not get that one's files); find both
-  by their label:
+  A job that starts once the last one has succeeded, without its files:
     deskgrid submit --label sweep7 --array 1-100 -- ./sim %{TASK_ID}
     deskgrid submit --label sweep7 --after last -- ./publish
     deskgrid job wait --label sweep7
   A job that works on the files of the last one:
     deskgrid job wait last && deskgrid job fetch last --into results
-    deskgrid submit --input ./summarise --input-tree results -- ./summarise results
+    deskgrid submit --input ./sum --input-tree results -- ./sum results
   A job to which tasks are added as they come up:
     deskgrid submit --open --each-line first.txt -- convert %{ITEM}
     deskgrid submit --into last --each-line more.txt && deskgrid job close last

@@ -1,3 +1,5 @@
+//! Tests of jobs: which ones make sense, and what they name.
+
 use super::*;
 
 fn job(work: Work) -> JobSpec {

@@ -164,3 +164,25 @@ async fn each_waiting_job_of_a_list_says_when_it_should_start() {
 
     assert!(last > common::Time::default(), "somebody waits");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_are_named_are_listed_in_that_order_and_each_once() {
+    let master = Master::start().await;
+    for number in 0..60 {
+        let pc = master.enrol(Role::Worker, &format!("pc-{number}")).await;
+        drop(master.worker(&pc, Vec::new()).await);
+    }
+
+    let named: Vec<String> = (0..60).rev().map(|number| format!("pc-{number}")).collect();
+    let names = named
+        .iter()
+        .flat_map(|name| [name.clone(), named[0].clone()]);
+    let names: Vec<String> = names.collect();
+    let asked = master.admin().await.ask(&Request::Hosts { names }).await;
+    let listed = asked.unwrap().into_iter().flat_map(|reply| match reply {
+        Reply::Hosts(hosts) => hosts,
+        other => panic!("{other:?}"),
+    });
+    let listed: Vec<String> = listed.map(|host| host.facts.name).collect();
+    assert_eq!(listed, named);
+}
