@@ -632,7 +632,7 @@ impl Core {
             self.note_event(GridEvent::JobForgotten { job, user });
         }
         self.store.forget_job(job)?;
-        self.clears = Some(self.now);
+        self.clears.get_or_insert(self.now);
 
         self.dropped.remove(&job);
         self.changed.0 = true;

@@ -143,7 +143,12 @@ impl Core {
             JobAsk::Recompute(job, tasks, gone) => self.recompute(job, &tasks, &gone)?.into(),
             JobAsk::Judge(attempt, agrees) => self.judge(attempt, agrees)?.into(),
             JobAsk::Compared(attempt, agrees) => self.on_compared(attempt, agrees)?.into(),
-            JobAsk::Forget(job) => self.forget(job)?.into(),
+            JobAsk::Forget(job) => {
+                let forgotten = self.forget(job)?;
+                // A small job's content is of no use at once.
+                self.clear_forgotten()?;
+                forgotten.into()
+            }
             JobAsk::Share { by, jobs, user, on } => self.share(&by, &jobs, &user, on)?.into(),
             JobAsk::Open(jobs) => self.open_of(&jobs).into(),
             JobAsk::OpenOf(user) => self.open_ids(user.as_ref()).into(),
