@@ -113,9 +113,12 @@ impl NewTasks {
             NewTasks::Ids(ids) => match there.ids.intersection(&ids).first() {
                 Some(index) => Err(BadAddition::There(index)),
                 None => {
-                    let mut all = there.ids.clone();
-                    all.union_with(&ids);
-                    in_few_ranges(all.ranges().len())?;
+                    // The union has at most so many ranges; it is made only where that may be too many.
+                    if there.ids.ranges().len() + ids.ranges().len() > MAX_TASK_RANGES {
+                        let mut all = there.ids.clone();
+                        all.union_with(&ids);
+                        in_few_ranges(all.ranges().len())?;
+                    }
                     Ok(TaskSet {
                         ids,
                         items: Vec::new(),

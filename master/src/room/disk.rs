@@ -1,7 +1,7 @@
 //! One disk that the master writes on: what is free there, and a file that holds a part of the reserve,
 //! which shrinks where others have filled the disk.
 //!
-//! Who gets the room is decided by `DiskRoom`.
+//! `DiskRoom` decides who gets the room.
 
 use std::fs::{self, File};
 use std::io;

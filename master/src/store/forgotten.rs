@@ -1,7 +1,7 @@
-//! Forgetting jobs. A job is gone for everybody at once. What may be many rows, such as its attempts, is
-//! removed in portions that others do not wait long for, and goes on where a restart has come between.
+//! Forgetting jobs. A job is gone for everybody at once. Its many rows, such as its attempts, are removed
+//! in portions that others do not wait long for, and the removal goes on after a restart.
 //!
-//! What the job cost is added to its user's account with each portion of its attempts. Its content is
+//! The cost of each portion of attempts is added to the account of the job's user. The job's content is
 //! swept once no row names it.
 
 use common::{JobId, Time};
@@ -16,7 +16,7 @@ use super::{StoreError, time};
 /// The tables with a few rows of a job, which go at once: others are told of a job by them.
 const FEW: [&str; 3] = ["share", "job_label", "job_after"];
 /// The tables with many rows of a job, each with the column by which they are removed in order.
-/// What names other rows goes before these; attempts are counted with the requests.
+/// Rows that name others go before these; attempts are counted with the requests, which go last.
 const MANY: [(&str, &str); 9] = [
     ("attempt", "task"),
     ("settled", "first"),
@@ -44,7 +44,7 @@ pub(super) struct ForgottenJob {
     uncounted: u64,
 }
 
-/// What a portion has come to.
+/// The outcome of a portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cleared {
     /// Whether there may be more to remove or to give back.
@@ -73,7 +73,7 @@ pub(super) fn forgotten(
 }
 
 impl ForgottenJob {
-    /// What its attempts up to this task cost.
+    /// Returns the cost of its attempts up to this task.
     fn tried(&self, db: &Db, last: u32) -> Result<Account, StoreError> {
         let disclosure = match self.disclosed {
             Some(at) => Some(Disclosure::new(at, requests(db, self.job)?)),
@@ -82,7 +82,7 @@ impl ForgottenJob {
         tried(db, self.job, self.submitted, disclosure.as_ref(), last)
     }
 
-    /// What is not in its user's account.
+    /// Returns the cost that is not in its user's account yet.
     pub(super) fn rest(&self, db: &Db) -> Result<Account, StoreError> {
         let mut rest = self.tried(db, u32::MAX)?;
         let untried = self.uncounted.saturating_sub(rest.requested);
