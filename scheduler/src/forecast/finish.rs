@@ -4,21 +4,21 @@
 
 use std::collections::BTreeMap;
 
-use common::needs::Needs;
 use common::{HostId, JobId, Span, Speed, Time};
 
 use crate::forecast::overdue::holds_up;
-use crate::forecast::starts::FAR_S;
+use crate::forecast::slots::{ComingSlot, SlotTimes};
+use crate::forecast::starts::{FAR_S, LifetimeLaws, PARTS};
 use crate::policy::placement::{Placement, PlacementView};
 use crate::policy::replication::{Replicated, Replication};
-use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
+use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::finish_law::{AttemptEnd, FinishLaw, Laws, PendingEnd};
-use crate::prediction::predict::{Filling, PredictedSlot, Prediction, completion_s, last_tasks};
+use crate::prediction::predict::{Filling, Prediction, last_tasks};
 use crate::prediction::spread::{TaskTime, WorkLaw};
-use crate::state::foresight::{Foresight, WorkPerTask, own_full_s};
+use crate::state::foresight::{WorkPerTask, own_full_s};
 use crate::state::host::Host;
 use crate::state::job::{Job, TaskRecord};
-use crate::state::queue::Ahead;
+use crate::state::queue::WaitingTasks;
 use crate::state::scheduler::Scheduler;
 
 /// The least work that a task counts for, in seconds on a host of speed 1; it bounds the ratio of
@@ -30,23 +30,14 @@ const LEAST_WORK_S: f64 = 1e-6;
 /// EXCL-PRED-TO before anything is learned.
 const ROUGH: f64 = 0.18;
 const ROUGH_UNCOPIED: f64 = 0.28;
+/// The uncertainty of tasks' work, as a logarithm, where only earlier jobs of the user and program are known.
+const USUALLY: f64 = 0.5;
 /// The time, in seconds, that starts and reports take beside everything else.
 const LATENCY_S: f64 = 0.2;
 /// The most running attempts whose work so far is looked at for the spread of all.
 const CENSORED: usize = 256;
 /// The most jobs that are predicted for one that waits for them.
 const LONGEST_ORDER: u32 = 32;
-/// The least time of a task on a slot, in seconds.
-const LEAST_TASK_S: f64 = 1e-6;
-
-/// A slot that will take waiting tasks, on its host.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ComingSlot {
-    pub(super) slot: PredictedSlot,
-    pub(super) speed: Speed,
-    pub(super) host: AttemptHost,
-}
-
 /// Whether it is known now that no attempt of a task will have ended by `copy_s`: their owners are there, or
 /// their hosts are slow.
 fn is_late(laws: &Laws, copy_s: f64) -> bool {
@@ -66,6 +57,8 @@ struct JobPace {
     task_s: f64,
     /// The time for which the loss of a host goes unnoticed.
     notice_s: f64,
+    /// The uncertainty of the work, as a logarithm.
+    doubt: f64,
 }
 
 impl Scheduler {
@@ -158,20 +151,43 @@ impl Scheduler {
         }
 
         let pace = self.job_pace(job, now)?;
-        let law = self.finish_law(job, &pace, now)?;
-        let finish_s = law.quantile_s(0.5);
-        let rough = Self::rough(job) + LATENCY_S / finish_s;
-        let rough = rough.hypot(pace.spread.as_ref().map_or(0.0, WorkLaw::doubt));
-        let end_s = |part: f64| {
+        let (law, unknown) = self.finish_law(job, &pace, pace.work, now)?;
+        if !unknown {
+            return Self::interval(job, &pace, [&law; 3], now);
+        }
+
+        // Tasks of others' unknown work may take anything that tasks took here.
+        let laws = LifetimeLaws::of(self);
+        let law = |part: f64| {
+            let work = WorkPerTask::computing(laws.unknown_s(part));
+            Some(self.finish_law(job, &pace, work, now)?.0)
+        };
+        let [low, middle, high] = PARTS.map(law);
+        Self::interval(job, &pace, [&low?, &middle?, &high?], now)
+    }
+
+    /// Returns the prediction whose lower end, middle and upper end are by these laws.
+    fn interval(
+        job: &Job,
+        pace: &JobPace,
+        [low, middle, high]: [&FinishLaw<'_>; 3],
+        now: Time,
+    ) -> Option<Prediction> {
+        let end_s = |law: &FinishLaw<'_>, part: f64| {
+            let finish_s = law.quantile_s(0.5);
+            let rough = Self::rough(job) + LATENCY_S / finish_s;
+            let rough = rough.hypot(pace.spread.as_ref().map_or(0.0, WorkLaw::doubt));
+            let rough = rough.hypot(pace.doubt);
             let off = (law.quantile_s(part) / finish_s).ln();
             finish_s * off.hypot(rough).copysign(part - 0.5).exp()
         };
 
         let at = |s: f64| now + Span::from_secs_f64(s.min(FAR_S));
+        let finish_s = middle.quantile_s(0.5);
         finish_s.is_finite().then(|| Prediction {
             finish: at(finish_s),
-            low: at(end_s(0.1)),
-            high: at(end_s(0.9)),
+            low: at(end_s(low, PARTS[0])),
+            high: at(end_s(high, PARTS[2])),
         })
     }
 
@@ -185,8 +201,15 @@ impl Scheduler {
         }
     }
 
-    /// Returns the law of the completion of the job's last task.
-    fn finish_law(&self, job: &Job, pace: &JobPace, now: Time) -> Option<FinishLaw<'_>> {
+    /// Returns the law of the completion of the job's last task, if other jobs' tasks of unknown work are
+    /// like `unknown`; and whether there are any.
+    fn finish_law(
+        &self,
+        job: &Job,
+        pace: &JobPace,
+        unknown: WorkPerTask,
+        now: Time,
+    ) -> Option<(FinishLaw<'_>, bool)> {
         let begun = job
             .records
             .iter()
@@ -202,8 +225,11 @@ impl Scheduler {
         // Begun tasks that cannot be predicted where they are count as waiting.
         let waiting = (job.waiting() + job.after.tasks.len()) as f64 + lost.len() as f64;
         let mut queue_s = 0.0;
+        let mut any_unknown = false;
         if waiting > 0.0 {
-            for (start_s, law) in self.last_round(job, pace, waiting, now)? {
+            let times = self.slots_left(job, pace, waiting, unknown, now);
+            any_unknown = times.unknown;
+            for (start_s, law) in self.last_round(job, pace, waiting, &times, now)? {
                 queue_s = f64::max(queue_s, start_s);
                 ends.push((Laws::from_elem(law, 1), false));
             }
@@ -226,7 +252,8 @@ impl Scheduler {
                 sigma: pace.spread.map(|spread| spread.sigma),
             }
         });
-        FinishLaw::new(ends.collect(), self.foresight.curves())
+        let law = FinishLaw::new(ends.collect(), self.foresight.curves())?;
+        Some((law, any_unknown))
     }
 
     /// Whether it is known that a task is held up, so that the policy copies it as soon as a slot is idle.
@@ -252,7 +279,8 @@ impl Scheduler {
         let known_s = measured_s
             .or_else(|| job.task_work_s())
             .or_else(|| (self.foresight).work_by_progress_s(job, &self.hosts, now));
-        let work = job.takes(known_s?.max(LEAST_WORK_S));
+        let doubt = if known_s.is_some() { 0.0 } else { USUALLY };
+        let work = job.takes(known_s.or(job.usual_s)?.max(LEAST_WORK_S));
         let speed = self.hosts.index.places(job.pool).mean_speed();
         let start_cost = self.settings.start_cost;
         Some(JobPace {
@@ -260,6 +288,7 @@ impl Scheduler {
             spread,
             task_s: (self.foresight).usual_task_s(work, speed.unwrap_or(1.0), start_cost),
             notice_s: self.settings.reports(&job.policy).secs(),
+            doubt,
         })
     }
 
@@ -299,31 +328,39 @@ impl Scheduler {
         laws.collect()
     }
 
+    /// Returns the slots as the tasks of jobs before this one leave them.
+    fn slots_left(
+        &self,
+        job: &Job,
+        pace: &JobPace,
+        waiting: f64,
+        unknown: WorkPerTask,
+        now: Time,
+    ) -> SlotTimes<'_> {
+        let mut times = SlotTimes::of(self, unknown, &job.rules.needs, usize::MAX, now);
+        if !job.is_held() {
+            let own = WaitingTasks::like(waiting, pace.work);
+            for ahead in &self.jobs.ahead_of(job.rank, own, times.slots(), now) {
+                times.fill(ahead, unknown, Filling::Soonest);
+            }
+        }
+        times
+    }
+
     /// Returns the start and the law of the last task of each slot that takes some of the job's
-    /// `waiting` tasks, behind those of jobs before it; `None` where no host takes any.
+    /// `waiting` tasks; `None` where no host takes any.
     fn last_round(
         &self,
         job: &Job,
         pace: &JobPace,
         waiting: f64,
+        times: &SlotTimes<'_>,
         now: Time,
     ) -> Option<Vec<(f64, AttemptEnd)>> {
-        // Jobs of unknown work are taken to be like the one asked about. Each task takes its start
-        // as well.
-        let ahead = if job.is_held() {
-            Ahead::default()
-        } else {
-            self.jobs.ahead_of(job.rank, now)
-        };
-        let start_cost = self.settings.start_cost;
-        let speed = self.hosts.index.places(job.pool).mean_speed();
-        let start_s = start_cost.secs() * speed.unwrap_or(1.0);
-        let tasks = waiting
-            + (ahead.work_s(pace.work.mean_s) + ahead.tasks as f64 * start_s)
-                / (pace.work.mean_s + start_s);
-
-        let mut slots = self.coming_slots(pace.work, &job.rules.needs, now);
+        let needs = &job.rules.needs;
+        let mut slots = times.coming(pace.work, needs);
         self.leave_out(job, &mut slots, now);
+        self.keep_most(job, &mut slots);
         let rule = match job.policy.placement {
             Placement::Lookahead => Filling::Soonest,
             Placement::Fcfs => Filling::Free,
@@ -331,7 +368,7 @@ impl Scheduler {
         };
 
         let servers: Vec<_> = slots.iter().map(|coming| coming.slot).collect();
-        let last = last_tasks(&servers, tasks.ceil() as u64, rule)?;
+        let last = last_tasks(&servers, waiting.ceil() as u64, rule)?;
         let curves = self.foresight.curves();
         let law = |(at, start_s): (usize, f64)| {
             let task_s = servers[at].task_s / curves.stretch;
@@ -361,79 +398,13 @@ impl Scheduler {
         }
     }
 
-    /// Returns the slots that take tasks of this work and these needs, with the time at which each
-    /// is free; where no host takes work, those of hosts that will once their owners leave.
-    fn coming_slots(&self, work: WorkPerTask, needs: &Needs, now: Time) -> Vec<ComingSlot> {
-        let start_cost = self.settings.start_cost;
-        let mut works = BTreeMap::new();
-        let mut slots = Vec::new();
-
-        let hosts = self.hosts.table.values();
-        for host in hosts.filter(|host| host.takes_work() && host.suits(needs)) {
-            let free = ComingSlot {
-                slot: self.predicted_slot(host, work, 0.0),
-                speed: host.speed,
-                host: Foresight::place(host, now),
-            };
-            let busy_s = host.books.iter().map(|(attempt, load)| {
-                // A running attempt takes as long as others of its job, if that is known.
-                let job = attempt.task.job;
-                let work = *works.entry(job).or_insert_with(|| self.work_of(job, work));
-                self.foresight.expected_s(host, load, work, start_cost, now)
-            });
-            let mut free_s: Vec<f64> = busy_s
-                .chain(std::iter::repeat_n(0.0, host.free_slots()))
-                .collect();
-            if !needs.takes.is_plain() {
-                free_s = host.shared_out(free_s, needs.takes);
-            }
-
-            slots.extend(free_s.into_iter().map(|free_s| ComingSlot {
-                slot: PredictedSlot {
-                    free_s,
-                    ..free.slot
-                },
-                ..free
-            }));
+    /// Leaves the slots that are free first, as many as tasks of the job's user may run at a time.
+    fn keep_most(&self, job: &Job, slots: &mut Vec<ComingSlot>) {
+        let most = self.jobs.lines.shares.of(job.user).and_then(|of| of.most);
+        if let Some(most) = most.filter(|most| (*most as usize) < slots.len()) {
+            slots.sort_by(|a, b| a.slot.free_s.total_cmp(&b.slot.free_s));
+            slots.truncate(most.max(1) as usize);
         }
-
-        if slots.is_empty() {
-            slots = self.slots_to_come(work, needs, now);
-        }
-        slots
-    }
-
-    /// Returns a slot of the host for tasks of this work, free in `free_s`. Suspensions lengthen run
-    /// times by their mean.
-    pub(super) fn predicted_slot(
-        &self,
-        host: &Host,
-        work: WorkPerTask,
-        free_s: f64,
-    ) -> PredictedSlot {
-        let start_cost = self.settings.start_cost;
-        let task_s = self.foresight.task_s(host, work, 1.0, start_cost);
-        PredictedSlot {
-            free_s,
-            task_s: (task_s * self.foresight.curves().stretch).max(LEAST_TASK_S),
-        }
-    }
-
-    /// Returns the work of a task of this job; this one where it is unknown.
-    fn work_of(&self, job: JobId, unknown: WorkPerTask) -> WorkPerTask {
-        let Some(job) = self.jobs.table.get(&job) else {
-            return unknown;
-        };
-        job.work_per_task()
-            .unwrap_or_else(|| job.takes(unknown.mean_s))
-    }
-
-    /// Returns the time, in seconds from now, by which the hosts that take work could complete
-    /// `tasks` tasks with these needs; if none does, the hosts that will once their owners leave.
-    pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, needs: &Needs, now: Time) -> f64 {
-        let slots = self.coming_slots(WorkPerTask::computing(work_s), needs, now);
-        let servers: Vec<_> = slots.iter().map(|coming| coming.slot).collect();
-        completion_s(&servers, tasks, 0.0)
     }
 
     /// Returns the time, in seconds from now, by which a copy of a task could be done that is known to be late;

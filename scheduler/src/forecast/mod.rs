@@ -7,4 +7,5 @@
 
 pub(crate) mod finish;
 pub(crate) mod overdue;
+mod slots;
 pub(crate) mod starts;

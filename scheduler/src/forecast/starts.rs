@@ -2,21 +2,21 @@
 //! running attempts and of owners' stays. The predictors live in `prediction::malleable`, the
 //! completion of jobs in `finish`.
 
-use std::cell::{LazyCell, OnceCell};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use common::needs::Needs;
 use common::{JobId, Span, Time};
+use statrs::function::erf::erfc;
 
-use crate::forecast::finish::ComingSlot;
+use crate::forecast::slots::SlotTimes;
 use crate::policy::ordering::Rank;
-use crate::prediction::completion_law::AttemptHost;
 use crate::prediction::malleable::{HostHolder, LearnedLives, Lifetime, MachineState, Paced, Wait};
-use crate::prediction::predict::UNKNOWN;
+use crate::prediction::predict::{Filling, UNKNOWN};
 use crate::prediction::survival::{Curve, TabulatedSurvival};
-use crate::state::foresight::{Foresight, WorkPerTask};
+use crate::state::foresight::WorkPerTask;
 use crate::state::host::{Host, HostAttempt, Liveness, Presence};
-use crate::state::queue::Ahead;
+use crate::state::queue::{TasksAhead, WaitingTasks};
 use crate::state::scheduler::Scheduler;
 
 /// The probability with which intervals hold the outcome.
@@ -55,7 +55,7 @@ pub struct HostsWait {
 
 /// The law of an owner's stay. Beyond the end of its table the owner leaves at a rate that falls
 /// with age.
-pub(crate) struct OwnerStay<'a>(&'a TabulatedSurvival);
+pub(crate) struct OwnerStay<'a>(pub(super) &'a TabulatedSurvival);
 
 impl Lifetime for OwnerStay<'_> {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
@@ -92,8 +92,17 @@ const UNITS: usize = 64;
 /// The ratio of the numbers of tasks ahead at neighbouring ranks of a longer queue, between which
 /// the wait is interpolated linearly.
 const APART: f64 = 1.25;
+/// The most classes of jobs for which every host is looked at, and the number of hosts that are looked at
+/// for all classes otherwise.
+const FEW: usize = 4;
+const LOOKED_AT: usize = 20_000;
+/// The uncertainty of the rest of an attempt of known work, as a logarithm; the least rest, in seconds;
+/// and the bound of that law.
+const ROUGH_REST: f64 = 0.28;
+const LEAST_LEFT_S: f64 = 0.05;
+const LONGEST_SIGMAS: f64 = 6.0;
 /// The quantiles of the start that are returned.
-const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
+pub(super) const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
 
 /// The slots that waiting jobs queue for.
 struct SlotQueue<'a> {
@@ -107,12 +116,135 @@ struct SlotQueue<'a> {
     slots: u64,
 }
 
-/// A part of the queue beyond the slots: the work ahead of each of its ends, and the seconds in
-/// which that is done.
-#[derive(Default)]
-struct QueueAhead {
+/// By whom the slots of some hosts are taken.
+struct SlotHolders<'a> {
+    free: usize,
+    /// Attempts, with their ages in seconds.
+    busy: Vec<(f64, SlotLife<'a>)>,
+    /// Owners: the seconds since they came, and the slots they keep.
+    stays: Vec<(f64, usize)>,
+}
+
+/// The law of how long an attempt keeps its slot.
+enum SlotLife<'a> {
+    /// As other tasks of its program do.
+    OfProgram(Paced<'a>),
+    /// As its job's tasks do.
+    Known(KnownRest),
+}
+
+/// The rest of an attempt that is expected to take this long: a lognormal law.
+struct KnownRest {
+    left_s: f64,
+    sigma: f64,
+}
+
+impl Lifetime for SlotLife<'_> {
+    fn ended(&self, age_s: f64, more_s: f64) -> f64 {
+        match self {
+            Self::OfProgram(law) => law.ended(age_s, more_s),
+            Self::Known(KnownRest { left_s, sigma }) => {
+                let off = (more_s / left_s).ln() / sigma;
+                0.5 * erfc(-off / std::f64::consts::SQRT_2)
+            }
+        }
+    }
+
+    fn longest_s(&self, age_s: f64) -> f64 {
+        match self {
+            Self::OfProgram(law) => law.longest_s(age_s),
+            Self::Known(KnownRest { left_s, sigma }) => left_s * (LONGEST_SIGMAS * sigma).exp(),
+        }
+    }
+}
+
+/// The queue beyond the slots, for the jobs of one class in their order: what of the tasks ahead has
+/// taken its slots so far, and the wait at two places, between which it is interpolated.
+struct DeepQueue<'a> {
+    times: SlotTimes<'a>,
+    work: WorkPerTask,
+    needs: &'a Needs,
+    filled: BTreeMap<JobId, WaitingTasks>,
     from: (f64, f64),
     to: (f64, f64),
+    /// Whether tasks like those of a job take slots that the jobs asked about want.
+    shared: BTreeMap<JobId, bool>,
+}
+
+impl<'a> DeepQueue<'a> {
+    fn of(times: SlotTimes<'a>, work: WorkPerTask, needs: &'a Needs) -> Self {
+        Self {
+            times,
+            work,
+            needs,
+            filled: BTreeMap::new(),
+            from: (0.0, 0.0),
+            to: (0.0, 0.0),
+            shared: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the tasks ahead of this rank that want the same slots.
+    fn ahead(&mut self, scheduler: &Scheduler, rank: Rank, now: Time) -> Vec<TasksAhead> {
+        let own = WaitingTasks::default();
+        let mut ahead = (scheduler.jobs).ahead_of(rank, own, self.times.slots(), now);
+        ahead.retain(|ahead| {
+            *self.shared.entry(ahead.like).or_insert_with(|| {
+                let like = scheduler.jobs.table.get(&ahead.like);
+                like.is_some_and(|like| self.times.shared(self.needs, &like.rules.needs))
+            })
+        });
+        ahead
+    }
+
+    /// Predicts when the tasks ahead are done or have begun, in seconds from now; `unknown_s` is the
+    /// work of one of unknown work at least, probably and at most.
+    fn worked_off_s(&mut self, ahead: &[TasksAhead], unknown_s: [f64; 3]) -> Option<[f64; 3]> {
+        let tasks: f64 = ahead.iter().map(|ahead| ahead.tasks.tasks).sum();
+        if tasks > self.to.0 {
+            self.from = (tasks, self.filled_s(ahead, 1.0)?);
+            self.to = (tasks * APART, self.filled_s(ahead, APART)?);
+        }
+        let part = (tasks - self.from.0) / (self.to.0 - self.from.0);
+        let left_s = self.from.1 + part * (self.to.1 - self.from.1);
+
+        let work_s = unknown_s.map(|unknown_s| {
+            let works_s = ahead.iter().map(|ahead| ahead.tasks.work_s(unknown_s));
+            works_s.sum::<f64>().max(1e-6)
+        });
+        let [least_s, work_s, most_s] = work_s;
+        let (low, high) = UNKNOWN;
+        left_s.is_finite().then_some([
+            left_s * low * least_s / work_s,
+            left_s,
+            left_s * high * most_s / work_s,
+        ])
+    }
+
+    /// Fills the slots with `times` times the tasks ahead, and returns when the first is free then.
+    fn filled_s(&mut self, ahead: &[TasksAhead], times: f64) -> Option<f64> {
+        for ahead in ahead {
+            let filled = self.filled.entry(ahead.like).or_default();
+            let mut more = WaitingTasks::default();
+            more.add(&ahead.tasks, times);
+            more.add(filled, -1.0);
+            if more.tasks >= 1.0 && more.unknown >= 0.0 && more.known_s >= 0.0 {
+                filled.add(&more, 1.0);
+                let more = TasksAhead {
+                    tasks: more,
+                    ..*ahead
+                };
+                self.times.fill(&more, self.work, Filling::Soonest);
+            }
+        }
+        self.times.first_s(self.work, self.needs)
+    }
+}
+
+/// Returns the number of these tasks.
+fn count(ahead: &[TasksAhead]) -> u64 {
+    let tasks = ahead.iter().map(|ahead| ahead.tasks.tasks);
+    tasks.sum::<f64>().round() as u64
 }
 
 /// The laws of lifetimes on these hosts.
@@ -148,6 +280,18 @@ impl<'a> LifetimeLaws<'a> {
             unknown,
             stay: OwnerStay(&scheduler.foresight.curves().resumption),
         }
+    }
+
+    /// Returns the work in seconds, on a host of speed 1, that a task of which nothing is known exceeds with
+    /// a probability of `1 - part`.
+    pub(super) fn unknown_s(&self, part: f64) -> f64 {
+        let task = HostHolder {
+            hosts: 1,
+            age_s: 0.0,
+            law: &self.unknown,
+        };
+        let task = MachineState::new(0, vec![task]);
+        task.quantile_s(1, part).unwrap_or(FAR_S)
     }
 
     pub(crate) fn program(&self, scheduler: &Scheduler, job: JobId) -> &LearnedLives {
@@ -236,26 +380,70 @@ impl Scheduler {
     /// Predicts the starts of these jobs of one host per task, in seconds, between the ends of
     /// their intervals.
     fn waits_alone(&self, needs: &Needs, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
-        let ranks = ids
-            .iter()
-            .filter_map(|id| Some(self.jobs.table.get(id)?.rank));
-        let mut places: Vec<(Rank, Ahead)> = ranks
-            .map(|rank| (rank, self.jobs.ahead_of(rank, now)))
-            .collect();
-        places.sort_by_key(|(rank, ahead)| (ahead.tasks, *rank));
-
         let there = |host: &&Host| counts(host) && host.suits(needs);
-        let hosts = || self.hosts.table.values().filter(there);
-        if places.is_empty() || hosts().next().is_none() {
+        if ids.is_empty() || !self.hosts.table.values().any(|host| there(&host)) {
             return Vec::new();
         }
 
         let laws = LifetimeLaws::of(self);
-        let stays = self.stays(needs, now);
+        let units = self.lives_on_slots(&laws, needs, now);
+        let holders = units.busy.iter().map(|(age_s, life)| HostHolder {
+            hosts: 1,
+            age_s: *age_s,
+            law: life,
+        });
+        let owners = units.stays.iter().flat_map(|(age_s, slots)| {
+            let owner = HostHolder {
+                hosts: 1,
+                age_s: *age_s,
+                law: &laws.stay as &dyn Lifetime,
+            };
+            std::iter::repeat_n(owner, *slots)
+        });
+        let line = SlotQueue::of(units.free, holders.chain(owners).collect());
+
+        let unknown_s = PARTS.map(|part| laws.unknown_s(part));
+
+        let mut classes = BTreeMap::<_, Vec<Rank>>::new();
+        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
+            classes.entry(job.rank.class()).or_default().push(job.rank);
+        }
+        let most = if classes.len() > FEW && *needs == Needs::default() {
+            (LOOKED_AT / classes.len()).max(UNITS)
+        } else {
+            usize::MAX
+        };
+        let work = WorkPerTask::computing(unknown_s[1]);
+        let times = SlotTimes::of(self, work, needs, most, now);
+
+        let mut waits = Vec::new();
+        for mut ranks in classes.into_values() {
+            ranks.sort();
+            let mut deep = DeepQueue::of(times.clone(), work, needs);
+            for rank in ranks {
+                let ahead = deep.ahead(self, rank, now);
+                let wait = match line.wait_s(count(&ahead)) {
+                    Some(wait) => wait,
+                    None => deep.worked_off_s(&ahead, unknown_s),
+                };
+                waits.extend(wait.map(|wait_s| (rank.job, wait_s)));
+            }
+        }
+        waits
+    }
+
+    /// Returns the slots of the hosts with these needs: the free ones, and by whom the others are taken.
+    fn lives_on_slots<'a>(
+        &self,
+        laws: &'a LifetimeLaws<'_>,
+        needs: &Needs,
+        now: Time,
+    ) -> SlotHolders<'a> {
         let mut free = 0;
         let mut busy = Vec::new();
 
-        for host in hosts().filter(|host| host.owner.lets_run()) {
+        let there = |host: &&Host| counts(host) && host.suits(needs) && host.owner.lets_run();
+        for host in self.hosts.table.values().filter(there) {
             let room = host.room_for(needs.takes);
             free += room;
             // Of tasks that take more than a slot there are fewer at a time.
@@ -268,102 +456,42 @@ impl Scheduler {
                 .books
                 .iter()
                 .take(taken)
-                .map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
+                .map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
             busy.extend(loads);
         }
 
-        let mut units: Vec<HostHolder<'_>> = busy
-            .iter()
-            .map(|(age_s, law)| HostHolder {
-                hosts: 1,
-                age_s: *age_s,
-                law,
-            })
-            .collect();
-        units.extend(stays.iter().flat_map(|(age_s, slots)| {
-            std::iter::repeat_n(
-                HostHolder {
-                    hosts: 1,
-                    age_s: *age_s,
-                    law: &laws.stay as &dyn Lifetime,
-                },
-                *slots,
-            )
-        }));
-
-        let line = SlotQueue::of(free, units);
-        let unknown_s = LazyCell::new(|| {
-            let task = MachineState::new(
-                0,
-                vec![HostHolder {
-                    hosts: 1,
-                    age_s: 0.0,
-                    law: &laws.unknown,
-                }],
-            );
-            PARTS.map(|part| task.quantile_s(1, part).unwrap_or(FAR_S))
-        });
-
-        let mut way = QueueAhead::default();
-        let mut wait_s = |ahead: &Ahead| {
-            line.wait_s(ahead.tasks).unwrap_or_else(|| {
-                let work_s = if ahead.unknown > 0 {
-                    unknown_s.map(|task_s| ahead.work_s(task_s))
-                } else {
-                    [ahead.known_s; 3]
-                };
-                self.worked_off_s(
-                    ahead,
-                    work_s,
-                    ahead.tasks + 1 - line.slots,
-                    &mut way,
-                    needs,
-                    now,
-                )
-            })
-        };
-
-        places
-            .iter()
-            .filter_map(|(rank, ahead)| Some((rank.job, wait_s(ahead)?)))
-            .collect()
+        SlotHolders {
+            free,
+            busy,
+            stays: self.stays(needs, now),
+        }
     }
 
-    /// Predicts when this many of the tasks ahead are done, in seconds from now; `work_s` is the
-    /// work of all of them at least, probably and at most. Interpolates on `way` where it reaches
-    /// that far.
-    fn worked_off_s(
+    /// Returns the age, in seconds, of a running attempt of this job on this host, and the law of its
+    /// lifetime there: by what is known of the job's tasks, or else by that of its program.
+    fn life<'a>(
         &self,
-        ahead: &Ahead,
-        work_s: [f64; 3],
-        tasks: u64,
-        way: &mut QueueAhead,
-        needs: &Needs,
+        laws: &'a LifetimeLaws<'_>,
+        host: &Host,
+        job: JobId,
+        load: &HostAttempt,
         now: Time,
-    ) -> Option<[f64; 3]> {
-        let [least_s, work_s, most_s] = work_s.map(|work_s| work_s.max(1e-6));
-        let mean_s = (work_s / ahead.tasks.max(1) as f64).max(1e-6);
-        if mean_s * tasks as f64 > way.to.0 {
-            let more = tasks + 1 + (tasks as f64 * (APART - 1.0)) as u64;
-            let place = |tasks: u64| {
-                (
-                    mean_s * tasks as f64,
-                    self.queue_s(mean_s, tasks, needs, now).max(way.to.1),
-                )
-            };
-            *way = QueueAhead {
-                from: place(tasks),
-                to: place(more),
-            };
-        }
+    ) -> (f64, SlotLife<'a>) {
+        let known = self.jobs.table.get(&job).filter(|job| job.gang.is_none());
+        let known = known.and_then(|job| Some((job, job.work_per_task()?)));
+        let Some((job, work)) = known else {
+            let (age_s, law) = self.unit(laws, host, job, load, now);
+            return (age_s, SlotLife::OfProgram(law));
+        };
 
-        let left_s = way.left_s(mean_s * tasks as f64);
-        let (low, high) = UNKNOWN;
-        left_s.is_finite().then_some([
-            left_s * low * least_s / work_s,
-            left_s,
-            left_s * high * most_s / work_s,
-        ])
+        let start_cost = self.settings.start_cost;
+        let left_s = (self.foresight).expected_s(host, load, work, start_cost, now);
+        let sigma = job.pace.law(&[]).map_or(0.0, |law| law.sigma);
+        let rest = KnownRest {
+            left_s: left_s.max(LEAST_LEFT_S),
+            sigma: sigma.hypot(ROUGH_REST),
+        };
+        (0.0, SlotLife::Known(rest))
     }
 
     /// Predicts the wait for this many free hosts, each with a slot at least.
@@ -409,55 +537,8 @@ impl Scheduler {
         )
     }
 
-    /// Returns the slots that will take such tasks once the owners leave who are present now.
-    pub(super) fn slots_to_come(
-        &self,
-        work: WorkPerTask,
-        needs: &Needs,
-        now: Time,
-    ) -> Vec<ComingSlot> {
-        let curves = self.foresight.curves();
-        let stay = OwnerStay(&curves.resumption);
-        let mut stays_s = BTreeMap::new();
-        let mut slots = Vec::new();
-
-        for host in self.kept_by_owners().filter(|host| host.suits(needs)) {
-            let age_s = now.since(host.owner_since).secs();
-            // Owners that have been present for about as long share one median, which saves time.
-            let free_s = *stays_s
-                .entry((16.0 * age_s.ln_1p()) as u32)
-                .or_insert_with(|| {
-                    MachineState::new(
-                        0,
-                        vec![HostHolder {
-                            hosts: 1,
-                            age_s,
-                            law: &stay,
-                        }],
-                    )
-                    .quantile_s(1, 0.5)
-                    .unwrap_or(FAR_S)
-                });
-
-            let left = AttemptHost {
-                suspended: false,
-                owner_s: 0.0,
-                ..Foresight::place(host, now)
-            };
-            let slot = ComingSlot {
-                slot: self.predicted_slot(host, work, free_s),
-                speed: host.speed,
-                host: left,
-            };
-            let most = host.whole_room().holds(needs.takes) as usize;
-            slots.extend(std::iter::repeat_n(slot, most));
-        }
-
-        slots
-    }
-
     /// Returns the hosts that could have slots once their owners leave.
-    fn kept_by_owners(&self) -> impl Iterator<Item = &Host> {
+    pub(super) fn kept_by_owners(&self) -> impl Iterator<Item = &Host> {
         self.hosts
             .table
             .values()
@@ -514,13 +595,6 @@ impl<'a> SlotQueue<'a> {
         let start_s = start_s.filter(|start_s| *start_s < FAR_S);
 
         Some(start_s.and_then(|start_s| Some([(*low_s)?, start_s, high_s.unwrap_or(FAR_S)])))
-    }
-}
-
-impl QueueAhead {
-    fn left_s(&self, work_s: f64) -> f64 {
-        let part = (work_s - self.from.0) / (self.to.0 - self.from.0);
-        self.from.1 + part * (self.to.1 - self.from.1)
     }
 }
 

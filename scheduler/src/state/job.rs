@@ -761,6 +761,11 @@ impl Job {
         }
     }
 
+    /// Returns the same, or the usual work of its user and program where nothing else is known.
+    pub(crate) fn usual_task_work_s(&self) -> Option<f64> {
+        self.task_work_s().or(self.usual_s)
+    }
+
     /// Returns the longest run seen of its kind, in seconds on a host of speed 1: the longest of
     /// its own tasks; the user's estimate where none has finished; or the usual work of user and
     /// program where its finished tasks are forgotten, as after a restart.

@@ -186,25 +186,6 @@ impl Host {
         NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX))
     }
 
-    /// Returns when it has room for each of the tasks of this `Demand` that it can run at a time,
-    /// given when each of its slots is free.
-    pub(crate) fn shared_out(&self, mut slots_s: Vec<f64>, takes: Demand) -> Vec<f64> {
-        let now = self.room_for(takes);
-        let most = self
-            .most_at_once(takes)
-            .map_or(0, |most| most.get() as usize);
-        slots_s.sort_by(f64::total_cmp);
-
-        let each = slots_s.len() / most.max(1);
-        (1..=most)
-            .map(|nth| match slots_s.get(nth * each.max(1) - 1) {
-                _ if nth <= now => 0.0,
-                Some(free_s) => *free_s,
-                None => slots_s.last().copied().unwrap_or(0.0),
-            })
-            .collect()
-    }
-
     /// Whether an attempt of this demand would find room once these of its attempts have ended, and
     /// these others are frozen.
     pub(crate) fn has_room_without(

@@ -193,6 +193,45 @@ impl Shares {
             .map(|most| u64::from(most).saturating_sub(user.running))
     }
 
+    /// Divides this many slots among users, as they fall to each by claim while all of them have waiting
+    /// tasks: smaller claims are raised to the same height. Empty where slots are not divided.
+    pub(crate) fn divide(
+        &self,
+        users: impl Iterator<Item = u32>,
+        slots: f64,
+    ) -> BTreeMap<u32, f64> {
+        if !self.on() {
+            return BTreeMap::new();
+        }
+        let half_life = self.half_life();
+        let users: BTreeSet<u32> = users.collect();
+        let uses = users.iter().filter_map(|number| {
+            let user = self.users.get(*number as usize)?;
+            Some((*number, user, user.average_at(self.now, half_life)))
+        });
+        let uses: Vec<(u32, &UserUse, f64)> = uses.collect();
+        let at = |claim: f64, (_, user, average): &(u32, &UserUse, f64)| {
+            let most = user.most.map_or(f64::INFINITY, f64::from);
+            (claim * user.weight - average).clamp(0.0, most)
+        };
+
+        let (mut low, mut high) = (0.0, 1.0);
+        let given = |claim: f64| uses.iter().map(|of| at(claim, of)).sum::<f64>();
+        while given(high) < slots && high < HIGHEST_CLAIM {
+            high *= 2.0;
+        }
+        for _ in 0..DIVISION_PASSES {
+            let middle = 0.5 * (low + high);
+            if given(middle) < slots {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+
+        uses.iter().map(|of| (of.0, at(high, of))).collect()
+    }
+
     /// Returns the averages of all users, to be kept over a restart.
     pub(crate) fn averages(&self) -> BTreeMap<String, f64> {
         let half_life = self.half_life();
@@ -223,6 +262,10 @@ impl Shares {
     }
 }
 
+/// The claim at which the division of slots ends, where users may not take more.
+const HIGHEST_CLAIM: f64 = 1e12;
+/// The passes of the division; further ones change nothing that matters.
+const DIVISION_PASSES: u32 = 40;
 /// Averages below this are not kept over a restart.
 const LEAST_KEPT: f64 = 1e-6;
 

@@ -29,6 +29,7 @@ mod order;
 mod overruns;
 mod placing;
 mod properties;
+mod queued;
 mod quorum;
 mod reported;
 mod reservation;

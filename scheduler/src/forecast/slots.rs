@@ -1,0 +1,289 @@
+//! The slots of hosts with the times at which each is free, and what the tasks of jobs that come first
+//! make of these times.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use common::needs::{Demand, Needs};
+use common::{JobId, Speed, Time};
+
+use crate::forecast::starts::{FAR_S, OwnerStay};
+use crate::prediction::completion_law::AttemptHost;
+use crate::prediction::malleable::{HostHolder, MachineState};
+use crate::prediction::predict::{Filling, PredictedSlot, last_tasks};
+use crate::state::foresight::{Foresight, WorkPerTask};
+use crate::state::host::Host;
+use crate::state::queue::{TasksAhead, WaitingTasks};
+use crate::state::room::Room;
+use crate::state::scheduler::Scheduler;
+
+/// The least time of a task on a slot, in seconds.
+const LEAST_TASK_S: f64 = 1e-6;
+
+/// A slot that will take waiting tasks, on its host.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ComingSlot {
+    pub(super) slot: PredictedSlot,
+    pub(super) speed: Speed,
+    pub(super) host: AttemptHost,
+}
+
+/// A host that will take tasks.
+#[derive(Debug, Clone)]
+struct HostTimes<'a> {
+    host: &'a Host,
+    place: AttemptHost,
+    /// What it lends to tasks.
+    lends: Room,
+    /// The times at which each of its slots is free, in seconds from now, the soonest first.
+    free_s: Vec<f64>,
+    /// Whether only attempts that run already take its slots.
+    as_now: bool,
+}
+
+/// The slots of hosts, and when each is free.
+#[derive(Clone)]
+pub(super) struct SlotTimes<'a> {
+    scheduler: &'a Scheduler,
+    hosts: Vec<HostTimes<'a>>,
+    /// The number of hosts that each of them stands for.
+    each: usize,
+    /// Whether some of the tasks that take them first are of unknown work.
+    pub(super) unknown: bool,
+}
+
+impl HostTimes<'_> {
+    /// Returns the groups of its slots that tasks of this demand take, each with the time at which it
+    /// is free.
+    fn rooms(&self, takes: Demand) -> impl Iterator<Item = (Range<usize>, f64)> {
+        let slots = self.free_s.len();
+        let plain = takes.is_plain();
+        let most = if plain {
+            slots
+        } else {
+            self.lends.holds(takes) as usize
+        };
+        let now = if self.as_now && !plain {
+            self.host.room_for(takes)
+        } else {
+            0
+        };
+        let each = (slots / most.max(1)).max(1);
+        let taken = takes.cores.max(1) as usize;
+
+        (1..=most.min(slots)).map(move |nth| {
+            let end = (nth * each).min(slots);
+            let free_s = if nth <= now {
+                0.0
+            } else {
+                self.free_s[end - 1]
+            };
+            (end - each.min(taken).min(end)..end, free_s)
+        })
+    }
+}
+
+impl<'a> SlotTimes<'a> {
+    /// Returns the slots of the hosts that take work, as the attempts that run there leave them; where no
+    /// host that suits `needs` takes work, those of hosts that will once their owners leave. Running
+    /// tasks of unknown work are taken to be like `work`. Of more than `most` hosts each of a sample
+    /// stands for several.
+    pub(super) fn of(
+        scheduler: &'a Scheduler,
+        work: WorkPerTask,
+        needs: &Needs,
+        most: usize,
+        now: Time,
+    ) -> Self {
+        let hosts = scheduler.hosts.table.values();
+        let usable: Vec<&Host> = hosts.filter(|host| host.takes_work()).collect();
+        let each = usable.len().div_ceil(most).max(1);
+        let mut works = BTreeMap::new();
+        let mut unknown = false;
+        let mut times = |host: &'a Host| {
+            let start_cost = scheduler.settings.start_cost;
+            let busy_s = host.books.iter().flat_map(|(attempt, load)| {
+                // A running attempt takes as long as others of its job, if that is known.
+                let job = attempt.task.job;
+                let known = *works
+                    .entry(job)
+                    .or_insert_with(|| scheduler.work_of(job, now));
+                unknown |= known.is_none();
+                let work = known.unwrap_or(work);
+                let left_s = (scheduler.foresight).expected_s(host, load, work, start_cost, now);
+                std::iter::repeat_n(left_s, load.takes.cores.max(1) as usize)
+            });
+            let free = std::iter::repeat_n(0.0, host.free_slots());
+            let mut free_s: Vec<f64> = busy_s.chain(free).collect();
+            free_s.sort_by(f64::total_cmp);
+            free_s.truncate((host.usable_slots() as usize).max(1));
+            HostTimes {
+                host,
+                place: Foresight::place(host, now),
+                lends: host.lent_room(),
+                free_s,
+                as_now: true,
+            }
+        };
+
+        let suits = usable.iter().any(|host| host.suits(needs));
+        let hosts = if suits {
+            let some = usable.iter().skip(each / 2).step_by(each);
+            some.map(|host| times(host)).collect()
+        } else {
+            scheduler.hosts_to_come(needs, now)
+        };
+        let each = if suits { each } else { 1 };
+        Self {
+            scheduler,
+            hosts,
+            each,
+            unknown,
+        }
+    }
+
+    /// Returns the number of slots.
+    pub(super) fn slots(&self) -> f64 {
+        let slots = self.hosts.iter().map(|times| times.free_s.len());
+        (slots.sum::<usize>() * self.each) as f64
+    }
+
+    /// Returns the groups of slots that tasks of this work and these needs take, each with the place of
+    /// its host and of its slots there.
+    fn rooms(
+        &self,
+        work: WorkPerTask,
+        needs: &Needs,
+    ) -> impl Iterator<Item = (usize, Range<usize>, PredictedSlot)> {
+        let hosts = self.hosts.iter().enumerate();
+        let suiting = hosts.filter(|(_, times)| times.host.suits(needs));
+        suiting.flat_map(move |(at, times)| {
+            let free = self.scheduler.predicted_slot(times.host, work, 0.0);
+            let rooms = times.rooms(needs.takes);
+            rooms.map(move |(slots, free_s)| (at, slots, PredictedSlot { free_s, ..free }))
+        })
+    }
+
+    /// Returns the slots that take tasks of this work and these needs.
+    pub(super) fn coming(&self, work: WorkPerTask, needs: &Needs) -> Vec<ComingSlot> {
+        let coming = self.rooms(work, needs).map(|(at, _, slot)| ComingSlot {
+            slot,
+            speed: self.hosts[at].host.speed,
+            host: self.hosts[at].place,
+        });
+        coming.collect()
+    }
+
+    /// Returns the time, in seconds from now, at which the first task with these needs can start; `None`
+    /// where no host suits.
+    pub(super) fn first_s(&self, work: WorkPerTask, needs: &Needs) -> Option<f64> {
+        let rooms = self.rooms(work, needs).map(|(_, _, slot)| slot.free_s);
+        rooms.min_by(f64::total_cmp)
+    }
+
+    /// Whether some host suits tasks of either needs.
+    pub(super) fn shared(&self, needs: &Needs, others: &Needs) -> bool {
+        let mut hosts = self.hosts.iter().map(|times| times.host);
+        needs == others || hosts.any(|host| host.suits(needs) && host.suits(others))
+    }
+
+    /// Lets tasks that come first take their slots. Those of unknown work are taken to be like `unknown`;
+    /// those that no host suits take none.
+    pub(super) fn fill(&mut self, ahead: &TasksAhead, unknown: WorkPerTask, rule: Filling) {
+        let Some(like) = self.scheduler.jobs.table.get(&ahead.like) else {
+            return;
+        };
+        self.unknown |= ahead.tasks.unknown > 0.0;
+        let tasks = ahead.tasks.tasks / self.each as f64;
+        let work = among(&ahead.tasks, unknown);
+        let rooms: Vec<_> = self.rooms(work, &like.rules.needs).collect();
+        let servers: Vec<PredictedSlot> = rooms.iter().map(|(.., slot)| *slot).collect();
+        let Some(last) = last_tasks(&servers, tasks.round() as u64, rule) else {
+            return;
+        };
+
+        for (room, start_s) in last {
+            let (at, slots, slot) = &rooms[room];
+            let times = &mut self.hosts[*at];
+            times.as_now = false;
+            times.free_s[slots.clone()].fill(start_s + slot.task_s);
+        }
+        for times in &mut self.hosts {
+            times.free_s.sort_by(f64::total_cmp);
+        }
+    }
+}
+
+/// Returns the work per task of these tasks, if those of unknown work are like `unknown`.
+fn among(tasks: &WaitingTasks, unknown: WorkPerTask) -> WorkPerTask {
+    let work_s = tasks.work_s(unknown.mean_s).max(LEAST_TASK_S);
+    let mean_s = work_s / tasks.tasks;
+    let computing_s = tasks.computing_s + tasks.unknown * unknown.mean_s * unknown.computing;
+    WorkPerTask {
+        mean_s,
+        longest_s: mean_s,
+        computing: (computing_s / work_s).clamp(0.0, 1.0),
+    }
+}
+
+impl Scheduler {
+    /// Returns the hosts that will take such tasks once the owners leave who are present now.
+    fn hosts_to_come(&self, needs: &Needs, now: Time) -> Vec<HostTimes<'_>> {
+        let curves = self.foresight.curves();
+        let stay = OwnerStay(&curves.resumption);
+        let mut stays_s = BTreeMap::new();
+
+        let hosts = self.kept_by_owners().filter(|host| host.suits(needs));
+        let times = hosts.map(|host| {
+            let age_s = now.since(host.owner_since).secs();
+            // Owners that have been present for about as long share one median, which saves time.
+            let free_s = *stays_s
+                .entry((16.0 * age_s.ln_1p()) as u32)
+                .or_insert_with(|| {
+                    let owner = HostHolder {
+                        hosts: 1,
+                        age_s,
+                        law: &stay,
+                    };
+                    let machine = MachineState::new(0, vec![owner]);
+                    machine.quantile_s(1, 0.5).unwrap_or(FAR_S)
+                });
+
+            HostTimes {
+                host,
+                place: AttemptHost {
+                    suspended: false,
+                    owner_s: 0.0,
+                    ..Foresight::place(host, now)
+                },
+                lends: host.whole_room(),
+                free_s: vec![free_s; host.slots.max(1) as usize],
+                as_now: false,
+            }
+        });
+        times.collect()
+    }
+
+    /// Returns a slot of the host for tasks of this work, free in `free_s`. Suspensions lengthen run
+    /// times by their mean.
+    pub(super) fn predicted_slot(
+        &self,
+        host: &Host,
+        work: WorkPerTask,
+        free_s: f64,
+    ) -> PredictedSlot {
+        let start_cost = self.settings.start_cost;
+        let task_s = self.foresight.task_s(host, work, 1.0, start_cost);
+        PredictedSlot {
+            free_s,
+            task_s: (task_s * self.foresight.curves().stretch).max(LEAST_TASK_S),
+        }
+    }
+
+    /// Returns the work of a task of this job; `None` where it is unknown.
+    fn work_of(&self, job: JobId, now: Time) -> Option<WorkPerTask> {
+        let job = self.jobs.table.get(&job)?;
+        let by_progress = || (self.foresight).work_by_progress_s(job, &self.hosts, now);
+        Some(job.takes(job.usual_task_work_s().or_else(by_progress)?))
+    }
+}
