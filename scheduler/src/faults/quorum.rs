@@ -96,6 +96,27 @@ impl Job {
             .collect()
     }
 
+    /// Returns the number of attempts that its waiting tasks will still take at least, those of unrequested
+    /// tasks left out where these are held back, or where only requested ones are asked about.
+    pub(crate) fn attempts_due(&self, requested: bool) -> u64 {
+        let left_out = if requested || self.held_back().is_some() {
+            self.waiting_disclosed()
+        } else {
+            0
+        };
+        let waiting = self.waiting().saturating_sub(left_out);
+        if !self.rules.quorum.compares() {
+            return waiting;
+        }
+
+        let begun = self.records.iter().map(|(index, record)| {
+            let next = usize::from(self.requeued.contains(index));
+            Self::results_missing(record).saturating_sub(next) as u64
+        });
+        let further = u64::from(self.rules.quorum.size).saturating_sub(1);
+        waiting + begun.sum::<u64>() + self.fresh.len() * further
+    }
+
     /// Returns the tasks of which a result is being compared.
     pub(crate) fn compared_now(&self) -> IdSet {
         let compared = self.records.iter().filter(|(_, record)| record.compares());

@@ -2,12 +2,13 @@
 //! that run and from the last task of each slot that its waiting tasks will take. The law is that of
 //! `prediction::finish_law`; how such predictions turned out before corrects the interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::{HostId, JobId, Span, Speed, Time};
+use smallvec::SmallVec;
 
 use crate::forecast::overdue::holds_up;
-use crate::forecast::slots::{ComingSlot, SlotTimes};
+use crate::forecast::slots::{ComingSlot, SlotTimes, fill};
 use crate::forecast::starts::{FAR_S, LifetimeLaws, PARTS};
 use crate::policy::placement::{Placement, PlacementView};
 use crate::policy::replication::{Replicated, Replication};
@@ -37,7 +38,7 @@ const LATENCY_S: f64 = 0.2;
 /// The most running attempts whose work so far is looked at for the spread of all.
 const CENSORED: usize = 256;
 /// The most jobs that are predicted for one that waits for them.
-const LONGEST_ORDER: u32 = 32;
+const LONGEST_ORDER: usize = 32;
 /// Whether it is known now that no attempt of a task will have ended by `copy_s`: their owners are there, or
 /// their hosts are slow.
 fn is_late(laws: &Laws, copy_s: f64) -> bool {
@@ -59,6 +60,22 @@ struct JobPace {
     notice_s: f64,
     /// The uncertainty of the work, as a logarithm.
     doubt: f64,
+}
+
+/// The jobs that one waits for, and those that they wait for.
+struct Before {
+    jobs: BTreeSet<JobId>,
+    /// The last end of them.
+    ends: Prediction,
+}
+
+impl Before {
+    fn none(now: Time) -> Self {
+        Self {
+            jobs: BTreeSet::new(),
+            ends: Prediction::roughly(now, now),
+        }
+    }
 }
 
 impl Scheduler {
@@ -106,39 +123,44 @@ impl Scheduler {
     fn uncorrected(&self, id: JobId, now: Time) -> Option<Prediction> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
         if job.is_held() {
-            return self.finish_after(job, now, &mut { LONGEST_ORDER });
+            return self.finish_after(job, now, &mut Before::none(now));
         }
-        self.finish_alone(job, now)
+        self.finish_alone(job, &Before::none(now), now)
     }
 
     /// Predicts the completion of a job that waits for others: their last completion, and then its
     /// own as if it came now and no other job waited. `None` where one of them has no prediction, is
-    /// open, or they are more than `budget`.
-    fn finish_after(&self, job: &Job, now: Time, budget: &mut u32) -> Option<Prediction> {
-        let own = self.finish_alone(job, now)?;
-        let mut start = Prediction::roughly(now, now);
+    /// open, or they are more than [`LONGEST_ORDER`]. Adds them to `seen`.
+    fn finish_after(&self, job: &Job, now: Time, seen: &mut Before) -> Option<Prediction> {
+        let mut before = Before::none(now);
         for id in job.after.jobs.keys() {
-            *budget = budget.checked_sub(1)?;
-            let before = self.jobs.table.get(id).filter(|before| !before.open)?;
-            let ends = if before.is_held() {
-                self.finish_after(before, now, budget)?
+            if seen.jobs.len() >= LONGEST_ORDER {
+                return None;
+            }
+            seen.jobs.insert(*id);
+            let of = self.jobs.table.get(id).filter(|of| !of.open)?;
+            let ends = if of.is_held() {
+                self.finish_after(of, now, seen)?
             } else {
-                self.finish_alone(before, now)?
+                self.finish_alone(of, &Before::none(now), now)?
             };
-            start.finish = start.finish.max(ends.finish);
-            start.low = start.low.max(ends.low);
-            start.high = start.high.max(ends.high);
+            before.ends.finish = before.ends.finish.max(ends.finish);
+            before.ends.low = before.ends.low.max(ends.low);
+            before.ends.high = before.ends.high.max(ends.high);
         }
 
+        before.jobs.clone_from(&seen.jobs);
+        let own = self.finish_alone(job, &before, now)?;
+        let Before { ends, .. } = before;
         Some(Prediction {
-            finish: start.finish + own.finish.since(now),
-            low: start.low + own.low.since(now),
-            high: start.high + own.high.since(now),
+            finish: ends.finish + own.finish.since(now),
+            low: ends.low + own.low.since(now),
+            high: ends.high + own.high.since(now),
         })
     }
 
-    /// Predicts the completion of a job without those that it waits for.
-    fn finish_alone(&self, job: &Job, now: Time) -> Option<Prediction> {
+    /// Predicts the completion of a job; of one that waits for others as if their end were now.
+    fn finish_alone(&self, job: &Job, before: &Before, now: Time) -> Option<Prediction> {
         let id = job.rank.job;
         if job.unsettled() == 0 {
             return None;
@@ -151,7 +173,7 @@ impl Scheduler {
         }
 
         let pace = self.job_pace(job, now)?;
-        let (law, unknown) = self.finish_law(job, &pace, pace.work, now)?;
+        let (law, unknown) = self.finish_law(job, &pace, (pace.work, before), now)?;
         if !unknown {
             return Self::interval(job, &pace, [&law; 3], now);
         }
@@ -160,7 +182,7 @@ impl Scheduler {
         let laws = LifetimeLaws::of(self);
         let law = |part: f64| {
             let work = WorkPerTask::computing(laws.unknown_s(part));
-            Some(self.finish_law(job, &pace, work, now)?.0)
+            Some(self.finish_law(job, &pace, (work, before), now)?.0)
         };
         let [low, middle, high] = PARTS.map(law);
         Self::interval(job, &pace, [&low?, &middle?, &high?], now)
@@ -202,12 +224,12 @@ impl Scheduler {
     }
 
     /// Returns the law of the completion of the job's last task, if other jobs' tasks of unknown work are
-    /// like `unknown`; and whether there are any.
+    /// like `unknown`, and if those that it waits for have ended; and whether there are any such tasks.
     fn finish_law(
         &self,
         job: &Job,
         pace: &JobPace,
-        unknown: WorkPerTask,
+        (unknown, before): (WorkPerTask, &Before),
         now: Time,
     ) -> Option<(FinishLaw<'_>, bool)> {
         let begun = job
@@ -216,20 +238,31 @@ impl Scheduler {
             .filter(|(index, record)| !record.live.is_empty() && !job.requeued.contains(*index));
         let gains = job.policy.replication.gain().is_some();
         let mut held_up = HostsHeldUp::default();
-        let laws = begun.map(|(_, record)| {
+        let laws = begun.flat_map(|(_, record)| {
             let noticed = gains && self.is_noticed(job, record, &mut held_up, now);
-            (self.laws(record, pace, now), noticed)
+            let laws = self.laws(record, pace, now);
+            // Results that are compared are waited for, each of them.
+            let each = if record.wants_several() {
+                1
+            } else {
+                laws.len().max(1)
+            };
+            let ends: SmallVec<[Laws; 1]> = match laws.is_empty() {
+                true => SmallVec::from_elem(laws, 1),
+                false => laws.chunks(each).map(Laws::from_slice).collect(),
+            };
+            ends.into_iter().map(move |laws| (laws, noticed))
         });
         let (lost, mut ends): (Vec<_>, Vec<_>) = laws.partition(|(laws, _)| laws.is_empty());
 
         // Begun tasks that cannot be predicted where they are count as waiting.
-        let waiting = (job.waiting() + job.after.tasks.len()) as f64 + lost.len() as f64;
+        let waiting = (job.attempts_due(false) + job.after.tasks.len()) as f64 + lost.len() as f64;
         let mut queue_s = 0.0;
         let mut any_unknown = false;
         if waiting > 0.0 {
-            let times = self.slots_left(job, pace, waiting, unknown, now);
-            any_unknown = times.unknown;
-            for (start_s, law) in self.last_round(job, pace, waiting, &times, now)? {
+            let (slots, any) = self.slots_left(job, pace, waiting, (unknown, before), now);
+            any_unknown = any;
+            for (start_s, law) in self.last_round(job, pace, waiting, &slots)? {
                 queue_s = f64::max(queue_s, start_s);
                 ends.push((Laws::from_elem(law, 1), false));
             }
@@ -328,39 +361,53 @@ impl Scheduler {
         laws.collect()
     }
 
-    /// Returns the slots as the tasks of jobs before this one leave them.
+    /// Returns the slots that take the job's tasks, as those of jobs before it leave them; and whether any of
+    /// these is of unknown work.
     fn slots_left(
         &self,
         job: &Job,
         pace: &JobPace,
         waiting: f64,
-        unknown: WorkPerTask,
+        (unknown, before): (WorkPerTask, &Before),
         now: Time,
-    ) -> SlotTimes<'_> {
-        let mut times = SlotTimes::of(self, unknown, &job.rules.needs, usize::MAX, now);
-        if !job.is_held() {
+    ) -> (Vec<ComingSlot>, bool) {
+        let mut times = SlotTimes::of(self, unknown, &before.jobs, usize::MAX, now);
+        let needs = &job.rules.needs;
+        let allowed = self.allowed(job.user, now).filter(|_| !job.is_held());
+        let mut own_ahead = Vec::new();
+        if job.is_held() {
+            times.pass(before.ends.finish.since(now).secs());
+        } else {
             let own = WaitingTasks::like(waiting, pace.work);
-            for ahead in &self.jobs.ahead_of(job.rank, own, times.slots(), now) {
-                times.fill(ahead, unknown, Filling::Soonest);
+            for ahead in self.jobs.ahead_of(job.rank, own, times.slots(), now) {
+                if ahead.own && allowed.is_some() {
+                    own_ahead.push(ahead);
+                } else {
+                    times.fill(&ahead, unknown, Filling::Soonest);
+                }
             }
         }
-        times
+
+        let mut slots = times.coming(pace.work, needs);
+        self.leave_out(job, &mut slots, now);
+        if let Some(allowed) = allowed {
+            slots = allowed.keep(slots);
+            own_ahead
+                .iter()
+                .for_each(|ahead| fill(&mut slots, pace.work, ahead));
+        }
+        (slots, times.unknown)
     }
 
-    /// Returns the start and the law of the last task of each slot that takes some of the job's
-    /// `waiting` tasks; `None` where no host takes any.
+    /// Returns the start and the law of the last task of each of these slots that takes some of the job's
+    /// `waiting` tasks; `None` where none does.
     fn last_round(
         &self,
         job: &Job,
         pace: &JobPace,
         waiting: f64,
-        times: &SlotTimes<'_>,
-        now: Time,
+        slots: &[ComingSlot],
     ) -> Option<Vec<(f64, AttemptEnd)>> {
-        let needs = &job.rules.needs;
-        let mut slots = times.coming(pace.work, needs);
-        self.leave_out(job, &mut slots, now);
-        self.keep_most(job, &mut slots);
         let rule = match job.policy.placement {
             Placement::Lookahead => Filling::Soonest,
             Placement::Fcfs => Filling::Free,
@@ -395,15 +442,6 @@ impl Scheduler {
         };
         if slots.iter().any(|coming| taken(coming.speed)) {
             slots.retain(|coming| taken(coming.speed));
-        }
-    }
-
-    /// Leaves the slots that are free first, as many as tasks of the job's user may run at a time.
-    fn keep_most(&self, job: &Job, slots: &mut Vec<ComingSlot>) {
-        let most = self.jobs.lines.shares.of(job.user).and_then(|of| of.most);
-        if let Some(most) = most.filter(|most| (*most as usize) < slots.len()) {
-            slots.sort_by(|a, b| a.slot.free_s.total_cmp(&b.slot.free_s));
-            slots.truncate(most.max(1) as usize);
         }
     }
 

@@ -1,18 +1,18 @@
 //! The slots of hosts with the times at which each is free, and what the tasks of jobs that come first
 //! make of these times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use common::needs::{Demand, Needs};
 use common::{JobId, Speed, Time};
 
-use crate::forecast::starts::{FAR_S, OwnerStay};
+use crate::forecast::starts::{FAR_S, OwnerStay, kept};
 use crate::prediction::completion_law::AttemptHost;
 use crate::prediction::malleable::{HostHolder, MachineState};
 use crate::prediction::predict::{Filling, PredictedSlot, last_tasks};
 use crate::state::foresight::{Foresight, WorkPerTask};
-use crate::state::host::Host;
+use crate::state::host::{Host, HostAttempt};
 use crate::state::queue::{TasksAhead, WaitingTasks};
 use crate::state::room::Room;
 use crate::state::scheduler::Scheduler;
@@ -39,6 +39,90 @@ struct HostTimes<'a> {
     free_s: Vec<f64>,
     /// Whether only attempts that run already take its slots.
     as_now: bool,
+}
+
+/// What is looked up once for all hosts.
+struct Gather<'a> {
+    scheduler: &'a Scheduler,
+    now: Time,
+    work: WorkPerTask,
+    over: &'a BTreeSet<JobId>,
+    works: BTreeMap<JobId, Option<WorkPerTask>>,
+    stays_s: BTreeMap<u32, f64>,
+    unknown: bool,
+}
+
+impl Gather<'_> {
+    fn times<'h>(&mut self, host: &'h Host) -> HostTimes<'h> {
+        let mut free_s: Vec<f64> = Vec::new();
+        for (attempt, load) in host.books.iter() {
+            let left_s = self.left_s(host, attempt.task.job, load);
+            free_s.extend(std::iter::repeat_n(
+                left_s,
+                load.takes.cores.max(1) as usize,
+            ));
+        }
+
+        let place = Foresight::place(host, self.now);
+        let as_now = host.takes_work();
+        let (lends, place) = if as_now {
+            free_s.extend(std::iter::repeat_n(0.0, host.free_slots()));
+            (host.lent_room(), place)
+        } else {
+            let idle = (host.slots as usize).saturating_sub(free_s.len());
+            let stay_s = self.stay_s(host);
+            free_s.extend(std::iter::repeat_n(stay_s, idle));
+            let left = AttemptHost {
+                suspended: false,
+                owner_s: 0.0,
+                ..place
+            };
+            (host.whole_room(), left)
+        };
+
+        free_s.sort_by(f64::total_cmp);
+        free_s.truncate((lends.slots as usize).max(1));
+        HostTimes {
+            host,
+            place,
+            lends,
+            free_s,
+            as_now,
+        }
+    }
+
+    /// Returns the seconds for which an attempt of this job goes on. It takes as long as others of its
+    /// job, if that is known.
+    fn left_s(&mut self, host: &Host, job: JobId, load: &HostAttempt) -> f64 {
+        if self.over.contains(&job) {
+            return 0.0;
+        }
+        let (scheduler, now) = (self.scheduler, self.now);
+        let known = self.works.entry(job);
+        let known = *known.or_insert_with(|| scheduler.work_of(job, now));
+        self.unknown |= known.is_none();
+        let work = known.unwrap_or(self.work);
+        let start_cost = scheduler.settings.start_cost;
+        (scheduler.foresight).expected_s(host, load, work, start_cost, now)
+    }
+
+    /// Returns the median of the seconds for which the owner stays who is present. Owners that have been
+    /// present for about as long share one, which saves time.
+    fn stay_s(&mut self, host: &Host) -> f64 {
+        let age_s = self.now.since(host.owner_since).secs();
+        let curves = self.scheduler.foresight.curves();
+        let same = self.stays_s.entry((16.0 * age_s.ln_1p()) as u32);
+        *same.or_insert_with(|| {
+            let law = OwnerStay(&curves.resumption);
+            let owner = HostHolder {
+                hosts: 1,
+                age_s,
+                law: &law,
+            };
+            let machine = MachineState::new(0, vec![owner]);
+            machine.quantile_s(1, 0.5).unwrap_or(FAR_S)
+        })
+    }
 }
 
 /// The slots of hosts, and when each is free.
@@ -84,61 +168,48 @@ impl HostTimes<'_> {
 }
 
 impl<'a> SlotTimes<'a> {
-    /// Returns the slots of the hosts that take work, as the attempts that run there leave them; where no
-    /// host that suits `needs` takes work, those of hosts that will once their owners leave. Running
-    /// tasks of unknown work are taken to be like `work`. Of more than `most` hosts each of a sample
-    /// stands for several.
+    /// Returns the slots of the hosts that take work, as the attempts that run there leave them, and of
+    /// those that will once their owners leave. Attempts of the jobs `over` have ended. Running tasks of unknown work are taken to be like
+    /// `work`. Of more than `most` hosts each of a sample stands for several.
     pub(super) fn of(
         scheduler: &'a Scheduler,
         work: WorkPerTask,
-        needs: &Needs,
+        over: &BTreeSet<JobId>,
         most: usize,
         now: Time,
     ) -> Self {
         let hosts = scheduler.hosts.table.values();
-        let usable: Vec<&Host> = hosts.filter(|host| host.takes_work()).collect();
-        let each = usable.len().div_ceil(most).max(1);
-        let mut works = BTreeMap::new();
-        let mut unknown = false;
-        let mut times = |host: &'a Host| {
-            let start_cost = scheduler.settings.start_cost;
-            let busy_s = host.books.iter().flat_map(|(attempt, load)| {
-                // A running attempt takes as long as others of its job, if that is known.
-                let job = attempt.task.job;
-                let known = *works
-                    .entry(job)
-                    .or_insert_with(|| scheduler.work_of(job, now));
-                unknown |= known.is_none();
-                let work = known.unwrap_or(work);
-                let left_s = (scheduler.foresight).expected_s(host, load, work, start_cost, now);
-                std::iter::repeat_n(left_s, load.takes.cores.max(1) as usize)
-            });
-            let free = std::iter::repeat_n(0.0, host.free_slots());
-            let mut free_s: Vec<f64> = busy_s.chain(free).collect();
-            free_s.sort_by(f64::total_cmp);
-            free_s.truncate((host.usable_slots() as usize).max(1));
-            HostTimes {
-                host,
-                place: Foresight::place(host, now),
-                lends: host.lent_room(),
-                free_s,
-                as_now: true,
-            }
+        let hosts: Vec<&Host> = hosts
+            .filter(|host| host.takes_work() || kept(host))
+            .collect();
+        let each = hosts.len().div_ceil(most).max(1);
+        let mut gather = Gather {
+            scheduler,
+            now,
+            work,
+            over,
+            works: BTreeMap::new(),
+            stays_s: BTreeMap::new(),
+            unknown: false,
         };
 
-        let suits = usable.iter().any(|host| host.suits(needs));
-        let hosts = if suits {
-            let some = usable.iter().skip(each / 2).step_by(each);
-            some.map(|host| times(host)).collect()
-        } else {
-            scheduler.hosts_to_come(needs, now)
-        };
-        let each = if suits { each } else { 1 };
+        let some = hosts.into_iter().skip(each / 2).step_by(each);
+        let hosts = some.map(|host| gather.times(host)).collect();
         Self {
             scheduler,
             hosts,
             each,
-            unknown,
+            unknown: gather.unknown,
+        }
+    }
+
+    /// Lets this much time pass: what is free by then is free at once.
+    pub(super) fn pass(&mut self, by_s: f64) {
+        for times in &mut self.hosts {
+            times.as_now &= by_s <= 0.0;
+            for free_s in &mut times.free_s {
+                *free_s = (*free_s - by_s).max(0.0);
+            }
         }
     }
 
@@ -214,6 +285,23 @@ impl<'a> SlotTimes<'a> {
     }
 }
 
+/// Lets tasks that come first take these slots, each as if it were of a host of its own.
+pub(super) fn fill(slots: &mut [ComingSlot], own: WorkPerTask, ahead: &TasksAhead) {
+    let longer = among(&ahead.tasks, own).mean_s / own.mean_s;
+    let servers = slots.iter().map(|coming| PredictedSlot {
+        task_s: coming.slot.task_s * longer,
+        ..coming.slot
+    });
+    let servers: Vec<PredictedSlot> = servers.collect();
+    let tasks = ahead.tasks.tasks.round() as u64;
+    for (at, start_s) in last_tasks(&servers, tasks, Filling::Soonest)
+        .into_iter()
+        .flatten()
+    {
+        slots[at].slot.free_s = start_s + servers[at].task_s;
+    }
+}
+
 /// Returns the work per task of these tasks, if those of unknown work are like `unknown`.
 fn among(tasks: &WaitingTasks, unknown: WorkPerTask) -> WorkPerTask {
     let work_s = tasks.work_s(unknown.mean_s).max(LEAST_TASK_S);
@@ -227,43 +315,6 @@ fn among(tasks: &WaitingTasks, unknown: WorkPerTask) -> WorkPerTask {
 }
 
 impl Scheduler {
-    /// Returns the hosts that will take such tasks once the owners leave who are present now.
-    fn hosts_to_come(&self, needs: &Needs, now: Time) -> Vec<HostTimes<'_>> {
-        let curves = self.foresight.curves();
-        let stay = OwnerStay(&curves.resumption);
-        let mut stays_s = BTreeMap::new();
-
-        let hosts = self.kept_by_owners().filter(|host| host.suits(needs));
-        let times = hosts.map(|host| {
-            let age_s = now.since(host.owner_since).secs();
-            // Owners that have been present for about as long share one median, which saves time.
-            let free_s = *stays_s
-                .entry((16.0 * age_s.ln_1p()) as u32)
-                .or_insert_with(|| {
-                    let owner = HostHolder {
-                        hosts: 1,
-                        age_s,
-                        law: &stay,
-                    };
-                    let machine = MachineState::new(0, vec![owner]);
-                    machine.quantile_s(1, 0.5).unwrap_or(FAR_S)
-                });
-
-            HostTimes {
-                host,
-                place: AttemptHost {
-                    suspended: false,
-                    owner_s: 0.0,
-                    ..Foresight::place(host, now)
-                },
-                lends: host.whole_room(),
-                free_s: vec![free_s; host.slots.max(1) as usize],
-                as_now: false,
-            }
-        });
-        times.collect()
-    }
-
     /// Returns a slot of the host for tasks of this work, free in `free_s`. Suspensions lengthen run
     /// times by their mean.
     pub(super) fn predicted_slot(

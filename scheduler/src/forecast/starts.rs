@@ -3,13 +3,13 @@
 //! completion of jobs in `finish`.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::needs::Needs;
 use common::{JobId, Span, Time};
 use statrs::function::erf::erfc;
 
-use crate::forecast::slots::SlotTimes;
+use crate::forecast::slots::{ComingSlot, SlotTimes, fill};
 use crate::policy::ordering::Rank;
 use crate::prediction::malleable::{HostHolder, LearnedLives, Lifetime, MachineState, Paced, Wait};
 use crate::prediction::predict::{Filling, UNKNOWN};
@@ -164,7 +164,8 @@ struct DeepQueue<'a> {
     times: SlotTimes<'a>,
     work: WorkPerTask,
     needs: &'a Needs,
-    filled: BTreeMap<JobId, WaitingTasks>,
+    /// By [`TasksAhead::like`] and [`TasksAhead::own`].
+    filled: BTreeMap<(JobId, bool), WaitingTasks>,
     from: (f64, f64),
     to: (f64, f64),
     /// Whether tasks like those of a job take slots that the jobs asked about want.
@@ -224,7 +225,7 @@ impl<'a> DeepQueue<'a> {
     /// Fills the slots with `times` times the tasks ahead, and returns when the first is free then.
     fn filled_s(&mut self, ahead: &[TasksAhead], times: f64) -> Option<f64> {
         for ahead in ahead {
-            let filled = self.filled.entry(ahead.like).or_default();
+            let filled = self.filled.entry((ahead.like, ahead.own)).or_default();
             let mut more = WaitingTasks::default();
             more.add(&ahead.tasks, times);
             more.add(filled, -1.0);
@@ -239,6 +240,46 @@ impl<'a> DeepQueue<'a> {
         }
         self.times.first_s(self.work, self.needs)
     }
+}
+
+/// The number of tasks that a user may run at a time, and when those that run have ended.
+pub(super) struct Allowed {
+    most: usize,
+    running_s: Vec<f64>,
+}
+
+impl Allowed {
+    /// Keeps as many of the slots as the user may take, each free once one of the running tasks has
+    /// ended where these are as many.
+    pub(super) fn keep(self, mut slots: Vec<ComingSlot>) -> Vec<ComingSlot> {
+        slots.sort_by(|a, b| a.slot.free_s.total_cmp(&b.slot.free_s));
+        slots.truncate(self.most);
+        let room = self.most.saturating_sub(self.running_s.len());
+        for (coming, ended_s) in slots.iter_mut().skip(room).zip(self.running_s) {
+            coming.slot.free_s = coming.slot.free_s.max(ended_s);
+        }
+        slots
+    }
+}
+
+/// Returns when the first of these slots is free after these tasks.
+fn first_after<'a>(
+    mut slots: Vec<ComingSlot>,
+    work: WorkPerTask,
+    ahead: impl Iterator<Item = &'a TasksAhead>,
+) -> f64 {
+    ahead.for_each(|ahead| fill(&mut slots, work, ahead));
+    let free_s = slots.iter().map(|coming| coming.slot.free_s);
+    free_s.fold(FAR_S, f64::min)
+}
+
+/// Returns the wait, at least this long.
+fn at_least(wait: [f64; 3], least_s: f64) -> [f64; 3] {
+    if least_s <= wait[1] {
+        return wait;
+    }
+    let (low, high) = UNKNOWN;
+    [low, 1.0, high].map(|factor| factor * least_s)
 }
 
 /// Returns the number of these tasks.
@@ -316,6 +357,11 @@ pub(crate) fn age_s(load: &HostAttempt, now: Time) -> f64 {
 /// Whether it could have slots once its owner or attempts leave them.
 pub(crate) fn counts(host: &Host) -> bool {
     host.presence == Presence::Connected && host.liveness == Liveness::Alive && !host.draining
+}
+
+/// Whether it could have slots once its owner leaves, who is present.
+pub(super) fn kept(host: &Host) -> bool {
+    counts(host) && host.foreseen() && !host.owner.lets_run()
 }
 
 impl Scheduler {
@@ -414,11 +460,16 @@ impl Scheduler {
             usize::MAX
         };
         let work = WorkPerTask::computing(unknown_s[1]);
-        let times = SlotTimes::of(self, work, needs, most, now);
+        let times = SlotTimes::of(self, work, &BTreeSet::new(), most, now);
 
         let mut waits = Vec::new();
         for mut ranks in classes.into_values() {
             ranks.sort();
+            let user = ranks
+                .first()
+                .and_then(|rank| self.jobs.table.get(&rank.job));
+            let allowed = user.and_then(|job| self.allowed(job.user, now));
+            let allowed = allowed.map(|allowed| allowed.keep(times.coming(work, needs)));
             let mut deep = DeepQueue::of(times.clone(), work, needs);
             for rank in ranks {
                 let ahead = deep.ahead(self, rank, now);
@@ -426,10 +477,38 @@ impl Scheduler {
                     Some(wait) => wait,
                     None => deep.worked_off_s(&ahead, unknown_s),
                 };
+                let allowed_s = allowed.as_ref().map_or(0.0, |slots| {
+                    let own = ahead.iter().filter(|ahead| ahead.own);
+                    first_after(slots.clone(), work, own)
+                });
+                let wait = wait.map(|wait| at_least(wait, allowed_s));
                 waits.extend(wait.map(|wait_s| (rank.job, wait_s)));
             }
         }
         waits
+    }
+
+    /// Returns what is allowed to a user of whose tasks only so many may run at a time.
+    pub(super) fn allowed(&self, user: u32, now: Time) -> Option<Allowed> {
+        let most = self.jobs.lines.shares.of(user)?.most? as usize;
+        let mut running_s: Vec<f64> = Vec::new();
+        for host in self.hosts.table.values() {
+            for (attempt, load) in host.books.iter() {
+                let job = self.jobs.table.get(&attempt.task.job);
+                let Some(job) = job.filter(|job| job.user == user) else {
+                    continue;
+                };
+                // One of unknown work goes on for as long as it has run.
+                let work = job.usual_task_work_s().map_or_else(
+                    || WorkPerTask::computing(2.0 * age_s(load, now).max(1.0)),
+                    |work_s| job.takes(work_s),
+                );
+                let start_cost = self.settings.start_cost;
+                running_s.push((self.foresight).expected_s(host, load, work, start_cost, now));
+            }
+        }
+        running_s.sort_by(f64::total_cmp);
+        Some(Allowed { most, running_s })
     }
 
     /// Returns the slots of the hosts with these needs: the free ones, and by whom the others are taken.
@@ -537,18 +616,11 @@ impl Scheduler {
         )
     }
 
-    /// Returns the hosts that could have slots once their owners leave.
-    pub(super) fn kept_by_owners(&self) -> impl Iterator<Item = &Host> {
-        self.hosts
-            .table
-            .values()
-            .filter(|host| counts(host) && host.foreseen() && !host.owner.lets_run())
-    }
-
     /// Returns the owners that are present: the seconds since they came, and the slots they keep.
     pub(crate) fn stays(&self, needs: &Needs, now: Time) -> Vec<(f64, usize)> {
-        self.kept_by_owners()
-            .filter(|host| host.suits(needs))
+        let hosts = self.hosts.table.values();
+        hosts
+            .filter(|host| kept(host) && host.suits(needs))
             .map(|host| {
                 let most = host.whole_room().holds(needs.takes) as usize;
                 (now.since(host.owner_since).secs(), most)

@@ -88,6 +88,11 @@ impl Rank {
         self.disclosed
     }
 
+    /// Returns the job's priority.
+    pub(crate) fn priority(self) -> i32 {
+        self.priority.0
+    }
+
     /// Returns the number of the job's user, where slots are divided among users.
     pub(crate) fn user(self) -> u32 {
         self.user

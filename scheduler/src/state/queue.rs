@@ -34,9 +34,10 @@ pub(crate) struct WaitingTasks {
 }
 
 impl WaitingTasks {
-    /// Returns the waiting tasks of this job.
-    pub(crate) fn of(job: &Job) -> Self {
-        let tasks = job.waiting() as f64;
+    /// Returns the waiting tasks of this job; those that are requested where its place in the queue is
+    /// theirs.
+    fn of(job: &Job) -> Self {
+        let tasks = job.attempts_due(!job.rank.disclosed()) as f64;
         match job.usual_task_work_s() {
             Some(work_s) => Self::like(tasks, job.takes(work_s)),
             None => Self {
@@ -83,6 +84,8 @@ impl WaitingTasks {
 pub(crate) struct TasksAhead {
     /// A job with these needs.
     pub(crate) like: JobId,
+    /// Whether they are of the same user.
+    pub(crate) own: bool,
     /// The tasks.
     pub(crate) tasks: WaitingTasks,
 }
@@ -164,10 +167,11 @@ impl QueueSums {
     fn ahead_of(&self, jobs: &Jobs, place: Rank, own: WaitingTasks, slots: f64) -> Vec<TasksAhead> {
         let (unpromised, disclosed, user) = place.class();
         let mut ahead = vec![WaitingTasks::default(); self.kinds.len()];
+        let mut own_ahead = ahead.clone();
         let mut mine = own;
         if let Some(class) = self.classes.get(&place.class()) {
             mine.add(&before(&class.all, place), 1.0);
-            class.add_before(place, 0.0, &mut ahead);
+            class.add_before(place, 0.0, &mut own_ahead);
         }
 
         let beside = |class: &&Class| (class.0, class.1) == (unpromised, disclosed);
@@ -199,10 +203,17 @@ impl QueueSums {
             sums.add_before(rank, part, &mut ahead);
         }
 
-        let kinds = self.kinds.iter().zip(ahead);
-        kinds
-            .filter(|(_, tasks)| tasks.tasks > 0.0)
-            .map(|(like, tasks)| TasksAhead { like: *like, tasks })
+        let by_kind = |sums: Vec<WaitingTasks>, own: bool| {
+            let kinds = self.kinds.iter().zip(sums);
+            kinds.map(move |(like, tasks)| TasksAhead {
+                like: *like,
+                own,
+                tasks,
+            })
+        };
+        by_kind(ahead, false)
+            .chain(by_kind(own_ahead, true))
+            .filter(|ahead| ahead.tasks.tasks > 0.0)
             .collect()
     }
 }

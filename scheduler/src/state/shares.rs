@@ -448,8 +448,12 @@ impl Jobs {
     }
 
     /// Returns the reason why other users' jobs go before this one, in words; `None` if they do
-    /// not.
-    pub(crate) fn why_behind_users(&self, job: &Job) -> Option<String> {
+    /// not. Jobs that want no slots that this one wants do not count.
+    pub(crate) fn why_behind_users(
+        &self,
+        job: &Job,
+        mut same_slots: impl FnMut(JobId) -> bool,
+    ) -> Option<String> {
         let shares = &self.lines.shares;
         let mine = shares.of(job.user).filter(|_| shares.on())?;
         if let Some(most) = mine.most.filter(|most| mine.running >= u64::from(*most)) {
@@ -464,8 +468,14 @@ impl Jobs {
             .map(Rank::class)
             .take_while(|class| (class.0, class.1) == (unpromised, disclosed))
             .filter(|class| class.2 != user)
-            .filter_map(|class| shares.of(class.2))
-            .filter(|of| of.claim < mine.claim)
+            .filter_map(|class| Some((class, shares.of(class.2)?)))
+            .filter(|(class, of)| {
+                let may = shares.room(class.2).is_none_or(|room| room > 0);
+                let upto = Rank::first_of(*class)..=Rank::last_of(*class);
+                let mut jobs = self.lines.waiting.range(upto);
+                may && of.claim < mine.claim && jobs.any(|rank| same_slots(rank.job))
+            })
+            .map(|(_, of)| of)
             .collect();
 
         let first = ahead

@@ -1,5 +1,6 @@
 //! The reasons, in words, why tasks wait and hosts are passed over. The module only reads.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,6 +22,9 @@ use crate::state::scheduler::Scheduler;
 
 /// The most reasons that are told why no host qualifies.
 const REASONS: usize = 3;
+
+/// The most jobs ahead of another that are named for one reason.
+const NAMED: usize = 3;
 
 /// The reasons why a job does not go on faster.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -93,6 +97,47 @@ impl HeldUp {
     }
 }
 
+/// The reason why a job goes before another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Before {
+    Promised,
+    Requested,
+    Preferred,
+    Earlier,
+}
+
+impl Before {
+    fn of(rank: Rank, behind: Rank) -> Self {
+        if rank.promised() && !behind.promised() {
+            Self::Promised
+        } else if behind.disclosed() && !rank.disclosed() {
+            Self::Requested
+        } else if rank.priority() > behind.priority() {
+            Self::Preferred
+        } else {
+            Self::Earlier
+        }
+    }
+
+    /// Returns these jobs with the reason, in words.
+    fn words(self, jobs: &[JobId]) -> String {
+        let named: Vec<String> = jobs.iter().take(NAMED).map(JobId::to_string).collect();
+        let named = named.join(", ");
+        let jobs = match jobs.len().saturating_sub(NAMED) {
+            0 if jobs.len() == 1 => format!("job {named}"),
+            0 => format!("jobs {named}"),
+            more => format!("jobs {named} and {more} more"),
+        };
+        let why = match self {
+            Self::Promised => "with a promised end",
+            Self::Requested => "with requested tasks",
+            Self::Preferred => "of higher priority",
+            Self::Earlier => "of earlier arrival",
+        };
+        format!("{jobs} {why}")
+    }
+}
+
 impl Scheduler {
     /// Returns the reasons why each waiting task of the job waits, and why each host takes none, at
     /// the time of the last event; `None` where there is no such job.
@@ -104,7 +149,8 @@ impl Scheduler {
     /// lasts has gone on until then.
     pub fn explain_at(&self, id: JobId, now: Time) -> Option<Explanation> {
         let job = self.jobs.table.get(&id)?;
-        let mut waiting = waiting(job);
+        let job_waiting = waiting(job);
+        let mut waiting = job_waiting.clone();
         let mut tasks = Vec::new();
         if !job.after.tasks.is_empty() {
             tasks.extend(self.why_held(id).map(|why| (why, job.after.tasks.clone())));
@@ -151,11 +197,15 @@ impl Scheduler {
             }
         }
 
+        let common = ForAllHosts {
+            waiting: job_waiting,
+            no_copy: OnceCell::new(),
+        };
         let hosts = self
             .hosts
             .table
             .iter()
-            .map(|(id, host)| (id, self.why_passed_over(host, job, now)))
+            .map(|(id, host)| (id, self.why_passed_over(host, job, &common, now)))
             .collect();
         Some(Explanation {
             tasks,
@@ -303,25 +353,46 @@ impl Scheduler {
         if let Some(why) = self.why_yields(job) {
             return Some(why);
         }
-        if let Some(why) = self.jobs.why_behind_users(job) {
+        let mut known = BTreeMap::new();
+        let mut same_slots = |other: JobId| {
+            let other = self.jobs.table.get(&other);
+            other.is_some_and(|other| self.wants_same(job, other, &mut known))
+        };
+        if let Some(why) = self.jobs.why_behind_users(job, &mut same_slots) {
             return Some(why);
         }
 
         let (unpromised, disclosed, user) = job.rank.class();
-        let shared = |rank: &&Rank| {
+        let beside = |rank: &Rank| {
             let class = rank.class();
             (class.0, class.1) == (unpromised, disclosed) && class.2 != user
         };
-        let ahead = self
-            .jobs
-            .lines
-            .waiting
-            .range(..job.rank)
-            .filter(|rank| !shared(rank))
-            .count();
-        let jobs = plural(ahead, "job");
+        let mut ahead: BTreeMap<Before, Vec<JobId>> = BTreeMap::new();
+        for rank in self.jobs.lines.waiting.range(..job.rank) {
+            if !beside(rank) && same_slots(rank.job) {
+                let why = Before::of(*rank, job.rank);
+                ahead.entry(why).or_default().push(rank.job);
+            }
+        }
 
-        (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
+        let ahead = ahead.iter().map(|(why, jobs)| why.words(jobs));
+        let ahead: Vec<String> = ahead.collect();
+        (!ahead.is_empty()).then(|| format!("behind {}", ahead.join(", ")))
+    }
+
+    /// Whether some host suits the tasks of both jobs; `known` holds the answers by the other's needs.
+    fn wants_same<'a>(
+        &self,
+        job: &Job,
+        other: &'a Job,
+        known: &mut BTreeMap<&'a Needs, bool>,
+    ) -> bool {
+        let (needs, others) = (&job.rules.needs, &other.rules.needs);
+        needs == others
+            || *known.entry(others).or_insert_with(|| {
+                let mut hosts = self.hosts.table.values();
+                hosts.any(|host| host.suits(needs) && host.suits(others))
+            })
     }
 
     /// Returns the reasons why no known host could ever run tasks with these needs, in words; `None`
@@ -444,6 +515,14 @@ impl Scheduler {
     }
 }
 
+/// What is the same for all hosts that a job is explained for.
+struct ForAllHosts {
+    /// The job's waiting tasks.
+    waiting: IdSet,
+    /// The reason why idle hosts get no copy.
+    no_copy: OnceCell<String>,
+}
+
 /// Returns a host's state in one word.
 fn kind(host: &Host) -> &'static str {
     match host.state {
@@ -461,7 +540,7 @@ fn kind(host: &Host) -> &'static str {
 }
 
 impl Scheduler {
-    fn why_passed_over(&self, host: &Host, job: &Job, now: Time) -> String {
+    fn why_passed_over(&self, host: &Host, job: &Job, common: &ForAllHosts, now: Time) -> String {
         let slots = plural(host.usable_slots() as usize, "slot");
         if let Some(why) = job.rules.needs.missing(&host.offers) {
             return format!("passed over: {why}");
@@ -490,7 +569,10 @@ impl Scheduler {
                 "busy: {slots}, {} held",
                 plural(host.books.len(), "attempt")
             ),
-            ("ready", _) if job.waiting() == 0 => format!("ready: {}", self.why_no_copy(job, now)),
+            ("ready", _) if job.waiting() == 0 => {
+                let why = common.no_copy.get_or_init(|| self.why_no_copy(job, now));
+                format!("ready: {why}")
+            }
             ("ready", _) if let Some(why) = self.why_too_short(host, job, now) => {
                 format!("ready: {why}")
             }
@@ -502,7 +584,7 @@ impl Scheduler {
                     .objection(&scene, &job.plan, host.speed)
                 {
                     Some(why) => format!("ready: {why}"),
-                    None if waiting(job)
+                    None if (common.waiting)
                         .iter()
                         .all(|index| !scene.may_run(index, host.id)) =>
                     {

@@ -2,7 +2,7 @@
 
 use common::attempt::{Outcome, Phase};
 use common::host::{Confinement, OwnerState, Status, YieldReason};
-use common::needs::{Needs, Offers};
+use common::needs::{Capacity, Demand, Needs, Offers};
 use common::{HostId, IdSet, JobId, Time};
 use scheduler::{Event, catalogue};
 
@@ -54,7 +54,7 @@ fn busy_hosts_and_jobs_ahead_are_named() {
     assert_eq!(
         reasons,
         [
-            "behind 2 jobs of higher priority or earlier arrival",
+            "behind job 2 of higher priority, job 1 of earlier arrival",
             "every slot is taken: 2 hosts busy"
         ]
     );
@@ -211,6 +211,46 @@ fn an_overdue_task_and_the_host_that_would_copy_it_are_explained() {
         row.contains("overdue on desk: it has run for ")
             && row.contains("where the longest of its kind took 2"),
         "{row}"
+    );
+}
+
+#[test]
+fn jobs_ahead_are_told_by_their_promises_and_counted_where_they_want_the_same_hosts() {
+    let mut w = World::new();
+    let gpu = Needs {
+        takes: Demand {
+            gpus: 1,
+            ..Demand::PLAIN
+        },
+        ..Needs::default()
+    };
+    let host = w.host(1).joins();
+    w.send(Event::HostOffers {
+        host,
+        offers: Box::new(Offers {
+            capacity: Capacity {
+                cores: 1,
+                memory_mib: 1_024,
+                gpus: 0,
+            },
+            ..Offers::default()
+        }),
+    });
+    w.job(1).estimate(s(100)).submit();
+    let elsewhere = w.job(3).estimate(s(100)).needs(gpu).submit();
+    let job = w.job(2).estimate(s(100)).submit();
+    assert_eq!(reasons(&w, job), ["every slot is taken: 1 host busy"]);
+    assert!(!reasons(&w, elsewhere).is_empty());
+
+    let promised = w
+        .job(2)
+        .policy("PROMISE")
+        .estimate(s(50))
+        .deadline(10_000)
+        .submit();
+    assert_eq!(
+        reasons(&w, job)[0],
+        format!("behind job {promised} with a promised end")
     );
 }
 

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
-use common::host::OwnerState;
-use common::job::Rules;
+use common::host::{OwnerState, YieldReason};
+use common::job::{Quorum, Rules};
 use common::needs::{Capacity, Demand, Needs, Offers};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use common::{
+    After, AttemptId, EndCondition, HostId, IdSet, Incarnation, JobId, Span, Speed, Time,
+};
 use scheduler::event::Bag;
 
 use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
@@ -25,6 +27,8 @@ struct Kind {
     length_s: f64,
     computing: f64,
     estimated: bool,
+    /// The number of results of a task that must agree.
+    results: u32,
 }
 
 impl Kind {
@@ -35,6 +39,7 @@ impl Kind {
             length_s,
             computing: 1.0,
             estimated: true,
+            results: 1,
         }
     }
 
@@ -113,6 +118,10 @@ impl Lab {
             let estimate = Span::from_secs_f64(kind.length_s);
             let rules = Rules {
                 estimate: kind.estimated.then_some(estimate),
+                quorum: Quorum {
+                    size: kind.results,
+                    ..Quorum::default()
+                },
                 ..Rules::default()
             };
             let mut bag = Bag::new(IdSet::from_range(1, kind.tasks), rules);
@@ -241,7 +250,7 @@ impl Lab {
 /// The factor by which predictions of ends and of starts may be off. They add what owners usually take,
 /// and the first of several slots is free somewhat before each of them should be.
 const NEAR: f64 = 1.25;
-const NEAR_START: f64 = 1.5;
+const NEAR_START: f64 = 1.6;
 
 #[test]
 fn a_job_behind_another_is_predicted_by_the_others_tasks_whether_they_compute_or_wait() {
@@ -373,4 +382,130 @@ fn a_job_without_estimate_is_predicted_by_earlier_jobs_of_its_program() {
     assert!((900.0..1_400.0).contains(&left_s), "{left_s}");
     let high_s = found.high.since(w.now).secs();
     assert!(high_s > 1.5 * left_s, "{left_s} {high_s}");
+}
+
+/// The seconds from now of a predicted time.
+fn left_s(w: &World, at: Option<Time>) -> f64 {
+    at.expect("it is predicted").since(w.now).secs()
+}
+
+#[test]
+fn a_job_after_another_is_predicted_on_the_slots_that_the_other_has_left() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    let first = w.job(1).estimate(s(36_000)).submit();
+    w.moves(host, Phase::Running);
+    let chain = (0..3).fold(vec![first], |mut chain, _| {
+        let after = After {
+            job: *chain.last().expect("one"),
+            how: EndCondition::Ok,
+        };
+        chain.push(w.job(1).estimate(s(60)).after(after).submit());
+        chain
+    });
+
+    let first_s = left_s(&w, w.scheduler.predict_finish(first, w.now));
+    let last_s = left_s(&w, w.scheduler.predict_finish(chain[3], w.now));
+    assert!(
+        (first_s + 180.0..first_s + 260.0).contains(&last_s),
+        "three of a minute after {first_s} s: {last_s} s"
+    );
+}
+
+#[test]
+fn a_job_of_a_user_who_may_run_no_more_is_predicted_after_the_users_running_tasks() {
+    let sharing = Sharing {
+        most_running_each: Some(2),
+        ..Sharing::default()
+    };
+    let mut w = World::with(Settings {
+        sharing: Some(sharing),
+        ..Settings::default()
+    });
+    for host in 1..=20 {
+        w.host(host).joins();
+    }
+    w.job(2).user("ada").estimate(s(10_000)).submit();
+    let job = w.job(4).user("ada").estimate(s(100)).submit();
+    let other = w.job(4).user("ben").estimate(s(100)).submit();
+
+    let start = w.scheduler.predict_start(job, w.now);
+    let start_s = left_s(&w, start.map(|found| found.start));
+    let finish_s = left_s(&w, w.scheduler.predict_finish(job, w.now));
+    assert!((9_900.0..12_000.0).contains(&start_s), "{start_s}");
+    assert!(
+        (start_s + 150.0..start_s + 500.0).contains(&finish_s),
+        "{start_s} {finish_s}"
+    );
+    let other_s = left_s(&w, w.scheduler.predict_finish(other, w.now));
+    assert!(
+        (190.0..260.0).contains(&other_s),
+        "two at a time: {other_s}"
+    );
+}
+
+#[test]
+fn an_end_counts_on_hosts_whose_owners_will_leave() {
+    let mut w = World::new();
+    w.host(1).joins();
+    for host in 2..=100 {
+        w.host(host)
+            .owner(OwnerState::Present(YieldReason::InUse))
+            .joins();
+    }
+    w.job(1).estimate(s(36_000)).submit();
+    w.pass(s(60));
+    let job = w.job(1).estimate(s(60)).submit();
+
+    let start = w.scheduler.predict_start(job, w.now);
+    let start_s = left_s(&w, start.map(|found| found.start));
+    let finish_s = left_s(&w, w.scheduler.predict_finish(job, w.now));
+    assert!(
+        start_s < 18_000.0 && finish_s < 18_000.0,
+        "{start_s} {finish_s}"
+    );
+}
+
+#[test]
+fn results_that_must_agree_are_predicted_and_waited_for() {
+    let checked = Kind {
+        results: 3,
+        ..Kind::of("ann", 100, 60.0)
+    };
+    let mut lab = Lab::new(10, 1.0, &[checked, Kind::of("ann", 10, 60.0)]);
+    lab.foretell();
+    for told in &lab.foretold {
+        let left_s = told.finish.expect("it is predicted").since(told.at).secs();
+        assert!(
+            (1_700.0..2_400.0).contains(&left_s),
+            "300 results of a minute: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn tasks_that_nobody_requested_are_not_waited_for() {
+    let mut w = World::new();
+    for host in 1..=10 {
+        w.host(host).joins();
+    }
+    let job = w
+        .job(1_000)
+        .policy("INTERACTIVE-FCFS")
+        .estimate(s(600))
+        .disclosed()
+        .submit();
+    w.send(Event::TasksRequested {
+        job,
+        tasks: Some(IdSet::from_range(1, 20)),
+    });
+    let behind = w.job(10).estimate(s(600)).submit();
+
+    let asked_s = left_s(&w, w.scheduler.predict_finish(job, w.now));
+    assert!(
+        (1_100.0..1_600.0).contains(&asked_s),
+        "20 of 600 s: {asked_s}"
+    );
+    let behind_s = left_s(&w, w.scheduler.predict_finish(behind, w.now));
+    assert!((1_700.0..2_400.0).contains(&behind_s), "{behind_s}");
 }
