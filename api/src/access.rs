@@ -6,7 +6,7 @@ use common::content::Content;
 use common::selector::Selector;
 use common::site::{HostSiteView, SiteTextView};
 use common::update::{UpdateOrder, UpdatesView};
-use common::view::{JobState, JobView, OutputView, RunningView, TaskState, TaskView};
+use common::view::{JobState, JobView, OutputView, RunningView, TaskState, TaskView, WorkView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
 
@@ -121,6 +121,17 @@ impl GridAccess {
         Ok(collect!(self, Request::Running { job }, Reply::Running))
     }
 
+    /// Returns what the tasks of a job run.
+    ///
+    /// # Errors
+    /// If the master refuses.
+    pub async fn work(&self, job: JobId) -> Result<WorkView, Problem> {
+        match self.one(Request::Work { job }).await? {
+            Reply::Work(work) => Ok(*work),
+            _ => Err(Problem::unexpected()),
+        }
+    }
+
     /// Returns the [`OutputView`] of a task; `None` if it has left nothing yet.
     ///
     /// # Errors
@@ -164,7 +175,11 @@ impl GridAccess {
     ) -> Result<Vec<FailureCause>, Problem> {
         let mut found = Vec::new();
         for (cause, example) in causes(failed) {
-            let stderr = match self.output(example).await? {
+            let output = match example {
+                Some(task) => self.output(task).await?,
+                None => None,
+            };
+            let stderr = match output {
                 Some(output) => last_lines(&self.end_of(&output.stderr.0.content, most).await?.0),
                 None => Vec::new(),
             };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use common::TaskId;
-use common::view::{AttemptState, AttemptView, TaskView};
+use common::view::{AttemptState, AttemptView, JobView, TaskCounts, TaskState, TaskView};
 
 use crate::json::{FailureCause, FailuresOnHost};
 
@@ -17,16 +17,36 @@ const SHOWN: usize = 5;
 const LAST_LINES: usize = 5;
 const LINE: usize = 200;
 
+/// Returns the states of the tasks whose failed attempts tell why tasks of this job failed: of failed
+/// ones, or of all where none failed but some were tried again. `None` where there is nothing to tell, or
+/// too much.
+pub fn states_that_tell(job: &JobView) -> Option<Vec<TaskState>> {
+    let TaskCounts {
+        total,
+        failed,
+        finished,
+        running,
+        ..
+    } = job.tasks;
+    if failed > 0 {
+        return (failed <= MOST_TASKS).then(|| vec![TaskState::Failed]);
+    }
+    let again = job.attempts.saturating_sub(job.duplicates) > finished + running;
+    (again && total <= MOST_TASKS).then(Vec::new)
+}
+
 /// The count of failed attempts of one cause.
 struct Counted {
     attempts: u64,
     hosts: BTreeMap<String, u64>,
     example: TaskId,
+    /// A task that failed in the end.
+    failed: Option<TaskId>,
 }
 
 /// Returns the causes of these tasks' failed attempts, the most frequent first, each with a task
-/// whose standard error shows more.
-pub fn causes(tasks: &[TaskView]) -> Vec<(FailureCause, TaskId)> {
+/// whose standard error shows more, if one failed for good.
+pub fn causes(tasks: &[TaskView]) -> Vec<(FailureCause, Option<TaskId>)> {
     let mut counted: Vec<(String, Counted)> = count(tasks).into_iter().collect();
     counted.sort_by(|a, b| b.1.attempts.cmp(&a.1.attempts).then_with(|| a.0.cmp(&b.0)));
     counted.truncate(SHOWN);
@@ -42,7 +62,7 @@ pub fn causes(tasks: &[TaskView]) -> Vec<(FailureCause, TaskId)> {
             task: counted.example.to_string(),
             stderr: Vec::new(),
         };
-        (cause, counted.example)
+        (cause, counted.failed)
     };
     counted.into_iter().map(shown).collect()
 }
@@ -60,8 +80,13 @@ fn count(tasks: &[TaskView]) -> BTreeMap<String, Counted> {
                 attempts: 0,
                 hosts: BTreeMap::new(),
                 example: task.task,
+                failed: None,
             });
             counted.attempts += 1;
+            if counted.failed.is_none() && task.state == TaskState::Failed {
+                counted.example = task.task;
+                counted.failed = Some(task.task);
+            }
             *counted.hosts.entry(attempt.host.clone()).or_default() += 1;
         }
     }

@@ -17,6 +17,7 @@ mod tasks;
 mod timeline;
 mod updates;
 mod waits;
+mod work;
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -50,6 +51,7 @@ pub use timeline::{
 };
 pub use updates::{HostUpdateJson, RolloutJson, UpdatesJson};
 pub use waits::{PredictedWait, WaitInterval};
+pub use work::WorkJson;
 
 /// The version of the JSON. It is raised when a field goes or changes its meaning, not when one is
 /// added.

@@ -9,10 +9,10 @@ use common::selector::Selector;
 use common::token::Role;
 use common::view::{
     AccountView, EstimatesView, HostView, JobState, JobView, OutputView, RunningView, TaskState,
-    TaskView, Undecided,
+    TaskView, Undecided, WorkView,
 };
-use common::wire::RUNNING_VERSION;
 use common::wire::client::{Reply, Request};
+use common::wire::{RUNNING_VERSION, WORK_VERSION};
 use link::client::{Replies, unexpected};
 use link::error::ONLY_A_RENEWAL;
 use link::{Client, Connection, Identity, LinkError, Purpose};
@@ -182,6 +182,20 @@ impl Session {
         }
         let replies = self.client.ask(&Request::Running { job }).await?;
         Ok(Some(collect!(replies, Reply::Running)))
+    }
+
+    /// Returns what the tasks of a job run; `None` if the master is too old to tell.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn work(&self, job: JobId) -> Result<Option<WorkView>, Failure> {
+        if self.client.version() < WORK_VERSION {
+            return Ok(None);
+        }
+        match self.one(&Request::Work { job }).await? {
+            Reply::Work(work) => Ok(Some(*work)),
+            other => Err(unexpected(Some(&other)).into()),
+        }
     }
 
     /// Returns exactly one job.

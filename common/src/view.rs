@@ -12,6 +12,7 @@ use crate::content::BlobRef;
 use crate::host::HostFacts;
 use crate::ids::{AttemptId, HostId, JobId, TaskId};
 use crate::idset::IdSet;
+use crate::job::Rules;
 use crate::needs::Label;
 use crate::path::PortablePath;
 use crate::time::{Span, Time};
@@ -570,6 +571,27 @@ pub struct RunningView {
     /// The time until it is copied if it goes on so and a host is idle then; `None` if it will not
     /// be.
     pub copied_in: Option<Span>,
+}
+
+/// The work of a job's tasks and the rules by which they run, as submitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkView {
+    /// Program and arguments, with placeholders; empty where tasks run nothing.
+    pub command: Vec<String>,
+    /// The variables of the environment, as `NAME=VALUE`.
+    pub env: Vec<String>,
+    /// The name of the input that is standard input.
+    pub stdin: Option<String>,
+    /// The names of the inputs; those of directories end in `/`.
+    pub inputs: Vec<String>,
+    /// The expected outputs, as globs.
+    pub outputs: Vec<String>,
+    /// The number of entries of these lists, and of long ones among them, that were cut.
+    pub cut: u64,
+    /// The interval between checkpoints of a running task.
+    pub checkpoint: Option<Span>,
+    /// The rules.
+    pub rules: Rules,
 }
 
 /// The recorded availability of a host, or a part of it.

@@ -15,7 +15,7 @@ use crate::answer::JsonDocument;
 use crate::call::Call;
 use crate::content::SHORT;
 use crate::cursor::PageStart;
-use crate::failures::MOST_TASKS;
+use crate::failures::states_that_tell;
 use crate::json::{
     ExplainAnswer, ExplainJson, FailureCause, JobInfo, JobInfoJson, JobJson, Object,
     PredictionAnswer, PredictionJson, RequestAnswer, RequestJson, Retried, RetriedJson,
@@ -163,18 +163,18 @@ async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<JsonDocument<Jo
 async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<JobInfoJson>, Problem> {
     let job = call.this_job().await?;
     let failures = failures(&call, &job).await?;
-    Ok(JsonDocument(JobInfo(&job, &failures).json()))
+    // A master behind a gateway may be older than that question.
+    let work = call.grid.work(job.job).await.ok();
+    Ok(JsonDocument(JobInfo(&job, work.as_ref(), &failures).json()))
 }
 
 /// The causes of a job's failures.
 async fn failures(call: &Call, job: &JobView) -> Result<Vec<FailureCause>, Problem> {
-    if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
+    let Some(states) = states_that_tell(job) else {
         return Ok(Vec::new());
-    }
-
-    let failed = vec![TaskState::Failed];
-    let failed = call.grid.tasks(job.job, Selector::All, failed).await?;
-    call.grid.failures(&failed, SHORT).await
+    };
+    let tasks = call.grid.tasks(job.job, Selector::All, states).await?;
+    call.grid.failures(&tasks, SHORT).await
 }
 
 async fn explain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ExplainJson>, Problem> {

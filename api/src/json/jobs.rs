@@ -4,7 +4,7 @@ use common::needs::Label;
 use common::view::{
     AfterView, CounterView, DuplicateView, ExplainView, Forecast, JobState, JobView, LimitsView,
     PromiseStatus, PromiseView, RunningView, ScalingView, StartView, TaskCounts, TaskView, WayView,
-    WidthView,
+    WidthView, WorkView,
 };
 use common::wire::client::Reply;
 use common::{EndCondition, JobId};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::accounts::ShareJson;
 use super::promise::{CounterJson, LimitsJson, MadePromiseJson, PromiseJson};
 use super::tasks::TaskJson;
+use super::work::WorkJson;
 use super::{IsoTime, Object, Seconds, Word, all, none};
 
 /// A job, as `job list` prints it.
@@ -232,9 +233,13 @@ impl Object for StartView {
     }
 }
 
-/// A job with the causes of its failures.
+/// A job with what its tasks run, where that is known, and the causes of its failures.
 #[derive(Debug, Clone, Copy)]
-pub struct JobInfo<'a>(pub &'a JobView, pub &'a [FailureCause]);
+pub struct JobInfo<'a>(
+    pub &'a JobView,
+    pub Option<&'a WorkView>,
+    pub &'a [FailureCause],
+);
 
 /// A job, as `job info` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -242,7 +247,11 @@ pub struct JobInfoJson {
     /// The job.
     #[serde(flatten)]
     pub job: JobJson,
-    /// The causes of its failures, the most frequent first.
+    /// What its tasks run, and by which rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<WorkJson>,
+    /// The causes of its failures, the most frequent first; where no task failed, those of attempts
+    /// that were retried.
     #[serde(skip_serializing_if = "none")]
     pub failures: Vec<FailureCause>,
 }
@@ -253,7 +262,8 @@ impl Object for JobInfo<'_> {
     fn json(&self) -> JobInfoJson {
         JobInfoJson {
             job: self.0.json(),
-            failures: self.1.to_vec(),
+            work: self.1.map(Object::json),
+            failures: self.2.to_vec(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Sums up why tasks of a job failed, for `deskgrid job info`: failed attempts by cause and host,
 //! with the last lines that one of them wrote to its standard error.
 
-use api::failures::{MOST_TASKS, causes, last_lines};
+use api::failures::{MOST_TASKS, causes, last_lines, states_that_tell};
 use common::selector::Selector;
 use common::text::printable;
-use common::view::{JobView, TaskState};
+use common::view::JobView;
 use common::{IdSet, TaskId};
 
 use super::cat;
@@ -16,21 +16,22 @@ use crate::session::Session;
 /// The number of hosts that are named for a cause.
 const SHOWN_HOSTS: usize = 4;
 
-/// Returns the causes of the job's failed attempts, the most frequent first; none if no task
-/// failed, or more than `MOST_TASKS`.
+/// Returns the causes of the job's failed attempts, the most frequent first; none if nothing failed, or
+/// more than `MOST_TASKS` did.
 ///
 /// # Errors
 /// If the master refuses or the connection is gone.
 pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<FailureCause>, Failure> {
-    if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
+    let Some(states) = states_that_tell(job) else {
         return Ok(Vec::new());
-    }
-
-    let failed = vec![TaskState::Failed];
-    let tasks = session.tasks(job.job, Selector::All, failed).await?;
+    };
+    let tasks = session.tasks(job.job, Selector::All, states).await?;
     let mut found = Vec::new();
     for (cause, example) in causes(&tasks) {
-        let stderr = written(session, example).await?;
+        let stderr = match example {
+            Some(task) => written(session, task).await?,
+            None => Vec::new(),
+        };
         found.push(FailureCause { stderr, ..cause });
     }
     Ok(found)
@@ -81,8 +82,13 @@ pub(super) fn in_words(job: &JobView, causes: &[FailureCause]) -> String {
         } else {
             format!("{attempts} attempts")
         };
+        let retried = if job.tasks.failed == 0 {
+            " that failed, and tried again"
+        } else {
+            ""
+        };
         text += &format!(
-            "{what}: {} ({}{more}), as task {task}\n",
+            "{what}{retried}: {} ({}{more}), as task {task}\n",
             printable(cause),
             printable(&on.join(", "))
         );

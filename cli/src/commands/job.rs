@@ -6,6 +6,7 @@ use common::selector::Selector;
 use common::text::printable;
 use common::view::{
     ExplainView, Forecast, JobState, JobView, LimitsView, PromiseState, ShareView, StartView,
+    WorkView,
 };
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Time};
@@ -15,7 +16,7 @@ use super::group::{
     after_in_words, close, labels_in_words, nothing_is_left, nothing_left, open_in_words,
     scope_in_words, share,
 };
-use super::{Context, cat, failures, fetch, host, interruptible, joblog, judge};
+use super::{Context, cat, failures, fetch, host, interruptible, joblog, judge, work};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{JobSelection, OneJob, labelled};
@@ -218,13 +219,15 @@ async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Resul
         && jobs.one
     {
         let failures = failures::of(session, job).await?;
-        let text = || failures::in_words(job, &failures) + &describe(job);
-        let shown = json::JobInfo(job, &failures);
+        let work = session.work(job.job).await?;
+        let text = || failures::in_words(job, &failures) + &describe(job, work.as_ref());
+        let shown = json::JobInfo(job, work.as_ref(), &failures);
         return context.out.show(&Json(&shown), text, || ids(&found));
     }
 
     show(context, &jobs, &found, || {
-        found.iter().map(describe).collect::<Vec<_>>().join("\n")
+        let described = found.iter().map(|job| describe(job, None));
+        described.collect::<Vec<_>>().join("\n")
     })
 }
 
@@ -327,7 +330,7 @@ fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
     ]
 }
 
-fn describe(job: &JobView) -> String {
+fn describe(job: &JobView, work: Option<&WorkView>) -> String {
     let now = when::now();
     let time = |time: common::Time| format!("{} ({})", when::relative(time, now), when::date(time));
     let tasks = &job.tasks;
@@ -343,6 +346,9 @@ fn describe(job: &JobView) -> String {
         ("state", Some(state(job))),
         ("why", job.reason.clone()),
         ("user", Some(job.user.clone())),
+        ("command", work.and_then(work::command)),
+        ("files", work.and_then(work::files)),
+        ("settings", work.and_then(work::settings)),
         (
             "policy",
             Some(format!("{}, priority {}", job.policy, job.priority)),

@@ -80,6 +80,7 @@ pub(crate) mod top;
 mod trace;
 #[cfg(feature = "whole")]
 mod width;
+mod work;
 mod worker;
 
 use std::pin::Pin;

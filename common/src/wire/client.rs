@@ -21,7 +21,7 @@ use crate::update::{UpdateOrder, UpdatesView};
 use crate::view::{
     AccountView, AccuracyView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast,
     HostView, JobState, JobView, LimitsView, MastersView, OutputView, PromiseView, RunningView,
-    TaskState, TaskView, TokenView, Undecided, WaitView, WidthView,
+    TaskState, TaskView, TokenView, Undecided, WaitView, WidthView, WorkView,
 };
 
 /// A request of a client.
@@ -313,6 +313,12 @@ pub enum Request {
         /// The job.
         job: JobId,
     },
+    /// Asks what a job's tasks run, and by which rules. Answered by [`Reply::Work`]. From
+    /// [`WORK_VERSION`](super::WORK_VERSION) on.
+    Work {
+        /// The job.
+        job: JobId,
+    },
 }
 
 /// The place at which a [`Request::Tail`] begins.
@@ -474,6 +480,8 @@ pub enum Reply {
     Updates(Box<UpdatesView>),
     /// Some of the live attempts of a job; more may follow.
     Running(Vec<RunningView>),
+    /// Answers `Work`.
+    Work(Box<WorkView>),
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

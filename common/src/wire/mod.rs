@@ -28,7 +28,7 @@ pub const ALPN_PEER: &[u8] = b"deskgrid-peer/1";
 
 /// The message version that this program speaks. It is raised with every change to a message after
 /// a release.
-pub const WIRE_VERSION: u16 = 4;
+pub const WIRE_VERSION: u16 = 5;
 /// The oldest message version that this program still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;
 /// The message version from which on workers take settings from the master, and clients store them
@@ -39,6 +39,8 @@ pub const SITE_VERSION: u16 = 2;
 pub const UPDATE_VERSION: u16 = 3;
 /// The message version from which on clients are told of each running attempt of a job.
 pub const RUNNING_VERSION: u16 = 4;
+/// The message version from which on clients are told what the tasks of a job run.
+pub const WORK_VERSION: u16 = 5;
 
 /// The message versions that one end understands, and its program version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

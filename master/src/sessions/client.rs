@@ -241,6 +241,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
                 send(tx, &Reply::Running(chunk.to_vec())).await?;
             }
         }
+        Request::Work { job } => push(tx, &asker.work(job).await?)?,
         Request::Accuracy => push(
             tx,
             &Reply::Accuracy(asker.read(crate::store::Reader::accuracy).await?),

@@ -41,7 +41,8 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         // Of hosts only admins are told; `follow` sees to it.
         | Request::Follow(_)
         | Request::Explain { .. }
-        | Request::Running { .. } => Right::See,
+        | Request::Running { .. }
+        | Request::Work { .. } => Right::See,
         Request::Cancel { .. }
         | Request::Retry { .. }
         | Request::Recompute { .. }

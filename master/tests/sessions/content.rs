@@ -491,7 +491,8 @@ fn kind(request: &Request) -> Kind {
         | Request::Follow(_)
         | Request::Tail { .. }
         | Request::Explain { .. }
-        | Request::Running { .. } => Kind::Looks,
+        | Request::Running { .. }
+        | Request::Work { .. } => Kind::Looks,
         Request::Cancel { .. }
         | Request::Retry { .. }
         | Request::Recompute { .. }
@@ -563,6 +564,7 @@ fn about(job: JobId) -> Vec<Request> {
         }),
         Request::Explain { job },
         Request::Running { job },
+        Request::Work { job },
         Request::Judge {
             attempt,
             agrees: Vec::new(),

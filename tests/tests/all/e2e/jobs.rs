@@ -24,12 +24,83 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
         "{tries:?}"
     );
     assert_eq!(tries[1]["state"], "finished");
+    let info = grid.json(["job", "info", &done]);
+    let [cause] = &info["failures"].as_array().expect("causes")[..] else {
+        panic!("one cause: {info}");
+    };
+    assert!(
+        cause["cause"].as_str().is_some_and(|why| why.contains('5')),
+        "{cause}"
+    );
+    assert_eq!(
+        (&cause["attempts"], &cause["task"]),
+        (&1.into(), &format!("{done}.1").into())
+    );
+    let text = grid.deskgrid(["job", "info", &done]).expect_code(0).stdout;
+    assert!(
+        text.contains("1 attempt that failed, and tried again: "),
+        "{text}"
+    );
 
     let hopeless = grid
         .deskgrid(["submit", "--retries", "2", "--wait", "--", "false"])
         .expect_code(3);
     assert!(!hopeless.stdout.is_empty());
     assert_eq!(attempts(&grid, "2.1").len(), 3);
+}
+
+#[test]
+fn job_info_shows_what_the_tasks_run_and_the_settings_that_are_not_usual() {
+    let grid = Grid::start();
+    let data = grid.file("data.txt", "1");
+    let data = format!("{}:in/data.txt", data.display());
+    let job = grid.submit([
+        "--array",
+        "1-3",
+        "--input",
+        &data,
+        "--output-file",
+        "out-%{TASK_ID}.txt",
+        "--env",
+        "MODE=a b",
+        "--retries",
+        "2",
+        "--timeout",
+        "1h",
+        "--",
+        "sh",
+        "-c",
+        "wc in/data.txt",
+        "%{TASK_ID}",
+    ]);
+    let text = grid.deskgrid(["job", "info", &job]).expect_code(0).stdout;
+    let lines = [
+        ("command", "sh -c 'wc in/data.txt' %{TASK_ID}"),
+        ("files", "in: in/data.txt; out: out-%{TASK_ID}.txt"),
+        ("settings", "--timeout 1h00m --retries 2 --env 'MODE=a b'"),
+    ];
+    for (name, value) in lines {
+        let shown = |line: &str| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.trim_start() == value)
+        };
+        assert!(text.lines().any(shown), "{name} {value} in\n{text}");
+    }
+    let work = &grid.json(["job", "info", &job])["work"];
+    assert_eq!(work["command"][3], "%{TASK_ID}");
+    assert_eq!(
+        (&work["retries"], &work["timeout_s"]),
+        (&2.into(), &3600.0.into()),
+        "{work}"
+    );
+    assert_eq!(work["inputs"][0], "in/data.txt");
+
+    let plain = grid.submit(["--", "true"]);
+    let text = grid.deskgrid(["job", "info", &plain]).expect_code(0).stdout;
+    assert!(
+        text.contains("true") && !text.contains("settings"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -22,7 +22,7 @@ use common::view::{
     CounterView, DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView,
     HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus,
     PromiseView, QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView,
-    TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
+    TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView, WorkView,
 };
 use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
@@ -64,12 +64,12 @@ variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
-    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange, Update, Running,
+    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange, Update, Running, Work,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
     Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail, Added,
-    Masters, Site, Updates, Running,
+    Masters, Site, Updates, Running, Work,
 });
 
 fn forecast() -> Forecast {
@@ -693,6 +693,7 @@ pub(super) fn requests() -> Vec<Request> {
         super::site::change(),
         super::updates::order(),
         Request::Running { job: JobId(7) },
+        Request::Work { job: JobId(7) },
         Request::Tail {
             task: attempt().task,
             stream: StreamKind::Stderr,
@@ -1098,6 +1099,16 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
+        Reply::Work(Box::new(WorkView {
+            command: vec!["./run".into(), "%{TASK_ID}".into()],
+            env: vec!["SEED=7".into()],
+            stdin: Some("in.txt".into()),
+            inputs: vec!["run".into(), "data/".into()],
+            outputs: vec!["out.txt".into()],
+            cut: 0,
+            checkpoint: Some(Span::from_secs(60)),
+            rules: Rules::default(),
+        })),
         Reply::Undecided(Box::new(Undecided {
             result: output_view(),
             others: vec![output_view()],

@@ -1,0 +1,74 @@
+//! What a job's tasks run, as `job info` prints it.
+
+use common::view::WorkView;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Object, Seconds};
+
+/// The work of a job's tasks and the rules by which they run, as submitted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WorkJson {
+    /// Program and arguments, with placeholders; empty where tasks run nothing.
+    pub command: Vec<String>,
+    /// The variables of the environment, as `NAME=VALUE`.
+    #[serde(skip_serializing_if = "super::none")]
+    pub env: Vec<String>,
+    /// The name of the input that is standard input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// The names of the inputs; those of directories end in `/`.
+    #[serde(skip_serializing_if = "super::none")]
+    pub inputs: Vec<String>,
+    /// The expected outputs, as globs.
+    #[serde(skip_serializing_if = "super::none")]
+    pub outputs: Vec<String>,
+    /// The number of entries above that were cut, since they are many or long.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut: u64,
+    /// The interval between checkpoints of a running task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_s: Option<Seconds>,
+    /// The number of times that a task whose attempt failed is tried again.
+    pub retries: u32,
+    /// The number of hosts that a task may lose before it fails.
+    pub max_losses: u32,
+    /// The number of failed tasks with which the rest is cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_fails: Option<u64>,
+    /// The run time after which an attempt is ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<Seconds>,
+    /// The user's estimate of a task, as a run time on a host of speed 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_s: Option<Seconds>,
+    /// The number of results of a task that must agree.
+    pub results: u32,
+}
+
+impl Object for WorkView {
+    type Json = WorkJson;
+
+    fn json(&self) -> WorkJson {
+        WorkJson {
+            command: self.command.clone(),
+            env: self.env.clone(),
+            stdin: self.stdin.clone(),
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
+            cut: self.cut,
+            checkpoint_s: self.checkpoint.map(Seconds),
+            retries: self.rules.retries,
+            max_losses: self.rules.max_losses,
+            max_fails: self.rules.max_fails,
+            timeout_s: self.rules.timeout.map(Seconds),
+            estimate_s: self.rules.estimate.map(Seconds),
+            results: self.rules.quorum.size,
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

@@ -1,0 +1,80 @@
+//! Describes what a job's tasks run, for `deskgrid job info`.
+
+use common::job::Rules;
+use common::text::printable;
+use common::view::WorkView;
+
+/// Returns the command as one would type it; `None` where tasks run nothing.
+pub(super) fn command(work: &WorkView) -> Option<String> {
+    let words: Vec<String> = work.command.iter().map(|word| quoted(word)).collect();
+    let stdin = work.stdin.as_ref();
+    let stdin = stdin.map_or_else(String::new, |name| format!(" < {}", quoted(name)));
+    (!words.is_empty()).then(|| words.join(" ") + &stdin)
+}
+
+/// Returns the inputs and outputs in words; `None` where there are none.
+pub(super) fn files(work: &WorkView) -> Option<String> {
+    let some = |what: &str, names: &[String]| {
+        let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
+    };
+    let parts = [
+        some("in:", &work.inputs),
+        some("out:", &work.outputs),
+        (work.cut > 0).then(|| format!("({} more, or longer, not shown)", work.cut)),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Returns the settings that are not the usual ones, as options of `submit`; `None` where all are.
+pub(super) fn settings(work: &WorkView) -> Option<String> {
+    let rules = &work.rules;
+    let usual = Rules::default();
+    let env = work
+        .env
+        .iter()
+        .map(|pair| format!("--env {}", quoted(pair)));
+    let options = [
+        rules
+            .estimate
+            .map(|estimate| format!("--estimate {estimate}")),
+        rules.timeout.map(|timeout| format!("--timeout {timeout}")),
+        (rules.retries != usual.retries).then(|| format!("--retries {}", rules.retries)),
+        (rules.max_losses != usual.max_losses)
+            .then(|| format!("--max-losses {}", rules.max_losses)),
+        rules.max_fails.map(|most| format!("--max-fails {most}")),
+        work.checkpoint.map(|each| format!("--checkpoint {each}")),
+        (rules.quorum.compares()).then(|| format!("--quorum {}", rules.quorum.size)),
+    ];
+    let options: Vec<String> = options.into_iter().flatten().chain(env).collect();
+    (!options.is_empty()).then(|| options.join(" "))
+}
+
+/// Returns a word in the quotes that a shell would need for it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%{}".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", printable(word).replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        let cases = [
+            ("./run.sh", "./run.sh"),
+            ("%{TASK_ID}", "%{TASK_ID}"),
+            ("", "''"),
+            ("sleep 4", "'sleep 4'"),
+            ("it's", "'it'\\''s'"),
+        ];
+        for (word, shown) in cases {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a job's tasks run, for people: the command, its files and the rules, as submitted.
+
+use common::JobId;
+use common::job::{CommandSpec, Input, InputKind, JobSpec};
+use common::view::WorkView;
+use common::wire::client::Reply;
+
+use super::{Asker, NoAnswer};
+
+/// The most entries of a list that are shown, and the most characters of each.
+const SHOWN: usize = 64;
+const LONGEST: usize = 1_000;
+
+impl Asker {
+    pub(in crate::sessions) async fn work(&self, job: JobId) -> Result<Reply, NoAnswer> {
+        self.pick_one(job).await?;
+        let spec = self.spec(job).await?;
+        Ok(Reply::Work(Box::new(work(&spec))))
+    }
+}
+
+fn work(spec: &JobSpec) -> WorkView {
+    let mut view = WorkView {
+        command: Vec::new(),
+        env: Vec::new(),
+        stdin: None,
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        cut: 0,
+        checkpoint: None,
+        rules: spec.rules.clone(),
+    };
+    let Some(command) = spec.work.command() else {
+        return view;
+    };
+
+    let CommandSpec {
+        argv,
+        env,
+        inputs,
+        outputs,
+        stdin,
+        checkpoint,
+        ..
+    } = command;
+    let mut cut = 0;
+    view.command = shown(argv.iter().map(ToString::to_string), &mut cut);
+    view.env = shown(
+        env.iter().map(|(name, value)| format!("{name}={value}")),
+        &mut cut,
+    );
+    view.inputs = shown(inputs.iter().map(name), &mut cut);
+    view.outputs = shown(outputs.iter().map(ToString::to_string), &mut cut);
+    view.stdin = stdin.as_ref().map(ToString::to_string);
+    view.checkpoint = *checkpoint;
+    view.cut = cut;
+    view
+}
+
+fn name(input: &Input) -> String {
+    match input.kind {
+        InputKind::Tree { .. } => format!("{}/", input.name),
+        InputKind::File | InputKind::Program => input.name.to_string(),
+    }
+}
+
+/// Returns the first of these, none of them too long; counts in `cut` those that were cut.
+fn shown(all: impl ExactSizeIterator<Item = String>, cut: &mut u64) -> Vec<String> {
+    *cut += all.len().saturating_sub(SHOWN) as u64;
+    let shorten = |mut text: String| {
+        if let Some((at, _)) = text.char_indices().nth(LONGEST) {
+            text.truncate(at);
+            text.push_str("...");
+            *cut += 1;
+        }
+        text
+    };
+    all.take(SHOWN).map(shorten).collect()
+}
