@@ -33,7 +33,8 @@ pub(crate) async fn page(
     who: LoggedIn,
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
-    let accuracy = grid.accuracy(&who).await?;
+    let mut accuracy = (*grid.accuracy(&who).await?).clone();
+    accuracy.leave_out_trivial();
     let grid = grid.of(&who);
     let user = None;
     let mut estimates = collect!(grid, Request::Estimates { user }, Reply::Estimates);

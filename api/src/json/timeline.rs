@@ -89,6 +89,9 @@ impl TimelineJson {
 pub struct AccuracyJson {
     /// The number of predictions whose outcome is not known yet.
     pub open: u64,
+    /// The number of predictions that are left out below, since there was nothing to predict: it came at
+    /// once, or in less than half a second as predicted.
+    pub left_out: usize,
     /// Completions of jobs, from the first prediction of each.
     pub ends: PredictionsJson,
     /// First starts of jobs that had to wait.
@@ -152,11 +155,13 @@ impl Object for AccuracyView {
     type Json = AccuracyJson;
 
     fn json(&self) -> AccuracyJson {
+        let mut judged = self.clone();
         AccuracyJson {
+            left_out: judged.leave_out_trivial(),
             open: self.open,
-            ends: PredictionsJson::of(&self.finishes),
-            starts: PredictionsJson::of(&self.starts),
-            hosts: PredictionsJson::of(&self.hosts),
+            ends: PredictionsJson::of(&judged.finishes),
+            starts: PredictionsJson::of(&judged.starts),
+            hosts: PredictionsJson::of(&judged.hosts),
         }
     }
 }

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Span, Time};
 
+/// The shortest wait whose prediction says something.
+const SHORTEST: Span = Span::from_millis(500);
+
 /// The width of a gang, settled or not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WidthView {
@@ -88,7 +91,25 @@ pub struct ForetoldView {
     pub came: Span,
 }
 
+impl AccuracyView {
+    /// Removes the predictions without anything to predict, and returns their number.
+    pub fn leave_out_trivial(&mut self) -> usize {
+        let mut left_out = 0;
+        for all in [&mut self.hosts, &mut self.starts, &mut self.finishes] {
+            let before = all.len();
+            all.retain(|one| !one.is_trivial());
+            left_out += before - all.len();
+        }
+        left_out
+    }
+}
+
 impl ForetoldView {
+    /// Whether there was nothing to predict: it came at once, or within `SHORTEST` as predicted.
+    pub fn is_trivial(&self) -> bool {
+        self.came == Span::ZERO || self.wait.max(self.came) < SHORTEST
+    }
+
     /// Whether the actual wait lay in the interval.
     pub fn held(&self) -> bool {
         (self.low..=self.high).contains(&self.came)

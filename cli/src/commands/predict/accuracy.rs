@@ -19,6 +19,8 @@ struct LiveAccuracy {
     /// The number of predictions whose wait is over, and (`open`) of those whose wait is not.
     judged: usize,
     open: u64,
+    /// The number of predictions that are not judged, since there was nothing to predict.
+    left_out: usize,
     predictors: Vec<PredictorQuality>,
 }
 
@@ -31,7 +33,7 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
     };
 
     session.close().await;
-    let answer = reckon(&view, args.scatter);
+    let answer = reckon(view, args.scatter);
     let ids = || {
         answer
             .predictors
@@ -41,17 +43,22 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
     };
     let text = || {
         let rows = table(&answer.predictors, context.out.color());
-        format!(
-            "{} predictions came, {} are open\n{rows}",
-            answer.judged, answer.open
-        )
+        let LiveAccuracy { judged, open, .. } = answer;
+        let left_out = match answer.left_out {
+            0 => String::new(),
+            left_out => format!(
+                "; {left_out} more do not count: it came at once, or in less than half a second as predicted"
+            ),
+        };
+        format!("{judged} predictions came, {open} are open{left_out}\n{rows}")
     };
     context.out.show(&answer, text, ids)?;
 
     Ok(Exit::Well)
 }
 
-fn reckon(view: &AccuracyView, scatter: bool) -> LiveAccuracy {
+fn reckon(mut view: AccuracyView, scatter: bool) -> LiveAccuracy {
+    let left_out = view.leave_out_trivial();
     let kinds = [
         ("hosts together", &view.hosts),
         ("first start", &view.starts),
@@ -65,6 +72,7 @@ fn reckon(view: &AccuracyView, scatter: bool) -> LiveAccuracy {
     LiveAccuracy {
         judged: view.hosts.len() + view.starts.len() + view.finishes.len(),
         open: view.open,
+        left_out,
         predictors,
     }
 }
@@ -104,18 +112,16 @@ mod tests {
         };
         let hosts = vec![one(10, 11), one(20, 22), one(40, 44), one(80, 400)];
         let answer = reckon(
-            &AccuracyView {
+            AccuracyView {
                 hosts,
                 starts: Vec::new(),
-                finishes: Vec::new(),
+                finishes: vec![one(0, 0), one(3, 0)],
                 open: 3,
             },
             true,
         );
-        assert_eq!(
-            (answer.judged, answer.open, answer.predictors.len()),
-            (4, 3, 1)
-        );
+        assert_eq!((answer.judged, answer.open, answer.left_out), (4, 3, 2));
+        assert_eq!(answer.predictors.len(), 1);
 
         let way = &answer.predictors[0];
         assert_eq!(

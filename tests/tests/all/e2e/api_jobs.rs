@@ -222,6 +222,25 @@ fn a_timeline_and_the_quality_of_predictions_are_served() {
     let told = grid.json(["predict", "accuracy"]);
     assert_eq!(told["predictors"][0]["name"], "job's end", "{told}");
 
+    // Nor was there anything to predict of a job that takes no time.
+    let taking_none = ["--noop", "--array", "1-300", "--wait"];
+    let counted = grid.until("it is left out", &["predict", "accuracy"], |told| {
+        grid.submit(taking_none);
+        (told["left_out"].as_u64()? > 0).then(|| told.clone())
+    });
+    assert_eq!(
+        (&counted["judged"], &counted["open"]),
+        (&json!(1), &json!(0))
+    );
+    let said = grid.deskgrid(["predict", "accuracy"]).expect_code(0).stdout;
+    assert!(
+        said.contains(" more do not count: it came at once"),
+        "{said}"
+    );
+    let accuracy = programs.get("/api/v1/predict/accuracy").json();
+    assert_eq!(accuracy["ends"]["judged"], json!(1), "{accuracy}");
+    assert!(accuracy["left_out"].as_u64() > Some(0), "{accuracy}");
+
     // The end of a job that was cancelled says nothing about predictions.
     let cut = grid.submit(["--array", "1-50", "--", "sleep", "0.2"]);
     grid.until("a first task", &["job", "info", &cut], |info| {
