@@ -100,10 +100,11 @@ impl From<Span> for Duration {
 }
 
 impl fmt::Display for Span {
-    /// Prints the span rounded for people: `350ms`, `12.5s`, `4m10s`, `2h05m`, `3d04h`.
+    /// Prints the span rounded for people: `0s`, `350ms`, `12.5s`, `4m10s`, `2h05m`, `3d04h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = self.0 / 1_000_000;
         match s {
+            0 if self.0 == 0 => write!(f, "0s"),
             0 if self.0 < 10_000 => write!(f, "{:.1}ms", self.0 as f64 / 1e3),
             0 => write!(f, "{}ms", self.0 / 1_000),
             1..60 => write!(f, "{:.1}s", self.secs()),
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn spans_print_for_people() {
         for (us, text) in [
-            (0, "0.0ms"),
+            (0, "0s"),
             (3_400, "3.4ms"),
             (350_000, "350ms"),
             (12_500_000, "12.5s"),

@@ -37,7 +37,7 @@ macro_rules! states {
         impl std::str::FromStr for $name {
             type Err = String;
             fn from_str(s: &str) -> Result<Self, String> {
-                match s { $($text => Ok($name::$variant),)+ other => Err(format!("`{other}` is not one of {:?}", [$($text),+])) }
+                match s { $($text => Ok($name::$variant),)+ other => Err(format!("`{other}` is not one of {}", [$($text),+].join(", "))) }
             }
         }
     };

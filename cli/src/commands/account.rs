@@ -8,6 +8,7 @@ use common::wire::client::Request;
 use super::Context;
 use crate::args::AccountArgs;
 use crate::failure::{Exit, Failure};
+use crate::output::figures::{amount, percent};
 use crate::output::json::{AccountAnswer, Json};
 use crate::output::table::Rows;
 use crate::session::Session;
@@ -98,9 +99,9 @@ fn shares(accounts: &[AccountView], color: bool) -> String {
         rows.add([
             account.user.clone(),
             share.slots.to_string(),
-            format!("{:.1}", share.average),
-            format!("{:.0} %", 100.0 * share.part),
-            format!("{:.0} %", 100.0 * share.due),
+            amount(share.average, ""),
+            percent(share.part),
+            percent(share.due),
             share.weight.to_string(),
             share
                 .most_running
@@ -129,7 +130,7 @@ fn row(view: &EstimatesView) -> [String; 6] {
             [
                 format!("{ratio:.2}"),
                 format!("{low:.2} to {high:.2}"),
-                format!("{:.0} %", 100.0 * quality.qoe),
+                percent(quality.qoe),
             ]
         }
     };
@@ -145,7 +146,7 @@ fn row(view: &EstimatesView) -> [String; 6] {
 }
 
 fn spent(account: &AccountView) -> [String; 13] {
-    let seconds = |s: f64| format!("{s:.1}s");
+    let seconds = |s: f64| amount(s, "s");
     let of = |spread: Option<SpreadView>, pick: fn(&SpreadView) -> f64| spread.as_ref().map(pick);
     let some = |value: Option<f64>| value.map(seconds).unwrap_or_default();
     [

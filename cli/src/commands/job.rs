@@ -21,6 +21,7 @@ use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{JobSelection, OneJob, labelled};
 use crate::failure::{Exit, Failure};
+use crate::output::figures::{amount, percent};
 use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts};
 use crate::output::{json, note, when};
@@ -770,13 +771,13 @@ async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<()
 /// The share of a job's user, in a line of its own.
 fn of_share(share: &ShareView) -> String {
     format!(
-        "\nits user: slots now {}, on average lately {:.1}, {:.0} % of what all users had; due to \
-         weight {}: {:.0} %\n",
+        "\nits user: slots now {}, on average lately {}, {} of what all users had; due to \
+         weight {}: {}\n",
         share.slots,
-        share.average,
-        100.0 * share.part,
+        amount(share.average, ""),
+        percent(share.part),
         share.weight,
-        100.0 * share.due,
+        percent(share.due),
     )
 }
 

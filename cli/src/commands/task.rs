@@ -341,6 +341,6 @@ mod tests {
             started: None,
             ..silent
         };
-        assert_eq!(ran(&never_started), "0.0ms");
+        assert_eq!(ran(&never_started), "0s");
     }
 }

@@ -1,5 +1,7 @@
 //! Prints a command's one value in one of three forms: for people, for scripts, or as bare ids.
 
+#[cfg(feature = "whole")]
+pub(crate) mod figures;
 #[cfg(any(feature = "whole", test))]
 pub(crate) mod json;
 pub(crate) mod table;

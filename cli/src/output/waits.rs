@@ -113,32 +113,40 @@ fn wait_text(answer: &PredictedWait) -> String {
             |time_s| Span::from_secs_f64(time_s).to_string(),
         )
     };
+    let about = |time_s: Option<f64>| match time_s {
+        Some(time_s) if time_s > 0.0 => format!("in about {}", said(Some(time_s))),
+        Some(_) => "now".to_owned(),
+        None => "never, as things are".to_owned(),
+    };
     let WaitInterval {
         low, median, high, ..
     } = answer.interval;
+    let interval = match (low, high) {
+        (None, None) => String::new(),
+        _ => format!(
+            "{:.0} % likely in {} to {}, median {}\n",
+            100.0 * answer.interval.held,
+            said(low),
+            said(high),
+            said(median)
+        ),
+    };
     let mut out = format!(
-        "{} hosts ({} of {} are free): in about {}\n\
-         {:.0} % likely in {} to {}, median {}\n\
+        "{} hosts ({} of {} are free): {}\n{interval}\
          A (median of {} that could free enough alone): {}\nB (when enough are free on average): {}\n",
         answer.width,
         answer.free,
         answer.hosts,
-        said(answer.used),
-        100.0 * answer.interval.held,
-        said(low),
-        said(high),
-        said(median),
+        about(answer.used),
         answer.benefactors,
         said(answer.median_s),
         said(answer.mean_s),
     );
     if let Some(run_s) = answer.run_s {
-        let _ = writeln!(
-            out,
-            "then {} of work: done in about {}",
-            said(Some(run_s)),
-            said(answer.total_s)
-        );
+        let done = answer.total_s.map_or_else(String::new, |total_s| {
+            format!(": done in about {}", said(Some(total_s)))
+        });
+        let _ = writeln!(out, "then {} of work{done}", said(Some(run_s)));
     }
 
     out
@@ -164,7 +172,10 @@ pub fn table(predictors: &[PredictorQuality], color: bool) -> String {
             format!("{:.0} s", way.mean_error_s),
             format!("{:.1} % of {:.0} %", 100.0 * way.coverage, 100.0 * way.held),
             format!("{:.0} s", way.median_width_s),
-            format!("{:.2}", way.correlation),
+            match way.correlation.is_finite() {
+                true => format!("{:.2}", way.correlation),
+                false => "-".to_owned(),
+            },
         ]);
     }
 

@@ -50,7 +50,11 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
                 "; {left_out} more do not count: it came at once, or in less than half a second as predicted"
             ),
         };
-        format!("{judged} predictions came, {open} are open{left_out}\n{rows}")
+        let came = match judged {
+            1 => "1 prediction".to_owned(),
+            more => format!("{more} predictions"),
+        };
+        format!("{came} came, {open} are open{left_out}\n{rows}")
     };
     context.out.show(&answer, text, ids)?;
 

@@ -13,6 +13,7 @@ use super::{part, read, recorded};
 use crate::args::trace::StatsArgs;
 use crate::commands::simulate::write;
 use crate::failure::{Exit, Failure};
+use crate::output::figures::amount;
 use crate::output::table::{Rows, facts};
 
 /// The number of days over which a model is compared with the paper.
@@ -87,11 +88,14 @@ fn span(s: f64) -> String {
 
 /// Formats a part in per cent.
 fn share(part: Option<f64>) -> String {
-    part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", 100.0 * part))
+    part.map_or_else(|| "-".to_owned(), |part| amount(100.0 * part, " %"))
 }
 
 fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
     let stretch = |what: &Durations| {
+        if what.count == 0 {
+            return "never".to_owned();
+        }
         format!(
             "{} times, mean {}, median {}",
             what.count,

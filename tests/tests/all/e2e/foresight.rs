@@ -189,6 +189,13 @@ fn a_waiting_job_says_when_it_should_start_and_hosts_when_they_should_be_free() 
         (&empty["free"], &empty["hosts"], &empty["used"]),
         (&Value::from(0), &Value::from(0), &Value::Null)
     );
+    let said = grid.deskgrid(["predict", "wait", "--width", "1", "--work", "90s"]);
+    let said = said.expect_code(0).stdout;
+    assert!(
+        said.contains(": never, as things are\n") && !said.contains("likely"),
+        "{said}"
+    );
+    assert!(said.ends_with("then 1m30s of work\n"), "{said}");
     grid.worker("alone").slots(1).start();
     grid.until("it is free", &["predict", "wait", "--width", "1"], |wait| {
         (wait["free"] == 1).then_some(())
