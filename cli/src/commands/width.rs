@@ -6,7 +6,7 @@ use common::view::{WayView, WidthView};
 use crate::output::when;
 
 /// Describes the ways to run a job, or the hosts that it holds:
-/// `start now on 4 hosts: done 14:20:05; wait about 9m00s for 13: done 13:47:10 (chosen)`.
+/// `start now on 4 hosts: done 14:20:05; wait about 9m00s for 13: done 13:47:10 (chosen); times are UTC`.
 pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
     if let (Some(ranks), Some(_)) = (view.ranks, view.formed) {
         let waits = if view.begun.is_some() {
@@ -27,10 +27,12 @@ pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
     shown.dedup_by_key(|way| way.hosts);
 
     let chosen = view.chosen.map(|way| way.hosts);
+    let has_times = shown.iter().any(|way| way.finish.is_some());
     let mut words: Vec<String> = shown
         .into_iter()
         .map(|way| in_words(way, chosen == Some(way.hosts), now))
         .collect();
+    words.extend(has_times.then(|| "times are UTC".to_owned()));
     words.extend(view.why.clone());
 
     if words.is_empty() {
@@ -94,7 +96,7 @@ mod tests {
         let words = width_in_words(&view, now);
         assert_eq!(
             words,
-            "start now on 4 hosts: done 00:13:20 on 2023-11-15; wait about 9m00s for 13: done 23:07:20 (chosen)"
+            "start now on 4 hosts: done 00:13:20 on 2023-11-15; wait about 9m00s for 13: done 23:07:20 (chosen); times are UTC"
         );
         view.chosen = Some(way(8, 300, 4_000));
 

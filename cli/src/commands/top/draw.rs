@@ -18,6 +18,8 @@ use crate::output::when;
 
 /// The silence after which the master is said not to answer.
 const SILENCE: Span = Span(3_000_000);
+/// The columns of the time of day with its zone.
+const CLOCK: u16 = 12;
 /// The requests that a master answers soon.
 const SOON: &[AskSlot] = &[
     AskSlot::SeenJobs,
@@ -108,7 +110,7 @@ impl App {
         };
 
         let at = when::date(self.shown_time());
-        let clock = at.get(11..19).unwrap_or_default();
+        let clock = at.get(11..).unwrap_or_default();
         let who = format!(" deskgrid {}  {}, {}  ", self.master, self.user, self.role);
         // Bad news come first: the screen may be narrow.
         let mut line = Line::default();
@@ -119,13 +121,13 @@ impl App {
         }
         line.push_span(Piece::styled(who, self.theme.style(Tone::Strong)));
         line.push_span(Piece::raw(left));
-        let room = area.width.saturating_sub(10);
+        let room = area.width.saturating_sub(CLOCK + 2);
         buf.set_line(area.x, area.y, &line, room);
         buf.set_stringn(
             area.x + room + 1,
             area.y,
             clock,
-            9,
+            usize::from(CLOCK),
             self.theme.style(Tone::Quiet),
         );
     }

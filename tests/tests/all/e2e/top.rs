@@ -257,6 +257,8 @@ fn top_needs_a_terminal_and_prints_one_picture_without() {
     grid.as_user("other", other).expect_code(0);
     grid.submit(["--name", "later", "--wait", "--", "true"]);
     let jobs = grid.deskgrid(["top", "--once"]).expect_code(0).stdout;
+    let first = jobs.lines().next().unwrap_or_default();
+    assert!(first.trim_end().ends_with(" UTC"), "{first}");
     assert!(
         jobs.contains("later") && jobs.contains("pictured"),
         "{jobs}"
