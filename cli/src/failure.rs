@@ -101,6 +101,15 @@ impl Failure {
         Self::new(Exit::Error, "io", what, hint).because(error)
     }
 
+    /// Creates a failure of a file that the user named and that cannot be read.
+    pub fn unreadable(what: impl Into<String>, error: &std::io::Error) -> Self {
+        Self {
+            exit: Exit::Usage,
+            code: "usage",
+            ..Self::io(what, error)
+        }
+    }
+
     /// Adds the cause.
     #[must_use]
     pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
@@ -396,6 +405,9 @@ impl From<worker::WorkerError> for Failure {
                     "deskgrid worker config prints every setting with its meaning and default",
                 )
                 .caused(&error);
+            }
+            WorkerError::Unreadable { ref source, .. } => {
+                return Failure::unreadable(error.to_string(), source);
             }
             WorkerError::File { ref source, .. } => return Failure::io(error.to_string(), source),
             WorkerError::InUse(_) | WorkerError::Unavailable { .. } => "",

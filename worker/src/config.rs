@@ -172,7 +172,10 @@ impl Config {
     /// # Errors
     /// If the file cannot be read, is not TOML, or has a key that does not exist.
     pub fn load(path: &Path) -> Result<Self, WorkerError> {
-        let text = std::fs::read_to_string(path).map_err(WorkerError::file("cannot read", path))?;
+        let text = std::fs::read_to_string(path).map_err(|source| WorkerError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
         text.parse().map_err(|source| WorkerError::Config {
             path: path.to_owned(),
             source: Box::new(source),

@@ -21,6 +21,14 @@ pub enum WorkerError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The configuration file cannot be read.
+    #[error("cannot read the settings in {path}", path = path.display())]
+    Unreadable {
+        /// The path of the file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// The configuration file does not parse.
     #[error("the configuration {path} is invalid", path = path.display())]
     Config {

@@ -111,7 +111,7 @@ fn make_key(file: &Path) -> Result<(), Failure> {
 
 fn read_key(file: &Path) -> Result<UpdateSigner, Failure> {
     let bytes = std::fs::read(file)
-        .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
+        .map_err(|error| Failure::unreadable(format!("cannot read {}", file.display()), &error))?;
     if let Some(warning) = link::files::exposed(file, "the key for updates") {
         note(&format!("warning: {warning}"));
     }
@@ -165,8 +165,9 @@ async fn start(
 
 /// Reads the version that stands in a program, and its hash.
 fn look(program: &Path) -> Result<(ProgramVersion, BlobRef), Failure> {
-    let unread =
-        |error: std::io::Error| Failure::io(format!("cannot read {}", program.display()), &error);
+    let unread = |error: std::io::Error| {
+        Failure::unreadable(format!("cannot read {}", program.display()), &error)
+    };
     let size = std::fs::metadata(program).map_err(unread)?.len();
     if size > MAX_PROGRAM {
         let what = format!(

@@ -233,8 +233,9 @@ fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<Option<Join
         Some(JoinWord(word)) if word == "-" => line_of_input()?,
         Some(JoinWord(word)) => match word.strip_prefix('@') {
             Some(file) => {
-                let text = std::fs::read_to_string(file)
-                    .map_err(|e| Failure::io(format!("cannot read the token in {file}"), &e))?;
+                let text = std::fs::read_to_string(file).map_err(|e| {
+                    Failure::unreadable(format!("cannot read the token in {file}"), &e)
+                })?;
                 if let Some(warning) = link::files::exposed(Path::new(file), "the join token") {
                     note(&format!("note: {warning}"));
                 }

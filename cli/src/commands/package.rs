@@ -135,7 +135,7 @@ fn still_usable(earlier: &[TokenView]) -> String {
 fn read_settings(file: &Path) -> Result<String, Failure> {
     worker::Config::load(file)?;
     let text = std::fs::read_to_string(file)
-        .map_err(|e| Failure::io(format!("cannot read {}", file.display()), &e))?;
+        .map_err(|e| Failure::unreadable(format!("cannot read {}", file.display()), &e))?;
     if text.lines().any(|line| line == ENDS_SETTINGS) {
         let what = format!(
             "{} has the line {ENDS_SETTINGS}, which ends the settings in an installer",

@@ -187,7 +187,7 @@ fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<PredictAnswer, Failure> {
 /// Reads the observed runs from a file.
 fn read(file: &Path) -> Result<Vec<ObservedRun>, Failure> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
+        .map_err(|error| Failure::unreadable(format!("cannot read {}", file.display()), &error))?;
     let lines = text
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim());

@@ -171,7 +171,8 @@ fn places(context: &Context, args: &ServiceArgs) -> Result<ServicePaths, Failure
 /// Reads the owner's settings, after a check that a worker accepts them.
 fn read_settings(file: &Path) -> Result<String, Failure> {
     worker::Config::load(file)?;
-    fs::read_to_string(file).map_err(|e| Failure::io(format!("cannot read {}", file.display()), &e))
+    fs::read_to_string(file)
+        .map_err(|e| Failure::unreadable(format!("cannot read {}", file.display()), &e))
 }
 
 /// The root of the plan's paths: this system, or another directory, where no command is run.

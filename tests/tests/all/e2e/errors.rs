@@ -48,6 +48,30 @@ fn each_wrong_thing_is_a_clear_error_with_its_own_exit_code() {
         2,
         &["bad.toml", "colour"],
     );
+    // A file that is named and cannot be read is a mistake of the command line in each command.
+    let worker = ["worker", "start", "--master", "127.0.0.1:1", "--join"];
+    for words in [
+        [&worker[..], &["@nowhere.txt"]].concat(),
+        [&worker[..], &["x", "--config", "nowhere.txt"]].concat(),
+        vec!["host", "settings", "set", "nowhere.txt"],
+        vec![
+            "host",
+            "update",
+            "start",
+            "--program",
+            "nowhere.txt",
+            "--key",
+            "nowhere.txt",
+        ],
+        vec!["master", "start", "--config", "nowhere.txt"],
+        vec!["trace", "stats", "nowhere.txt"],
+    ] {
+        fails(
+            grid.deskgrid(words),
+            2,
+            &["nowhere.txt", "because:", "try:"],
+        );
+    }
     fails(grid.deskgrid(["job", "info", "99"]), 1, &["99", "try:"]);
     fails(grid.deskgrid(["task", "info", "99.1"]), 1, &["99", "try:"]);
     fails(
@@ -78,7 +102,7 @@ fn a_denied_permission_is_reported_with_the_cure() {
     );
     fails(
         with(&["127.0.0.1", "--join", "@gone"]),
-        1,
+        2,
         &["the token in gone", "try: check the name"],
     );
 
@@ -234,12 +258,12 @@ fn settings_that_cannot_be_read_are_refused_with_the_cause() {
     ];
     fails(
         grid.as_user("admin", [&package[..], &settings].concat()),
-        1,
+        2,
         &cause,
     );
     fails(
         grid.as_user("h1", [&["worker", "start"], &settings[..]].concat()),
-        1,
+        2,
         &cause,
     );
     fails(

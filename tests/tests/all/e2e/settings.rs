@@ -237,7 +237,7 @@ fn settings_that_make_no_sense_or_would_loosen_something_are_refused_where_they_
     let missing = settings(&grid, &["set", "nowhere.toml"]);
     assert!(
         missing
-            .expect_code(1)
+            .expect_code(2)
             .stderr
             .contains("cannot read nowhere.toml")
     );
