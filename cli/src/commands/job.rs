@@ -671,7 +671,7 @@ fn start_in_words(starts: &StartView, now: Time) -> String {
     )
 }
 
-fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
+pub(super) fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
     let finish = format!(
         "{} ({})",
         when::relative(forecast.finish, now),
@@ -745,10 +745,12 @@ async fn why_no_prediction(session: &Session, job: JobId) -> Result<Vec<String>,
     }
 }
 
+/// Says what it takes to predict the end of a job.
+pub(super) const NO_PREDICTION: &str = "no prediction. The time of a task is known once one has finished, or from submit \
+     --estimate; and some host must be there that lets tasks run";
+
 fn no_prediction(why: &[String]) -> String {
-    let known = "no prediction. The time of a task is known once one has finished, or from submit --estimate; and some host \
-                 must be there that lets tasks run";
-    why.iter().fold(known.to_owned(), |text, why| {
+    why.iter().fold(NO_PREDICTION.to_owned(), |text, why| {
         text + "\n  " + &printable(why).to_string()
     })
 }

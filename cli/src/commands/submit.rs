@@ -9,7 +9,9 @@ use common::{After, IdSet, JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::{AwaitedJobs, counted, limits_in_words, wait_for};
+use super::job::{
+    AwaitedJobs, NO_PREDICTION, counted, forecast_in_words, limits_in_words, wait_for,
+};
 use super::width::width_in_words;
 use crate::args::value::{AfterArg, OneJob};
 use crate::args::{OutputMode, SubmitArgs};
@@ -217,17 +219,22 @@ async fn submit(
 }
 
 fn dry(context: &Context, taken: &SubmitAnswer, name: &str) -> Result<Exit, Failure> {
-    let promised = taken.promise.as_ref().map_or_else(String::new, |view| {
-        format!(
-            "; expected to finish {}{}",
-            when::relative(view.finish, when::now()),
-            promised(view)
-        )
-    });
+    let now = when::now();
+    let finish = match (&taken.promise, &taken.predicted) {
+        (Some(view), _) => {
+            let finish = when::relative(view.finish, now);
+            format!("; expected to finish {finish}{}", promised(view))
+        }
+        (None, Some(forecast)) => {
+            format!("; expected to finish {}", forecast_in_words(forecast, now))
+        }
+        (None, None) if taken.width.is_some() => String::new(),
+        (None, None) => format!("; {NO_PREDICTION}"),
+    };
 
     let more = more(taken);
     let tasks = size(taken);
-    let text = || format!("dry run: {name} would be submitted with {tasks}{promised}\n{more}");
+    let text = || format!("dry run: {name} would be submitted with {tasks}{finish}\n{more}");
     context.out.show(&Json(taken), text, Vec::new)?;
 
     Ok(Exit::Well)

@@ -19,7 +19,7 @@ use common::{
 };
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
-use scheduler::{AttemptOutlook, Event, UserShare};
+use scheduler::{AttemptOutlook, Event, Prediction, UserShare};
 
 use super::Core;
 use super::ask::Submitting;
@@ -238,6 +238,14 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> RunningAttempt {
     }
 }
 
+/// Returns a predicted finish as a `Forecast` with its interval.
+fn seen(Prediction { finish, low, high }: Prediction) -> Forecast {
+    Forecast {
+        finish,
+        interval: Some((low, high)),
+    }
+}
+
 impl Core {
     /// Takes a submission that [`super::check_spec`] has passed, or refuses it. A refused one
     /// leaves no trace.
@@ -308,7 +316,12 @@ impl Core {
             nowhere: self.scheduler.why_nowhere(&bag.rules.needs),
         };
         if dry_run || submitted.promise.is_err() {
-            return Ok(Ok(submitted));
+            let promises_none = matches!(submitted.promise, Ok(None));
+            let predicted = promises_none.then(|| self.scheduler.predict_submitted(bag, self.now));
+            return Ok(Ok(SubmitReply {
+                predicted: predicted.flatten().map(seen),
+                ..submitted
+            }));
         }
 
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
@@ -845,11 +858,7 @@ impl Core {
 
     /// The predicted finish of the job as a `Forecast` with its interval.
     fn forecast(&self, id: JobId) -> Option<Forecast> {
-        let scheduler::Prediction { finish, low, high } = self.scheduler.predict(id, self.now)?;
-        Some(Forecast {
-            finish,
-            interval: Some((low, high)),
-        })
+        self.scheduler.predict(id, self.now).map(seen)
     }
 
     /// Whether the job's tasks write checkpoints.

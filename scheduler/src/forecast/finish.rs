@@ -83,14 +83,18 @@ impl Scheduler {
     /// times are unknown (neither a finished one nor an estimate), where no host takes work or will
     /// once its owner leaves, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
-        Some(self.uncorrected(id, now)?.finish)
+        Some(self.uncorrected(self.jobs.table.get(&id)?, now)?.finish)
     }
 
     /// Predicts the completion of the job's last task, with an interval of 80 %; `None` where
     /// [`Self::predict_finish`] returns it.
     pub fn predict(&self, id: JobId, now: Time) -> Option<Prediction> {
-        let prediction = self.uncorrected(id, now)?;
-        let job = self.jobs.table.get(&id)?;
+        self.predict_job(self.jobs.table.get(&id)?, now)
+    }
+
+    /// Predicts the completion of a job, which need not be there, with an interval of 80 %.
+    pub(crate) fn predict_job(&self, job: &Job, now: Time) -> Option<Prediction> {
+        let prediction = self.uncorrected(job, now)?;
         let errors = &self.foresight.experience.errors;
         let (low, high) = errors.interval(job.policy.name, job.stage());
         Some(prediction.corrected(now, low, high))
@@ -113,15 +117,17 @@ impl Scheduler {
             return;
         }
 
-        let prediction = self.uncorrected(id, self.now);
+        let prediction = self.uncorrected(job, self.now);
         if let (Some(prediction), Some(job)) = (prediction, self.jobs.table.get_mut(&id)) {
             job.plan.note(stage, self.now, prediction);
         }
     }
 
     /// Predicts the completion without regard to earlier errors.
-    fn uncorrected(&self, id: JobId, now: Time) -> Option<Prediction> {
-        let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
+    fn uncorrected(&self, job: &Job, now: Time) -> Option<Prediction> {
+        if job.settled() {
+            return None;
+        }
         if job.is_held() {
             return self.finish_after(job, now, &mut Before::none(now));
         }

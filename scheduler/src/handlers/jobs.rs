@@ -7,6 +7,7 @@ use common::{HostId, IdSet, JobId, Time};
 
 use crate::policy::Policy;
 use crate::policy::catalogue::{default_policy, policy};
+use crate::prediction::predict::Prediction;
 use crate::protocol::effect::{CancelReason, Effect, Refused};
 use crate::protocol::event::{Bag, RestoredProgress, Tested, Tried};
 use crate::state::gang::Gang;
@@ -53,8 +54,9 @@ impl Scheduler {
             Ok(offer) => {
                 let promise = offer.zip(bag.terms.deadline);
                 let (waits, missed) = self.jobs.unended(id, &bag.after, false);
+                let user = self.jobs.lines.shares.number(&bag.terms.estimator.user);
                 let mut job = self.draw_up(
-                    id,
+                    (id, user),
                     bag,
                     policy,
                     promise.map(|(offer, deadline)| (offer.finish, deadline)),
@@ -72,16 +74,39 @@ impl Scheduler {
         self.kill(&victims, id, fx);
     }
 
-    /// Creates a job of untried tasks, with its `Promise`: the predicted completion time and the
-    /// deadline.
+    /// Predicts the completion of a bag without a promise, as if it were submitted now; `None` where
+    /// [`Self::predict`] could not say it of the job, for a bag of several ranks, and for one that
+    /// waits for a job that has ended otherwise.
+    pub fn predict_submitted(&self, bag: Bag, now: Time) -> Option<Prediction> {
+        // No job has this number.
+        let id = JobId(0);
+        let policy = policy(&bag.rules.policy)?;
+        let (waits, missed) = self.jobs.unended(id, &bag.after, false);
+        if bag.ranks.is_some() || missed.is_some() {
+            return None;
+        }
+
+        let user = self
+            .jobs
+            .lines
+            .shares
+            .known_number(&bag.terms.estimator.user);
+        let mut job = self.draw_up((id, user), bag, policy, None);
+        job.plan.entered = now;
+        job.pool = self.hosts.index.pools.of(&job.rules.needs);
+        job.wait_for(waits);
+        self.predict_job(&job, now)
+    }
+
+    /// Creates a job of untried tasks, by its number and its user's, with its `Promise`: the
+    /// predicted completion time and the deadline.
     fn draw_up(
-        &mut self,
-        id: JobId,
+        &self,
+        (id, user): (JobId, u32),
         bag: Bag,
         policy: Policy,
         promise: Option<(Time, Time)>,
     ) -> Job {
-        let user = self.jobs.lines.shares.number(&bag.terms.estimator.user);
         let rank = policy.ordering.rank(
             user,
             bag.rules.priority,
@@ -156,8 +181,9 @@ impl Scheduler {
             .terms
             .deadline
             .filter(|_| policy.admission.reckoning().is_some());
+        let user = self.jobs.lines.shares.number(&bag.terms.estimator.user);
         let mut job = self.draw_up(
-            id,
+            (id, user),
             bag,
             policy,
             deadline.map(|deadline| (deadline, deadline)),

@@ -175,6 +175,12 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
+    /// Returns the pool of the jobs with these needs, where there is one.
+    pub(crate) fn of(&self, needs: &Needs) -> Option<PoolId> {
+        let same = |pool: &Option<Pool>| pool.as_ref().is_some_and(|pool| pool.needs == *needs);
+        self.list.iter().position(same).map(PoolId)
+    }
+
     /// Returns the pool for a job that has come with these needs; `None` where it has none, or there
     /// are [`MOST`] pools.
     pub(crate) fn enter<'a>(
@@ -186,8 +192,7 @@ impl Pools {
         if needs.is_plain() {
             return None;
         }
-        let same = |pool: &Option<Pool>| pool.as_ref().is_some_and(|pool| pool.needs == *needs);
-        if let Some(at) = self.list.iter().position(same) {
+        if let Some(PoolId(at)) = self.of(needs) {
             self.list[at].iter_mut().for_each(|pool| pool.jobs += 1);
             return Some(PoolId(at));
         }

@@ -119,6 +119,19 @@ impl Shares {
         self.sharing.is_some()
     }
 
+    /// Returns the user's number in ranks, the next one for a user that has none; 0 for every user
+    /// where slots are not divided.
+    pub(crate) fn known_number(&self, name: &str) -> u32 {
+        match self.on() {
+            true => *self.numbers.get(name).unwrap_or(&self.next_number()),
+            false => 0,
+        }
+    }
+
+    fn next_number(&self) -> u32 {
+        u32::try_from(self.users.len()).unwrap_or(u32::MAX)
+    }
+
     /// Returns the user's number in ranks, made if needed; 0 for every user where slots are not
     /// divided.
     pub(crate) fn number(&mut self, name: &str) -> u32 {
@@ -129,7 +142,7 @@ impl Shares {
             return *number;
         }
 
-        let number = u32::try_from(self.users.len()).unwrap_or(u32::MAX);
+        let number = self.next_number();
         let weight = sharing
             .weights
             .get(name)

@@ -267,6 +267,28 @@ fn a_waiting_job_is_predicted_to_end_after_those_before_it_have_ended() {
 }
 
 #[test]
+fn a_job_is_predicted_before_it_is_submitted_as_it_is_after() {
+    let mut w = World::new();
+    w.host(1).joins();
+    let first = w.job(4).estimate(s(600)).submit();
+    let held = after(first, EndCondition::Ok);
+    let bags = [
+        (w.job(3).estimate(s(60)).bag(), true),
+        (w.job(2).estimate(s(60)).after(held).bag(), true),
+        (w.job(2).bag(), false),
+    ];
+    for (number, (bag, known)) in (100..).zip(bags) {
+        let before = w.scheduler.predict_submitted(bag.clone(), w.now);
+        let job = JobId(number);
+        let bag = Box::new(bag);
+        let tested = None;
+        w.send(Event::JobSubmitted { job, bag, tested });
+        assert_eq!(before, w.scheduler.predict(job, w.now), "{job}");
+        assert_eq!(before.is_some(), known, "{job}");
+    }
+}
+
+#[test]
 fn an_open_job_takes_tasks_until_it_is_closed() {
     let mut w = World::new();
     let job = w.job(2).open().submit();

@@ -183,6 +183,43 @@ fn a_dry_run_submits_nothing() {
 }
 
 #[test]
+fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    let unknown = ["submit", "--dry-run", "--array", "1-9", "--", "true"];
+    let said = grid.deskgrid(unknown).expect_code(0).stdout;
+    assert!(
+        said.contains("with 9 tasks; no prediction. The time of a task is known once one has"),
+        "{said}"
+    );
+
+    let known = |more: &[&'static str]| {
+        let words = ["submit", "--array", "1-9", "--estimate", "20s"];
+        [&words[..], more, &["--", "true"]].concat()
+    };
+    let dry = grid.json(known(&["--dry-run"]));
+    let text = |name: &str| {
+        dry[name]
+            .as_str()
+            .unwrap_or_else(|| panic!("no {name}: {dry}"))
+    };
+    assert!(dry["job"].is_null() && text("predicted_low") < text("predicted_finish"));
+    assert!(text("predicted_finish") < text("predicted_high"), "{dry}");
+    let said = grid.deskgrid(known(&["--dry-run"])).expect_code(0).stdout;
+    assert!(
+        said.contains("; expected to finish in ") && said.contains(" UTC); 80 % likely in "),
+        "{said}"
+    );
+
+    let needs = known(&["--dry-run", "--needs", "gpu=4"]);
+    let nowhere = grid.deskgrid(needs).expect_code(0);
+    assert!(
+        nowhere.stdout.contains("some host must be there"),
+        "{nowhere:?}"
+    );
+}
+
+#[test]
 fn waiting_tells_success_failure_and_time_out_by_its_exit_code() {
     let mut grid = Grid::start();
     grid.submit(["--", "true"]);
