@@ -2,6 +2,7 @@
 //! before anything is written, and each file is there whole and verified, or not at all.
 
 mod apart;
+mod earlier;
 mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use common::TaskId;
 use common::attempt::{APART_ARCHIVE, Stream};
-use common::content::Content;
+use common::content::{BlobRef, Content};
 use common::path::PortablePath;
 use common::selector::Selector;
-use common::view::{JobView, OutputView, TaskView};
+use common::view::{JobView, OutputView, TaskState, TaskView};
 use common::wire::RefusalCode;
+use earlier::EarlierFiles;
 use link::LinkError;
 use serde::Serialize;
 use unfinished::UnfinishedTasks;
@@ -88,7 +90,25 @@ struct WantedFile {
     apart: bool,
 }
 
+/// A file that is there already at the path of a [`WantedFile`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileThere {
+    /// None.
+    Nothing,
+    /// The same one, which is kept.
+    Same,
+    /// One that is replaced: what an earlier attempt left, or `--force`.
+    Replaced,
+}
+
 impl WantedFile {
+    fn blob(&self) -> BlobRef {
+        match &self.content {
+            Content::Inline(bytes) => link::content::hash_bytes(bytes),
+            Content::Blob(blob) => *blob,
+        }
+    }
+
     /// The bytes that are fetched for it.
     fn blob_size(&self) -> u64 {
         match &self.content {
@@ -159,13 +179,14 @@ pub(super) async fn run(
         note(&line);
     }
 
-    let planned = look(wanted, into.force).await?;
-    let file = |(wanted, kept): &(WantedFile, bool)| FetchedFile {
+    let earlier = EarlierFiles::of(&context.state, &job);
+    let (planned, mut earlier) = look(wanted, into.force, earlier).await?;
+    let file = |(wanted, there): &(WantedFile, FileThere)| FetchedFile {
         task: wanted.task.to_string(),
         state: unfinished.state_of(wanted.task).to_string(),
         path: wanted.path.clone(),
         bytes: wanted.content.size(),
-        kept: *kept,
+        kept: *there == FileThere::Same,
         unpacked: None,
     };
     let mut document = Fetched {
@@ -182,14 +203,19 @@ pub(super) async fn run(
         .cloned()
         .partition(|warned| warned.archive.is_some());
     tell(&lost);
-    let kept = planned.iter().filter(|(_, kept)| *kept).count();
+    let count = |of: FileThere| planned.iter().filter(|(_, there)| *there == of).count();
+    let kept = count(FileThere::Same);
+    let replaced = count(FileThere::Replaced);
 
     let archives: Vec<usize> = (0..planned.len())
         .filter(|at| planned[*at].0.apart)
         .collect();
 
-    let new = planned.iter().filter(|(_, kept)| !kept);
+    let new = planned
+        .iter()
+        .filter(|(_, there)| *there != FileThere::Same);
     let bytes = new.map(|(file, _)| file.blob_size()).sum();
+    remember(&mut earlier, &planned, &unfinished);
     let transfer = ShownTransfer {
         verb: "fetched",
         total: Some(bytes),
@@ -199,6 +225,7 @@ pub(super) async fn run(
     transfer
         .run(session.client(), bring(session, planned))
         .await?;
+    earlier.save();
     let finishing = async {
         for at in archives {
             unpack(&mut document.files[at], into.force).await?;
@@ -212,11 +239,12 @@ pub(super) async fn run(
     };
     interruptible(finishing, || transfer.interruption(bytes)).await?;
     let text = || {
-        let there = match kept {
+        let there = |number: usize, what: &str| match number {
             0 => String::new(),
-            1 => "; 1 was already there".to_owned(),
-            kept => format!("; {kept} were already there"),
+            1 => format!("; 1 was {what}"),
+            number => format!("; {number} were {what}"),
         };
+        let there = there(kept, "already there") + &there(replaced, "replaced");
         format!(
             "job {}: {} in {}{there}\n",
             job.job,
@@ -235,6 +263,26 @@ pub(super) async fn run(
         .out
         .show(&document, text, || vec![job.job.to_string()])?;
     Ok(unfinished.exit())
+}
+
+/// Stores that files of unfinished tasks are fetched. Those of finished ones, which stay as they are, are
+/// taken out, to be stored once they are there.
+fn remember(
+    earlier: &mut EarlierFiles,
+    planned: &[(WantedFile, FileThere)],
+    unfinished: &UnfinishedTasks,
+) {
+    let (finished, others): (Vec<_>, Vec<_>) = planned
+        .iter()
+        .partition(|(file, _)| unfinished.state_of(file.task) == TaskState::Finished);
+    for (file, _) in others {
+        earlier.add(&file.path, file.blob());
+    }
+    earlier.save();
+
+    for (file, _) in finished {
+        earlier.remove(&file.path);
+    }
 }
 
 /// Returns the directory of each task that left files.
@@ -407,45 +455,49 @@ fn named((stream, name): &(Stream, Option<String>)) -> Option<(String, Content, 
         .map(|name| (name.clone(), stream.content.clone(), false))
 }
 
-/// Returns each file with whether the same one exists already.
-async fn look(wanted: Vec<WantedFile>, force: bool) -> Result<Vec<(WantedFile, bool)>, Failure> {
+/// Returns each file with what is there already, and `earlier` again. What differs is refused, unless
+/// it is of an earlier attempt and unchanged, or with `force`.
+async fn look(
+    wanted: Vec<WantedFile>,
+    force: bool,
+    earlier: EarlierFiles,
+) -> Result<(Vec<(WantedFile, FileThere)>, EarlierFiles), Failure> {
     let work = tokio::task::spawn_blocking(move || {
         let mut planned = Vec::with_capacity(wanted.len());
         for file in wanted {
-            let kept = same(&file)?;
-            if kept == Some(false) && !force {
-                let what = format!("{} is there already and differs", file.path.display());
-                return Err(Failure::new(
-                    Exit::Error,
-                    "exists",
-                    what,
-                    "fetch into another directory, or use --force",
-                ));
-            }
-            planned.push((file, kept == Some(true)));
+            let there = there(&file, force, &earlier)?;
+            planned.push((file, there));
         }
 
-        Ok(planned)
+        Ok((planned, earlier))
     });
     work.await.map_err(|error| parallel::interrupted(&error))?
 }
 
-/// Returns whether the existing file equals the wanted one; `None` if there is none.
-fn same(wanted: &WantedFile) -> Result<Option<bool>, Failure> {
-    match std::fs::symlink_metadata(&wanted.path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::io(
-            format!("cannot look at {}", wanted.path.display()),
-            &error,
-        )),
-        Ok(metadata) if !metadata.is_file() => Ok(Some(false)),
-        Ok(_) => {
-            let blob = match &wanted.content {
-                Content::Inline(bytes) => link::content::hash_bytes(bytes),
-                Content::Blob(blob) => *blob,
-            };
-            Ok(Some(link::content::hash_file(&wanted.path)? == blob))
+fn there(wanted: &WantedFile, force: bool, earlier: &EarlierFiles) -> Result<FileThere, Failure> {
+    let path = &wanted.path;
+    let found = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(FileThere::Nothing);
         }
+        Err(error) => {
+            let what = format!("cannot look at {}", path.display());
+            return Err(Failure::io(what, &error));
+        }
+        Ok(metadata) if !metadata.is_file() => None,
+        Ok(_) => Some(link::content::hash_file(path)?),
+    };
+
+    match found {
+        Some(found) if found == wanted.blob() => Ok(FileThere::Same),
+        Some(found) if earlier.has(path, &found) => Ok(FileThere::Replaced),
+        _ if force => Ok(FileThere::Replaced),
+        _ => Err(Failure::new(
+            Exit::Error,
+            "exists",
+            format!("{} is there already and differs", path.display()),
+            "fetch into another directory, or use --force",
+        )),
     }
 }
 
@@ -463,15 +515,18 @@ pub(super) async fn lay_out(
     let wanted = wanted(&[output], dir, TaskDirs::None)?;
     bring(
         session,
-        wanted.into_iter().map(|file| (file, false)).collect(),
+        wanted
+            .into_iter()
+            .map(|file| (file, FileThere::Nothing))
+            .collect(),
     )
     .await
 }
 
-async fn bring(session: &Session, planned: Vec<(WantedFile, bool)>) -> Result<(), Failure> {
+async fn bring(session: &Session, planned: Vec<(WantedFile, FileThere)>) -> Result<(), Failure> {
     let new = planned
         .into_iter()
-        .filter(|(_, kept)| !kept)
+        .filter(|(_, there)| *there != FileThere::Same)
         .map(|(file, _)| file);
     let one = |file: WantedFile| {
         let session = session.clone();
@@ -587,24 +642,28 @@ mod tests {
         assert_eq!(failure.code, "bad-name");
     }
 
-    #[tokio::test]
-    async fn a_differing_file_is_overwritten_only_if_forced() {
+    #[test]
+    fn a_differing_file_is_overwritten_only_if_forced_or_of_an_earlier_attempt() {
         let dir = tempfile::tempdir().unwrap();
-        let files = || wanted(&[output(1, "out", None)], dir.path(), TaskDirs::None).unwrap();
-        assert_eq!(
-            look(files(), false)
-                .await
-                .unwrap()
-                .iter()
-                .map(|(_, kept)| *kept)
-                .collect::<Vec<_>>(),
-            [false]
-        );
+        let file = &wanted(&[output(1, "out", None)], dir.path(), TaskDirs::None).unwrap()[0];
+        let looked = |force, earlier: &EarlierFiles| there(file, force, earlier);
+        let mut earlier = EarlierFiles::default();
+        assert_eq!(looked(false, &earlier).unwrap(), FileThere::Nothing);
 
-        std::fs::write(dir.path().join("out"), "content").unwrap();
-        assert!(look(files(), false).await.unwrap()[0].1);
-        std::fs::write(dir.path().join("out"), "mine").unwrap();
-        assert_eq!(look(files(), false).await.unwrap_err().code, "exists");
-        assert!(!look(files(), true).await.unwrap()[0].1);
+        std::fs::write(&file.path, "content").unwrap();
+        assert_eq!(looked(false, &earlier).unwrap(), FileThere::Same);
+        std::fs::write(&file.path, "mine").unwrap();
+        assert_eq!(looked(false, &earlier).unwrap_err().code, "exists");
+        assert_eq!(looked(true, &earlier).unwrap(), FileThere::Replaced);
+
+        earlier.add(
+            &file.path,
+            link::content::hash_bytes(b"of an earlier attempt"),
+        );
+        assert_eq!(looked(false, &earlier).unwrap_err().code, "exists");
+        std::fs::write(&file.path, "of an earlier attempt").unwrap();
+        assert_eq!(looked(false, &earlier).unwrap(), FileThere::Replaced);
+        earlier.remove(&file.path);
+        assert_eq!(looked(false, &earlier).unwrap_err().code, "exists");
     }
 }

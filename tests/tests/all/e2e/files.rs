@@ -161,6 +161,60 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
 }
 
 #[test]
+fn what_a_failed_attempt_left_makes_room_for_the_result_of_a_retry_unless_it_was_changed() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let job = grid.submit([
+        "--array",
+        "1-2",
+        "--output-file",
+        "o.txt",
+        "--stdout",
+        "log",
+        "--",
+        "sh",
+        "-c",
+        "echo attempt $0; echo attempt $0 > o.txt; [ $0 != 1 ]",
+        "%{ATTEMPT_ID}",
+    ]);
+    grid.deskgrid(["job", "wait", &job]).expect_code(3);
+
+    let into = grid.dir().join("results");
+    let path = into.to_str().expect("UTF-8");
+    let fetch = ["job", "fetch", &job, "--into", path];
+    grid.deskgrid(fetch).expect_code(3);
+    let read = |name: &str| std::fs::read_to_string(into.join(name)).expect("fetched");
+    assert_eq!(
+        (read("1/o.txt"), read("1/log")),
+        ("attempt 1\n".into(), "attempt 1\n".into())
+    );
+
+    grid.deskgrid(["job", "retry", &job]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    std::fs::write(into.join("2/o.txt"), "the user's\n").expect("it can be written");
+    let refused = grid.deskgrid(fetch).expect_code(1).stderr;
+    assert!(
+        refused.contains("2/o.txt is there already and differs"),
+        "{refused}"
+    );
+    assert_eq!(
+        (read("1/o.txt"), read("2/o.txt")),
+        ("attempt 1\n".into(), "the user's\n".into())
+    );
+
+    std::fs::write(into.join("2/o.txt"), "attempt 1\n").expect("it can be written");
+    let told = grid.deskgrid(fetch).expect_code(0).stdout;
+    assert!(told.contains("; 4 were replaced"), "{told}");
+    for name in ["1/o.txt", "1/log", "2/o.txt", "2/log"] {
+        assert_eq!(read(name), "attempt 2\n", "{name}");
+    }
+
+    // The results are the user's from now on.
+    std::fs::write(into.join("1/o.txt"), "attempt 1\n").expect("it can be written");
+    grid.deskgrid(fetch).expect_code(1);
+}
+
+#[test]
 fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
