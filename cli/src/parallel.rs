@@ -36,7 +36,13 @@ where
 
     let mut done = Vec::new();
     while let Some(result) = running.join_next().await {
-        done.push(result.map_err(|error| interrupted(&error))??);
+        match result.map_err(|error| interrupted(&error)).flatten() {
+            Ok(one) => done.push(one),
+            Err(failure) => {
+                running.shutdown().await;
+                return Err(failure);
+            }
+        }
     }
 
     Ok(done)

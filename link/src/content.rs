@@ -489,6 +489,13 @@ pub async fn get(
     }
 }
 
+/// Returns the path at which [`fetch_file`] keeps what has come of a blob, until it is whole.
+pub fn part_of(path: &Path, blob: &BlobRef) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", blob.hash));
+    path.with_file_name(name)
+}
+
 /// Brings a blob of the other end's into the file `path`, which is there only once it is whole and
 /// verified.
 ///
@@ -509,9 +516,13 @@ pub(crate) async fn fetch_counted(
     path: &Path,
     count: &ByteCount,
 ) -> Result<(), LinkError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", blob.hash));
-    let part = fetch_part(connection, blob, path.with_file_name(name), count).await?;
+    let part = part_of(path, &blob);
+    let fetched = fetch_part(connection, blob, part.clone(), count).await;
+    // Of nothing no transfer can go on.
+    if fetched.is_err() && fs::metadata(&part).is_ok_and(|meta| meta.len() == 0) {
+        let _ = fs::remove_file(&part);
+    }
+    let part = fetched?;
     let target = path.to_owned();
     run_blocking(move || fs::rename(part, target))
         .await

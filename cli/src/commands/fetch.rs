@@ -7,6 +7,8 @@ mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::TaskId;
 use common::attempt::{APART_ARCHIVE, Stream};
@@ -106,6 +108,14 @@ impl WantedFile {
         match &self.content {
             Content::Inline(bytes) => link::content::hash_bytes(bytes),
             Content::Blob(blob) => *blob,
+        }
+    }
+
+    /// The path of the file in which its content comes in, if it is fetched.
+    fn part(&self) -> Option<PathBuf> {
+        match &self.content {
+            Content::Blob(blob) => Some(link::content::part_of(&self.path, blob)),
+            Content::Inline(_) => None,
         }
     }
 
@@ -528,11 +538,30 @@ async fn bring(session: &Session, planned: Vec<(WantedFile, FileThere)>) -> Resu
         .into_iter()
         .filter(|(_, there)| *there != FileThere::Same)
         .map(|(file, _)| file);
+    let new: Vec<WantedFile> = new.collect();
+    let parts: Vec<PathBuf> = new.iter().filter_map(WantedFile::part).collect();
+    let is_full = Arc::new(AtomicBool::new(false));
     let one = |file: WantedFile| {
         let session = session.clone();
-        async move { bring_one(&session, &file).await }
+        let is_full = is_full.clone();
+        async move {
+            // What is begun now would stay behind.
+            if is_full.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            bring_one(&session, &file, &is_full).await
+        }
     };
-    parallel::each(new, one).await.map(drop)
+    let brought = parallel::each(new, one).await.map(drop);
+
+    // Other interrupted transfers go on later from their parts. These would keep the disk full, of a user
+    // who may choose another one.
+    if is_full.load(Ordering::Relaxed) {
+        for part in parts {
+            let _ = std::fs::remove_file(part);
+        }
+    }
+    brought
 }
 
 /// Adds to the failure of a damaged or lost output the hint how to recompute it.
@@ -553,8 +582,17 @@ fn not_whole(error: LinkError) -> Failure {
     }
 }
 
-async fn bring_one(session: &Session, file: &WantedFile) -> Result<(), Failure> {
+/// Brings a file, and notes whether the disk is full.
+async fn bring_one(
+    session: &Session,
+    file: &WantedFile,
+    is_full: &AtomicBool,
+) -> Result<(), Failure> {
+    let look = |full: bool| {
+        is_full.fetch_or(full, Ordering::Relaxed);
+    };
     let cannot = |error: &std::io::Error| {
+        look(link::is_full(error));
         Failure::io(format!("cannot write {}", file.path.display()), error)
     };
     let parent = file.path.parent().unwrap_or(Path::new("."));
@@ -565,6 +603,7 @@ async fn bring_one(session: &Session, file: &WantedFile) -> Result<(), Failure> 
             .client()
             .fetch(*blob, &file.path)
             .await
+            .inspect_err(|error| look(error.is_full()))
             .map_err(not_whole)?,
         Content::Inline(bytes) => {
             let mut whole =

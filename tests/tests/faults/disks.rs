@@ -22,6 +22,44 @@ fn on(disk: &Disk, config: &str) -> Grid {
 }
 
 #[test]
+fn a_fetch_that_fills_the_users_disk_leaves_nothing_half_done_there() {
+    let Some(disk) = Disk::new(32) else { return };
+    let mut grid = Grid::start();
+    worker(&mut grid, "h1", 2).start();
+    let job = grid.submit([
+        "--array",
+        "1-3",
+        "--output-file",
+        "large",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "head -c 20000000 /dev/urandom > large",
+    ]);
+
+    grid.wrap("user", disk.words());
+    let into = disk.inside().join("results");
+    let fetch = [
+        "job",
+        "fetch",
+        &job,
+        "--into",
+        into.to_str().expect("UTF-8"),
+    ];
+    let refused = grid.deskgrid(fetch).expect_code(1).stderr;
+    assert!(refused.contains("try: make room on the disk"), "{refused}");
+
+    let files = |task: u32| fs::read_dir(disk.seen().join(format!("results/{task}"))).ok();
+    let names: Vec<_> = (1..=3)
+        .filter_map(files)
+        .flatten()
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert!(names.iter().all(|name| name == "large"), "{names:?}");
+}
+
+#[test]
 fn no_acknowledged_work_is_lost_when_the_masters_power_fails() {
     let Some(disk) = Disk::new(512) else { return };
     let mut rng = StdRng::seed_from_u64(seed());
