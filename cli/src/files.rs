@@ -3,6 +3,57 @@
 use std::io;
 use std::path::Path;
 
+use crate::failure::{Exit, Failure};
+
+/// Writes files into `dir`, which is made if it is not there, by way of a directory that `write` is given.
+/// Those that are there already and differ are replaced only with `force`; else nothing is written.
+///
+/// # Errors
+/// Those of `write`; if there is another file of that name, or one cannot be written.
+pub(crate) fn write_into(
+    dir: &Path,
+    force: bool,
+    write: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let cannot = |what: &str, path: &Path, error: &io::Error| {
+        Failure::io(format!("cannot {what} {}", path.display()), error)
+    };
+    std::fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
+    let aside = tempfile::Builder::new()
+        .prefix(".deskgrid-")
+        .tempdir_in(dir);
+    let aside = aside.map_err(|error| cannot("write into", dir, &error))?;
+    write(aside.path())?;
+
+    let written = std::fs::read_dir(aside.path())
+        .and_then(Iterator::collect::<io::Result<Vec<_>>>)
+        .map_err(|error| cannot("look into", aside.path(), &error))?;
+    for new in written.iter().filter(|_| !force) {
+        let path = dir.join(new.file_name());
+        let is_other = match std::fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_file() => {
+                link::content::hash_file(&path)? != link::content::hash_file(&new.path())?
+            }
+            Ok(_) => true,
+            Err(_) => false,
+        };
+        if is_other {
+            return Err(Failure::new(
+                Exit::Error,
+                "exists",
+                format!("{} is there already and differs", path.display()),
+                "write into another directory, or use --force",
+            ));
+        }
+    }
+
+    for new in written {
+        let path = dir.join(new.file_name());
+        std::fs::rename(new.path(), &path).map_err(|error| cannot("write", &path, &error))?;
+    }
+    Ok(())
+}
+
 /// Gives a file that was private while it was written the permissions of the user's new files, by
 /// the `umask`.
 #[cfg(unix)]

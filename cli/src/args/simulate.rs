@@ -64,6 +64,9 @@ pub(crate) struct SimulateArgs {
     /// Also write rows.csv and summary.csv into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Replace such files that are there already and differ
+    #[arg(long, requires = "out")]
+    pub force: bool,
 }
 
 /// The examples below the help of `deskgrid simulate`.

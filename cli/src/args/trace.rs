@@ -63,6 +63,9 @@ pub(crate) struct ExportArgs {
     /// Write into this directory
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Replace files that are there already and differ
+    #[arg(long)]
+    pub force: bool,
     /// The part of the trace to export.
     #[command(flatten)]
     pub part: PartArgs,
@@ -86,6 +89,9 @@ pub(crate) struct ImportArgs {
     /// The directory for hosts.csv and availability.csv
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Replace files that are there already and differ
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// The flags of `deskgrid trace stats`.
@@ -103,6 +109,9 @@ pub(crate) struct StatsArgs {
     /// Also draw figures into this directory
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+    /// Replace figures that are there already and differ
+    #[arg(long, requires = "svg")]
+    pub force: bool,
     /// Generated hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016 or lab [default: sdsc, if
     /// a model is named]
     #[arg(long, value_name = "NAME")]

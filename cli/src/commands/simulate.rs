@@ -19,6 +19,7 @@ use super::Context;
 use super::trace::unusable;
 use crate::args::simulate::SimulateArgs;
 use crate::failure::{Exit, Failure};
+use crate::files;
 use crate::output::table::Rows;
 use crate::submit::nearest;
 
@@ -112,10 +113,10 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         .collect();
 
     if let Some(out) = &args.out {
-        std::fs::create_dir_all(out)
-            .map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
-        write(&out.join("rows.csv"), &rows_csv(&grid, &rows))?;
-        write(&out.join("summary.csv"), &summary_csv(&grid, &summaries))?;
+        files::write_into(out, args.force, |out| {
+            write(&out.join("rows.csv"), &rows_csv(&grid, &rows))?;
+            write(&out.join("summary.csv"), &summary_csv(&grid, &summaries))
+        })?;
     }
 
     let trace = args.trace.as_ref().map(|dir| dir.display().to_string());

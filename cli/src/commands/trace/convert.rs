@@ -9,6 +9,7 @@ use super::super::Context;
 use super::{parquet, part, read, recorded};
 use crate::args::trace::{ExportArgs, ImportArgs, TraceFormat};
 use crate::failure::{Exit, Failure};
+use crate::files;
 use crate::output::when;
 
 /// The answer: the written trace.
@@ -30,20 +31,22 @@ pub(super) async fn export(context: &Context, args: &ExportArgs) -> Result<Exit,
         Some(path) => part(read(args.from_format, path)?, &args.part)?,
         None => recorded::trace(context, &args.part).await?,
     };
-    write(&trace, args.format, &args.out)?;
+    write(&trace, args.format, &args.out, args.force)?;
     tell(context, &trace, args.format, &args.out)
 }
 
 /// Converts a foreign trace to hosts.csv and availability.csv.
 pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failure> {
     let trace = read(args.format, &args.path)?;
-    write(&trace, TraceFormat::Csv, &args.out)?;
+    write(&trace, TraceFormat::Csv, &args.out, args.force)?;
     tell(context, &trace, TraceFormat::Csv, &args.out)
 }
 
-fn write(trace: &Trace, format: TraceFormat, out: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(out)
-        .map_err(|error| Failure::io(format!("cannot make {}", out.display()), &error))?;
+fn write(trace: &Trace, format: TraceFormat, out: &Path, force: bool) -> Result<(), Failure> {
+    files::write_into(out, force, |aside| write_format(trace, format, aside))
+}
+
+fn write_format(trace: &Trace, format: TraceFormat, out: &Path) -> Result<(), Failure> {
     let unwritable = |why: TraceError| match why {
         TraceError::Io { file, source } => {
             Failure::io(format!("cannot write {}", file.display()), &source)

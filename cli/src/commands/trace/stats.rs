@@ -13,6 +13,7 @@ use super::{part, read, recorded};
 use crate::args::trace::StatsArgs;
 use crate::commands::simulate::write;
 use crate::failure::{Exit, Failure};
+use crate::files;
 use crate::output::figures::amount;
 use crate::output::table::{Rows, facts};
 
@@ -36,11 +37,11 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
     };
     let stats = stats_of(&trace);
     if let Some(dir) = &args.svg {
-        std::fs::create_dir_all(dir)
-            .map_err(|error| Failure::io(format!("cannot make {}", dir.display()), &error))?;
-        for figure in figures(&trace, &stats) {
-            write(&dir.join(format!("{}.svg", figure.name)), &draw(&figure))?;
-        }
+        files::write_into(dir, args.force, |dir| {
+            figures(&trace, &stats).iter().try_for_each(|figure| {
+                write(&dir.join(format!("{}.svg", figure.name)), &draw(figure))
+            })
+        })?;
     }
 
     let answer = StatsAnswer {

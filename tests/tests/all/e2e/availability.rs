@@ -25,7 +25,7 @@ struct Segment {
 /// name; nothing where it has nothing yet.
 fn exported(grid: &Grid, name: &str) -> Vec<Segment> {
     let dir = grid.dir().join(name);
-    let args = ["trace", "export", "--format", "csv", "--out"].map(Into::into);
+    let args = ["trace", "export", "--force", "--format", "csv", "--out"].map(Into::into);
     let done = grid.as_user(
         "admin",
         args.into_iter().chain([dir.clone().into_os_string()]),
@@ -111,6 +111,42 @@ fn a_pause_and_a_dead_worker_are_in_the_record_and_the_record_drives_the_simulat
         .expect_code(6);
     assert!(refused.stderr.contains("admin"), "{refused:?}");
     simulated(&grid, &segments);
+}
+
+/// Files that differ from those of the trace in `t` stay as they are, unless `--force` is given.
+fn nothing_is_overwritten(grid: &Grid) {
+    let exports = [
+        (
+            "trace export --from t --format avt --out kept",
+            "availability.avt",
+        ),
+        ("trace import --format fta fta --out kept", "hosts.csv"),
+        ("trace stats t --svg kept", "hours.svg"),
+        (
+            "simulate --platform homogeneous --policy FCFS --tasks 2 --size 5m --runs 1 --out kept",
+            "summary.csv",
+        ),
+    ];
+    for (words, name) in exports {
+        let file = grid.file(&format!("kept/{name}"), "mine");
+        let words: Vec<&str> = words.split(' ').collect();
+        let refused = grid.deskgrid(words.clone()).expect_code(1).stderr;
+        let said = format!("{name} is there already and differs");
+        assert!(
+            refused.contains(&said) && refused.contains("--force"),
+            "{refused}"
+        );
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "mine");
+
+        let forced = [&words[..], &["--force"]].concat();
+        grid.deskgrid(forced).expect_code(0);
+        assert_ne!(fs::read_to_string(&file).expect("it is there"), "mine");
+        grid.deskgrid(words).expect_code(0);
+    }
+    let names = fs::read_dir(grid.dir().join("kept")).expect("it is there");
+    let hidden = |name: &std::ffi::OsString| name.to_string_lossy().starts_with('.');
+    let names = names.map(|entry| entry.expect("an entry").file_name());
+    assert!(!names.into_iter().any(|name| hidden(&name)));
 }
 
 /// The record as it is drives a simulation, and in slow motion one in which tasks are done.
@@ -256,6 +292,7 @@ fn a_record_survives_the_ways_of_other_formats() {
 
     let stats = |path: &str| grid.json(["trace", "stats", path]);
     assert_eq!(stats("again"), stats("t"));
+    nothing_is_overwritten(&grid);
     grid.deskgrid([
         "trace",
         "import",
