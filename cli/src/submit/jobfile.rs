@@ -62,19 +62,41 @@ fn keys() -> impl Iterator<Item = [&'static str; 3]> {
     })
 }
 
-/// Returns the last key that is set in this part of a job file.
-fn key(text: &str) -> Option<&str> {
+/// Returns the last key, or name of a section, in this part of a job file.
+fn key(text: &str) -> Option<KeyInFile<'_>> {
     text.lines().rev().find_map(|line| {
-        let key = line.split_once('=')?.0.trim().trim_matches(['"', '\'']);
+        let line = line.trim();
+        let (name, is_section) = match line.strip_prefix('[').and_then(|line| line.split_once(']'))
+        {
+            Some((name, _)) => (name.trim_start_matches('['), true),
+            None => (line.split_once('=')?.0, false),
+        };
+        let name = name.trim().trim_matches(['"', '\'']);
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        (!key.is_empty() && key.chars().all(letter)).then_some(key)
+        let is_key = !name.is_empty() && name.chars().all(letter);
+        is_key.then_some(KeyInFile { name, is_section })
     })
 }
 
+/// A key of a job file, or the name of a section there, which no job file has.
+#[derive(Debug, Clone, Copy)]
+struct KeyInFile<'a> {
+    name: &'a str,
+    is_section: bool,
+}
+
 /// Says how the value of a key is written, or which key was meant.
-fn hint(key: &str) -> String {
+fn hint(key: KeyInFile<'_>) -> String {
+    let hint = hint_on(key.name);
+    match key.is_section {
+        true => format!("job files have no sections; {hint}"),
+        false => hint,
+    }
+}
+
+fn hint_on(key: &str) -> String {
     if let Some([key, kind, example]) = keys().find(|[known, ..]| *known == key) {
-        return format!("`{key}`: {kind}; for example: {example}");
+        return format!("`{key}`: {}; for example: {example}", without_links(kind));
     }
 
     let flags = SubmitArgs::augment_args(clap::Command::new("submit"));
@@ -90,6 +112,19 @@ fn hint(key: &str) -> String {
         Some([near, _, example]) => format!("`{near}`? For example: {example}"),
         None => ALL_KEYS.to_owned(),
     }
+}
+
+/// Names the pages of links by their files, as people find them.
+fn without_links(text: &str) -> String {
+    let mut parts = text.split("](");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (page, rest) = part.split_once(')').unwrap_or((part, ""));
+        out.truncate(out.rfind('[').unwrap_or(out.len()));
+        let page = page.split('#').next().unwrap_or(page);
+        out += &format!("docs/{page}{rest}");
+    }
+    out
 }
 
 /// Says the words of the parser in those of the documents.
@@ -216,6 +251,29 @@ mod tests {
             let because = failure.because.clone().unwrap_or_default();
             assert!(because.contains(why), "{text}: {because}");
             assert!(failure.hint.contains(hint), "{text}: {}", failure.hint);
+        }
+    }
+
+    #[test]
+    fn a_section_is_refused_with_the_key_that_says_the_same() {
+        let starts = "command = [\"x\"]\n";
+        for (text, hint) in [
+            (
+                "[needs]\ngpu = 1",
+                "`needs`: list of `KEY=VALUE` (os, arch, platform, ",
+            ),
+            ("[env]\nA = \"b\"", "for example: env = [\"THREADS=1\"]"),
+            (
+                "[[input]]\nfile = \"x\"",
+                "(docs/needs.md); for example: input = [",
+            ),
+            ("[environment]\nA = 1", ALL_KEYS),
+            ("[need]\ngpu = 1", "`needs`?"),
+        ] {
+            let failure = refused(&format!("{starts}{text}"));
+            let start = "job files have no sections; ";
+            let right = failure.hint.starts_with(start) && failure.hint.contains(hint);
+            assert!(right, "{text}: {}", failure.hint);
         }
     }
 
