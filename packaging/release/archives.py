@@ -8,6 +8,8 @@ import tarfile
 import zipfile
 from datetime import UTC, datetime
 
+from site_pages.assemble import published
+
 from .build import Workshop
 
 WATCHER = "deskgrid-watch"
@@ -24,7 +26,7 @@ def write(work: Workshop, name: str, programs: dict[str, pathlib.Path]) -> None:
         files = {f"{stem}/{file.name}": (file.read_bytes(), 0o755) for file in [built, *watcher]}
         for licence in LICENCES:
             files[f"{stem}/{licence}"] = ((work.top / licence).read_bytes(), 0o644)
-        files[f"{stem}/README.md"] = ((work.top / "README.md").read_bytes(), 0o644)
+        files[f"{stem}/README.md"] = (published((work.top / "README.md").read_text()).encode(), 0o644)
         if name.startswith("windows"):
             zipped(work.into / f"{stem}.zip", files, work.epoch)
             continue

@@ -14,6 +14,11 @@ ENTRY = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<link>[^)]+)\)")
 FENCE = re.compile(r"(?m)^( *)```sh run$")
 
 
+def published(text: str) -> str:
+    """A page as people read it, without what is only for the tests."""
+    return FENCE.sub(r"\1```sh", HELD_BY.sub("", text))
+
+
 class Broken(Exception):
     """A page is not as it should be."""
 
@@ -63,8 +68,7 @@ def pages(top: pathlib.Path, into: pathlib.Path) -> list[Part]:
         if page not in known:
             left.append(str(source.relative_to(top)))
             continue
-        text = HELD_BY.sub("", source.read_text())
-        text = FENCE.sub(r"\1```sh", text)
+        text = published(source.read_text())
         links = {"place": source.parent, "top": top, "known": known}
         in_turn = re.split(r"(?ms)(^ *```.*?^ *```$)", text)
         text = "".join(part if at % 2 else _named(LINK.sub(lambda found: _link(found[1], **links), part), titles)
