@@ -137,15 +137,25 @@ def binary() -> Path:
     """The program: a built one that is named, or else a release build."""
     named = os.environ.get("DESKGRID_BINARY")
     if named:
-        return Path(named).resolve()
+        return named_program(named)
     subprocess.run(["cargo", "build", "--release", "--locked", "-p", "cli"], cwd=REPOSITORY, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
+    # cargo, too, starts from there.
+    target = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target")
     built = target / "release" / ("deskgrid.exe" if sys.platform == "win32" else "deskgrid")
     stripped = built.with_name("deskgrid-stripped")
     if shutil.which("strip") and sys.platform != "win32":
         subprocess.run(["strip", "-o", stripped, built], check=True)
         return stripped
     return built
+
+
+def named_program(name: str) -> Path:
+    """A program that is built already. pip calls this in a directory of its own: a relative path starts
+    from the one in which pip was called, which the shell has noted, or from the repository."""
+    for place in (Path.cwd(), Path(os.environ.get("PWD", ".")), REPOSITORY):
+        if (place / name).is_file():
+            return (place / name).resolve()
+    raise refused(f"DESKGRID_BINARY names no file: {name}", "give its whole path")
 
 
 def is_windows(program: bytes) -> bool:
@@ -263,7 +273,9 @@ def main(words: list[str] | None = None) -> None:
         print(given.out / build_sdist(str(given.out)))
         return
     if not given.program.is_file():
-        raise refused(f"there is no program {given.program}", "cargo build --release -p cli")
+        raise refused(f"there is no program {given.program.absolute()}", "cargo build --release -p cli")
+    if given.licences is not None and not given.licences.is_file():
+        raise refused(f"there is no file {given.licences.absolute()}", "leave --licences out, or name the file")
     print(given.out / _write(given.out, library(), given.program, given.platform, given.licences))
 
 

@@ -98,6 +98,29 @@ def test_pip_builds_the_wheel_that_the_command_builds(tmp_path: Path) -> None:
     assert by_pip.name == by_command.name and by_pip.read_bytes() == by_command.read_bytes()
 
 
+def test_relative_paths_start_from_where_the_command_was_called(tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(STATIC)
+    words = [sys.executable, HERE / "build_wheel.py", "--program", "program", "--out", "dist"]
+    wheel = run(*words, cwd=tmp_path).strip()
+    assert (tmp_path / wheel).is_file()
+    shell = {**outside(), "DESKGRID_BINARY": "program", "PWD": str(tmp_path)}
+    run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", "pip", HERE, env=shell, cwd=tmp_path)
+    (by_pip,) = (tmp_path / "pip").glob("*.whl")
+    assert by_pip.read_bytes() == (tmp_path / wheel).read_bytes()
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program").write_bytes(STATIC)
+    for words, named in [(["--program", "none"], "none"), (["--program", "program", "--licences", "no"], "no")]:
+        with pytest.raises(SystemExit, match=f"^error: .*{tmp_path / named}\ntry: "):
+            build_wheel.main([*words, "--out", "dist"])
+    monkeypatch.setenv("DESKGRID_BINARY", "none")
+    with pytest.raises(SystemExit, match="^error: DESKGRID_BINARY names no file: none\ntry: "):
+        build_wheel.build_wheel("dist")
+    assert not (tmp_path / "dist").exists()
+
+
 @pytest.mark.parametrize(
     "program, tag, script",
     [
