@@ -34,6 +34,8 @@ const ENTRY: usize = size_of::<content::BlobRef>() + 8;
 /// The most warnings that a completion takes, and the most examples in one.
 const MOST_WARNINGS: usize = 10;
 const EXAMPLES: usize = 4;
+/// The longest name of a file that is shown as an example, in bytes.
+const MOST_NAME: usize = 200;
 const TOO_MANY: &str = "there are too many for one list";
 const EMPTY: &str = "a directory with nothing in it";
 
@@ -70,12 +72,41 @@ struct FoundOutputs {
     problem: Option<Outcome>,
     /// The patterns that match something.
     matched: BTreeSet<usize>,
+    /// The first files that the task wrote and no pattern matches, and the number of all.
+    others: (Vec<String>, usize),
 }
 
 impl FoundOutputs {
     /// Records why the task has not succeeded; the first reason counts.
     fn fail(&mut self, why: Outcome) {
         self.problem.get_or_insert(why);
+    }
+
+    /// Records a file that is no output.
+    fn note_other(&mut self, relative: &Path) {
+        let (first, all) = &mut self.others;
+        *all += 1;
+        let name = format!("`{}`", relative.display());
+        if first.len() < EXAMPLES && name.len() <= MOST_NAME {
+            first.push(name);
+        }
+    }
+
+    /// Says which files the task wrote beside its outputs, to whoever misses one.
+    fn others_in_words(&self) -> String {
+        let (first, all) = &self.others;
+        let more = match all - first.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match first.len() {
+            0 if *all == 0 => "beside its outputs the task left no files".to_owned(),
+            0 => format!("beside its outputs the task left {all} files of long names"),
+            _ => format!(
+                "beside its outputs the task left {}{more}, which no --output-file names",
+                first.join(", ")
+            ),
+        }
     }
 
     /// Records an output that is not kept, of which the task has `promised` the very path or not.
@@ -157,6 +188,9 @@ impl ExpectedOutputs {
 
         let missing = (0..self.patterns.len()).find(|at| !survey.matched.contains(at));
         let missing = missing.map(|at| Outcome::MissingOutput(self.patterns[at].clone()));
+        if missing.is_some() && succeeded {
+            survey.warnings.insert(0, survey.others_in_words());
+        }
         let problem = survey.problem.or(missing);
         let mut warnings = survey.warnings;
         if let Some(why) = problem.as_ref().filter(|_| !succeeded) {
@@ -230,6 +264,9 @@ impl ExpectedOutputs {
             let given = self.is_input(relative, &meta) && !literally
                 || meta.is_symlink() && self.is_tree(dir, relative);
             if hits.is_empty() || ours || given {
+                if !ours && !given {
+                    survey.note_other(relative);
+                }
                 continue;
             }
 

@@ -155,7 +155,20 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
         9
     );
 
-    let missing = wait(&["--output-file", "never.txt", "--wait", "--", "true"]);
+    let missing = wait(&[
+        "--output-file",
+        "never.txt",
+        "--wait",
+        "--",
+        "touch",
+        "other.txt",
+    ]);
+    let told = grid.deskgrid(["task", "info", &format!("{missing}.1")]);
+    let told = told.expect_code(0).stdout;
+    assert!(
+        told.contains("the task left `other.txt`, which no --output-file names"),
+        "{told}"
+    );
     let reason = super::attempts(&grid, &format!("{missing}.1"))[0]["reason"].to_string();
     assert!(reason.contains("never.txt"), "{reason}");
 }

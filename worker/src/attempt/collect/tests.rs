@@ -120,6 +120,28 @@ fn a_missing_output_is_named_unless_the_command_failed() {
     );
 }
 
+#[test]
+fn whoever_misses_an_output_is_told_what_else_the_task_left() {
+    let place = Place::new();
+    let told = |patterns: &[&str], succeeded: bool| {
+        let patterns = patterns.iter().map(|&pattern| pattern.to_owned());
+        let wanted = ExpectedOutputs::new(patterns.collect()).unwrap();
+        let collected = wanted.collect(place.dir.path(), &place.blobs, 1_000, succeeded);
+        collected.warnings
+    };
+    let none = "beside its outputs the task left no files";
+    assert_eq!(told(&["out"], true), [none]);
+
+    for name in ["f", "a", "d/b", "c", "e", "log", PROGRESS_FILE] {
+        place.write(name, "");
+    }
+    let some = "beside its outputs the task left `a`, `c`, `d/b`, `e` and 1 more, which no \
+                --output-file names";
+    assert_eq!(told(&["out", "log"], true), [some]);
+    assert!(told(&["out", "log"], false).is_empty());
+    assert!(told(&["log"], true).is_empty());
+}
+
 #[cfg(unix)]
 #[test]
 fn links_pipes_and_foreign_hard_links_are_refused_by_name() {
