@@ -31,6 +31,7 @@ pub fn states_that_tell(job: &JobView) -> Option<Vec<TaskState>> {
     if failed > 0 {
         return (failed <= MOST_TASKS).then(|| vec![TaskState::Failed]);
     }
+
     let again = job.attempts.saturating_sub(job.duplicates) > finished + running;
     (again && total <= MOST_TASKS).then(Vec::new)
 }

@@ -47,6 +47,7 @@ pub(super) fn settings(work: &WorkView) -> Option<String> {
         work.checkpoint.map(|each| format!("--checkpoint {each}")),
         (rules.quorum.compares()).then(|| format!("--quorum {}", rules.quorum.size)),
     ];
+
     let options: Vec<String> = options.into_iter().flatten().chain(env).collect();
     (!options.is_empty()).then(|| options.join(" "))
 }

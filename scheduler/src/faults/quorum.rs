@@ -18,6 +18,12 @@ impl TaskRecord {
     fn question(&mut self) -> &mut OpenVotes {
         self.question.get_or_insert_default()
     }
+
+    /// Whether several results of it are wanted, which must agree.
+    pub(crate) fn wants_several(&self) -> bool {
+        let question = self.question.as_ref();
+        question.is_some_and(|question| question.wanted > 1)
+    }
 }
 
 impl Job {

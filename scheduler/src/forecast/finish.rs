@@ -63,13 +63,13 @@ struct JobPace {
 }
 
 /// The jobs that one waits for, and those that they wait for.
-struct Before {
+struct JobsBefore {
     jobs: BTreeSet<JobId>,
     /// The last end of them.
     ends: Prediction,
 }
 
-impl Before {
+impl JobsBefore {
     fn none(now: Time) -> Self {
         Self {
             jobs: BTreeSet::new(),
@@ -129,16 +129,16 @@ impl Scheduler {
             return None;
         }
         if job.is_held() {
-            return self.finish_after(job, now, &mut Before::none(now));
+            return self.finish_after(job, now, &mut JobsBefore::none(now));
         }
-        self.finish_alone(job, &Before::none(now), now)
+        self.finish_alone(job, &JobsBefore::none(now), now)
     }
 
     /// Predicts the completion of a job that waits for others: their last completion, and then its
     /// own as if it came now and no other job waited. `None` where one of them has no prediction, is
     /// open, or they are more than [`LONGEST_ORDER`]. Adds them to `seen`.
-    fn finish_after(&self, job: &Job, now: Time, seen: &mut Before) -> Option<Prediction> {
-        let mut before = Before::none(now);
+    fn finish_after(&self, job: &Job, now: Time, seen: &mut JobsBefore) -> Option<Prediction> {
+        let mut before = JobsBefore::none(now);
         for id in job.after.jobs.keys() {
             if seen.jobs.len() >= LONGEST_ORDER {
                 return None;
@@ -148,7 +148,7 @@ impl Scheduler {
             let ends = if of.is_held() {
                 self.finish_after(of, now, seen)?
             } else {
-                self.finish_alone(of, &Before::none(now), now)?
+                self.finish_alone(of, &JobsBefore::none(now), now)?
             };
             before.ends.finish = before.ends.finish.max(ends.finish);
             before.ends.low = before.ends.low.max(ends.low);
@@ -157,7 +157,7 @@ impl Scheduler {
 
         before.jobs.clone_from(&seen.jobs);
         let own = self.finish_alone(job, &before, now)?;
-        let Before { ends, .. } = before;
+        let JobsBefore { ends, .. } = before;
         Some(Prediction {
             finish: ends.finish + own.finish.since(now),
             low: ends.low + own.low.since(now),
@@ -166,7 +166,7 @@ impl Scheduler {
     }
 
     /// Predicts the completion of a job; of one that waits for others as if their end were now.
-    fn finish_alone(&self, job: &Job, before: &Before, now: Time) -> Option<Prediction> {
+    fn finish_alone(&self, job: &Job, before: &JobsBefore, now: Time) -> Option<Prediction> {
         let id = job.rank.job;
         if job.unsettled() == 0 {
             return None;
@@ -235,7 +235,7 @@ impl Scheduler {
         &self,
         job: &Job,
         pace: &JobPace,
-        (unknown, before): (WorkPerTask, &Before),
+        (unknown, before): (WorkPerTask, &JobsBefore),
         now: Time,
     ) -> Option<(FinishLaw<'_>, bool)> {
         let begun = job
@@ -318,6 +318,7 @@ impl Scheduler {
         let known_s = measured_s
             .or_else(|| job.task_work_s())
             .or_else(|| (self.foresight).work_by_progress_s(job, &self.hosts, now));
+
         let doubt = if known_s.is_some() { 0.0 } else { USUALLY };
         let work = job.takes(known_s.or(job.usual_s)?.max(LEAST_WORK_S));
         let speed = self.hosts.index.places(job.pool).mean_speed();
@@ -374,7 +375,7 @@ impl Scheduler {
         job: &Job,
         pace: &JobPace,
         waiting: f64,
-        (unknown, before): (WorkPerTask, &Before),
+        (unknown, before): (WorkPerTask, &JobsBefore),
         now: Time,
     ) -> (Vec<ComingSlot>, bool) {
         let mut times = SlotTimes::of(self, unknown, &before.jobs, usize::MAX, now);

@@ -97,10 +97,13 @@ impl Gather<'_> {
         if self.over.contains(&job) {
             return 0.0;
         }
-        let (scheduler, now) = (self.scheduler, self.now);
+
+        let scheduler = self.scheduler;
+        let now = self.now;
         let known = self.works.entry(job);
         let known = *known.or_insert_with(|| scheduler.work_of(job, now));
         self.unknown |= known.is_none();
+
         let work = known.unwrap_or(self.work);
         let start_cost = scheduler.settings.start_cost;
         (scheduler.foresight).expected_s(host, load, work, start_cost, now)

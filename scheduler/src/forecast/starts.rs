@@ -229,6 +229,7 @@ impl<'a> DeepQueue<'a> {
             let mut more = WaitingTasks::default();
             more.add(&ahead.tasks, times);
             more.add(filled, -1.0);
+
             if more.tasks >= 1.0 && more.unknown >= 0.0 && more.known_s >= 0.0 {
                 filled.add(&more, 1.0);
                 let more = TasksAhead {
@@ -507,6 +508,7 @@ impl Scheduler {
                 running_s.push((self.foresight).expected_s(host, load, work, start_cost, now));
             }
         }
+
         running_s.sort_by(f64::total_cmp);
         Some(Allowed { most, running_s })
     }

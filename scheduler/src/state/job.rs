@@ -922,12 +922,6 @@ impl TaskRecord {
             .is_some_and(|question| question.ballot.pending() > 0)
     }
 
-    /// Whether several results of it are wanted, which must agree.
-    pub(crate) fn wants_several(&self) -> bool {
-        let question = self.question.as_ref();
-        question.is_some_and(|question| question.wanted > 1)
-    }
-
     pub(crate) fn state(&self) -> TaskState {
         if self.live.is_empty() && !self.compares() {
             TaskState::Waiting

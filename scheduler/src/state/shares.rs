@@ -228,7 +228,8 @@ impl Shares {
             (claim * user.weight - average).clamp(0.0, most)
         };
 
-        let (mut low, mut high) = (0.0, 1.0);
+        let mut low = 0.0;
+        let mut high = 1.0;
         let given = |claim: f64| uses.iter().map(|of| at(claim, of)).sum::<f64>();
         while given(high) < slots && high < HIGHEST_CLAIM {
             high *= 2.0;

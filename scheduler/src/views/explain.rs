@@ -99,14 +99,14 @@ impl HeldUp {
 
 /// The reason why a job goes before another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Before {
+enum GoesFirst {
     Promised,
     Requested,
     Preferred,
     Earlier,
 }
 
-impl Before {
+impl GoesFirst {
     fn of(rank: Rank, behind: Rank) -> Self {
         if rank.promised() && !behind.promised() {
             Self::Promised
@@ -128,6 +128,7 @@ impl Before {
             0 => format!("jobs {named}"),
             more => format!("jobs {named} and {more} more"),
         };
+
         let why = match self {
             Self::Promised => "with a promised end",
             Self::Requested => "with requested tasks",
@@ -367,10 +368,10 @@ impl Scheduler {
             let class = rank.class();
             (class.0, class.1) == (unpromised, disclosed) && class.2 != user
         };
-        let mut ahead: BTreeMap<Before, Vec<JobId>> = BTreeMap::new();
+        let mut ahead: BTreeMap<GoesFirst, Vec<JobId>> = BTreeMap::new();
         for rank in self.jobs.lines.waiting.range(..job.rank) {
             if !beside(rank) && same_slots(rank.job) {
-                let why = Before::of(*rank, job.rank);
+                let why = GoesFirst::of(*rank, job.rank);
                 ahead.entry(why).or_default().push(rank.job);
             }
         }
@@ -387,7 +388,8 @@ impl Scheduler {
         other: &'a Job,
         known: &mut BTreeMap<&'a Needs, bool>,
     ) -> bool {
-        let (needs, others) = (&job.rules.needs, &other.rules.needs);
+        let needs = &job.rules.needs;
+        let others = &other.rules.needs;
         needs == others
             || *known.entry(others).or_insert_with(|| {
                 let mut hosts = self.hosts.table.values();

@@ -72,6 +72,7 @@ impl EarlierFiles {
             };
             Some(serde_json::to_string(&line).ok()? + "\n")
         };
+
         let text: String = self.files.iter().filter_map(line).collect();
         if let Some(dir) = self.place.parent() {
             let _ = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&self.place, text));

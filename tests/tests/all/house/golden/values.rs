@@ -1053,6 +1053,26 @@ fn token_view() -> TokenView {
     }
 }
 
+fn undecided() -> Reply {
+    Reply::Undecided(Box::new(Undecided {
+        result: output_view(),
+        others: vec![output_view()],
+    }))
+}
+
+fn work() -> Reply {
+    Reply::Work(Box::new(WorkView {
+        command: vec!["./run".into(), "%{TASK_ID}".into()],
+        env: vec!["SEED=7".into()],
+        stdin: Some("in.txt".into()),
+        inputs: vec!["run".into(), "data/".into()],
+        outputs: vec!["out.txt".into()],
+        cut: 0,
+        checkpoint: Some(Span::from_secs(60)),
+        rules: Rules::default(),
+    }))
+}
+
 pub(super) fn replies() -> Vec<Reply> {
     let token = JoinToken {
         id: 3,
@@ -1099,20 +1119,8 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
-        Reply::Work(Box::new(WorkView {
-            command: vec!["./run".into(), "%{TASK_ID}".into()],
-            env: vec!["SEED=7".into()],
-            stdin: Some("in.txt".into()),
-            inputs: vec!["run".into(), "data/".into()],
-            outputs: vec!["out.txt".into()],
-            cut: 0,
-            checkpoint: Some(Span::from_secs(60)),
-            rules: Rules::default(),
-        })),
-        Reply::Undecided(Box::new(Undecided {
-            result: output_view(),
-            others: vec![output_view()],
-        })),
+        work(),
+        undecided(),
         Reply::Availability(availability_view()),
         Reply::Identities(
             [
