@@ -21,6 +21,8 @@ mod identity;
 mod limits;
 #[path = "sessions/lists.rs"]
 mod lists;
+#[path = "sessions/promises.rs"]
+mod promises;
 #[path = "sessions/requests.rs"]
 mod requests;
 #[path = "sessions/shelf.rs"]

@@ -54,6 +54,10 @@ impl Core {
         match effect {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
             Effect::Promised { job, offer } => return self.on_promised(job, offer),
+            Effect::PromiseRenewed { job, made, finish } => {
+                return self.on_promise_renewed(job, Some((made, finish)));
+            }
+            Effect::PromiseWithdrawn { job } => return self.on_promise_renewed(job, None),
             Effect::JobRefused { job, why } => return self.on_job_refused(job, &why.to_string()),
             Effect::Start {
                 host,
@@ -291,7 +295,8 @@ impl Core {
             self.store.attempt_not_charged(attempt)?;
         }
 
-        if matches!(why, EndReason::Policed { .. }) {
+        if let EndReason::Policed { elapsed, .. } = why {
+            self.store.attempt_policed(attempt, *elapsed)?;
             self.tell_policed(attempt, why)
         } else {
             Ok(())

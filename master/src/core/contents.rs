@@ -223,7 +223,6 @@ impl Core {
 
         self.run_removed_again(job, &tasks)?;
         self.store.results_were_damaged(job, &tasks)?;
-        self.renew_promise(job)?;
         self.changed.0 = true;
         Ok(tasks.len())
     }

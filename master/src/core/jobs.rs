@@ -621,7 +621,6 @@ impl Core {
 
         let count = again.len();
         self.step(Event::JobRetried { job, tasks: again })?;
-        self.renew_promise(job)?;
 
         let state = self.scheduler.job_state(job).unwrap_or(JobState::Waiting);
         self.write_job(job, state, None)?;

@@ -190,22 +190,23 @@ impl Core {
         }
     }
 
-    /// Updates the job's promise after tasks were retried by hand: it was made anew, or counts no
-    /// more.
-    pub(super) fn renew_promise(&mut self, id: JobId) -> Result<(), StoreError> {
-        let keeping = self.scheduler.keeping(id, self.now);
+    /// Stores what became of the job's promise when tasks of it waited again: it was made anew at
+    /// the first time, with the second as the predicted end, or counts no more.
+    pub(super) fn on_promise_renewed(
+        &mut self,
+        id: JobId,
+        renewed: Option<(Time, Time)>,
+    ) -> Result<(), StoreError> {
         let Some(promised) = self.jobs.get_mut(&id).and_then(|job| job.promised.as_mut()) else {
             return Ok(());
         };
-        match keeping {
-            Some(Keeping {
-                made,
-                promised: finish,
-                ..
-            }) => (promised.made, promised.finish) = (made, finish),
+        match renewed {
+            Some(times) => (promised.made, promised.finish) = times,
             None => promised.withdrawn = true,
         }
+        tracing::info!(job = %id, withdrawn = promised.withdrawn, "promise made anew, or withdrawn");
 
+        self.changed.0 = true;
         let promised = promised.clone();
         self.store.keep_promise(id, &promised)
     }

@@ -186,6 +186,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
             ("checkpoint_problem", Text),
             ("verdict", Word(verdict)),
             ("removed", Count),
+            ("policed", Count),
         ],
     ),
     ("blob_use", &[("job", Id), ("hash", Bytes(32))]),

@@ -21,7 +21,8 @@ pub(crate) struct Promised {
     pub(crate) probability: f64,
     /// Whether the job was accepted on probation, to learn the quality of its user's estimates.
     pub(crate) probation: bool,
-    /// Whether it was withdrawn, because tasks were retried by hand and would come too late.
+    /// Whether it was withdrawn, because tasks were tried again, by hand or after a kill to make
+    /// room, and would come too late.
     pub(crate) withdrawn: bool,
     /// The run-time limits that attempts were to get when the promise was made, where limits are
     /// learned.

@@ -212,7 +212,7 @@ fn progress(db: &Db, job: JobId, ranks: bool) -> Result<RestoredProgress, StoreE
     super::results::restore(db, job, &mut progress)?;
 
     let sql =
-        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran FROM attempt WHERE job = $1
+        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran, policed FROM attempt WHERE job = $1
          ORDER BY task, number";
     db.each(sql, values![job.0], |row| {
         let (task, number, state): (u32, u32, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
@@ -238,6 +238,7 @@ fn progress(db: &Db, job: JobId, ranks: bool) -> Result<RestoredProgress, StoreE
                 lost: Vec::new(),
                 ended: Vec::new(),
                 outlived: Vec::new(),
+                policed: Span::ZERO,
             });
         }
 
@@ -253,6 +254,11 @@ fn progress(db: &Db, job: JobId, ranks: bool) -> Result<RestoredProgress, StoreE
             incarnation: Incarnation(row.get(2)?),
         };
         let host = HostId(row.get(3)?);
+        if let Some(work) = row.get::<Option<i64>>(9)?.filter(|_| charged) {
+            // It counts as a failure, though it was killed.
+            tried.failures += 1;
+            tried.policed = tried.policed.max(Span(work.max(0) as u64));
+        }
         match state.as_str() {
             "failed" if charged => tried.failures += 1,
             // A loss that a retry has forgiven is left out, so that its result cannot come back.

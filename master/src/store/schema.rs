@@ -7,7 +7,7 @@ use super::StoreError;
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
 pub(super) const MIGRATIONS: &[&str] = &[
-    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6,
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7,
 ];
 
 /// The schema version that this program writes.
@@ -223,6 +223,14 @@ CREATE TABLE forgotten (
     uncounted INTEGER NOT NULL);
 DROP INDEX blob_use_by_job;
 CREATE INDEX blob_use_by_job ON blob_use (job, hash);
+";
+
+/// The tables of version 7.
+///
+/// - `attempt.policed` is set where an attempt ran longer than its estimate and was killed to make room: the work that
+///   it had done, as microseconds on a host of speed 1.
+const VERSION_7: &str = "
+ALTER TABLE attempt ADD COLUMN policed INTEGER;
 ";
 
 /// The schema version of a store, from `user_version`.

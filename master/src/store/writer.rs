@@ -485,6 +485,15 @@ impl Writer {
         )
     }
 
+    /// Stores that an attempt ran longer than its estimate and was killed to make room, after this
+    /// much work as a run time on a host of speed 1.
+    pub(crate) fn attempt_policed(&mut self, id: AttemptId, work: Span) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE attempt SET policed = $1 WHERE job = $2 AND task = $3 AND number = $4",
+            values![work.0 as i64, id.task.job.0, id.task.index, id.number],
+        )
+    }
+
     /// Makes the end of an attempt not count against its task.
     pub(crate) fn attempt_not_charged(&mut self, id: AttemptId) -> Result<(), StoreError> {
         self.change(

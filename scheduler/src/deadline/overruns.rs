@@ -70,7 +70,9 @@ impl Scheduler {
                         self.jobs.overruns = Some(known.min(self.overrun_of(*attempt)));
                     }
                 }
-                Effect::Promised { .. } => self.jobs.overruns = None,
+                Effect::Promised { .. } | Effect::PromiseRenewed { .. } => {
+                    self.jobs.overruns = None;
+                }
                 _ => {}
             }
         }

@@ -231,15 +231,15 @@ impl Scheduler {
                 .get(&id)
                 .is_some_and(|job| job.waiting() > 0)
             {
-                self.renew(id);
+                self.renew(id, fx);
             }
         }
     }
 
     /// Renews the promise of a job whose tasks wait again. They must not delay bags accepted since:
     /// the job goes to the end of the queue if its deadline can be met from there, and loses its
-    /// promise otherwise.
-    pub(crate) fn renew(&mut self, id: JobId) {
+    /// promise otherwise. Which of both is an effect, since it must outlive a restart.
+    pub(crate) fn renew(&mut self, id: JobId, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
@@ -267,16 +267,23 @@ impl Scheduler {
             return;
         };
 
-        if finish.is_some_and(|finish| finish <= promise.deadline) {
-            job.promise = finish.map(|finish| Promise {
-                made: self.now,
+        self.jobs.slack = None;
+        if let Some(finish) = finish.filter(|finish| *finish <= promise.deadline) {
+            let made = self.now;
+            job.promise = Some(Promise {
+                made,
                 finish,
                 ..promise
             });
-            self.jobs.slack = None;
+            fx.push(Effect::PromiseRenewed {
+                job: id,
+                made,
+                finish,
+            });
         } else {
             job.promise = None;
             self.jobs.lines.rerank(job, other);
+            fx.push(Effect::PromiseWithdrawn { job: id });
         }
     }
 }

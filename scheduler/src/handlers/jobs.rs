@@ -299,6 +299,9 @@ impl Scheduler {
                 .filter_map(|(host, ran)| Some(ran.secs() * speed(host)?));
             record.killed_s = outlived.fold(0.0, f64::max);
         }
+        if !job.rules.checkpoint {
+            record.killed_s = record.killed_s.max(tried.policed.secs());
+        }
 
         if record.live.is_empty() {
             job.requeued.insert(tried.task);
@@ -387,7 +390,7 @@ impl Scheduler {
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
         self.meet_again(id);
-        self.renew(id);
+        self.renew(id, fx);
         fx.push(Effect::TasksReopened {
             job: id,
             tasks: reopened,

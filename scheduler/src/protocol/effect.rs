@@ -24,6 +24,22 @@ pub enum Effect {
         /// The promise.
         offer: Offer,
     },
+    /// Tasks of a job with a promise wait again, by hand or since their attempts were killed to make
+    /// room: what waits of it stands at the end of the line now, and its deadline is promised anew.
+    PromiseRenewed {
+        /// The job with the deadline.
+        job: JobId,
+        /// The time of the new promise.
+        made: Time,
+        /// The completion predicted now.
+        finish: Time,
+    },
+    /// Tasks of a job with a promise wait again, and its deadline cannot be met from the end of the
+    /// line: it goes on without a promise.
+    PromiseWithdrawn {
+        /// The job with the deadline.
+        job: JobId,
+    },
     /// The job is refused, and forgotten.
     JobRefused {
         /// The refused job.

@@ -389,4 +389,9 @@ pub struct Tried {
     /// The run times of attempts that were killed through no fault of the task, with their hosts:
     /// the task takes longer.
     pub outlived: Vec<(HostId, Span)>,
+    /// The most work, as a run time on a host of speed 1, that an attempt had done which ran longer
+    /// than its estimate and was killed to make room ([`EndReason::Policed`]). Zero where none was.
+    ///
+    /// [`EndReason::Policed`]: crate::effect::EndReason::Policed
+    pub policed: Span,
 }

@@ -29,6 +29,7 @@ fn running_ranks_keep_their_hosts_over_a_restart() {
         lost: Vec::new(),
         ended: Vec::new(),
         outlived: Vec::new(),
+        policed: Span::ZERO,
     };
 
     let rules = Rules {
@@ -108,6 +109,7 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
         lost: Vec::new(),
         ended: Vec::new(),
         outlived: Vec::new(),
+        policed: Span::ZERO,
     };
 
     let rules = Rules {

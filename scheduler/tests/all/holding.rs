@@ -321,6 +321,7 @@ fn a_preempted_attempt_only_delivers_its_result_after_a_restart() {
         lost: Vec::new(),
         ended: vec![(attempt, host)],
         outlived: Vec::new(),
+        policed: common::Span::ZERO,
     };
 
     let restored = || {

@@ -322,6 +322,7 @@ fn restored(lost: bool) -> (World, AttemptId) {
         lost: lost.then_some((attempt, host, true)).into_iter().collect(),
         ended: (!lost).then_some((attempt, host)).into_iter().collect(),
         outlived: Vec::new(),
+        policed: Span::ZERO,
     };
     let progress = Box::new(scheduler::event::RestoredProgress {
         tried: vec![tried],
@@ -436,6 +437,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
             (attempt(5), HostId(1)),
         ],
         outlived: vec![(HostId(9), Span(u64::MAX))],
+        policed: common::Span::ZERO,
     };
     let progress = scheduler::event::RestoredProgress {
         finished: IdSet::from_range(2, 9),

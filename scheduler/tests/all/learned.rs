@@ -222,6 +222,7 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
         lost: Vec::new(),
         ended: Vec::new(),
         outlived: vec![(host, told[0])],
+        policed: common::Span::ZERO,
     };
     let progress = Box::new(RestoredProgress {
         tried: vec![tried],

@@ -28,6 +28,7 @@ mod office;
 mod order;
 mod overruns;
 mod placing;
+mod promises;
 mod properties;
 mod queued;
 mod quorum;

@@ -704,6 +704,18 @@ impl Model {
                         .is_some_and(|deadline| offer.finish <= deadline)
                 );
             }
+            Effect::PromiseRenewed { job, made, finish } => {
+                let deadline = self.jobs[job].terms.deadline;
+                let kept = deadline.is_some_and(|deadline| *finish <= deadline);
+                assert!(
+                    kept && *made == self.now,
+                    "{job} is promised what nobody can keep"
+                );
+            }
+            Effect::PromiseWithdrawn { job } => {
+                let job = self.jobs.get_mut(job).expect("it had a promise");
+                assert!(job.terms.deadline.take().is_some(), "twice withdrawn");
+            }
             Effect::JobRefused { job, .. } => {
                 assert!(matches!(event, Event::JobSubmitted { job: asked, .. } if asked == job));
             }

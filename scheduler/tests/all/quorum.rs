@@ -491,6 +491,7 @@ fn results_from_before_a_restart_are_compared_anew() {
             lost,
             ended: Vec::new(),
             outlived,
+            policed: common::Span::ZERO,
         }
     };
     let progress = RestoredProgress {

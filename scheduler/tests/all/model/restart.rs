@@ -28,6 +28,7 @@ impl Model {
                     lost: Vec::new(),
                     ended: Vec::new(),
                     outlived: Vec::new(),
+                    policed: Span::ZERO,
                 }
             };
 
