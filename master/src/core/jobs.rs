@@ -524,7 +524,7 @@ impl Core {
     /// Loads a job of the store into memory again, without the reason of its state.
     pub(super) fn bring_back(
         &mut self,
-        restored: crate::store::RestoredJob,
+        mut restored: crate::store::RestoredJob,
     ) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
@@ -538,12 +538,13 @@ impl Core {
             &restored.after,
         );
 
-        if restored
-            .promised
-            .as_ref()
-            .is_some_and(|promised| promised.withdrawn)
-        {
-            bag.terms.deadline = None;
+        match &restored.promised {
+            Some(promised) if promised.withdrawn => bag.terms.deadline = None,
+            // A job that had ended has kept its promise, or not.
+            Some(promised) if !view.state.settled() => {
+                restored.progress.promised = Some((promised.made, promised.finish));
+            }
+            _ => {}
         }
 
         let entry = UnsettledJob {

@@ -270,11 +270,7 @@ impl Scheduler {
         self.jobs.slack = None;
         if let Some(finish) = finish.filter(|finish| *finish <= promise.deadline) {
             let made = self.now;
-            job.promise = Some(Promise {
-                made,
-                finish,
-                ..promise
-            });
+            job.promise = Some(Promise::offered(promise.deadline, made, finish));
             fx.push(Effect::PromiseRenewed {
                 job: id,
                 made,

@@ -13,7 +13,7 @@ pub struct Keeping {
     pub made: Time,
     /// The deadline for every task.
     pub deadline: Time,
-    /// The completion predicted when it was made.
+    /// The completion predicted when it was made; the deadline where that is not known.
     pub promised: Time,
     /// The completion predicted now; `None` where no host that takes work would do for all waiting
     /// tasks.
@@ -50,7 +50,7 @@ impl Scheduler {
         Some(Keeping {
             made: promise.made,
             deadline: promise.deadline,
-            promised: promise.finish,
+            promised: promise.finish.unwrap_or(promise.deadline),
             expected: self.promised_finish(id, now),
             overdue: overdue.count() as u64,
             again: job.requeued.len(),

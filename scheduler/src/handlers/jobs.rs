@@ -8,7 +8,7 @@ use common::{HostId, IdSet, JobId, Time};
 use crate::policy::Policy;
 use crate::policy::catalogue::{default_policy, policy};
 use crate::prediction::predict::Prediction;
-use crate::protocol::effect::{CancelReason, Effect, Refused};
+use crate::protocol::effect::{CancelReason, Effect, Offer, Refused};
 use crate::protocol::event::{Bag, RestoredProgress, Tested, Tried};
 use crate::state::gang::Gang;
 use crate::state::host::HostAttempt;
@@ -52,15 +52,13 @@ impl Scheduler {
         match told {
             Err(why) => fx.push(Effect::JobRefused { job: id, why }),
             Ok(offer) => {
-                let promise = offer.zip(bag.terms.deadline);
+                let promised = |(offer, deadline): (Offer, Time)| {
+                    Promise::offered(deadline, self.now, offer.finish)
+                };
+                let promise = offer.zip(bag.terms.deadline).map(promised);
                 let (waits, missed) = self.jobs.unended(id, &bag.after, false);
                 let user = self.jobs.lines.shares.number(&bag.terms.estimator.user);
-                let mut job = self.draw_up(
-                    (id, user),
-                    bag,
-                    policy,
-                    promise.map(|(offer, deadline)| (offer.finish, deadline)),
-                );
+                let mut job = self.draw_up((id, user), bag, policy, promise);
                 job.wait_for(waits);
                 self.enter(id, job);
                 fx.push(Effect::JobAdmitted { job: id });
@@ -98,14 +96,13 @@ impl Scheduler {
         self.predict_job(&job, now)
     }
 
-    /// Creates a job of untried tasks, by its number and its user's, with its `Promise`: the
-    /// predicted completion time and the deadline.
+    /// Creates a job of untried tasks, by its number and its user's, with its `Promise`.
     fn draw_up(
         &self,
         (id, user): (JobId, u32),
         bag: Bag,
         policy: Policy,
-        promise: Option<(Time, Time)>,
+        promise: Option<Promise>,
     ) -> Job {
         let rank = policy.ordering.rank(
             user,
@@ -123,11 +120,6 @@ impl Scheduler {
         let estimates = &self.foresight.experience.estimates;
         let usual_computing = estimates.computing(&bag.terms.estimator);
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
-        let promise = promise.map(|(finish, deadline)| Promise {
-            deadline,
-            made: self.now,
-            finish,
-        });
         let ids = bag.tasks.clone();
         let open = bag.open;
 
@@ -181,13 +173,16 @@ impl Scheduler {
             .terms
             .deadline
             .filter(|_| policy.admission.reckoning().is_some());
+        let promise = deadline.map(|deadline| match progress.promised {
+            Some((made, finish)) => Promise::offered(deadline, made, finish),
+            None => Promise {
+                deadline,
+                made: self.now,
+                finish: None,
+            },
+        });
         let user = self.jobs.lines.shares.number(&bag.terms.estimator.user);
-        let mut job = self.draw_up(
-            (id, user),
-            bag,
-            policy,
-            deadline.map(|deadline| (deadline, deadline)),
-        );
+        let mut job = self.draw_up((id, user), bag, policy, promise);
         job.request(Some(&progress.requested), self.jobs.arrivals);
 
         let finished = job.fresh.intersection(&progress.finished);
@@ -423,6 +418,10 @@ impl Scheduler {
         }
 
         job.finished.take(&gone);
+        if let Some(promise) = &mut job.promise {
+            // It was not made for tasks that are done twice.
+            promise.finish = None;
+        }
         job.line_up_again(&gone, self.jobs.arrivals);
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);

@@ -365,6 +365,9 @@ pub struct RestoredProgress {
     pub requested: IdSet,
     /// The hosts on which ranks have finished, if the job is a gang.
     pub done_on: Vec<HostId>,
+    /// The time at which the bag's deadline was promised, or promised anew, and the completion
+    /// predicted then; `None` where that is not known.
+    pub promised: Option<(Time, Time)>,
 }
 
 /// An unsettled task of a restored job that has had attempts.

@@ -199,9 +199,11 @@ impl Foresight {
     /// its predictions are compared with the outcome.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
         if let Some(Promise { made, finish, .. }) = job.promise {
-            let prediction = Prediction::roughly(made, finish);
-            let errors = &mut self.experience.errors;
-            errors.note(job.policy.name, JobStage::Early, made, prediction, now);
+            if let Some(finish) = finish {
+                let prediction = Prediction::roughly(made, finish);
+                let errors = &mut self.experience.errors;
+                errors.note(job.policy.name, JobStage::Early, made, prediction, now);
+            }
             return;
         }
 

@@ -9,9 +9,21 @@ use crate::policy::admission::Stacking;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Promise {
     pub(crate) deadline: Time,
-    /// `made` is when it was promised, `finish` the completion predicted then.
+    /// The time at which it was promised.
     pub(crate) made: Time,
-    pub(crate) finish: Time,
+    /// The completion predicted then; `None` where that is not known, or does not count any more.
+    pub(crate) finish: Option<Time>,
+}
+
+impl Promise {
+    /// Creates the promise of this deadline that was made with this offer.
+    pub(crate) fn offered(deadline: Time, made: Time, finish: Time) -> Self {
+        Self {
+            deadline,
+            made,
+            finish: Some(finish),
+        }
+    }
 }
 
 /// The time that all jobs with a promise together can spare, as computed last.

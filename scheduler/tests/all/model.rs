@@ -90,6 +90,8 @@ pub(crate) struct ModelJob {
     after: BTreeMap<JobId, EndCondition>,
     /// Whether it is open.
     takes_more: bool,
+    /// When its deadline was promised, and the end predicted then.
+    promised: Option<(Time, Time)>,
 }
 
 struct ModelHost {
@@ -703,6 +705,8 @@ impl Model {
                         .deadline
                         .is_some_and(|deadline| offer.finish <= deadline)
                 );
+                let told = Some((self.now, offer.finish));
+                self.jobs.get_mut(job).expect("it is admitted").promised = told;
             }
             Effect::PromiseRenewed { job, made, finish } => {
                 let deadline = self.jobs[job].terms.deadline;
@@ -711,6 +715,7 @@ impl Model {
                     kept && *made == self.now,
                     "{job} is promised what nobody can keep"
                 );
+                self.jobs.get_mut(job).expect("it is there").promised = Some((*made, *finish));
             }
             Effect::PromiseWithdrawn { job } => {
                 let job = self.jobs.get_mut(job).expect("it had a promise");
@@ -1287,6 +1292,7 @@ impl ModelJob {
                 .map(|after| (after.job, after.how))
                 .collect(),
             takes_more: bag.open,
+            promised: None,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What becomes of a promise: it is made anew or withdrawn, is over, or comes back after a restart,
 //! and whoever must remember it is told.
 
+use common::attempt::{Outcome, Phase};
 use common::{IdSet, JobId, Time};
 use scheduler::event::{RestoredProgress, Tried};
+use scheduler::experience::JobStage;
 use scheduler::{Effect, Event, Settings};
 
-use crate::world::{World, s};
+use crate::world::{World, s, starts};
 
 fn world() -> World {
     World::with(Settings {
@@ -98,4 +100,68 @@ fn a_killed_task_is_expected_to_take_as_long_again_after_a_restart_too() {
 
     let keeping = world.scheduler.keeping(JobId(2), world.now).unwrap();
     assert_eq!(keeping.expected, Some(world.now + s(10 + 60)));
+}
+
+/// The errors of promises that a scheduler has noted.
+fn noted(world: &World) -> Vec<f32> {
+    let experience = world.scheduler.experience();
+    let noted = experience.errors.of("CALENDAR", JobStage::Early);
+    noted.to_vec()
+}
+
+#[test]
+fn a_promise_is_judged_by_what_was_said_at_first_after_a_restart_too() {
+    let errors = |restarts: bool| {
+        let mut world = world();
+        let host = world.host(1).joins();
+        let job = world.job(1).policy("CALENDAR").estimates(&[10]);
+        let job = job.deadline(1_000).submit();
+        let attempt = world.attempt_on(host);
+        let made = world.now;
+        world.now = world.now + s(4);
+        if restarts {
+            world.restart();
+            let (_, effects) = world.host(1).holding(attempt, Phase::Running).joins_with();
+            assert_eq!(starts(&effects), [], "it goes on");
+        }
+        let keeping = world.scheduler.keeping(job, world.now).unwrap();
+        assert_eq!((keeping.made, keeping.promised), (made, made + s(10)));
+        world.now = made + s(12);
+        world.ends(host, attempt, Outcome::Succeeded, s(12));
+        noted(&world)
+    };
+    assert_eq!(errors(false).len(), 1);
+    assert_eq!(errors(true), errors(false));
+}
+
+#[test]
+fn a_promise_of_which_no_more_is_known_than_its_deadline_teaches_nothing() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let draft = world.job(1).policy("CALENDAR").estimates(&[10]);
+    let bag = Box::new(draft.deadline(1_000).bag());
+    let job = JobId(9);
+    world.send(Event::JobRestored {
+        job,
+        bag,
+        progress: Box::default(),
+    });
+    world.now = world.now + s(10);
+    world.succeeds(host, world.attempt_on(host));
+    assert_eq!(noted(&world), [0.0; 0]);
+
+    // Nor does one whose results were lost, and were computed anew.
+    let draft = world.job(2).policy("CALENDAR").estimates(&[10, 10]);
+    let job = draft.deadline(1_000).submit();
+    world.succeeds(host, world.attempt_on(host));
+    world.send(Event::ResultsGone {
+        job,
+        tasks: vec![(1, 1)],
+    });
+    for _ in 0..2 {
+        world.now = world.now + s(300);
+        world.succeeds(host, world.attempt_on(host));
+    }
+    assert!(world.job_state(job).settled());
+    assert_eq!(noted(&world), [0.0; 0]);
 }

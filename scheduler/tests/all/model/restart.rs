@@ -39,6 +39,7 @@ impl Model {
                 tried: job.highest.iter().map(tried).collect(),
                 attempts: job.started,
                 duplicates: job.duplicates,
+                promised: job.promised,
                 requested: set(&job.all.difference(&job.unrequested).copied().collect()),
                 ..RestoredProgress::default()
             };
