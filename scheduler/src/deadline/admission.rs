@@ -756,7 +756,7 @@ impl<'a> Reckoner<'a> {
             .is_some_and(EstimateSource::known);
 
         let promised = |job: &Job| {
-            job.promise.is_some() && !job.settled() && job.stack.terms.estimator == *estimator
+            job.promised().is_some() && !job.settled() && job.stack.terms.estimator == *estimator
         };
         if !self.reckoning.calibrated || known || self.scheduler.jobs.table.values().any(promised) {
             return None;

@@ -6,14 +6,16 @@
 //! - [`reserve`]: the time reserved for tasks whose limits are learned.
 //! - [`policing`]: the killing of attempts beyond their estimates for a new bag.
 //! - [`overruns`]: the same later on, for a bag that was admitted and would be late.
+//! - [`lapse`]: a job whose deadline is over is an ordinary one from then on.
 //! - [`slack`]: while deadlines leave time, users with fewer slots go first.
 //! - [`status`]: the prospects of a promise, and the obstacles to it.
 //!
-//! A promise is never taken back: a later bag is refused rather than an earlier one delayed on the
-//! calendar.
+//! Until its deadline a promise is never taken back: a later bag is refused rather than an earlier one
+//! delayed on the calendar.
 
 pub(crate) mod admission;
 pub(crate) mod calendar;
+pub(crate) mod lapse;
 pub(crate) mod overruns;
 pub(crate) mod policing;
 pub(crate) mod reserve;

@@ -142,11 +142,11 @@ impl Scheduler {
     }
 
     /// Returns the policing of a job's attempts: that of all jobs, if an admin has set it. Without a
-    /// promise there is none.
+    /// promise there is none; a broken one protects nobody.
     pub(crate) fn policing_of(&self, job: &Job) -> Policing {
         let own = || job.policy.limits.policing();
         let policing = job
-            .promise
+            .promised()
             .map(|_| self.settings.policing.unwrap_or_else(own));
         policing.unwrap_or(Policing::OFF)
     }

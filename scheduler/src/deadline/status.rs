@@ -16,7 +16,7 @@ pub struct Keeping {
     /// The completion predicted when it was made; the deadline where that is not known.
     pub promised: Time,
     /// The completion predicted now; `None` where no host that takes work would do for all waiting
-    /// tasks.
+    /// tasks, or the deadline is over and the job an ordinary one.
     pub expected: Option<Time>,
     /// The number of attempts that have run for longer than their user's estimate.
     pub overdue: u64,
@@ -31,7 +31,7 @@ impl Scheduler {
     pub fn keeping(&self, id: JobId, now: Time) -> Option<Keeping> {
         let now = now.max(self.now);
         let job = self.jobs.table.get(&id)?;
-        let promise = job.promise?;
+        let promise = job.promised()?;
         let live = job.copies();
         let overdue = live.filter(|copy| {
             let host = self.hosts.table.get(&copy.host);
@@ -51,7 +51,7 @@ impl Scheduler {
             made: promise.made,
             deadline: promise.deadline,
             promised: promise.finish.unwrap_or(promise.deadline),
-            expected: self.promised_finish(id, now),
+            expected: job.promise.and_then(|_| self.promised_finish(id, now)),
             overdue: overdue.count() as u64,
             again: job.requeued.len(),
             open: job.unsettled(),

@@ -24,6 +24,7 @@ const PASSING: u32 = 32;
 impl Scheduler {
     /// Starts whatever can start now. `delivered` is the host that has just delivered a completion.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
+        self.let_lapse();
         self.expect_anew(fx);
         self.release_saved();
         self.tend_gangs(fx);

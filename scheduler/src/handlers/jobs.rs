@@ -141,8 +141,9 @@ impl Scheduler {
         job.plan.entered = self.now;
         job.pool = self.hosts.pool(&job.rules.needs, self.now);
         self.jobs.arrivals += 1;
-        if job.promise.is_some() {
+        if let Some(promise) = job.promise {
             self.jobs.slack = None;
+            self.jobs.deadlines.insert((promise.deadline, id));
         }
         self.meet(id, &mut job);
 
@@ -418,7 +419,7 @@ impl Scheduler {
         }
 
         job.finished.take(&gone);
-        if let Some(promise) = &mut job.promise {
+        for promise in job.promise.iter_mut().chain(&mut job.broken) {
             // It was not made for tasks that are done twice.
             promise.finish = None;
         }

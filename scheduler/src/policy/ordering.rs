@@ -93,6 +93,11 @@ impl Rank {
         self.priority.0
     }
 
+    /// Returns the number of the job's arrival.
+    pub(crate) fn arrival(self) -> u64 {
+        self.arrival
+    }
+
     /// Returns the number of the job's user, where slots are divided among users.
     pub(crate) fn user(self) -> u32 {
         self.user

@@ -198,7 +198,7 @@ impl Foresight {
     /// Notes that a job's last task has finished: its copies move the price of its `JobKind`, and
     /// its predictions are compared with the outcome.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
-        if let Some(Promise { made, finish, .. }) = job.promise {
+        if let Some(Promise { made, finish, .. }) = job.promised() {
             if let Some(finish) = finish {
                 let prediction = Prediction::roughly(made, finish);
                 let errors = &mut self.experience.errors;

@@ -103,6 +103,8 @@ pub(crate) struct Job {
     pub(crate) longest_start: Option<Span>,
     /// Its accepted deadline, if any, as a `Promise`.
     pub(crate) promise: Option<Promise>,
+    /// The promise that it had until its deadline was over, if it was not done by then.
+    pub(crate) broken: Option<Promise>,
     /// Its requested and disclosed tasks, under policies that tell them apart.
     pub(crate) speculation: Option<Box<Speculation>>,
     /// The hosts of its ranks, if it is a gang.
@@ -334,6 +336,7 @@ impl Job {
             lessons: Lessons::default(),
             stack: Stack::default(),
             promise: None,
+            broken: None,
             speculation: None,
             gang: None,
             alone: BTreeMap::new(),
@@ -961,6 +964,8 @@ pub(crate) struct Jobs {
     /// The time at which to look for attempts that outlive their estimates while jobs with a promise
     /// wait; `None` where it is to be computed.
     pub(crate) overruns: Option<Time>,
+    /// The deadlines that were promised; those of jobs that are gone are left out once they are over.
+    pub(crate) deadlines: BTreeSet<(Time, JobId)>,
 }
 
 /// The queues of jobs that want slots, in the order in which they get them.

@@ -2,12 +2,12 @@
 //! and whoever must remember it is told.
 
 use common::attempt::{Outcome, Phase};
-use common::{IdSet, JobId, Time};
+use common::{HostId, IdSet, JobId, Time};
 use scheduler::event::{RestoredProgress, Tried};
 use scheduler::experience::JobStage;
-use scheduler::{Effect, Event, Settings};
+use scheduler::{Effect, Event, Settings, Sharing};
 
-use crate::world::{World, s, starts};
+use crate::world::{World, ended, s, starts};
 
 fn world() -> World {
     World::with(Settings {
@@ -164,4 +164,107 @@ fn a_promise_of_which_no_more_is_known_than_its_deadline_teaches_nothing() {
     }
     assert!(world.job_state(job).settled());
     assert_eq!(noted(&world), [0.0; 0]);
+}
+
+/// A host that runs the first of a bag's three tasks, each estimated at a second, beyond the bag's
+/// deadline, with a plain job of higher priority behind it.
+fn late(policy: &str) -> (World, HostId, [JobId; 2]) {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let job = world.job(3).policy(policy).estimates(&[1, 1, 1]);
+    let late = job.retries(3).deadline(20).submit();
+    world.moves(host, Phase::Running);
+    let plain = world.job(2).policy("FCFS").priority(1).submit();
+    world.now = world.now + s(21);
+    (world, host, [late, plain])
+}
+
+/// The jobs whose tasks the host is done with, one after the other.
+fn order(world: &mut World, host: HostId, tasks: usize) -> Vec<JobId> {
+    let done = |_| {
+        let attempt = world.attempt_on(host);
+        world.succeeds(host, attempt);
+        attempt.task.job
+    };
+    (0..tasks).map(done).collect()
+}
+
+#[test]
+fn a_job_whose_deadline_is_over_takes_its_ordinary_place() {
+    let (mut world, host, [late, plain]) = late("PROMISE:inflated=no:policing=off");
+    assert_eq!(
+        order(&mut world, host, 5),
+        [late, plain, plain, late, late],
+        "the plain job has the higher priority"
+    );
+    assert_eq!(noted(&world), [0.0; 0]);
+    let experience = world.scheduler.experience();
+    let errors = experience.errors.of("PROMISE", JobStage::Early);
+    assert!(
+        errors.len() == 1 && errors[0] > 1.0,
+        "it was late: {errors:?}"
+    );
+
+    // The paper has no other place for it.
+    let (mut world, host, [late, plain]) = self::late("CALENDAR");
+    assert_eq!(order(&mut world, host, 5), [late, late, late, plain, plain]);
+}
+
+#[test]
+fn a_promise_that_was_broken_stays_so() {
+    let policy = "PROMISE:inflated=no:policing=hard:when=always";
+    let (mut world, host, [late, _]) = late(policy);
+    world.send(Event::Tick);
+    let status = |world: &World| {
+        let keeping = world.scheduler.keeping(late, world.now).unwrap();
+        (keeping.deadline < world.now, keeping.expected, keeping.open)
+    };
+    assert_eq!(status(&world), (true, None, 3));
+    let explained = world.scheduler.explain_at(late, world.now).unwrap();
+    assert!(!explained.tasks.is_empty());
+
+    // What runs beyond its estimate is in the way of others as before.
+    let bag = world.job(1).policy(policy).user("ben").estimates(&[5]);
+    let (next, effects) = bag.deadline(8).asks();
+    assert_eq!(ended(&effects).len(), 1, "{effects:?}");
+    assert_eq!(world.attempt_on(host).task.job, next);
+    assert_eq!(renewed(&effects), [], "there is nothing to make anew");
+    assert_eq!(status(&world), (true, None, 3));
+
+    world.restart();
+    world.host(1).joins();
+    assert!(status(&world).0);
+}
+
+#[test]
+fn slots_are_divided_with_a_job_whose_deadline_is_over() {
+    let mut world = World::with(Settings {
+        lease: s(1_000_000),
+        suspect_after: s(1_000_000),
+        sharing: Some(Sharing::default()),
+        ..Settings::default()
+    });
+    for host in 1..=4 {
+        world.host(host).joins();
+    }
+    let job = world.job(100).policy("PROMISE:policing=off").user("ann");
+    let late = job.estimate(s(1)).deadline(100).submit();
+    let plain = world.job(100).user("ben").submit();
+
+    let mut before = 0;
+    let mut after = 0;
+    for _ in 0..8 {
+        for host in (1..=4).map(HostId) {
+            world.now = world.now + s(30);
+            let attempt = world.attempt_on(host);
+            let over = world.now > Time(1_000_000) + s(100);
+            let others = u32::from(attempt.task.job == plain);
+            let count = if over { &mut after } else { &mut before };
+            *count += others;
+            world.ends(host, attempt, Outcome::Succeeded, s(120));
+        }
+    }
+    assert_eq!(before, 0, "the deadline is close");
+    assert!((10..=20).contains(&after), "{after} of 29 slots");
+    assert!(!world.job_state(late).settled());
 }
