@@ -335,6 +335,8 @@ pub trait World<'o, E: Planned + 'o, O: Observer + 'o> {
             Effect::TasksReopened { tasks, .. } => self.on_reopened(tasks),
             Effect::JobSettled { job, .. } => self.on_job_settled(*job),
             Effect::Foretold { .. }
+            | Effect::PromiseRenewed { .. }
+            | Effect::PromiseWithdrawn { .. }
             | Effect::Executing { .. }
             | Effect::Acknowledge { .. }
             | Effect::HostTrusted { .. }
