@@ -278,6 +278,11 @@ impl Core {
             Err(refusal) => return Ok(Err(refusal)),
         };
 
+        // Before the admission test, which can take long.
+        if !dry_run && let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
+            return Ok(Err(refusal));
+        }
+
         // A date stays that date, however long the files took to arrive and whatever the client's
         // clock says.
         spec.rules.deadline = asked
@@ -322,10 +327,6 @@ impl Core {
                 predicted: predicted.flatten().map(seen),
                 ..submitted
             }));
-        }
-
-        if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
-            return Ok(Err(refusal));
         }
 
         let key = (request, body_hash, body.len() as u64);

@@ -88,6 +88,11 @@ impl Core {
                     "say it: --estimate 5m; it is learned once 20 tasks of the program are done";
                 (RefusalCode::NotAdmitted, why, hint)
             }
+            Refused::TooMany { .. } => (
+                RefusalCode::Invalid,
+                why,
+                "let each task do more, or submit several jobs with a deadline each",
+            ),
             Refused::NoHost => {
                 let hint = "ask again once there is one: deskgrid host list";
                 (

@@ -13,6 +13,7 @@ use common::needs::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
 use crate::deadline::calendar::{Booking, Calendar, Slots};
+use crate::deadline::policing::fewest;
 use crate::deadline::reserve::{at_most, most_second, spares, spread};
 use crate::policy::Policy;
 use crate::policy::admission::Reckoning;
@@ -30,6 +31,9 @@ use crate::state::owner_hours::HostLoan;
 use crate::state::scheduler::Scheduler;
 use crate::state::terms::Stack;
 
+/// The most tasks of a bag, counted as often as results of each are wanted, for which a deadline is
+/// promised: each of them is put on the calendar by itself, whenever it is computed.
+pub(crate) const MOST_PROMISED: u64 = 100_000;
 /// The run time taken for a task of which nothing is known (any more), in seconds on a host of
 /// speed 1.
 const UNKNOWN_S: f64 = 60.0;
@@ -72,6 +76,16 @@ const LATE: Time = Time(u64::MAX / 4);
 /// listed as often.
 type BagDraft = Vec<(u32, TaskDuration)>;
 
+/// The admission test of a bag with a deadline, for any number of killed attempts.
+pub(crate) struct AdmissionTest<'a> {
+    reckoner: Reckoner<'a>,
+    bag: &'a Bag,
+    policy: &'a Policy,
+    deadline: Time,
+    lessons: Lessons,
+    draft: BagDraft,
+}
+
 /// The scheduler's state as seen by one way of computing the calendar, its `Reckoning`.
 pub(crate) struct Reckoner<'a> {
     scheduler: &'a Scheduler,
@@ -95,7 +109,12 @@ impl Scheduler {
         let policy = policy(&bag.rules.policy)
             .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
         policy.admission.admit(policy.name, bag)?;
-        self.consider(bag, &policy, now.max(self.now), &BTreeSet::new())
+        let Some(test) = self.admission_test(bag, &policy, now.max(self.now))? else {
+            return Ok(None);
+        };
+        test.offer(&BTreeSet::new())
+            .map(Some)
+            .map_err(|refused| test.with_fits(refused, &BTreeSet::new()))
     }
 
     /// Tests a bag submitted now: as [`Self::offer`], but attempts may be killed for it. Neither
@@ -179,52 +198,39 @@ impl Scheduler {
         }
     }
 
-    /// Returns the offer for a valid bag if these attempts are killed; `None` where it has no
-    /// deadline.
-    pub(crate) fn consider(
-        &self,
-        bag: &Bag,
-        policy: &Policy,
+    /// Prepares the admission test of a valid bag; `None` where it has no deadline.
+    ///
+    /// # Errors
+    /// If it has more tasks than a deadline is promised for, or their run times are unknown.
+    pub(crate) fn admission_test<'a>(
+        &'a self,
+        bag: &'a Bag,
+        policy: &'a Policy,
         now: Time,
-        without: &BTreeSet<AttemptId>,
-    ) -> Result<Option<Offer>, Refused> {
+    ) -> Result<Option<AdmissionTest<'a>>, Refused> {
         let (Some(deadline), Some(reckoning)) = (bag.terms.deadline, policy.admission.reckoning())
         else {
             return Ok(None);
         };
+        let attempts = bag.tasks.len() * u64::from(bag.rules.quorum.size.max(1));
+        if attempts > MOST_PROMISED {
+            return Err(Refused::TooMany {
+                tasks: attempts,
+                most: MOST_PROMISED,
+            });
+        }
+
         let reckoner = self.reckoner(reckoning, now);
         let lessons = self.past_lessons(bag, policy.limits);
         let draft = reckoner.draft(bag, &lessons)?;
-        let occupied = reckoner.occupied(without);
-        let needs = &bag.rules.needs;
-        let finish = reckoner
-            .finish(&occupied, draft.iter().copied(), needs)
-            .ok_or(Refused::NoHost)?;
-        let offer = |finish, probation| {
-            let suffices = reckoner.suffices(bag, &lessons, &draft, &occupied, deadline);
-            let probability = suffices * self.probability(policy.name, finish, deadline, now);
-            Ok(Some(Offer {
-                finish,
-                probability,
-                probation,
-            }))
-        };
-        if finish <= deadline {
-            return offer(finish, false);
-        }
-
-        if let Some(finish) = reckoner
-            .probation(bag, &draft, &occupied)
-            .filter(|finish| *finish <= deadline)
-        {
-            return offer(finish, true);
-        }
-
-        let fits = reckoner.largest_part(&occupied, &draft, needs, deadline);
-        Err(Refused::TooLate {
-            earliest: finish,
-            fits,
-        })
+        Ok(Some(AdmissionTest {
+            reckoner,
+            bag,
+            policy,
+            deadline,
+            lessons,
+            draft,
+        }))
     }
 
     /// Returns the probability that a job predicted to end by `finish` meets its deadline, by how
@@ -347,7 +353,13 @@ impl Scheduler {
         let mut calendar = reckoner.calendar(&BTreeSet::new());
         let mut starts = Vec::new();
         let mut in_time = true;
-        let mut room = calendar.idle + self.hosts.index.standing.len();
+        let line = self.jobs.lines.waiting.iter();
+        let line = line.take_while(|rank| rank.promised());
+        let wanted = line
+            .filter_map(|rank| self.jobs.table.get(&rank.job))
+            .map(|job| &job.rules.needs);
+        // A slot that suits none of them does not count: they would all be stacked in vain.
+        let mut room = calendar.idle_for(&wanted.collect()) + self.hosts.index.standing.len();
 
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
             in_time &= job
@@ -772,43 +784,114 @@ impl<'a> Reckoner<'a> {
         });
         self.finish(occupied, shorter, &bag.rules.needs)
     }
+}
 
-    /// Finds the largest number of tasks that are all done by the deadline, the shortest ones, by
-    /// bisection.
-    fn largest_part(
-        &self,
-        occupied: &Calendar<'_>,
-        draft: &BagDraft,
-        needs: &Needs,
-        deadline: Time,
-    ) -> IdSet {
-        let mut shortest = draft.clone();
-        shortest.sort_by_key(|(index, time)| (time.work, *index));
-
-        let part = |most: usize| -> BTreeSet<u32> {
-            shortest[..most].iter().map(|(index, _)| *index).collect()
-        };
-        let fits = |most: usize| {
-            let part = part(most);
-            let tasks = draft
-                .iter()
-                .filter(|(index, _)| part.contains(index))
-                .copied();
-            self.finish(occupied, tasks, needs)
-                .is_some_and(|finish| finish <= deadline)
-        };
-
-        let mut low = 0;
-        let mut high = draft.len();
-        while low + 1 < high {
-            let middle = low.midpoint(high);
-            if fits(middle) {
-                low = middle;
-            } else {
-                high = middle;
+impl AdmissionTest<'_> {
+    /// Returns the offer for the bag if these attempts are killed.
+    ///
+    /// # Errors
+    /// If there is none. Which of the tasks would be done in time is left open: `with_fits` says it.
+    pub(crate) fn offer(&self, without: &BTreeSet<AttemptId>) -> Result<Offer, Refused> {
+        let Self {
+            reckoner,
+            bag,
+            policy,
+            deadline,
+            ..
+        } = self;
+        let occupied = reckoner.occupied(without);
+        let finish = reckoner
+            .finish(&occupied, self.draft.iter().copied(), &bag.rules.needs)
+            .ok_or(Refused::NoHost)?;
+        let offer = |finish, probation| {
+            let suffices = reckoner.suffices(bag, &self.lessons, &self.draft, &occupied, *deadline);
+            let kept = reckoner
+                .scheduler
+                .probability(policy.name, finish, *deadline, reckoner.now);
+            Offer {
+                finish,
+                probability: suffices * kept,
+                probation,
             }
+        };
+        if finish <= *deadline {
+            return Ok(offer(finish, false));
         }
 
-        part(low).into_iter().collect()
+        let probation = reckoner.probation(bag, &self.draft, &occupied);
+        match probation.filter(|finish| finish <= deadline) {
+            Some(finish) => Ok(offer(finish, true)),
+            None => Err(Refused::TooLate {
+                earliest: finish,
+                fits: IdSet::new(),
+            }),
+        }
+    }
+
+    /// Returns a refusal with the tasks that would be done in time if these attempts were killed.
+    pub(crate) fn with_fits(&self, refused: Refused, without: &BTreeSet<AttemptId>) -> Refused {
+        let Refused::TooLate { earliest, .. } = refused else {
+            return refused;
+        };
+        let fits = self.largest_part(&self.reckoner.occupied(without));
+        Refused::TooLate { earliest, fits }
+    }
+
+    /// Finds the largest number of tasks that are all done by the deadline, the shortest ones: of
+    /// equal ones in one pass, else by bisection.
+    fn largest_part(&self, occupied: &Calendar<'_>) -> IdSet {
+        let draft = &self.draft;
+        let equal = draft.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        if equal && draft.len() as u64 == self.bag.tasks.len() {
+            let most = self.in_time(occupied, draft.iter());
+            return draft[..most].iter().map(|(index, _)| *index).collect();
+        }
+
+        let mut shortest: Vec<(Span, u32)> = draft
+            .iter()
+            .map(|(index, time)| (time.work, *index))
+            .collect();
+        shortest.sort_unstable();
+
+        // The place of each task among the shortest ones.
+        let mut places: Vec<(u32, usize)> = (0..)
+            .zip(&shortest)
+            .map(|(place, (_, index))| (*index, place))
+            .collect();
+        places.sort_unstable();
+        places.dedup_by_key(|(index, _)| *index);
+        let place = |index: u32| {
+            let found = places.binary_search_by_key(&index, |(index, _)| *index);
+            found.map_or(usize::MAX, |at| places[at].1)
+        };
+        let placed: Vec<usize> = draft.iter().map(|(index, _)| place(*index)).collect();
+
+        let fits = |most: usize| {
+            let part = || {
+                let all = draft.iter().zip(&placed);
+                all.filter(|(_, place)| **place < most)
+                    .map(|(task, _)| task)
+            };
+            self.in_time(occupied, part()) == part().count()
+        };
+        let most = fewest(0, draft.len(), |most| !fits(most)) - 1;
+        shortest[..most].iter().map(|(_, index)| *index).collect()
+    }
+
+    /// Returns how many of these tasks, one after the other, are done by the deadline: those up to
+    /// the first one that is not.
+    fn in_time<'t>(
+        &self,
+        occupied: &Calendar<'_>,
+        tasks: impl Iterator<Item = &'t (u32, TaskDuration)>,
+    ) -> usize {
+        let mut calendar = occupied.clone();
+        let needs = &self.bag.rules.needs;
+        tasks
+            .take_while(|(_, time)| {
+                let entry = calendar.stack(*time, needs);
+                entry.is_some_and(|entry| entry.finish <= self.deadline)
+            })
+            .count()
     }
 }

@@ -63,40 +63,45 @@ impl Scheduler {
         policy: &Policy,
         now: Time,
     ) -> (Result<Option<Offer>, Refused>, Vec<Victim>) {
-        if bag.terms.deadline.is_none() {
-            return (Ok(None), Vec::new());
-        }
+        let test = match self.admission_test(bag, policy, now) {
+            Ok(Some(test)) => test,
+            Ok(None) => return (Ok(None), Vec::new()),
+            Err(refused) => return (Err(refused), self.victims(now, KillOccasion::Always)),
+        };
 
         let mut doomed = self.victims(now, KillOccasion::Always);
         let spare = self.victims(now, KillOccasion::Needed);
         let always = doomed.len();
-        let told = |doomed: &[Victim]| {
-            let without: BTreeSet<AttemptId> = doomed.iter().map(|victim| victim.attempt).collect();
-            self.consider(bag, policy, now, &without)
+        let without = |doomed: &[Victim]| -> BTreeSet<AttemptId> {
+            doomed.iter().map(|victim| victim.attempt).collect()
         };
-        let first = told(&doomed);
-        if spare.is_empty() || !matches!(first, Err(Refused::TooLate { .. })) {
-            return (first, doomed);
-        }
+        let told = |doomed: &[Victim]| test.offer(&without(doomed));
+        let late = match told(&doomed) {
+            Err(late @ Refused::TooLate { .. }) => late,
+            first => return (first.map(Some), doomed),
+        };
 
         doomed.extend(spare);
-        let mut best = told(&doomed);
-        if best.is_err() {
-            doomed.truncate(always);
-            return (first, doomed);
+        let mut best = None;
+        if doomed.len() > always {
+            best = told(&doomed).ok();
         }
+        let Some(mut best) = best else {
+            doomed.truncate(always);
+            return (Err(test.with_fits(late, &without(&doomed))), doomed);
+        };
 
         let enough = fewest(always, doomed.len(), |number| {
             let offer = told(&doomed[..number]);
             let suffices = offer.is_ok();
-            if suffices {
+            if let Ok(offer) = offer {
                 best = offer;
             }
             suffices
         });
 
         doomed.truncate(enough);
-        (best, doomed)
+        (Ok(Some(best)), doomed)
     }
 
     /// Returns the attempts of jobs with a promise that may be killed now on this occasion, the one

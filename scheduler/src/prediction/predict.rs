@@ -240,7 +240,7 @@ pub(crate) fn rate_of(computing: f64, rate: f64) -> f64 {
 }
 
 /// The time that a task takes, by the host.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TaskDuration {
     /// Its work, in seconds on a host of speed 1.
     pub(crate) work: Span,

@@ -232,6 +232,13 @@ pub enum Refused {
     },
     /// It has a deadline, and its tasks' run times are unknown.
     NoEstimate,
+    /// It has a deadline, and more tasks than one is promised for.
+    TooMany {
+        /// The number of its tasks, each counted as often as results of it are wanted.
+        tasks: u64,
+        /// The most tasks of a bag with a deadline.
+        most: u64,
+    },
     /// It has a deadline, and no suitable host takes work now.
     NoHost,
     /// It has a deadline and waits for this job, which has not ended.
@@ -428,6 +435,13 @@ impl fmt::Display for Refused {
             }
             Refused::Estimates { tasks, given } => {
                 write!(f, "the job has {tasks} tasks and {given} estimates")
+            }
+            Refused::TooMany { tasks, most } => {
+                write!(
+                    f,
+                    "the job has a deadline and {tasks} tasks (each counted as often as results of it are wanted), and deadlines are \
+                     promised for at most {most}"
+                )
             }
             Refused::NoEstimate => {
                 write!(

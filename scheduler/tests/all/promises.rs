@@ -3,6 +3,7 @@
 
 use common::attempt::{Outcome, Phase};
 use common::{HostId, IdSet, JobId, Time};
+use scheduler::effect::Refused;
 use scheduler::event::{RestoredProgress, Tried};
 use scheduler::experience::JobStage;
 use scheduler::{Effect, Event, Settings, Sharing};
@@ -267,4 +268,44 @@ fn slots_are_divided_with_a_job_whose_deadline_is_over() {
     assert_eq!(before, 0, "the deadline is close");
     assert!((10..=20).contains(&after), "{after} of 29 slots");
     assert!(!world.job_state(late).settled());
+}
+
+#[test]
+fn a_deadline_for_more_tasks_than_the_calendar_takes_is_refused_with_the_bound() {
+    let mut world = world();
+    world.host(1).joins();
+    let draft = world.job(10_000_000).policy("PROMISE").estimate(s(60));
+    let bag = draft.deadline(3_600).bag();
+    let refused = world.scheduler.would_admit(&bag, world.now).unwrap_err();
+    let Refused::TooMany { tasks, most } = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(tasks, 10_000_000);
+    assert!(refused.to_string().contains(&most.to_string()), "{refused}");
+
+    let (_, effects) = world
+        .job(tasks as u32)
+        .policy("PROMISE")
+        .deadline(60)
+        .asks();
+    let told =
+        |effect: &Effect| matches!(effect, Effect::JobRefused { why, .. } if *why == refused);
+    assert!(effects.iter().any(told), "{effects:?}");
+    world.job(tasks as u32).policy("PROMISE").submit();
+}
+
+#[test]
+fn the_part_of_a_bag_that_would_be_in_time_is_the_largest_of_equal_tasks() {
+    let mut world = world();
+    world.host(1).joins();
+    world.host(2).speed(2.0).joins();
+    for estimates in [vec![10; 50], (0..50).map(|at| 10 + at % 2).collect()] {
+        let draft = world.job(1).policy("CALENDAR").estimates(&estimates);
+        let bag = draft.deadline(100).bag();
+        match world.scheduler.would_admit(&bag, world.now).unwrap_err() {
+            Refused::TooLate { fits, .. } if estimates[1] == 10 => assert_eq!(fits.len(), 30),
+            Refused::TooLate { fits, .. } => assert!((25..30).contains(&fits.len()), "{fits:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }
