@@ -9,10 +9,10 @@
 use crate::state::host::elapsed_s;
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::needs::Needs;
+use common::attempt::Phase;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
-use crate::deadline::calendar::{Booking, Calendar, Slots};
+use crate::deadline::calendar::{Booking, Calendar, Cap, Slots};
 use crate::deadline::policing::fewest;
 use crate::deadline::reserve::{at_most, most_second, spares, spread};
 use crate::policy::Policy;
@@ -156,9 +156,10 @@ impl Scheduler {
         let reckoner = self.reckoner(reckoning, now.max(self.now));
         let draft = reckoner.draft(bag, &self.past_lessons(bag, policy.limits))?;
         let mut calendar = reckoner.occupied(&BTreeSet::new());
+        let cap = reckoner.cap_of_bag(bag);
         let mut entry = |(task, time): (u32, TaskDuration)| {
             let found = calendar
-                .stack(time, &bag.rules.needs)
+                .stack_for(cap, time, &bag.rules.needs)
                 .ok_or(Refused::NoHost)?;
             Ok(PlannedTask {
                 task,
@@ -393,6 +394,8 @@ impl Scheduler {
             .collect();
         slots.reverse();
 
+        let shares = &self.jobs.lines.shares;
+        let mut rooms: BTreeMap<u32, u64> = BTreeMap::new();
         let mut starts = Vec::new();
         for rank in self
             .jobs
@@ -404,12 +407,18 @@ impl Scheduler {
             let Some(job) = self.jobs.table.get(&rank.job) else {
                 continue;
             };
-            for index in job.in_order() {
+            let room = rooms.entry(job.user);
+            let room = room.or_insert_with(|| shares.room(job.user).unwrap_or(u64::MAX));
+            for index in job
+                .in_order()
+                .take(usize::try_from(*room).unwrap_or(usize::MAX))
+            {
                 let fit = slots
                     .iter()
                     .rposition(|host| self.hosts.offer(*host, &job.rules.needs));
                 let Some(slot) = fit else { break };
                 starts.push((rank.job, index, slots.remove(slot)));
+                *room = room.saturating_sub(1);
             }
 
             if slots.is_empty() {
@@ -604,7 +613,44 @@ impl<'a> Reckoner<'a> {
             }
         }
 
+        self.count_running(&mut calendar, without);
         calendar
+    }
+
+    /// Returns the most tasks of the job's user that may run at a time.
+    fn cap_of(&self, job: &Job) -> Option<Cap> {
+        let user = job.user;
+        let most = self.scheduler.jobs.lines.shares.most(user)?;
+        Some(Cap { user, most })
+    }
+
+    /// Returns the same for the user of a bag that has no job yet.
+    fn cap_of_bag(&self, bag: &Bag) -> Option<Cap> {
+        let shares = &self.scheduler.jobs.lines.shares;
+        let (user, most) = shares.most_of(&bag.terms.estimator.user)?;
+        Some(Cap { user, most })
+    }
+
+    /// Notes the running tasks of users who may run only so many, also on hosts that take no more
+    /// work.
+    fn count_running(&self, calendar: &mut Calendar<'a>, without: &BTreeSet<AttemptId>) {
+        if !self.scheduler.jobs.lines.shares.on() {
+            return;
+        }
+        for host in self.scheduler.hosts.table.values() {
+            let live = host.books.iter();
+            let runs = |(attempt, load): &(&AttemptId, &HostAttempt)| {
+                !load.frozen
+                    && !matches!(load.phase, Phase::Suspended(_))
+                    && !without.contains(attempt)
+            };
+            for (attempt, load) in live.filter(runs) {
+                let job = self.scheduler.jobs.table.get(&attempt.task.job);
+                if let Some(cap) = job.and_then(|job| self.cap_of(job)) {
+                    calendar.runs(cap.user, attempt.task, self.end(host, *attempt, load));
+                }
+            }
+        }
     }
 
     /// Puts the waiting tasks with a promise on the calendar until `each` returns `false`, except
@@ -627,10 +673,11 @@ impl<'a> Reckoner<'a> {
                 continue;
             };
             let source = self.source(&job.stack);
+            let cap = self.cap_of(job);
             for index in job.in_order() {
                 let work = self.work(job, source, index);
                 let time = self.time(work, self.computing(job, index));
-                let Some(entry) = calendar.stack(time, &job.rules.needs) else {
+                let Some(entry) = calendar.stack_for(cap, time, &job.rules.needs) else {
                     break;
                 };
                 if !each(job, Some(index), entry) {
@@ -650,7 +697,7 @@ impl<'a> Reckoner<'a> {
                 .map(|index| self.time(self.work(job, source, index), self.computing(job, index)));
             let spares = spares.into_iter().map(|limit| self.time(limit, 1.0));
             for time in second.chain(spares) {
-                let Some(entry) = calendar.stack(time, &job.rules.needs) else {
+                let Some(entry) = calendar.stack_for(cap, time, &job.rules.needs) else {
                     break;
                 };
                 if !each(job, None, entry) {
@@ -727,28 +774,26 @@ impl<'a> Reckoner<'a> {
                 (0, self.time(Span::from_secs_f64(*second), 1.0)),
                 number.saturating_sub(planned),
             );
-            let finish = self.finish(
-                occupied,
-                draft.iter().copied().chain(more),
-                &bag.rules.needs,
-            );
+            let finish = self.finish(occupied, draft.iter().copied().chain(more), bag);
             finish.is_some_and(|finish| finish <= deadline)
         });
 
         at_most(tasks, 1.0 - first, most)
     }
 
-    /// Returns the completion of the last of these tasks; `None` where no host will do.
+    /// Returns the completion of the last of these tasks of a bag; `None` where no host will do.
     fn finish(
         &self,
         occupied: &Calendar<'_>,
         tasks: impl Iterator<Item = (u32, TaskDuration)>,
-        needs: &Needs,
+        bag: &Bag,
     ) -> Option<Time> {
         let mut calendar = occupied.clone();
+        let cap = self.cap_of_bag(bag);
         let mut last = self.now;
         for (_, time) in tasks {
-            last = last.max(calendar.stack(time, needs)?.finish);
+            let entry = calendar.stack_for(cap, time, &bag.rules.needs)?;
+            last = last.max(entry.finish);
         }
 
         Some(last)
@@ -782,7 +827,7 @@ impl<'a> Reckoner<'a> {
             let work = time.work.min(median);
             (*task, TaskDuration { work, ..*time })
         });
-        self.finish(occupied, shorter, &bag.rules.needs)
+        self.finish(occupied, shorter, bag)
     }
 }
 
@@ -801,7 +846,7 @@ impl AdmissionTest<'_> {
         } = self;
         let occupied = reckoner.occupied(without);
         let finish = reckoner
-            .finish(&occupied, self.draft.iter().copied(), &bag.rules.needs)
+            .finish(&occupied, self.draft.iter().copied(), bag)
             .ok_or(Refused::NoHost)?;
         let offer = |finish, probation| {
             let suffices = reckoner.suffices(bag, &self.lessons, &self.draft, &occupied, *deadline);
@@ -887,9 +932,10 @@ impl AdmissionTest<'_> {
     ) -> usize {
         let mut calendar = occupied.clone();
         let needs = &self.bag.rules.needs;
+        let cap = self.reckoner.cap_of_bag(self.bag);
         tasks
             .take_while(|(_, time)| {
-                let entry = calendar.stack(*time, needs);
+                let entry = calendar.stack_for(cap, *time, needs);
                 entry.is_some_and(|entry| entry.finish <= self.deadline)
             })
             .count()

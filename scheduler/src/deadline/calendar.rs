@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use common::host::Confinement;
 use common::needs::{Label, Needs, Offers};
 use common::platform::HostPlatform;
-use common::{HostId, Time};
+use common::{HostId, TaskId, Time};
 
 use crate::state::owner_hours::HostLoan;
 use crate::state::room::Room;
@@ -34,7 +34,23 @@ pub(crate) struct Calendar<'a> {
     /// The time of the task that was stacked last, and where the next one like it would be done.
     last: Option<TaskDuration>,
     equal: Option<Box<EqualTasks>>,
+    /// The running tasks of users with a `Cap`, each with its end.
+    running: BTreeMap<u32, BTreeMap<TaskId, Time>>,
+    /// When further tasks of such users may start, and on which slots their earlier ones end by then
+    /// (`NO_SLOT` where that is not known): as many entries as may run at a time.
+    turns: BTreeMap<u32, BinaryHeap<Reverse<(Time, u32)>>>,
 }
+
+/// The most tasks of a user that may run at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cap {
+    /// The user's number.
+    pub(crate) user: u32,
+    pub(crate) most: u32,
+}
+
+/// The number of no slot.
+const NO_SLOT: u32 = u32::MAX;
 
 /// The slots on which a task like the one before would be done, the first one of each lane, so that
 /// not all lanes are looked at for each of many equal tasks.
@@ -105,6 +121,8 @@ pub(crate) struct Booking {
     pub(crate) finish: Time,
     /// Whether its slot is free for it now.
     pub(crate) now: bool,
+    /// The number of its first slot.
+    slot: u32,
 }
 
 impl<'a> Calendar<'a> {
@@ -149,10 +167,82 @@ impl<'a> Calendar<'a> {
         self.equal = None;
     }
 
+    /// Notes that a task of a user with a `Cap` runs until then.
+    pub(crate) fn runs(&mut self, user: u32, task: TaskId, end: Time) {
+        let ends = self.running.entry(user).or_default();
+        let known = ends.entry(task).or_insert(end);
+        *known = end.min(*known);
+    }
+
+    /// Puts a task on the calendar like `stack`, but not before its user may run one more.
+    pub(crate) fn stack_for(
+        &mut self,
+        cap: Option<Cap>,
+        time: TaskDuration,
+        needs: &Needs,
+    ) -> Option<Booking> {
+        let Some(cap) = cap else {
+            return self.stack(time, needs);
+        };
+        let running = self.running.get(&cap.user);
+        let turns = self.turns.entry(cap.user).or_insert_with(|| {
+            let ends = running.into_iter().flat_map(BTreeMap::values).copied();
+            let mut ends: Vec<Time> = ends.collect();
+            let most = cap.most as usize;
+            ends.resize(ends.len().max(most), Time(0));
+            ends.sort_unstable();
+            let last = ends.split_off(ends.len() - most);
+            last.into_iter()
+                .map(|end| Reverse((end, NO_SLOT)))
+                .collect()
+        });
+
+        let Reverse((from, slot)) = turns.pop()?;
+        let entry = if from == Time(0) {
+            self.stack(time, needs)
+        } else {
+            self.stack_from(from, slot, time, needs)
+        };
+        let next = entry.map_or((from, slot), |entry| (entry.finish, entry.slot));
+        if let Some(turns) = self.turns.get_mut(&cap.user) {
+            turns.push(Reverse(next));
+        }
+        entry
+    }
+
+    /// Puts a task on this slot, where that will do, else on the one on which it is done first, and
+    /// among equal ones where the least time is lost before it. It starts at `from` at the earliest.
+    fn stack_from(
+        &mut self,
+        from: Time,
+        slot: u32,
+        time: TaskDuration,
+        needs: &Needs,
+    ) -> Option<Booking> {
+        if !needs.takes.is_plain() {
+            return self.stack_wide(from, time, needs);
+        }
+
+        let suits: Vec<bool> = self
+            .lanes
+            .iter()
+            .map(|lane| needs.suits(lane.offers))
+            .collect();
+        let on = |number: u32| {
+            let slot = self.slots.get(number as usize)?;
+            let start = slot.free.max(from);
+            let finish = self.lanes[slot.lane].finish(start, time)?;
+            suits[slot.lane].then_some((finish, start.since(slot.free), number, start))
+        };
+        let best = on(slot).or_else(|| (0..self.slots.len() as u32).filter_map(on).min());
+        let (finish, _, slot, start) = best?;
+        Some(self.book(&[slot], start, finish))
+    }
+
     /// Puts a task of this time where it is done first; returns `None` if no host will do.
     pub(crate) fn stack(&mut self, time: TaskDuration, needs: &Needs) -> Option<Booking> {
         if !needs.takes.is_plain() {
-            return self.stack_wide(time, needs);
+            return self.stack_wide(Time(0), time, needs);
         }
 
         if self.last.replace(time) == Some(time) {
@@ -227,7 +317,7 @@ impl<'a> Calendar<'a> {
     }
 
     /// Puts a task that has several slots of one host where it is done first.
-    fn stack_wide(&mut self, time: TaskDuration, needs: &Needs) -> Option<Booking> {
+    fn stack_wide(&mut self, from: Time, time: TaskDuration, needs: &Needs) -> Option<Booking> {
         let wide = self.wide.take().filter(|wide| wide.needs == *needs);
         let wide = wide.unwrap_or_else(|| Box::new(self.wide_hosts(needs)));
 
@@ -240,9 +330,10 @@ impl<'a> Calendar<'a> {
             free.sort_unstable();
             free.truncate(*most);
 
-            let Some((start, _)) = free.last().copied() else {
+            let Some((last, _)) = free.last().copied() else {
                 continue;
             };
+            let start = last.max(from);
             let lane = &self.lanes[self.slots[free[0].1 as usize].lane];
             let finish = lane.finish(start, time);
             if let Some(finish) = finish
@@ -288,7 +379,7 @@ impl<'a> Calendar<'a> {
         for number in slots {
             let slot = &mut self.slots[*number as usize];
             let idle = std::mem::take(&mut slot.idle);
-            now &= idle;
+            now &= idle && start <= slot.free;
             host = slot.host;
             slot.free = finish;
             self.lanes[slot.lane].free.push(Reverse((finish, *number)));
@@ -299,6 +390,7 @@ impl<'a> Calendar<'a> {
             start,
             finish,
             now,
+            slot: slots.first().copied().unwrap_or(NO_SLOT),
         }
     }
 }

@@ -66,9 +66,13 @@ impl Scheduler {
     /// Starts a task with a promise on the host that the calendar has for it, with a preemption if
     /// needed.
     fn start_promised(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) {
-        let Some(takes) = self.jobs.table.get(&id).map(|job| job.demand) else {
+        let Some(job) = self.jobs.table.get(&id) else {
             return;
         };
+        let takes = job.demand;
+        if self.jobs.lines.shares.room(job.user) == Some(0) {
+            return;
+        }
         let full = |hosts: &Hosts| !hosts.has_room(host, takes);
         if full(&self.hosts) {
             let job = self.jobs.table.get(&id);
@@ -143,7 +147,12 @@ impl Scheduler {
             return false;
         };
 
-        starter.quota = jobs.lines.quota(job.rank);
+        starter.quota = if job.rank.promised() {
+            // Such ranks do not tell users apart.
+            jobs.lines.shares.room(job.user).unwrap_or(u64::MAX)
+        } else {
+            jobs.lines.quota(job.rank)
+        };
         let again = if job.speculation.is_some() {
             starter.place_next(job, fx)
         } else {

@@ -206,6 +206,19 @@ impl Shares {
             .map(|most| u64::from(most).saturating_sub(user.running))
     }
 
+    /// Returns the most tasks of the user that may run at a time; `None` without a bound.
+    pub(crate) fn most(&self, number: u32) -> Option<u32> {
+        self.users.get(number as usize)?.most
+    }
+
+    /// Returns the same for a user by name, who may be unknown yet, with the user's number.
+    pub(crate) fn most_of(&self, name: &str) -> Option<(u32, u32)> {
+        let sharing = self.sharing.as_ref()?;
+        let own = sharing.most_running.get(name).copied();
+        let number = self.known_number(name);
+        Some((number, own.or(sharing.most_running_each)?))
+    }
+
     /// Divides this many slots among users, as they fall to each by claim while all of them have waiting
     /// tasks: smaller claims are raised to the same height. Empty where slots are not divided.
     pub(crate) fn divide(

@@ -309,3 +309,70 @@ fn the_part_of_a_bag_that_would_be_in_time_is_the_largest_of_equal_tasks() {
         }
     }
 }
+
+#[test]
+fn a_promise_counts_on_as_many_slots_as_its_user_may_have() {
+    for (policy, speeds) in [
+        ("PROMISE:inflated=no", [1.0, 1.0, 1.0, 1.0]),
+        ("PROMISE:inflated=no", [1.0, 1.0, 1.0, 0.5]),
+        ("PROMISE", [1.0, 1.0, 1.0, 1.0]),
+    ] {
+        let mut world = World::with(Settings {
+            lease: s(1_000_000),
+            suspect_after: s(1_000_000),
+            sharing: Some(Sharing {
+                most_running: [("ann".to_owned(), 2)].into(),
+                ..Sharing::default()
+            }),
+            ..Settings::default()
+        });
+        for (host, speed) in (1..).zip(speeds) {
+            world.host(host).speed(speed).joins();
+        }
+        let plain = world.job(1).user("ann").submit();
+        let first = world.attempt_on(HostId(1));
+        assert_eq!(first.task.job, plain);
+
+        // One after the other beside it, or two once it is over, which is expected in a minute.
+        let ask = |world: &mut World, user: &str, deadline| {
+            let job = world.job(1).policy(policy).user(user);
+            job.estimates(&[100, 100, 100]).deadline(deadline).asks()
+        };
+        let (_, effects) = ask(&mut world, "ann", 190);
+        let Some(Effect::JobRefused { why, .. }) = effects.first() else {
+            panic!("{effects:?}")
+        };
+        assert!(
+            matches!(why, Refused::TooLate { fits, .. } if fits.len() == 2),
+            "{why:?}"
+        );
+
+        let (capped, effects) = ask(&mut world, "ann", 400);
+        assert_eq!(
+            starts(&effects).len(),
+            1,
+            "with the plain one there are two"
+        );
+        let (next, effects) = ask(&mut world, "ben", 400);
+        let others = starts(&effects)
+            .into_iter()
+            .map(|(_, attempt, _)| attempt.task.job);
+        let began: Vec<JobId> = others.collect();
+        assert!(
+            began.len() >= 2 && began.iter().all(|job| *job == next),
+            "{began:?}"
+        );
+
+        world.now = world.now + s(60);
+        let effects = world.succeeds(HostId(1), first);
+        let began = starts(&effects);
+        assert!(
+            began
+                .iter()
+                .any(|(_, attempt, _)| attempt.task.job == capped)
+        );
+        let running = world.scheduler.user_shares(world.now);
+        let ann = running.iter().find(|share| share.user == "ann").unwrap();
+        assert_eq!(ann.slots, 2);
+    }
+}
