@@ -25,6 +25,7 @@ use crate::prediction::predict::{Prediction, TaskDuration, duration, rate_of};
 use crate::prediction::reservation::Sequence;
 use crate::protocol::effect::{Offer, Refused};
 use crate::protocol::event::{Bag, Tested};
+use crate::state::foresight::Foresight;
 use crate::state::host::{Host, HostAttempt};
 use crate::state::job::Job;
 use crate::state::owner_hours::HostLoan;
@@ -247,18 +248,23 @@ impl Scheduler {
         kept as f64 / (seen.len() + PRIOR_SCORES.len()) as f64
     }
 
-    /// Predicts the completion of the last task of a job with a promise: its running attempts, and
-    /// its waiting tasks behind those before them. `None` where no host that takes work would do
+    /// Predicts the completion of the last task of a job with a promise: its running tasks, each of
+    /// which ends with the first of its attempts, and its waiting tasks behind those before them. `None` where no host that takes work would do
     /// for all of them.
     pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id)?;
         let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
-        let live = job.copies();
-        let ends = live.filter_map(|copy| {
-            let host = self.hosts.table.get(&copy.host)?;
-            Some(reckoner.end(host, copy.attempt, host.books.get(&copy.attempt)?))
-        });
-        let mut last = ends.max().unwrap_or(now);
+        let mut ends: BTreeMap<u32, Time> = BTreeMap::new();
+        for copy in job.copies() {
+            let host = self.hosts.table.get(&copy.host);
+            let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
+            let Some((host, load)) = load else { continue };
+            let end = reckoner.end(host, copy.attempt, load);
+            let end = end + reckoner.delay(host, load, job, copy.attempt.task.index);
+            let first = ends.entry(copy.attempt.task.index).or_insert(end);
+            *first = end.min(*first);
+        }
+        let mut last = ends.into_values().max().unwrap_or(now);
         let mut calendar = reckoner.calendar(&BTreeSet::new());
 
         let mut placed = 0;
@@ -542,6 +548,22 @@ impl<'a> Reckoner<'a> {
             load.assigned + duration(work, start_cost, rate)
         };
         if end < self.now { self.soonest } else { end }
+    }
+
+    /// Returns how much later than `end` a live attempt is expected to end, where disturbances count:
+    /// it stands still, or its host is silent, and it starts again elsewhere if it is gone.
+    fn delay(&self, host: &Host, load: &HostAttempt, job: &Job, index: u32) -> Span {
+        if !self.reckoning.inflated {
+            return Span::ZERO;
+        }
+        let stay_s = Foresight::stay_s(host, load, self.now).unwrap_or(0.0);
+        let gone = host.silence(self.now);
+        let gone = gone.map_or(0.0, |silence| self.scheduler.foresight.gone(silence));
+
+        let work = self.work(job, self.source(&job.stack), index);
+        let rate = rate_of(self.computing(job, index), self.rate(host));
+        let whole_s = duration(work, Span::ZERO, rate).secs();
+        Span::from_secs_f64(stay_s + gone * whole_s)
     }
 
     /// Builds the `Calendar` of the slots of hosts that take work, with their running attempts.

@@ -400,16 +400,22 @@ impl Foresight {
     ) -> f64 {
         let left_s = self.left_s(host, load, work, start_cost, now);
 
-        if host.holds_still(load.phase) {
-            let partly = host.owner.lets_run();
-            let since = load
-                .suspended_since
-                .filter(|_| partly)
-                .unwrap_or(host.owner_since);
-            left_s + (0.7 * age_s(since, now)).max(60.0)
-        } else {
-            left_s * self.curves().stretch
+        match Self::stay_s(host, load, now) {
+            Some(stay_s) => left_s + stay_s,
+            None => left_s * self.curves().stretch,
         }
+    }
+
+    /// Returns the seconds for which a live attempt that stands still is expected to go on doing so;
+    /// `None` for one that runs.
+    pub(crate) fn stay_s(host: &Host, load: &HostAttempt, now: Time) -> Option<f64> {
+        let partly = host.owner.lets_run();
+        let since = load
+            .suspended_since
+            .filter(|_| partly)
+            .unwrap_or(host.owner_since);
+        let stays = host.holds_still(load.phase);
+        stays.then(|| (0.7 * age_s(since, now)).max(60.0))
     }
 
     /// Returns the `CompletionLaw` of a live attempt's completion time.

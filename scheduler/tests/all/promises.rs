@@ -1,12 +1,13 @@
 //! What becomes of a promise: it is made anew or withdrawn, is over, or comes back after a restart,
 //! and whoever must remember it is told.
 
-use common::attempt::{Outcome, Phase};
-use common::{HostId, IdSet, JobId, Time};
+use common::attempt::{HeldAttempt, Outcome, Phase};
+use common::host::OwnerState;
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Speed, TaskId, Time};
 use scheduler::effect::Refused;
 use scheduler::event::{RestoredProgress, Tried};
 use scheduler::experience::JobStage;
-use scheduler::{Effect, Event, Settings, Sharing};
+use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
 
 use crate::world::{World, ended, s, starts};
 
@@ -274,13 +275,13 @@ fn slots_are_divided_with_a_job_whose_deadline_is_over() {
 fn a_deadline_for_more_tasks_than_the_calendar_takes_is_refused_with_the_bound() {
     let mut world = world();
     world.host(1).joins();
-    let draft = world.job(10_000_000).policy("PROMISE").estimate(s(60));
+    let draft = world.job(200_000).policy("PROMISE").estimate(s(60));
     let bag = draft.deadline(3_600).bag();
     let refused = world.scheduler.would_admit(&bag, world.now).unwrap_err();
     let Refused::TooMany { tasks, most } = refused else {
         panic!("{refused:?}")
     };
-    assert_eq!(tasks, 10_000_000);
+    assert_eq!(tasks, 200_000);
     assert!(refused.to_string().contains(&most.to_string()), "{refused}");
 
     let (_, effects) = world
@@ -375,4 +376,91 @@ fn a_promise_counts_on_as_many_slots_as_its_user_may_have() {
         let ann = running.iter().find(|share| share.user == "ann").unwrap();
         assert_eq!(ann.slots, 2);
     }
+}
+
+/// When the job should be done, in seconds from now.
+fn expected_s(world: &World, job: JobId) -> f64 {
+    let keeping = world.scheduler.keeping(job, world.now);
+    let keeping = keeping.expect("it has a promise");
+    let end = keeping.expected.expect("there is a host");
+    end.since(world.now).secs()
+}
+
+#[test]
+fn a_task_with_several_attempts_should_be_done_with_the_first_of_them() {
+    let mut world = world();
+    let draft = world.job(1).policy("PROMISE:inflated=no").estimates(&[100]);
+    let bag = Box::new(draft.deadline(5_000).bag());
+    let attempt = |number| AttemptId {
+        task: TaskId::new(JobId(1), 1),
+        number,
+        incarnation: Incarnation(0),
+    };
+    let tried = Tried {
+        task: 1,
+        attempts: 2,
+        failures: 0,
+        losses: 0,
+        live: vec![(attempt(1), HostId(1), true), (attempt(2), HostId(2), true)],
+        lost: Vec::new(),
+        ended: Vec::new(),
+        outlived: Vec::new(),
+        policed: s(0),
+    };
+    let progress = RestoredProgress {
+        tried: vec![tried],
+        attempts: 2,
+        duplicates: 1,
+        ..RestoredProgress::default()
+    };
+    // The model knows nothing of attempts from before its time.
+    let mut scheduler = Scheduler::new(Settings::default(), Incarnation(1));
+    let now = world.now;
+    let restored = Event::JobRestored {
+        job: JobId(1),
+        bag,
+        progress: Box::new(progress),
+    };
+    scheduler.step(now, restored, &mut Vec::new());
+    for (number, speed) in [(1, 0.1), (2, 1.0)] {
+        let held = HeldAttempt {
+            attempt: attempt(number),
+            phase: Phase::Running,
+            ran: s(1),
+            frozen_for: s(0),
+            progress: None,
+        };
+        let joined = Event::HostJoined {
+            host: HostId(number),
+            slots: 1,
+            speed: Speed::new(speed).unwrap(),
+            status: OwnerState::Away.into(),
+            held: vec![held],
+        };
+        scheduler.step(now, joined, &mut Vec::new());
+    }
+
+    let keeping = scheduler.keeping(JobId(1), now).unwrap();
+    let expected_s = keeping.expected.unwrap().since(now).secs();
+    assert!((90.0..110.0).contains(&expected_s), "{expected_s}");
+}
+
+#[test]
+fn a_promise_whose_attempt_stands_still_should_be_kept_later() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let job = world
+        .job(1)
+        .policy("PROMISE:policing=off")
+        .estimates(&[100]);
+    let job = job.deadline(5_000).submit();
+    world.moves(host, Phase::Running);
+    world.pass(s(10));
+
+    let before_s = expected_s(&world, job);
+    world.owner_comes(host);
+    let still_s = expected_s(&world, job);
+    assert!(still_s >= before_s + 50.0, "{before_s}, then {still_s}");
+    world.pass(s(1_000));
+    assert!(expected_s(&world, job) > still_s + 500.0);
 }
