@@ -6,7 +6,6 @@
 //! after all tasks with one. So no accepted bag is delayed by a later one, as long as run times and
 //! hosts are as expected.
 
-use crate::state::host::elapsed_s;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
@@ -504,7 +503,11 @@ impl<'a> Reckoner<'a> {
         let reserved = job.reserved(attempt.task.index);
         let computing = self.computing(job, attempt.task.index);
         let rate = rate_of(computing, self.rate(host));
-        let done = elapsed_s((host, computing), load, start_cost, self.now);
+        // A reserved limit is a time on the host, whatever share of it the attempt has.
+        let shared = self.reckoning.inflated && reserved.is_none();
+        let foresight = &self.scheduler.foresight;
+        let of = (host, computing);
+        let (done, _) = foresight.work_done(of, load, shared, start_cost, self.now);
         let done = Span::from_secs_f64(done);
         let given = || match self.source(&job.stack) {
             Some(source) => source.given(estimate, done),

@@ -9,10 +9,9 @@ use common::{AttemptId, JobId, Span, Time};
 use crate::policy::Policy;
 use crate::policy::policing::{KillOccasion, Policing, Rule};
 use crate::prediction::pace::ObservedWork;
-use crate::prediction::predict::rate_of;
 use crate::protocol::effect::{self, Effect, EndReason, Offer, Refused};
 use crate::protocol::event::{Bag, Victim};
-use crate::state::host::elapsed_s;
+use crate::state::host::{Host, HostAttempt};
 use crate::state::job::{Job, LiveCopy};
 use crate::state::promise::Promise;
 use crate::state::scheduler::Scheduler;
@@ -172,8 +171,7 @@ impl Scheduler {
             return None;
         }
 
-        let computing = job.computing();
-        let elapsed_s = elapsed_s((host, computing), load, self.settings.start_cost, now);
+        let (elapsed_s, rate) = self.done_for(job, host, load, now);
         let victim = Victim {
             host: copy.host,
             attempt: copy.attempt,
@@ -183,9 +181,26 @@ impl Scheduler {
         Some(PolicedAttempt {
             victim,
             elapsed_s,
-            rate: rate_of(computing, host.speed.factor()),
+            rate,
             runs: load.noted.is_none() || load.phase.executing(),
         })
+    }
+
+    /// Returns the work that an attempt of a job with a promise has done, as it is compared with its
+    /// estimate, and that which it does in a second. The share of the processor that it has counts
+    /// where owners and other load do.
+    pub(crate) fn done_for(
+        &self,
+        job: &Job,
+        host: &Host,
+        load: &HostAttempt,
+        now: Time,
+    ) -> (f64, f64) {
+        let reckoning = job.policy.admission.reckoning();
+        let shared = reckoning.is_some_and(|reckoning| reckoning.inflated);
+        let start_cost = self.settings.start_cost;
+        let foresight = &self.foresight;
+        foresight.work_done((host, job.computing()), load, shared, start_cost, now)
     }
 
     /// Kills these attempts for a bag, as failures of their tasks: they are tried again if their

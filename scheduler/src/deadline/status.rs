@@ -3,7 +3,6 @@
 
 use common::{JobId, Time};
 
-use crate::state::host::elapsed_s;
 use crate::state::scheduler::Scheduler;
 
 /// The state of the `Promise` of an unsettled job.
@@ -43,8 +42,7 @@ impl Scheduler {
             };
             job.reserved(copy.attempt.task.index).is_none()
                 && load.phase.executing()
-                && elapsed_s((host, job.computing()), load, self.settings.start_cost, now)
-                    > estimate.secs()
+                && self.done_for(job, host, load, now).0 > estimate.secs()
         });
 
         Some(Keeping {

@@ -12,7 +12,7 @@ use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper
 use crate::prediction::malleable::Lives;
 use crate::prediction::predict::{Prediction, rate_of};
 use crate::prediction::silence::Parting;
-use crate::state::host::{Host, HostAttempt, Hosts, Liveness, Presence, SharesSeen};
+use crate::state::host::{Host, HostAttempt, Hosts, Liveness, Presence, SharesSeen, ran_s};
 use crate::state::job::Job;
 use crate::state::promise::Promise;
 use crate::state::settings::Settings;
@@ -264,6 +264,26 @@ impl Foresight {
         let shares = self.shares(host, now);
         let mean = shares.mean_since(load.shares);
         mean.unwrap_or_else(|| self.share(host))
+    }
+
+    /// Returns the work that an attempt has done so far, in seconds on a host of speed 1, and that
+    /// which it did in a second. It computes for the part `computing` of its work; the processor
+    /// share that it had counts if it is `shared`.
+    pub(crate) fn work_done(
+        &self,
+        (host, computing): (&Host, f64),
+        load: &HostAttempt,
+        shared: bool,
+        start_cost: Span,
+        now: Time,
+    ) -> (f64, f64) {
+        let share = if shared {
+            self.mean_share(host, load, now)
+        } else {
+            1.0
+        };
+        let rate = rate_of(computing, host.speed.factor() * share);
+        (ran_s(host, load, start_cost, now) * rate, rate)
     }
 
     /// Returns the processor share that tasks get on this host while they run.

@@ -716,7 +716,13 @@ pub(crate) fn elapsed_s(
     start_cost: Span,
     now: Time,
 ) -> f64 {
-    let ran_s = match load.noted {
+    ran_s(host, load, start_cost, now) * rate_of(computing, host.speed.factor())
+}
+
+/// Returns the time for which a live attempt has run, in seconds; its start takes `start_cost` if
+/// nothing was reported of it.
+pub(crate) fn ran_s(host: &Host, load: &HostAttempt, start_cost: Span, now: Time) -> f64 {
+    match load.noted {
         Some(noted) if load.phase.executing() => {
             let since = if host.holds_still(load.phase) {
                 Span::ZERO
@@ -726,7 +732,5 @@ pub(crate) fn elapsed_s(
             load.ran.secs() + since.secs()
         }
         _ => now.since(load.assigned + start_cost).secs(),
-    };
-
-    ran_s * rate_of(computing, host.speed.factor())
+    }
 }

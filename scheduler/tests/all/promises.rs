@@ -2,7 +2,7 @@
 //! and whoever must remember it is told.
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
-use common::host::OwnerState;
+use common::host::{OwnerState, Status};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Speed, TaskId, Time};
 use scheduler::effect::Refused;
 use scheduler::event::{RestoredProgress, Tried};
@@ -463,4 +463,38 @@ fn a_promise_whose_attempt_stands_still_should_be_kept_later() {
     assert!(still_s >= before_s + 50.0, "{before_s}, then {still_s}");
     world.pass(s(1_000));
     assert!(expected_s(&world, job) > still_s + 500.0);
+}
+
+#[test]
+fn an_attempt_with_part_of_a_processor_is_not_beyond_an_estimate_that_is_right() {
+    for (policy, beyond) in [
+        ("PROMISE:policing=hard:when=always", false),
+        ("PROMISE:policing=hard:when=always:inflated=no", true),
+    ] {
+        let mut world = world();
+        let host = world.host(1).joins();
+        let status = Status {
+            cpu: 0.25,
+            ..OwnerState::Away.into()
+        };
+        let held = Vec::new();
+        world.send(Event::HostHeard { host, status, held });
+        let job = world.job(1).policy(policy).estimates(&[3_600]);
+        let job = job.deadline(50_000).submit();
+        world.moves(host, Phase::Running);
+        world.now = world.now + s(3 * 3_600);
+
+        let keeping = world.scheduler.keeping(job, world.now).unwrap();
+        assert_eq!(
+            keeping.overdue > 0,
+            beyond,
+            "three quarters are done: {keeping:?}"
+        );
+        let left_s = expected_s(&world, job);
+        assert!(beyond || (3_000.0..5_000.0).contains(&left_s), "{left_s}");
+
+        let other = world.job(1).policy(policy).estimates(&[10]);
+        let (_, effects) = other.deadline(50_000).asks();
+        assert_eq!(ended(&effects).len(), usize::from(beyond), "{policy}");
+    }
 }
