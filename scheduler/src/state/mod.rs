@@ -37,3 +37,4 @@ pub(crate) mod small_work;
 pub(crate) mod speculation;
 pub(crate) mod terms;
 pub(crate) mod wishes;
+pub(crate) mod work;

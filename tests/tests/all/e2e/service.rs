@@ -229,5 +229,5 @@ fn the_doctor_reports_faults_with_their_cure() {
         .stdout;
     assert!(text.contains("WRONG") && text.contains("try:"), "{text}");
     grid.as_user("h1", ["doctor", "--config", "nowhere.toml"])
-        .expect_code(1);
+        .expect_code(2);
 }
