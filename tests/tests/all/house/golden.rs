@@ -8,6 +8,7 @@ mod peers;
 mod site;
 mod updates;
 mod values;
+mod work;
 
 use std::fmt::Write;
 

@@ -22,7 +22,7 @@ use common::view::{
     CounterView, DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView,
     HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus,
     PromiseView, QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView,
-    TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView, WorkView,
+    TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
@@ -1060,19 +1060,6 @@ fn undecided() -> Reply {
     }))
 }
 
-fn work() -> Reply {
-    Reply::Work(Box::new(WorkView {
-        command: vec!["./run".into(), "%{TASK_ID}".into()],
-        env: vec!["SEED=7".into()],
-        stdin: Some("in.txt".into()),
-        inputs: vec!["run".into(), "data/".into()],
-        outputs: vec!["out.txt".into()],
-        cut: 0,
-        checkpoint: Some(Span::from_secs(60)),
-        rules: Rules::default(),
-    }))
-}
-
 pub(super) fn replies() -> Vec<Reply> {
     let token = JoinToken {
         id: 3,
@@ -1119,7 +1106,7 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
-        work(),
+        super::work::reply(),
         undecided(),
         Reply::Availability(availability_view()),
         Reply::Identities(

@@ -1,0 +1,19 @@
+//! Values of the messages about what a job's tasks run.
+
+use common::Span;
+use common::job::Rules;
+use common::view::WorkView;
+use common::wire::client::Reply;
+
+pub(super) fn reply() -> Reply {
+    Reply::Work(Box::new(WorkView {
+        command: vec!["./run".into(), "%{TASK_ID}".into()],
+        env: vec!["SEED=7".into()],
+        stdin: Some("in.txt".into()),
+        inputs: vec!["run".into(), "data/".into()],
+        outputs: vec!["out.txt".into()],
+        cut: 0,
+        checkpoint: Some(Span::from_secs(60)),
+        rules: Rules::default(),
+    }))
+}
