@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::attempt::Phase;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
-use crate::deadline::calendar::{Booking, Calendar, Cap, Slots};
+use crate::deadline::calendar::{Booking, Calendar, RunningCap, Slots};
 use crate::deadline::policing::fewest;
 use crate::deadline::reserve::{at_most, most_second, spares, spread};
 use crate::policy::Policy;
@@ -643,17 +643,17 @@ impl<'a> Reckoner<'a> {
     }
 
     /// Returns the most tasks of the job's user that may run at a time.
-    fn cap_of(&self, job: &Job) -> Option<Cap> {
+    fn cap_of(&self, job: &Job) -> Option<RunningCap> {
         let user = job.user;
         let most = self.scheduler.jobs.lines.shares.most(user)?;
-        Some(Cap { user, most })
+        Some(RunningCap { user, most })
     }
 
     /// Returns the same for the user of a bag that has no job yet.
-    fn cap_of_bag(&self, bag: &Bag) -> Option<Cap> {
+    fn cap_of_bag(&self, bag: &Bag) -> Option<RunningCap> {
         let shares = &self.scheduler.jobs.lines.shares;
         let (user, most) = shares.most_of(&bag.terms.estimator.user)?;
-        Some(Cap { user, most })
+        Some(RunningCap { user, most })
     }
 
     /// Notes the running tasks of users who may run only so many, also on hosts that take no more

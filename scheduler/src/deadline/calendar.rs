@@ -34,7 +34,7 @@ pub(crate) struct Calendar<'a> {
     /// The time of the task that was stacked last, and where the next one like it would be done.
     last: Option<TaskDuration>,
     equal: Option<Box<EqualTasks>>,
-    /// The running tasks of users with a `Cap`, each with its end.
+    /// The running tasks of users with a `RunningCap`, each with its end.
     running: BTreeMap<u32, BTreeMap<TaskId, Time>>,
     /// When further tasks of such users may start, and on which slots their earlier ones end by then
     /// (`NO_SLOT` where that is not known): as many entries as may run at a time.
@@ -43,7 +43,7 @@ pub(crate) struct Calendar<'a> {
 
 /// The most tasks of a user that may run at a time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cap {
+pub(crate) struct RunningCap {
     /// The user's number.
     pub(crate) user: u32,
     pub(crate) most: u32,
@@ -167,7 +167,7 @@ impl<'a> Calendar<'a> {
         self.equal = None;
     }
 
-    /// Notes that a task of a user with a `Cap` runs until then.
+    /// Notes that a task of a user with a `RunningCap` runs until then.
     pub(crate) fn runs(&mut self, user: u32, task: TaskId, end: Time) {
         let ends = self.running.entry(user).or_default();
         let known = ends.entry(task).or_insert(end);
@@ -177,7 +177,7 @@ impl<'a> Calendar<'a> {
     /// Puts a task on the calendar like `stack`, but not before its user may run one more.
     pub(crate) fn stack_for(
         &mut self,
-        cap: Option<Cap>,
+        cap: Option<RunningCap>,
         time: TaskDuration,
         needs: &Needs,
     ) -> Option<Booking> {

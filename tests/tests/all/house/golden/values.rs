@@ -22,7 +22,7 @@ use common::view::{
     CounterView, DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView,
     HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus,
     PromiseView, QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView,
-    TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
+    TaskCounts, TaskState, TaskView, TokenView, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
@@ -999,7 +999,7 @@ fn account_view() -> AccountView {
     }
 }
 
-fn output_view() -> OutputView {
+pub(super) fn output_view() -> OutputView {
     let stream = |text: &[u8]| Stream {
         content: Content::Inline(text.to_vec()),
         dropped: 1,
@@ -1053,13 +1053,6 @@ fn token_view() -> TokenView {
     }
 }
 
-fn undecided() -> Reply {
-    Reply::Undecided(Box::new(Undecided {
-        result: output_view(),
-        others: vec![output_view()],
-    }))
-}
-
 pub(super) fn replies() -> Vec<Reply> {
     let token = JoinToken {
         id: 3,
@@ -1107,7 +1100,7 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
         super::work::reply(),
-        undecided(),
+        super::work::undecided(),
         Reply::Availability(availability_view()),
         Reply::Identities(
             [

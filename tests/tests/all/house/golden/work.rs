@@ -17,3 +17,10 @@ pub(super) fn reply() -> Reply {
         rules: Rules::default(),
     }))
 }
+
+pub(super) fn undecided() -> Reply {
+    Reply::Undecided(Box::new(common::view::Undecided {
+        result: super::values::output_view(),
+        others: vec![super::values::output_view()],
+    }))
+}
