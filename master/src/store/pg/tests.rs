@@ -250,7 +250,7 @@ fn a_database_of_the_layout_before_gets_the_tables_of_this_one() {
     drop(Writer::take(&place).unwrap());
     by_hand(
         &place,
-        "DROP VIEW people_jobs, people_hosts, people_attempts; DROP TABLE site_text, site_answer, rollout, rollout_host, forgotten; UPDATE lease SET layout = 2",
+        "DROP VIEW people_jobs, people_hosts, people_attempts; ALTER TABLE attempt DROP COLUMN policed; DROP TABLE site_text, site_answer, rollout, rollout_host, forgotten; UPDATE lease SET layout = 2",
     );
     let store = Writer::take(&place).unwrap();
     assert_eq!(store.site_texts().unwrap(), []);
