@@ -247,7 +247,7 @@ pub struct JobInfoJson {
     /// The job.
     #[serde(flatten)]
     pub job: JobJson,
-    /// What its tasks run, and by which rules.
+    /// The work of its tasks and the rules by which they run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkJson>,
     /// The causes of its failures, the most frequent first; where no task failed, those of attempts

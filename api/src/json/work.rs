@@ -1,4 +1,4 @@
-//! What a job's tasks run, as `job info` prints it.
+//! The work of a job's tasks, as `job info` prints it.
 
 use common::view::WorkView;
 use schemars::JsonSchema;

@@ -87,10 +87,7 @@ impl Job {
             return Vec::new();
         }
 
-        let begun = self.records.iter().map(|(index, record)| {
-            let next = usize::from(self.requeued.contains(index));
-            (index, Self::results_missing(record).saturating_sub(next))
-        });
+        let begun = self.begun_opinions_due();
         let fresh = self
             .fresh
             .iter()
@@ -100,6 +97,14 @@ impl Job {
             .chain(fresh)
             .flat_map(|(index, times)| std::iter::repeat_n(index, times))
             .collect()
+    }
+
+    /// Returns the tasks that had an attempt, each with the number of those further attempts.
+    fn begun_opinions_due(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.records.iter().map(|(index, record)| {
+            let next = usize::from(self.requeued.contains(index));
+            (index, Self::results_missing(record).saturating_sub(next))
+        })
     }
 
     /// Returns the number of attempts that its waiting tasks will still take at least, those of unrequested
@@ -115,10 +120,7 @@ impl Job {
             return waiting;
         }
 
-        let begun = self.records.iter().map(|(index, record)| {
-            let next = usize::from(self.requeued.contains(index));
-            Self::results_missing(record).saturating_sub(next) as u64
-        });
+        let begun = self.begun_opinions_due().map(|(_, times)| times as u64);
         let further = u64::from(self.rules.quorum.size).saturating_sub(1);
         waiting + begun.sum::<u64>() + self.fresh.len() * further
     }

@@ -390,7 +390,7 @@ impl Scheduler {
                 if ahead.own && allowed.is_some() {
                     own_ahead.push(ahead);
                 } else {
-                    times.fill(&ahead, unknown, Filling::Soonest);
+                    times.fill(&ahead, unknown);
                 }
             }
         }

@@ -33,7 +33,7 @@ pub(super) struct ComingSlot {
 struct HostTimes<'a> {
     host: &'a Host,
     place: AttemptHost,
-    /// What it lends to tasks.
+    /// The room that it lends to tasks.
     lends: Room,
     /// The times at which each of its slots is free, in seconds from now, the soonest first.
     free_s: Vec<f64>,
@@ -41,7 +41,7 @@ struct HostTimes<'a> {
     as_now: bool,
 }
 
-/// What is looked up once for all hosts.
+/// The values that are looked up once for all hosts.
 struct Gather<'a> {
     scheduler: &'a Scheduler,
     now: Time,
@@ -172,8 +172,9 @@ impl HostTimes<'_> {
 
 impl<'a> SlotTimes<'a> {
     /// Returns the slots of the hosts that take work, as the attempts that run there leave them, and of
-    /// those that will once their owners leave. Attempts of the jobs `over` have ended. Running tasks of unknown work are taken to be like
-    /// `work`. Of more than `most` hosts each of a sample stands for several.
+    /// those that will once their owners leave. Attempts of the jobs `over` have ended. Running tasks of
+    /// unknown work are taken to be like `work`. Of more than `most` hosts each of a sample stands for
+    /// several.
     pub(super) fn of(
         scheduler: &'a Scheduler,
         work: WorkPerTask,
@@ -232,9 +233,9 @@ impl<'a> SlotTimes<'a> {
         let hosts = self.hosts.iter().enumerate();
         let suiting = hosts.filter(|(_, times)| times.host.suits(needs));
         suiting.flat_map(move |(at, times)| {
-            let free = self.scheduler.predicted_slot(times.host, work, 0.0);
+            let task_s = self.scheduler.slot_task_s(times.host, work);
             let rooms = times.rooms(needs.takes);
-            rooms.map(move |(slots, free_s)| (at, slots, PredictedSlot { free_s, ..free }))
+            rooms.map(move |(slots, free_s)| (at, slots, PredictedSlot { free_s, task_s }))
         })
     }
 
@@ -263,7 +264,7 @@ impl<'a> SlotTimes<'a> {
 
     /// Lets tasks that come first take their slots. Those of unknown work are taken to be like `unknown`;
     /// those that no host suits take none.
-    pub(super) fn fill(&mut self, ahead: &TasksAhead, unknown: WorkPerTask, rule: Filling) {
+    pub(super) fn fill(&mut self, ahead: &TasksAhead, unknown: WorkPerTask) {
         let Some(like) = self.scheduler.jobs.table.get(&ahead.like) else {
             return;
         };
@@ -272,7 +273,7 @@ impl<'a> SlotTimes<'a> {
         let work = among(&ahead.tasks, unknown);
         let rooms: Vec<_> = self.rooms(work, &like.rules.needs).collect();
         let servers: Vec<PredictedSlot> = rooms.iter().map(|(.., slot)| *slot).collect();
-        let Some(last) = last_tasks(&servers, tasks.round() as u64, rule) else {
+        let Some(last) = last_tasks(&servers, tasks.round() as u64, Filling::Soonest) else {
             return;
         };
 
@@ -318,20 +319,12 @@ fn among(tasks: &WaitingTasks, unknown: WorkPerTask) -> WorkPerTask {
 }
 
 impl Scheduler {
-    /// Returns a slot of the host for tasks of this work, free in `free_s`. Suspensions lengthen run
+    /// Returns the seconds that a task of this work takes on a slot of the host. Suspensions lengthen run
     /// times by their mean.
-    pub(super) fn predicted_slot(
-        &self,
-        host: &Host,
-        work: WorkPerTask,
-        free_s: f64,
-    ) -> PredictedSlot {
+    fn slot_task_s(&self, host: &Host, work: WorkPerTask) -> f64 {
         let start_cost = self.settings.start_cost;
         let task_s = self.foresight.task_s(host, work, 1.0, start_cost);
-        PredictedSlot {
-            free_s,
-            task_s: (task_s * self.foresight.curves().stretch).max(LEAST_TASK_S),
-        }
+        (task_s * self.foresight.curves().stretch).max(LEAST_TASK_S)
     }
 
     /// Returns the work of a task of this job; `None` where it is unknown.

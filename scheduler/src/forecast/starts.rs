@@ -12,7 +12,7 @@ use statrs::function::erf::erfc;
 use crate::forecast::slots::{ComingSlot, SlotTimes, fill};
 use crate::policy::ordering::Rank;
 use crate::prediction::malleable::{HostHolder, LearnedLives, Lifetime, MachineState, Paced, Wait};
-use crate::prediction::predict::{Filling, UNKNOWN};
+use crate::prediction::predict::UNKNOWN;
 use crate::prediction::survival::{Curve, TabulatedSurvival};
 use crate::state::foresight::WorkPerTask;
 use crate::state::host::{Host, HostAttempt, Liveness, Presence};
@@ -236,7 +236,7 @@ impl<'a> DeepQueue<'a> {
                     tasks: more,
                     ..*ahead
                 };
-                self.times.fill(&more, self.work, Filling::Soonest);
+                self.times.fill(&more, self.work);
             }
         }
         self.times.first_s(self.work, self.needs)

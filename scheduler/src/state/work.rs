@@ -1,4 +1,4 @@
-//! What is known of the work of a job's tasks: by the user's estimate, by finished tasks, and by earlier jobs
+//! The known work of a job's tasks: by the user's estimate, by finished tasks, and by earlier jobs
 //! of the user and program.
 
 use common::Span;

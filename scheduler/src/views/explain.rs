@@ -517,7 +517,7 @@ impl Scheduler {
     }
 }
 
-/// What is the same for all hosts that a job is explained for.
+/// The values that are the same for all hosts that a job is explained for.
 struct ForAllHosts {
     /// The job's waiting tasks.
     waiting: IdSet,

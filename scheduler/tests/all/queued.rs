@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::{HeldAttempt, Outcome, Phase};
+use common::attempt::{Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::{Quorum, Rules};
 use common::needs::{Capacity, Demand, Needs, Offers};
@@ -14,7 +14,7 @@ use scheduler::event::Bag;
 
 use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
 
-use crate::world::{World, s};
+use crate::world::{World, s, steady_report};
 
 const BEAT_S: u64 = 5;
 
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// What was predicted of a job at a time: the median of its start and of its end.
+/// A prediction of a job at a time: the median of its start and of its end.
 #[derive(Debug)]
 struct Foretold {
     at: Time,
@@ -198,20 +198,7 @@ impl Lab {
     }
 
     fn beats(&mut self, host: HostId) {
-        let own = self.running.iter().filter(|(_, (on, _))| *on == host);
-        let held = own.map(|(attempt, (_, since))| HeldAttempt {
-            attempt: *attempt,
-            phase: Phase::Running,
-            ran: self.now.since(*since),
-            frozen_for: Span::ZERO,
-            progress: None,
-        });
-        let held = held.collect();
-        self.send(Event::HostHeard {
-            host,
-            status: OwnerState::Away.into(),
-            held,
-        });
+        self.send(steady_report(host, &self.running, self.now));
     }
 
     fn foretell(&mut self) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::{HeldAttempt, Outcome, Phase};
+use common::attempt::Outcome;
 use common::host::OwnerState;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, Speed, Time};
 use scheduler::event::Bag;
@@ -10,7 +10,7 @@ use scheduler::predict::Prediction;
 use scheduler::{Effect, Event, Scheduler, Settings};
 
 use crate::known::Chance;
-use crate::world::s;
+use crate::world::{s, steady_report};
 
 const HOSTS: u32 = 10;
 const TASKS: u32 = 120;
@@ -115,20 +115,7 @@ impl Lab {
     }
 
     fn beats(&mut self, host: HostId) {
-        let own = self.running.iter().filter(|(_, (on, _))| *on == host);
-        let held = own.map(|(attempt, (_, since))| HeldAttempt {
-            attempt: *attempt,
-            phase: Phase::Running,
-            ran: self.now.since(*since),
-            frozen_for: Span::ZERO,
-            progress: None,
-        });
-        let held = held.collect();
-        self.send(Event::HostHeard {
-            host,
-            status: OwnerState::Away.into(),
-            held,
-        });
+        self.send(steady_report(host, &self.running, self.now));
     }
 
     fn foretell(&mut self) {

@@ -1,6 +1,8 @@
 //! The door through which tests speak to the scheduler: hosts, jobs and time. Every step is
 //! recorded, and checked against the model.
 
+use std::collections::BTreeMap;
+
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
@@ -544,4 +546,25 @@ pub(crate) fn job_settled(effects: &[Effect]) -> Option<JobState> {
         Effect::JobSettled { state, .. } => Some(*state),
         _ => None,
     })
+}
+
+/// A report of a host on which these attempts have run without a break, each since its time.
+pub(crate) fn steady_report(
+    host: HostId,
+    running: &BTreeMap<AttemptId, (HostId, Time)>,
+    now: Time,
+) -> Event {
+    let own = running.iter().filter(|(_, (on, _))| *on == host);
+    let held = own.map(|(attempt, (_, since))| HeldAttempt {
+        attempt: *attempt,
+        phase: Phase::Running,
+        ran: now.since(*since),
+        frozen_for: Span::ZERO,
+        progress: None,
+    });
+    Event::HostHeard {
+        host,
+        status: OwnerState::Away.into(),
+        held: held.collect(),
+    }
 }

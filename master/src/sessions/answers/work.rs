@@ -1,4 +1,4 @@
-//! What a job's tasks run, for people: the command, its files and the rules, as submitted.
+//! The work of a job's tasks, for people: the command, its files and the rules, as submitted.
 
 use common::JobId;
 use common::job::{CommandSpec, Input, InputKind, JobSpec};
