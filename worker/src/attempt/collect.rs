@@ -86,9 +86,10 @@ impl FoundOutputs {
     fn note_other(&mut self, relative: &Path) {
         let (first, all) = &mut self.others;
         *all += 1;
-        let name = format!("`{}`", relative.display());
+        let name = os::slashed(relative);
+        let name = name.unwrap_or_else(|| relative.to_string_lossy().into_owned());
         if first.len() < EXAMPLES && name.len() <= MOST_NAME {
-            first.push(name);
+            first.push(format!("`{name}`"));
         }
     }
 
