@@ -15,7 +15,6 @@ use crate::policy::ordering::{Batchactive, Disclosed, Rank, RequestedOrder};
 use crate::policy::placement::Placement;
 use crate::policy::width::WidthChoice;
 use crate::protocol::effect::Effect;
-use crate::state::host::elapsed_s;
 use crate::state::host::{Host, HostAttempt};
 use crate::state::job::waiting;
 use crate::state::job::{Job, Jobs};
@@ -371,12 +370,9 @@ impl Scheduler {
             .filter(|_| load.phase != Phase::Ended)?;
         let index = attempt.task.index;
         let start_cost = self.settings.start_cost;
-        let done = Span::from_secs_f64(elapsed_s(
-            (host, job.computing()),
-            load,
-            start_cost,
-            self.now,
-        ));
+        let of = (host, job.computing());
+        let (done_s, _) = (self.foresight).work_done(of, load, true, start_cost, self.now);
+        let done = Span::from_secs_f64(done_s);
         let left = Span(
             speculation
                 .work_left(index, |index| job.work(index))

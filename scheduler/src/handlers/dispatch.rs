@@ -148,11 +148,15 @@ impl Scheduler {
         };
 
         starter.quota = if job.rank.promised() {
-            // Such ranks do not tell users apart.
+            // Such ranks do not tell users apart, and come up at their user's bound too.
             jobs.lines.shares.room(job.user).unwrap_or(u64::MAX)
         } else {
             jobs.lines.quota(job.rank)
         };
+        if starter.quota == 0 {
+            return false;
+        }
+
         let again = if job.speculation.is_some() {
             starter.place_next(job, fx)
         } else {

@@ -11,7 +11,6 @@ use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::collections::dense::Dense;
 use crate::prediction::experience::{Habit, Temper, TrackRecord};
-use crate::prediction::predict::rate_of;
 use crate::prediction::reservation::Windows;
 use crate::prediction::silence::Parting;
 use crate::protocol::effect::{CopyReason, Effect};
@@ -706,17 +705,6 @@ impl Hosts {
         self.index.update(host, now);
         Some(load)
     }
-}
-
-/// Returns the work that an attempt has done so far if it runs at its host's speed, in seconds on a
-/// host of speed 1. It computes for the part `computing` of its work.
-pub(crate) fn elapsed_s(
-    (host, computing): (&Host, f64),
-    load: &HostAttempt,
-    start_cost: Span,
-    now: Time,
-) -> f64 {
-    ran_s(host, load, start_cost, now) * rate_of(computing, host.speed.factor())
 }
 
 /// Returns the time for which a live attempt has run, in seconds; its start takes `start_cost` if

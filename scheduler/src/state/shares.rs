@@ -353,7 +353,8 @@ impl Lines {
                 break;
             }
 
-            let may = self.shares.room(class.2).is_none_or(|room| room > 0);
+            // Ranks with a promise do not tell users apart.
+            let may = rank.promised() || self.shares.room(class.2).is_none_or(|room| room > 0);
             if may && let Some(next) = asked.next_of(line, class) {
                 let claim = self.shares.of(class.2).map_or(0.0, |of| of.claim);
                 if best.as_ref().is_none_or(|(_, least, _)| claim < *least) {

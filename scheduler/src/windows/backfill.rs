@@ -19,7 +19,6 @@ use crate::prediction::lessons::FIRST_RUNS;
 use crate::prediction::reservation::{self, GapCandidate, LearnedLaw, RunTimes};
 use crate::protocol::effect::{Effect, Gap, StartReason};
 use crate::state::host::Host;
-use crate::state::host::elapsed_s;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
@@ -355,7 +354,10 @@ impl Scheduler {
                 .table
                 .get(&attempt.task.job)
                 .map_or(1.0, Job::computing);
-            elapsed_s((host, computing), load, self.settings.start_cost, self.now)
+            let of = (host, computing);
+            let start_cost = self.settings.start_cost;
+            let (done_s, _) = (self.foresight).work_done(of, load, true, start_cost, self.now);
+            done_s
         } else {
             0.0
         };

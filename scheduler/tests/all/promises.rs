@@ -378,6 +378,60 @@ fn a_promise_counts_on_as_many_slots_as_its_user_may_have() {
     }
 }
 
+/// Two hosts of one slot, and a user who may run one task at a time.
+fn bound_to_one(user: &str) -> World {
+    let mut world = World::with(Settings {
+        sharing: Some(Sharing {
+            most_running: [(user.to_owned(), 1)].into(),
+            ..Sharing::default()
+        }),
+        ..Settings::default()
+    });
+    world.host(1).joins();
+    world.host(2).joins();
+    world
+}
+
+fn promised_to(world: &mut World, user: &str, tasks: usize) -> JobId {
+    let draft = world.job(1).policy("PROMISE:inflated=no").user(user);
+    draft.estimates(&vec![100; tasks]).deadline(1_000).submit()
+}
+
+#[test]
+fn a_promise_is_kept_whatever_other_users_are_bound_to() {
+    let mut world = bound_to_one("ann");
+    let plain = world.job(5).user("ann").submit();
+    let of_ann = world.attempt_on(HostId(1));
+    assert_eq!(of_ann.task.job, plain);
+
+    let ben = promised_to(&mut world, "ben", 2);
+    for number in [1, 2] {
+        let attempt = world.attempt_on(HostId(2));
+        assert_eq!(
+            attempt.task,
+            TaskId::new(ben, number),
+            "ann is at her bound"
+        );
+        world.succeeds(HostId(2), attempt);
+    }
+    assert_eq!(world.attempt_on(HostId(1)), of_ann);
+}
+
+#[test]
+fn a_promised_job_of_a_user_at_the_bound_lets_others_pass() {
+    let mut world = bound_to_one("ben");
+    let first = world.job(1).user("ann").submit();
+    let attempt = world.attempt_on(HostId(1));
+    assert_eq!(attempt.task.job, first);
+    world.succeeds(HostId(1), attempt);
+
+    let ben = promised_to(&mut world, "ben", 3);
+    let of_ben = world.attempt_on(HostId(1));
+    assert_eq!(of_ben.task, TaskId::new(ben, 1));
+    let next = world.job(1).user("ann").submit();
+    assert_eq!(world.attempt_on(HostId(2)).task.job, next);
+}
+
 /// When the job should be done, in seconds from now.
 fn expected_s(world: &World, job: JobId) -> f64 {
     let keeping = world.scheduler.keeping(job, world.now);

@@ -9,10 +9,9 @@ use super::Model;
 impl Model {
     /// Whether users may run only so many tasks, and hosts idle for that.
     pub(super) fn bounded(&self) -> bool {
-        self.settings
-            .sharing
-            .as_ref()
-            .is_some_and(|sharing| sharing.most_running_each.is_some())
+        self.settings.sharing.as_ref().is_some_and(|sharing| {
+            sharing.most_running_each.is_some() || !sharing.most_running.is_empty()
+        })
     }
 }
 
