@@ -371,8 +371,8 @@ impl Scheduler {
         let index = attempt.task.index;
         let start_cost = self.settings.start_cost;
         let of = (host, job.computing());
-        let (done_s, _) = (self.foresight).work_done(of, load, true, start_cost, self.now);
-        let done = Span::from_secs_f64(done_s);
+        let done = (self.foresight).work_done(of, load, true, start_cost, self.now);
+        let done = Span::from_secs_f64(done.0);
         let left = Span(
             speculation
                 .work_left(index, |index| job.work(index))

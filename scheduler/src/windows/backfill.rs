@@ -356,8 +356,8 @@ impl Scheduler {
                 .map_or(1.0, Job::computing);
             let of = (host, computing);
             let start_cost = self.settings.start_cost;
-            let (done_s, _) = (self.foresight).work_done(of, load, true, start_cost, self.now);
-            done_s
+            let done = (self.foresight).work_done(of, load, true, start_cost, self.now);
+            done.0
         } else {
             0.0
         };
