@@ -147,12 +147,7 @@ impl Scheduler {
             return false;
         };
 
-        starter.quota = if job.rank.promised() {
-            // Such ranks do not tell users apart, and come up at their user's bound too.
-            jobs.lines.shares.room(job.user).unwrap_or(u64::MAX)
-        } else {
-            jobs.lines.quota(job.rank)
-        };
+        starter.quota = jobs.lines.quota(job);
         if starter.quota == 0 {
             return false;
         }

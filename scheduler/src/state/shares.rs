@@ -386,11 +386,11 @@ impl Lines {
             })
     }
 
-    /// Returns the number of tasks of the job at this rank that may start before another user's
-    /// turn.
-    pub(crate) fn quota(&self, rank: Rank) -> u64 {
-        let room = self.shares.room(rank.user()).unwrap_or(u64::MAX);
-        if self.contested(rank) {
+    /// Returns the number of tasks of the job that may start before another user's turn. Ranks with
+    /// a promise do not tell users apart, and come up at their user's bound too.
+    pub(crate) fn quota(&self, job: &Job) -> u64 {
+        let room = self.shares.room(job.user).unwrap_or(u64::MAX);
+        if self.contested(job.rank) {
             room.min(1)
         } else {
             room

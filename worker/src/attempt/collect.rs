@@ -82,14 +82,14 @@ impl FoundOutputs {
         self.problem.get_or_insert(why);
     }
 
-    /// Records a file that is no output.
-    fn note_other(&mut self, relative: &Path) {
+    /// Records a file that is no output; `name` has slashes between its parts, if it is UTF-8.
+    fn note_other(&mut self, relative: &Path, name: Option<String>) {
         let (first, all) = &mut self.others;
         *all += 1;
-        let name = os::slashed(relative);
         let name = name.unwrap_or_else(|| relative.to_string_lossy().into_owned());
+        let name = format!("`{name}`");
         if first.len() < EXAMPLES && name.len() <= MOST_NAME {
-            first.push(format!("`{name}`"));
+            first.push(name);
         }
     }
 
@@ -266,7 +266,7 @@ impl ExpectedOutputs {
                 || meta.is_symlink() && self.is_tree(dir, relative);
             if hits.is_empty() || ours || given {
                 if !ours && !given {
-                    survey.note_other(relative);
+                    survey.note_other(relative, name);
                 }
                 continue;
             }
