@@ -165,17 +165,6 @@ impl FrameReceiver {
         }
     }
 
-    /// The next message if it has arrived whole.
-    ///
-    /// # Errors
-    /// If it is something else than a `T`.
-    pub fn take_buffered<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
-        match self.take_body()? {
-            Some(body) => Ok(Some(frame::decode(&body)?)),
-            None => Ok(None),
-        }
-    }
-
     /// The bytes of the next message if it has arrived whole, for [`FrameSender::push_body`].
     ///
     /// # Errors

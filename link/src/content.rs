@@ -154,14 +154,6 @@ impl BlobStore {
         added
     }
 
-    /// Copies a file into the store, durably.
-    ///
-    /// # Errors
-    /// If it cannot be read, or the store not be written.
-    pub fn add_file(&self, path: &Path) -> io::Result<BlobRef> {
-        self.add_reader(File::open(path)?)
-    }
-
     /// Makes the blob as young as a new one, because somebody counts on it from now on. If that
     /// fails, the blob merely looks older.
     pub fn touch(&self, blob: &BlobRef) {

@@ -6,6 +6,7 @@
 //! after all tasks with one. So no accepted bag is delayed by a later one, as long as run times and
 //! hosts are as expected.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
@@ -97,6 +98,8 @@ pub(crate) struct Reckoner<'a> {
     /// Whether the expected further attempts of tasks are on the calendar.
     spares: bool,
     overdue: Overdue,
+    /// The mean work of a task of jobs without estimates, in seconds on a host of speed 1.
+    works: RefCell<BTreeMap<JobId, Option<f64>>>,
 }
 
 impl Scheduler {
@@ -196,6 +199,7 @@ impl Scheduler {
             stretch,
             spares: true,
             overdue: Overdue::Soon,
+            works: RefCell::default(),
         }
     }
 
@@ -473,6 +477,13 @@ impl<'a> Reckoner<'a> {
         }
     }
 
+    /// Returns the mean work of a task of the job without estimates, in seconds on a host of speed 1.
+    fn usual_work_s(&self, job: &Job) -> Option<f64> {
+        let mut works = self.works.borrow_mut();
+        let known = works.entry(job.rank.job);
+        *known.or_insert_with(|| Some(self.scheduler.usual_work(job, self.now)?.mean_s))
+    }
+
     /// Returns the expected work of a waiting task of the job.
     fn work(&self, job: &Job, source: Option<&EstimateSource>, index: u32) -> Span {
         let estimate = job.estimate(index);
@@ -481,9 +492,12 @@ impl<'a> Reckoner<'a> {
                 .and_then(|source| source.corrected(estimate))
                 .or(estimate)
         };
-        let work = job.reserved(index).or_else(corrected);
-        let work =
-            work.unwrap_or_else(|| Span::from_secs_f64(job.task_work_s().unwrap_or(UNKNOWN_S)));
+        let known = job.reserved(index).or_else(corrected);
+        let usual = || {
+            let work_s = self.usual_work_s(job).unwrap_or(UNKNOWN_S);
+            Span::from_secs_f64(work_s)
+        };
+        let work = known.unwrap_or_else(usual);
         // A task whose attempt was ended early takes longer than that; twice as long is assumed.
         work.max(Span::from_secs_f64(2.0 * job.killed_s(index)))
     }
@@ -532,7 +546,7 @@ impl<'a> Reckoner<'a> {
 
         let known = reserved.or_else(given);
         let measured = || {
-            job.task_work_s()
+            self.usual_work_s(job)
                 .map(Span::from_secs_f64)
                 .filter(|work| *work > done)
         };

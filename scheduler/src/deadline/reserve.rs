@@ -6,9 +6,8 @@ use common::{JobId, Span};
 
 use crate::policy::LimitSource;
 use crate::policy::catalogue::policy;
-use crate::prediction::estimates::Estimator;
-use crate::prediction::lessons::{FIRST_RUNS, LearnedLimits, Lessons};
-use crate::prediction::reservation::{LearnedLaw, RunTimes, Sequence};
+use crate::prediction::lessons::{LearnedLimits, Lessons};
+use crate::prediction::reservation::Sequence;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::event::Bag;
 use crate::state::job::Job;
@@ -23,15 +22,6 @@ impl Scheduler {
         self.foresight
             .small
             .rate(self.hosts.index.all.usable_slots, self.now)
-    }
-
-    /// Returns the mean work of tasks of a user and program, in seconds on a host of speed 1, where
-    /// enough runs are known.
-    pub(crate) fn usual_work_s(&self, of: &Estimator) -> Option<f64> {
-        let runs = self.foresight.experience.runs.of(of);
-        LearnedLaw::observed(runs)
-            .filter(|_| runs.len() as u64 >= FIRST_RUNS)
-            .map(|law| law.mean())
     }
 
     /// Returns the `Lessons` of past runs for a bag's tasks, where its policy uses them.

@@ -31,8 +31,6 @@ const LEAST_WORK_S: f64 = 1e-6;
 /// EXCL-PRED-TO before anything is learned.
 const ROUGH: f64 = 0.18;
 const ROUGH_UNCOPIED: f64 = 0.28;
-/// The uncertainty of tasks' work, as a logarithm, where only earlier jobs of the user and program are known.
-const USUALLY: f64 = 0.5;
 /// The time, in seconds, that starts and reports take beside everything else.
 const LATENCY_S: f64 = 0.2;
 /// The most running attempts whose work so far is looked at for the spread of all.
@@ -185,7 +183,7 @@ impl Scheduler {
         }
 
         // Tasks of others' unknown work may take anything that tasks took here.
-        let laws = LifetimeLaws::of(self);
+        let laws = LifetimeLaws::of(self, now);
         let law = |part: f64| {
             let work = WorkPerTask::computing(laws.unknown_s(part));
             Some(self.finish_law(job, &pace, (work, before), now)?.0)
@@ -312,15 +310,14 @@ impl Scheduler {
 
     fn job_pace(&self, job: &Job, now: Time) -> Option<JobPace> {
         let spread = self.spread(job);
-        let measured_s = spread
-            .filter(|_| job.rules.estimate.is_none())
-            .map(|law| law.mean_s());
-        let known_s = measured_s
-            .or_else(|| job.task_work_s())
-            .or_else(|| (self.foresight).work_by_progress_s(job, &self.hosts, now));
+        let measured_s = spread.map(|law| law.mean_s());
+        let measured_s = measured_s.or_else(|| job.pace.mean_work_s());
+        let work_s = match measured_s {
+            Some(measured_s) => job.weighed_s(measured_s),
+            None => self.usual_work(job, now)?.mean_s,
+        };
 
-        let doubt = if known_s.is_some() { 0.0 } else { USUALLY };
-        let work = job.takes(known_s.or(job.usual_s)?.max(LEAST_WORK_S));
+        let work = job.takes(work_s.max(LEAST_WORK_S));
         let speed = self.hosts.index.places(job.pool).mean_speed();
         let start_cost = self.settings.start_cost;
         Some(JobPace {
@@ -328,7 +325,7 @@ impl Scheduler {
             spread,
             task_s: (self.foresight).usual_task_s(work, speed.unwrap_or(1.0), start_cost),
             notice_s: self.settings.reports(&job.policy).secs(),
-            doubt,
+            doubt: job.work_doubt(),
         })
     }
 
@@ -386,7 +383,7 @@ impl Scheduler {
             times.pass(before.ends.finish.since(now).secs());
         } else {
             let own = WaitingTasks::like(waiting, pace.work);
-            for ahead in self.jobs.ahead_of(job.rank, own, times.slots(), now) {
+            for ahead in self.ahead_of(job.rank, own, times.slots(), now) {
                 if ahead.own && allowed.is_some() {
                     own_ahead.push(ahead);
                 } else {

@@ -101,7 +101,10 @@ impl Gather<'_> {
         let scheduler = self.scheduler;
         let now = self.now;
         let known = self.works.entry(job);
-        let known = *known.or_insert_with(|| scheduler.work_of(job, now));
+        let known = *known.or_insert_with(|| {
+            let job = scheduler.jobs.table.get(&job)?;
+            scheduler.usual_work(job, now)
+        });
         self.unknown |= known.is_none();
 
         let work = known.unwrap_or(self.work);
@@ -325,12 +328,5 @@ impl Scheduler {
         let start_cost = self.settings.start_cost;
         let task_s = self.foresight.task_s(host, work, 1.0, start_cost);
         (task_s * self.foresight.curves().stretch).max(LEAST_TASK_S)
-    }
-
-    /// Returns the work of a task of this job; `None` where it is unknown.
-    fn work_of(&self, job: JobId, now: Time) -> Option<WorkPerTask> {
-        let job = self.jobs.table.get(&job)?;
-        let by_progress = || (self.foresight).work_by_progress_s(job, &self.hosts, now);
-        Some(job.takes(job.usual_task_work_s().or_else(by_progress)?))
     }
 }

@@ -101,6 +101,8 @@ const LOOKED_AT: usize = 20_000;
 const ROUGH_REST: f64 = 0.28;
 const LEAST_LEFT_S: f64 = 0.05;
 const LONGEST_SIGMAS: f64 = 6.0;
+/// The deviations of a normal law between which [`HELD`] of it lie.
+const HELD_SIGMAS: f64 = 1.2816;
 /// The quantiles of the start that are returned.
 pub(super) const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
 
@@ -119,6 +121,9 @@ struct SlotQueue<'a> {
 /// By whom the slots of some hosts are taken.
 struct SlotHolders<'a> {
     free: usize,
+    /// The mean uncertainty of the attempts' work that they have in common with others of their jobs, as
+    /// a logarithm.
+    doubt: f64,
     /// Attempts, with their ages in seconds.
     busy: Vec<(f64, SlotLife<'a>)>,
     /// Owners: the seconds since they came, and the slots they keep.
@@ -126,7 +131,7 @@ struct SlotHolders<'a> {
 }
 
 /// The law of how long an attempt keeps its slot.
-enum SlotLife<'a> {
+pub(crate) enum SlotLife<'a> {
     /// As other tasks of its program do.
     OfProgram(Paced<'a>),
     /// As its job's tasks do.
@@ -134,9 +139,19 @@ enum SlotLife<'a> {
 }
 
 /// The rest of an attempt that is expected to take this long: a lognormal law.
-struct KnownRest {
+pub(crate) struct KnownRest {
     left_s: f64,
     sigma: f64,
+}
+
+impl SlotLife<'_> {
+    /// Returns the seconds for which it is expected to go on, where its work is known.
+    pub(crate) fn left_s(&self) -> Option<f64> {
+        match self {
+            Self::OfProgram(_) => None,
+            Self::Known(rest) => Some(rest.left_s),
+        }
+    }
 }
 
 impl Lifetime for SlotLife<'_> {
@@ -188,7 +203,7 @@ impl<'a> DeepQueue<'a> {
     /// Returns the tasks ahead of this rank that want the same slots.
     fn ahead(&mut self, scheduler: &Scheduler, rank: Rank, now: Time) -> Vec<TasksAhead> {
         let own = WaitingTasks::default();
-        let mut ahead = (scheduler.jobs).ahead_of(rank, own, self.times.slots(), now);
+        let mut ahead = scheduler.ahead_of(rank, own, self.times.slots(), now);
         ahead.retain(|ahead| {
             *self.shared.entry(ahead.like).or_insert_with(|| {
                 let like = scheduler.jobs.table.get(&ahead.like);
@@ -283,6 +298,16 @@ fn at_least(wait: [f64; 3], least_s: f64) -> [f64; 3] {
     [low, 1.0, high].map(|factor| factor * least_s)
 }
 
+/// Returns this wait with an interval that is wider by this uncertainty, as a logarithm.
+fn widened([low_s, wait_s, high_s]: [f64; 3], doubt: f64) -> [f64; 3] {
+    if wait_s <= 0.0 || doubt <= 0.0 {
+        return [low_s, wait_s, high_s];
+    }
+    let wider = |end_s: f64| (end_s / wait_s).ln().hypot(HELD_SIGMAS * doubt).exp();
+    let low_s = wait_s / wider(low_s.max(f64::MIN_POSITIVE));
+    [low_s, wait_s, (wait_s * wider(high_s)).min(FAR_S)]
+}
+
 /// Returns the number of these tasks.
 fn count(ahead: &[TasksAhead]) -> u64 {
     let tasks = ahead.iter().map(|ahead| ahead.tasks.tasks);
@@ -292,33 +317,45 @@ fn count(ahead: &[TasksAhead]) -> u64 {
 /// The laws of lifetimes on these hosts.
 pub(crate) struct LifetimeLaws<'a> {
     programs: BTreeMap<&'a str, LearnedLives>,
+    /// The work of a task of each running job of one host per task; `None` where it is unknown, or only
+    /// the law of its program says something of it.
+    works: BTreeMap<JobId, Option<WorkPerTask>>,
     pub(crate) unknown: LearnedLives,
     pub(crate) stay: OwnerStay<'a>,
 }
 
 impl<'a> LifetimeLaws<'a> {
-    pub(crate) fn of(scheduler: &'a Scheduler) -> Self {
+    pub(crate) fn of(scheduler: &'a Scheduler, now: Time) -> Self {
         let lives = &scheduler.foresight.lives;
         let unknown = lives.pooled();
-        let busy = scheduler
-            .hosts
-            .table
-            .values()
-            .flat_map(|host| host.books.attempts());
-        let mut programs = BTreeMap::new();
+        let hosts = scheduler.hosts.table.values();
+        let busy = hosts.flat_map(|host| host.books.attempts());
+        let running: BTreeSet<JobId> = busy.map(|attempt| attempt.task.job).collect();
 
-        for attempt in busy {
-            let Some(job) = scheduler.jobs.table.get(&attempt.task.job) else {
+        let mut programs = BTreeMap::new();
+        let mut works = BTreeMap::new();
+        for job in running {
+            let Some(job) = scheduler.jobs.table.get(&job) else {
                 continue;
             };
             let program = job.stack.terms.estimator.program.as_str();
             programs
                 .entry(program)
                 .or_insert_with(|| lives.law(&unknown, program, &[]));
+            if job.gang.is_none() {
+                let known = (scheduler.foresight).work_of(job, &scheduler.hosts, now);
+                let usual = || {
+                    scheduler
+                        .usual_work(job, now)
+                        .filter(|_| !lives.knows(program))
+                };
+                works.insert(job.rank.job, known.or_else(usual));
+            }
         }
 
         LifetimeLaws {
             programs,
+            works,
             unknown,
             stay: OwnerStay(&scheduler.foresight.curves().resumption),
         }
@@ -432,7 +469,7 @@ impl Scheduler {
             return Vec::new();
         }
 
-        let laws = LifetimeLaws::of(self);
+        let laws = LifetimeLaws::of(self, now);
         let units = self.lives_on_slots(&laws, needs, now);
         let holders = units.busy.iter().map(|(age_s, life)| HostHolder {
             hosts: 1,
@@ -482,7 +519,7 @@ impl Scheduler {
                     let own = ahead.iter().filter(|ahead| ahead.own);
                     first_after(slots.clone(), work, own)
                 });
-                let wait = wait.map(|wait| at_least(wait, allowed_s));
+                let wait = wait.map(|wait| widened(at_least(wait, allowed_s), units.doubt));
                 waits.extend(wait.map(|wait_s| (rank.job, wait_s)));
             }
         }
@@ -500,10 +537,9 @@ impl Scheduler {
                     continue;
                 };
                 // One of unknown work goes on for as long as it has run.
-                let work = job.usual_task_work_s().map_or_else(
-                    || WorkPerTask::computing(2.0 * age_s(load, now).max(1.0)),
-                    |work_s| job.takes(work_s),
-                );
+                let work = self
+                    .usual_work(job, now)
+                    .unwrap_or_else(|| WorkPerTask::computing(2.0 * age_s(load, now).max(1.0)));
                 let start_cost = self.settings.start_cost;
                 running_s.push((self.foresight).expected_s(host, load, work, start_cost, now));
             }
@@ -522,6 +558,7 @@ impl Scheduler {
     ) -> SlotHolders<'a> {
         let mut free = 0;
         let mut busy = Vec::new();
+        let mut doubt = 0.0;
 
         let there = |host: &&Host| counts(host) && host.suits(needs) && host.owner.lets_run();
         for host in self.hosts.table.values().filter(there) {
@@ -533,16 +570,20 @@ impl Scheduler {
             } else {
                 (host.lent_room().holds(needs.takes) as usize).saturating_sub(room)
             };
-            let loads = host
-                .books
-                .iter()
-                .take(taken)
-                .map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
-            busy.extend(loads);
+            for (attempt, load) in host.books.iter().take(taken) {
+                let (age_s, life) = self.life(laws, host, attempt.task.job, load, now);
+                if let (Some(_), Some(job)) =
+                    (life.left_s(), self.jobs.table.get(&attempt.task.job))
+                {
+                    doubt += job.work_doubt();
+                }
+                busy.push((age_s, life));
+            }
         }
 
         SlotHolders {
             free,
+            doubt: doubt / busy.len().max(1) as f64,
             busy,
             stays: self.stays(needs, now),
         }
@@ -550,7 +591,7 @@ impl Scheduler {
 
     /// Returns the age, in seconds, of a running attempt of this job on this host, and the law of its
     /// lifetime there: by what is known of the job's tasks, or else by that of its program.
-    fn life<'a>(
+    pub(crate) fn life<'a>(
         &self,
         laws: &'a LifetimeLaws<'_>,
         host: &Host,
@@ -558,11 +599,9 @@ impl Scheduler {
         load: &HostAttempt,
         now: Time,
     ) -> (f64, SlotLife<'a>) {
-        let known = self.jobs.table.get(&job).filter(|job| job.gang.is_none());
-        let known = known.and_then(|job| Some((job, job.work_per_task()?)));
-        let Some((job, work)) = known else {
-            let (age_s, law) = self.unit(laws, host, job, load, now);
-            return (age_s, SlotLife::OfProgram(law));
+        let known = self.jobs.table.get(&job);
+        let Some((job, work)) = known.zip(laws.works.get(&job).copied().flatten()) else {
+            return self.life_of_program(laws, host, job, load, now);
         };
 
         let start_cost = self.settings.start_cost;
@@ -573,6 +612,48 @@ impl Scheduler {
             sigma: sigma.hypot(ROUGH_REST),
         };
         (0.0, SlotLife::Known(rest))
+    }
+
+    /// Returns the same of the attempt on this host that should end next; where none is of known work,
+    /// of the one that has run longest.
+    pub(crate) fn next_end<'a>(
+        &self,
+        laws: &'a LifetimeLaws<'_>,
+        host: &Host,
+        now: Time,
+    ) -> (f64, SlotLife<'a>) {
+        let lives = host
+            .books
+            .iter()
+            .map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
+        let sooner = |(age_s, life): &(f64, SlotLife<'_>)| match life.left_s() {
+            Some(left_s) => (0.0, left_s),
+            None => (1.0, -age_s),
+        };
+        let order = |a: (f64, f64), b: (f64, f64)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
+        let next = lives.min_by(|a, b| order(sooner(a), sooner(b)));
+
+        next.unwrap_or_else(|| {
+            let law = &laws.unknown;
+            (0.0, SlotLife::OfProgram(Paced { law, rate: 1.0 }))
+        })
+    }
+
+    /// Returns the same by the law of its program.
+    fn life_of_program<'a>(
+        &self,
+        laws: &'a LifetimeLaws<'_>,
+        host: &Host,
+        job: JobId,
+        load: &HostAttempt,
+        now: Time,
+    ) -> (f64, SlotLife<'a>) {
+        let law: &dyn Lifetime = laws.program(self, job);
+        let job = self.jobs.table.get(&job);
+        let work = job.map_or_else(|| WorkPerTask::computing(0.0), |job| job.takes(0.0));
+        // Laws are of work, in seconds on a host of speed 1; `rate` converts them.
+        let rate = self.foresight.rate(host, work);
+        (age_s(load, now), SlotLife::OfProgram(Paced { law, rate }))
     }
 
     /// Predicts the wait for this many free hosts, each with a slot at least.
@@ -595,27 +676,6 @@ impl Scheduler {
                 high_s: edge((1.0 + HELD) / 2.0),
             }
         })
-    }
-
-    /// Returns the age, in seconds, of a running attempt of this job on this host, and the law of
-    /// its lifetime there.
-    pub(crate) fn unit<'a>(
-        &self,
-        laws: &'a LifetimeLaws<'_>,
-        host: &Host,
-        job: JobId,
-        load: &HostAttempt,
-        now: Time,
-    ) -> (f64, Paced<'a>) {
-        let law: &dyn Lifetime = laws.program(self, job);
-        // Laws are of work, in seconds on a host of speed 1; `rate` converts them.
-        (
-            age_s(load, now),
-            Paced {
-                law,
-                rate: host.speed.factor(),
-            },
-        )
     }
 
     /// Returns the owners that are present: the seconds since they came, and the slots they keep.

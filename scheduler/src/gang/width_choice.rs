@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::needs::Needs;
 use common::{HostId, JobId, Ranks, Span, Time};
 
-use crate::forecast::starts::{FAR_S, HELD, LifetimeLaws, age_s, counts};
+use crate::forecast::starts::{FAR_S, HELD, LifetimeLaws, SlotLife, counts};
 use crate::policy::width::{Holdout, Soonest, Width, WidthChoice, WidthOption, WidthQuestion};
 use crate::policy::{Policy, policy};
 use crate::prediction::estimates::Estimator;
@@ -457,7 +457,7 @@ impl Scheduler {
         now: Time,
         ask: impl FnOnce(&MachineState<'_>) -> T,
     ) -> T {
-        let laws = LifetimeLaws::of(self);
+        let laws = LifetimeLaws::of(self, now);
         let seats = self.seats();
         let fits = |host: &&Host| host.suits(needs) && host.offers.together;
         let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();
@@ -480,23 +480,7 @@ impl Scheduler {
             } else if let Some(gang) = seats.get(&host.id) {
                 *gangs.entry(*gang).or_default() += 1;
             } else {
-                // The attempt that has run longest is taken for the next to end.
-                let oldest = host
-                    .books
-                    .iter()
-                    .max_by(|a, b| age_s(a.1, now).total_cmp(&age_s(b.1, now)));
-                let unit = oldest
-                    .map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
-                busy.push((
-                    1,
-                    unit.unwrap_or((
-                        0.0,
-                        Paced {
-                            law: &laws.unknown,
-                            rate: 1.0,
-                        },
-                    )),
-                ));
+                busy.push((1, self.next_end(&laws, host, now)));
             }
         }
 
@@ -511,10 +495,10 @@ impl Scheduler {
                 hosts,
                 (
                     now.since(formed.unwrap_or(now)).secs(),
-                    Paced {
+                    SlotLife::OfProgram(Paced {
                         law: laws.program(self, id),
                         rate,
-                    },
+                    }),
                 ),
             ));
         }

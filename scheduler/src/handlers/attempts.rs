@@ -141,26 +141,43 @@ impl Scheduler {
             self.foresight.lives.observe(&of.program, life);
         }
 
-        if teaches && outcome.success() {
-            experience
+        let news = teaches
+            && outcome.success()
+            && experience
                 .estimates
                 .observe(of, job.estimate(attempt.task.index), work);
-        }
 
         if job.promise.is_none() {
             self.foresight.small.note(ran, self.now);
         }
 
-        let Some(run) = job.run(outcome, ran, speed) else {
-            return;
-        };
-        if teaches || killed_s > 0.0 {
-            experience.runs.observe(of, run, killed_s);
+        if let Some(run) = job.run(outcome, ran, speed) {
+            if teaches || killed_s > 0.0 {
+                experience.runs.observe(of, run, killed_s);
+            }
+
+            let small = self.foresight.small;
+            let slots = self.hosts.index.all.usable_slots;
+            job.learn(attempt, run, || small.rate(slots, self.now));
         }
 
-        let small = self.foresight.small;
-        let slots = self.hosts.index.all.usable_slots;
-        job.learn(attempt, run, || small.rate(slots, self.now));
+        if news {
+            self.look_up_usual(attempt.task.job);
+        }
+    }
+
+    /// Looks up again what is usual for the jobs of this one's user and program, which were submitted
+    /// when less was known.
+    fn look_up_usual(&mut self, like: JobId) {
+        let Some(like) = self.jobs.table.get(&like) else {
+            return;
+        };
+        let of = like.stack.terms.estimator.clone();
+        let estimates = &self.foresight.experience.estimates;
+        let jobs = self.jobs.table.values_mut();
+        for job in jobs.filter(|job| !job.settled() && job.stack.terms.estimator == of) {
+            job.usual = estimates.usual(&of, job.rules.estimate);
+        }
     }
 
     /// The same for a rank of a gang: it teaches the limits of gangs of its program with as many

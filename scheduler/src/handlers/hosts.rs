@@ -116,8 +116,6 @@ impl Scheduler {
             return;
         };
         self.foresight.on_cpu(host, now);
-        host.shares = self.foresight.shares(host, now);
-        host.cpu_seen = now;
         host.cpu = f64::from(status.cpu).clamp(0.0, 1.0);
         host.up_since = ago(status.up_for);
         host.owner_since = ago(status.owner_for);
@@ -512,7 +510,6 @@ impl Scheduler {
                 self.foresight.on_owner_turned(host, since);
                 host.owner_since = since;
                 host.owner_seen = since;
-                host.cpu_seen = self.now;
             }
 
             host.liveness = Liveness::Alive;

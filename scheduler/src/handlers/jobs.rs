@@ -116,9 +116,8 @@ impl Scheduler {
         let gang = bag
             .ranks
             .map(|ranks| Box::new(Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator))));
-        let usual_s = self.usual_work_s(&bag.terms.estimator);
         let estimates = &self.foresight.experience.estimates;
-        let usual_computing = estimates.computing(&bag.terms.estimator);
+        let usual = estimates.usual(&bag.terms.estimator, bag.rules.estimate);
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
         let ids = bag.tasks.clone();
         let open = bag.open;
@@ -128,8 +127,7 @@ impl Scheduler {
         job.promise = promise;
         job.user = user;
         job.lessons = lessons;
-        job.usual_s = usual_s;
-        job.usual_computing = usual_computing;
+        job.usual = usual;
         job.open = open;
         job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
         job.gang = gang;

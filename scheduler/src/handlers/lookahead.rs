@@ -222,21 +222,16 @@ impl<'a> Starter<'a> {
             return;
         }
 
-        let Some(mean_s) = self.work(job).and_then(|work| self.mean_task_s(job, work)) else {
+        let Some(mean_s) = self
+            .foresight
+            .work_of(job, self.hosts, self.now)
+            .and_then(|work| self.mean_task_s(job, work))
+        else {
             return;
         };
         let unsettled = job.unsettled() as f64;
         let slots = self.hosts.index.places(job.pool).usable_slots.max(1) as f64;
         job.plan.kind = Some(JobKind::of(unsettled / slots, mean_s, job.rules.checkpoint));
-    }
-
-    /// Returns the work of the job's tasks: as estimated or measured, else by the progress that
-    /// running ones report.
-    fn work(&self, job: &Job) -> Option<WorkPerTask> {
-        let known_s = job.task_work_s();
-        let work_s =
-            known_s.or_else(|| (self.foresight).work_by_progress_s(job, self.hosts, self.now))?;
-        Some(job.takes(work_s))
     }
 
     /// Returns a task's time on a mean one of the hosts that suit it, in seconds.
@@ -536,7 +531,7 @@ impl<'a> Starter<'a> {
         let Some(kind) = job.plan.kind else {
             return false;
         };
-        let Some(work) = self.work(job) else {
+        let Some(work) = self.foresight.work_of(job, self.hosts, self.now) else {
             return false;
         };
         let Some(task_s) = self.mean_task_s(job, work) else {

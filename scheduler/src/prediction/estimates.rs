@@ -13,6 +13,7 @@ use common::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::collections::heard::Heard;
+use crate::prediction::lessons::FIRST_RUNS;
 use crate::prediction::pace::ObservedWork;
 
 /// The number of finished tasks remembered of a source, and the number of sources.
@@ -37,6 +38,35 @@ const BEYOND_LONGEST: f64 = 64.0;
 /// A task beyond every ratio seen is expected to go on for as long as it has exceeded its
 /// expectation, and for at least this part of its run time so far.
 const OVERDUE: f64 = 0.1;
+
+/// The uncertainty of an estimate, as a logarithm, of a source of which nothing is known.
+const UNPROVEN: f64 = 0.3;
+/// The distance between the tenth and the ninetieth percentile of a normal law, in deviations.
+const MIDDLE: f64 = 2.563;
+
+/// What the finished tasks of a source tell of the next ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Usual {
+    /// The mean work of a task, in seconds on a host of speed 1, where enough are known.
+    pub(crate) work_s: Option<f64>,
+    /// The estimate of the user, corrected by how earlier ones turned out.
+    pub(crate) estimate_s: Option<f64>,
+    /// The uncertainty of that, as a logarithm.
+    pub(crate) doubt: f64,
+    /// The part of their work in which they compute, from 0 to 1.
+    pub(crate) computing: f64,
+}
+
+impl Default for Usual {
+    fn default() -> Self {
+        Self {
+            work_s: None,
+            estimate_s: None,
+            doubt: UNPROVEN,
+            computing: 1.0,
+        }
+    }
+}
 
 /// The source of an estimate: a user with a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -98,6 +128,16 @@ impl Estimates {
         self.source(of).map_or(1.0, EstimateSource::computing)
     }
 
+    /// Returns what the tasks of this source tell of one with this estimate, or with none.
+    pub(crate) fn usual(&self, of: &Estimator, estimate: Option<Span>) -> Usual {
+        let known = Usual {
+            estimate_s: estimate.map(Span::secs),
+            ..Usual::default()
+        };
+        self.source(of)
+            .map_or(known, |source| source.usual(estimate))
+    }
+
     /// Returns the quality of each source's estimates.
     pub fn quality(&self) -> impl Iterator<Item = (&Estimator, Quality)> {
         self.sources
@@ -105,10 +145,18 @@ impl Estimates {
             .map(|(of, source)| (of, source.quality()))
     }
 
-    /// Notes that a task with this estimate took `work`.
-    pub(crate) fn observe(&mut self, of: &Estimator, estimate: Option<Span>, work: ObservedWork) {
+    /// Notes that a task with this estimate took `work`. Returns whether that changed what
+    /// [`Self::usual`] returns by much: it made the source known, or doubled what is known of it.
+    pub(crate) fn observe(
+        &mut self,
+        of: &Estimator,
+        estimate: Option<Span>,
+        work: ObservedWork,
+    ) -> bool {
         self.sources
             .hear(of, SOURCES, |source| source.observe(estimate, work));
+        let tasks = self.source(of).map_or(0, |source| source.tasks);
+        tasks == FIRST_RUNS || tasks > FIRST_RUNS && tasks.is_power_of_two()
     }
 }
 
@@ -139,6 +187,22 @@ impl EstimateSource {
         self.computing_s = kept * self.computing_s + observed.computing_s as f32;
 
         self.tasks += 1;
+    }
+
+    fn usual(&self, estimate: Option<Span>) -> Usual {
+        let works = self.works_s.iter().map(|work_s| f64::from(*work_s));
+        let mean_s = works.sum::<f64>() / self.works_s.len() as f64;
+        let number = self.ratios.len() as f64;
+        let middle = quantile(&self.ratios, 0.9).zip(quantile(&self.ratios, 0.1));
+        let sigma = middle.map_or(0.0, |(high, low)| (high / low).ln() / MIDDLE);
+        Usual {
+            work_s: (self.tasks >= FIRST_RUNS).then_some(mean_s),
+            estimate_s: estimate
+                .and_then(|estimate| self.corrected(Some(estimate)))
+                .map(Span::secs),
+            doubt: (number * sigma + PRIOR * UNPROVEN) / (number + PRIOR),
+            computing: self.computing(),
+        }
     }
 
     /// Whether enough of its tasks were seen.

@@ -133,6 +133,11 @@ impl Pace {
         (self.work_s > 0.0).then(|| (self.computing_s / self.work_s).min(1.0))
     }
 
+    /// Returns the number of successful attempts.
+    pub(crate) fn count(&self) -> f64 {
+        self.logs.count
+    }
+
     /// Returns the mean work of a task, in seconds on a host of speed 1.
     pub(crate) fn mean_work_s(&self) -> Option<f64> {
         (self.logs.count > 0.0).then(|| self.work_s / self.logs.count)

@@ -187,8 +187,14 @@ impl Foresight {
         }
     }
 
-    /// Notes the host's processor share up to `at`, before a new one is set.
-    pub(crate) fn on_cpu(&mut self, host: &Host, at: Time) {
+    /// Notes the host's processor share up to `at`, before a new one is set or its owner comes or goes.
+    pub(crate) fn on_cpu(&mut self, host: &mut Host, at: Time) {
+        self.observe_cpu(host, at);
+        host.shares = self.shares(host, at);
+        host.cpu_seen = at;
+    }
+
+    fn observe_cpu(&mut self, host: &Host, at: Time) {
         if host.owner.lets_run() {
             self.experience
                 .observe_cpu(age_s(host.cpu_seen, at), host.cpu);
@@ -235,7 +241,7 @@ impl Foresight {
             let to = age_s(host.up_since, now);
             experience.experience.failure.observe(from, to, false);
             experience.observe_owner(host, now, false);
-            experience.on_cpu(host, now);
+            experience.observe_cpu(host, now);
         }
         experience.experience
     }
@@ -296,7 +302,7 @@ impl Foresight {
     }
 
     /// Returns the work of these tasks that a slot of this host does in a second.
-    fn rate(&self, host: &Host, work: WorkPerTask) -> f64 {
+    pub(crate) fn rate(&self, host: &Host, work: WorkPerTask) -> f64 {
         work.rate(host.speed.factor() * self.share(host))
     }
 
@@ -390,7 +396,7 @@ impl Foresight {
     }
 
     /// Returns the part of its task in the newest checkpoint of an attempt: the part done at its
-    /// host's last report.
+    /// host's last report, which a silent host made before it fell silent.
     pub(crate) fn saved(
         &self,
         host: &Host,
@@ -403,7 +409,7 @@ impl Foresight {
             return 0.0;
         };
         let ago = settings.reports(&job.policy);
-        let reported = Time(now.0.saturating_sub(ago.0));
+        let reported = Time(now.0.saturating_sub(ago.0)).min(host.silent_since);
 
         self.done(host, load, work, settings.start_cost, reported)
     }

@@ -18,6 +18,7 @@ use crate::policy::ordering::Rank;
 use crate::policy::plan::JobPlan;
 use crate::policy::replication::{CopyPurpose, Replicated, Urgency};
 use crate::policy::{LimitSource, Policy};
+use crate::prediction::estimates::Usual;
 use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
 use crate::prediction::pace::Pace;
@@ -87,11 +88,8 @@ pub(crate) struct Job {
     pub(crate) attempts: u64,
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
-    /// The mean work of earlier tasks of the same user and program, in seconds on a host of speed
-    /// 1, where enough are known.
-    pub(crate) usual_s: Option<f64>,
-    /// The part of their work in which tasks of its user and program compute, from 0 to 1.
-    pub(crate) usual_computing: f64,
+    /// What earlier tasks of its user and program tell of its tasks.
+    pub(crate) usual: Usual,
     /// The run times that its limits are learned from, its own or those of jobs before it.
     pub(crate) lessons: Lessons,
     /// The user's estimates of its tasks' run times.
@@ -328,8 +326,7 @@ impl Job {
             attempts: 0,
             duplicates: 0,
             pace: Pace::default(),
-            usual_s: None,
-            usual_computing: 1.0,
+            usual: Usual::default(),
             lessons: Lessons::default(),
             stack: Stack::default(),
             promise: None,

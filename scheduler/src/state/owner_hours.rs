@@ -75,8 +75,7 @@ impl Job {
     pub(crate) fn too_long_for(&self, host: &Host, now: Time, start_cost: Span) -> Option<TooLong> {
         let HostLoan { until, longest, .. } = host.loan(now)?;
         let usual_s = self
-            .task_work_s()
-            .or(self.usual_s)
+            .usual_task_work_s()
             .filter(|_| !self.rules.checkpoint)?;
 
         // A killed task takes longer than its limit, and is tried with twice as much.

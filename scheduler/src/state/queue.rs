@@ -11,6 +11,7 @@ use common::{JobId, Span, Time};
 use crate::policy::ordering::Rank;
 use crate::state::foresight::WorkPerTask;
 use crate::state::job::{Job, Jobs};
+use crate::state::scheduler::Scheduler;
 
 /// A queue of more jobs than this is summed up at most once in [`WHILE`], so that asking for many
 /// of them, or often for one far back, does not walk it each time.
@@ -36,10 +37,10 @@ pub(crate) struct WaitingTasks {
 impl WaitingTasks {
     /// Returns the waiting tasks of this job; those that are requested where its place in the queue is
     /// theirs.
-    fn of(job: &Job) -> Self {
+    fn of(job: &Job, work: Option<WorkPerTask>) -> Self {
         let tasks = job.attempts_due(!job.rank.disclosed()) as f64;
-        match job.usual_task_work_s() {
-            Some(work_s) => Self::like(tasks, job.takes(work_s)),
+        match work {
+            Some(work) => Self::like(tasks, work),
             None => Self {
                 tasks,
                 unknown: tasks,
@@ -110,7 +111,7 @@ struct ClassSums {
 /// Whether the job has no promise, whether it is only disclosed, and the number of its user.
 type Class = (bool, bool, u32);
 
-impl Jobs {
+impl Scheduler {
     /// Returns the tasks ahead of this rank by their needs, all of which are done or begun by the time
     /// at which `own` further tasks of its job have been begun. For a long queue they may be [`WHILE`]
     /// old. Where `slots` slots are divided among users, others' tasks are ahead in proportion to
@@ -122,15 +123,16 @@ impl Jobs {
         slots: f64,
         now: Time,
     ) -> Vec<TasksAhead> {
-        if self.lines.waiting.len() <= SHORT {
-            return self.sums(now).ahead_of(self, place, own, slots);
+        let jobs = &self.jobs;
+        if jobs.lines.waiting.len() <= SHORT {
+            return self.sums(now).ahead_of(jobs, place, own, slots);
         }
-        let mut sums = self.lines.sums.borrow_mut();
+        let mut sums = jobs.lines.sums.borrow_mut();
         let known = sums
             .take()
             .filter(|known| known.at <= now && now <= known.at + WHILE);
         sums.insert(known.unwrap_or_else(|| self.sums(now)))
-            .ahead_of(self, place, own, slots)
+            .ahead_of(jobs, place, own, slots)
     }
 
     fn sums(&self, now: Time) -> QueueSums {
@@ -141,8 +143,8 @@ impl Jobs {
             classes: BTreeMap::new(),
         };
 
-        for rank in &self.lines.waiting {
-            let Some(job) = self.table.get(&rank.job) else {
+        for rank in &self.jobs.lines.waiting {
+            let Some(job) = self.jobs.table.get(&rank.job) else {
                 continue;
             };
             let next = numbers.len();
@@ -152,7 +154,7 @@ impl Jobs {
             }
 
             let class = sums.classes.entry(rank.class()).or_default();
-            let tasks = WaitingTasks::of(job);
+            let tasks = WaitingTasks::of(job, self.usual_work(job, now));
             for places in [&mut class.all, class.kinds.entry(kind).or_default()] {
                 let mut sum = places.last().map(|(_, sum)| *sum).unwrap_or_default();
                 sum.add(&tasks, 1.0);

@@ -1,24 +1,31 @@
 //! The known work of a job's tasks: by the user's estimate, by finished tasks, and by earlier jobs
 //! of the user and program.
 
-use common::Span;
+use common::Time;
 
-use crate::state::foresight::WorkPerTask;
+use crate::state::foresight::{Foresight, WorkPerTask};
+use crate::state::host::Hosts;
 use crate::state::job::Job;
+use crate::state::scheduler::Scheduler;
 
 /// A user's estimate that is off by more than this factor is replaced by the measured mean.
 const FAR_OFF: f64 = 1.5;
+/// The weight of a user's estimate against the measured mean in predictions, in tasks.
+const ESTIMATED: f64 = 5.0;
+/// The uncertainty of tasks' work, as a logarithm, where only earlier jobs of the user and program are known.
+const USUALLY: f64 = 0.5;
 
 impl Job {
-    /// Returns the work of a task, in seconds on a host of speed 1: the user's estimate, unless the
+    /// Returns the user's estimate of a task's work, in seconds on a host of speed 1, corrected by how
+    /// earlier ones of the user and program turned out.
+    fn estimate_s(&self) -> Option<f64> {
+        self.usual.estimate_s.filter(|estimate_s| *estimate_s > 0.0)
+    }
+
+    /// Returns the work of a task, in seconds on a host of speed 1: the corrected estimate, unless the
     /// measured mean is farther from it than [`FAR_OFF`]; else the measured mean.
     pub(crate) fn task_work_s(&self) -> Option<f64> {
-        let estimate = self
-            .rules
-            .estimate
-            .map(Span::secs)
-            .filter(|estimate_s| *estimate_s > 0.0);
-        match (estimate, self.pace.mean_work_s()) {
+        match (self.estimate_s(), self.pace.mean_work_s()) {
             (Some(estimate_s), Some(mean_s)) if (mean_s / estimate_s).ln().abs() > FAR_OFF.ln() => {
                 Some(mean_s)
             }
@@ -27,28 +34,50 @@ impl Job {
         }
     }
 
+    /// Returns the mean work of a task, in seconds on a host of speed 1, from the corrected estimate and
+    /// what was measured: `measured_s`.
+    pub(crate) fn weighed_s(&self, measured_s: f64) -> f64 {
+        let tasks = self.pace.count();
+        let estimate_s = self.estimate_s().unwrap_or(measured_s);
+        if (measured_s / estimate_s).ln().abs() > FAR_OFF.ln() {
+            return measured_s;
+        }
+        (tasks * measured_s + ESTIMATED * estimate_s) / (tasks + ESTIMATED)
+    }
+
+    /// Returns the corrected estimate of a task's work, where none has finished yet.
+    pub(crate) fn untried_s(&self) -> Option<f64> {
+        self.estimate_s().filter(|_| self.pace.count() <= 0.0)
+    }
+
+    /// Returns the uncertainty of the mean work of its tasks, as a logarithm.
+    pub(crate) fn work_doubt(&self) -> f64 {
+        match self.estimate_s() {
+            _ if self.pace.count() > 0.0 => 0.0,
+            Some(_) => self.usual.doubt,
+            None if self.reports_progress => 0.0,
+            None => USUALLY,
+        }
+    }
+
     /// Returns the same, or the usual work of its user and program where nothing else is known.
     pub(crate) fn usual_task_work_s(&self) -> Option<f64> {
-        self.task_work_s().or(self.usual_s)
+        self.task_work_s().or(self.usual.work_s)
     }
 
     /// Returns the longest run seen of its kind, in seconds on a host of speed 1: the longest of
-    /// its own tasks; the user's estimate where none has finished; or the usual work of user and
+    /// its own tasks; the corrected estimate where none has finished; or the usual work of user and
     /// program where its finished tasks are forgotten, as after a restart.
     pub(crate) fn longest_s(&self) -> Option<f64> {
-        let estimate = self
-            .rules
-            .estimate
-            .map(Span::secs)
-            .filter(|estimate_s| *estimate_s > 0.0);
-        let usual_s = self.usual_s.filter(|_| self.finished.len() > 0);
-        self.pace.longest_work_s().or(estimate).or(usual_s)
+        let usual_s = self.usual.work_s.filter(|_| self.finished.len() > 0);
+        let longest_s = self.pace.longest_work_s();
+        longest_s.or_else(|| self.estimate_s()).or(usual_s)
     }
 
     /// Returns the part of its tasks' work in which they compute, from 0 to 1: as measured, or as it was in
     /// earlier jobs of its user and program.
     pub(crate) fn computing(&self) -> f64 {
-        self.pace.computing().unwrap_or(self.usual_computing)
+        self.pace.computing().unwrap_or(self.usual.computing)
     }
 
     /// The `WorkPerTask` of its tasks if one takes `mean_s` on average.
@@ -63,5 +92,22 @@ impl Job {
     /// The `WorkPerTask` of its tasks, with [`Self::task_work_s`] as the mean.
     pub(crate) fn work_per_task(&self) -> Option<WorkPerTask> {
         Some(self.takes(self.task_work_s()?))
+    }
+}
+
+impl Foresight {
+    /// Returns the work of a job's tasks: as estimated or measured, else by the progress that running
+    /// ones report; `None` where neither is known.
+    pub(crate) fn work_of(&self, job: &Job, hosts: &Hosts, now: Time) -> Option<WorkPerTask> {
+        let by_progress = || self.work_by_progress_s(job, hosts, now);
+        Some(job.takes(job.task_work_s().or_else(by_progress)?))
+    }
+}
+
+impl Scheduler {
+    /// Returns the same, or the usual work of the job's user and program where nothing else is known.
+    pub(crate) fn usual_work(&self, job: &Job, now: Time) -> Option<WorkPerTask> {
+        let known = self.foresight.work_of(job, &self.hosts, now);
+        known.or_else(|| Some(job.takes(job.usual.work_s?)))
     }
 }

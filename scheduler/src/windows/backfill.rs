@@ -131,8 +131,13 @@ impl Scheduler {
             None => host.room_for(job.demand) > 0,
             Some((_, takes)) => host.has_room_beside(job.demand, takes),
         };
+        // What earlier tasks took says little of one that its user expects to take longer than the gap.
+        let may_end = |job: &Job| {
+            job.rules.checkpoint || job.untried_s().is_none_or(|work_s| work_s <= length)
+        };
         let does = |job: &&Job| {
             job.fills_gaps()
+                && may_end(job)
                 && asked(job)
                 && host.suits(&job.rules.needs)
                 && fits(job)

@@ -10,6 +10,7 @@
 mod blame;
 mod deadlines;
 mod explaining;
+mod foreseen;
 mod gangs;
 mod gaps;
 mod goldens;

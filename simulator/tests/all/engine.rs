@@ -358,7 +358,12 @@ fn whether_predictions_are_asked_for_changes_no_run() {
 
         let (quiet, asked) = (run(&world, &quiet), run(&world, &asked));
         assert_eq!(quiet.completions_s, asked.completions_s, "{}", policy.name);
-        assert!(asked.foretold.iter().all(Option::is_some));
+        assert!(
+            asked.foretold.iter().all(Option::is_some),
+            "{} {:?}",
+            policy.name,
+            asked.foretold
+        );
         let errors = asked.learned.expect("what it learned").errors;
         let learned = errors != Experience::default().errors;
         assert!(learned || policy.name != "deskgrid");

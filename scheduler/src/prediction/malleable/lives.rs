@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lifetime::{Lifetime, UniformLog};
 use crate::collections::heard::Heard;
+use crate::prediction::lessons::FIRST_RUNS;
 use crate::prediction::reservation::{ObservedRun, product_limit};
 
 /// The number of runs remembered of a program, of all programs together (`POOLED`), and the number
@@ -148,6 +149,12 @@ impl Lives {
     /// Returns the number of runs observed, of all programs.
     pub fn observed(&self) -> u64 {
         self.programs.observed()
+    }
+
+    /// Whether enough runs of a program were observed for a law of its own.
+    pub fn knows(&self, program: &str) -> bool {
+        let seen = self.programs.get(program);
+        seen.is_some_and(|seen| seen.latest.len() as u64 >= FIRST_RUNS)
     }
 
     /// Returns the law of a program with running runs of these ages (in seconds); `pooled` is that

@@ -1,0 +1,199 @@
+//! What predictions and the calendar know of tasks: by earlier jobs of the user and program, by
+//! reported progress, and of programs that mostly wait.
+
+use common::attempt::{Outcome, Phase};
+use common::host::{OwnerState, Status};
+use common::{HostId, JobId, Span, TaskId};
+use scheduler::Event;
+
+use super::world::{World, s};
+
+/// A host of this speed on which a user's program was run so often, for so long each time, computing
+/// for this part of it.
+fn taught(w: &mut World, speed: f64, runs: u32, ran: Span, computing: f64) -> HostId {
+    let job = w.job(runs).submit();
+    let host = w.host(1).speed(speed).joins();
+    for run in 0..runs {
+        let ran = ran + Span(ran.0 / 100 * u64::from(run % 5));
+        let attempt = w.attempt_on(host);
+        w.moves(host, Phase::Running);
+        w.pass(ran);
+        let cpu = Span::from_secs_f64(computing * ran.secs());
+        w.send(Event::AttemptUsed { host, attempt, cpu });
+        w.ends(host, attempt, Outcome::Succeeded, ran);
+    }
+    assert!(w.scheduler.live_attempts(job).next().is_none());
+    host
+}
+
+fn finish_s(w: &World, job: JobId) -> f64 {
+    let finish = w.scheduler.predict_finish(job, w.now);
+    finish.expect("its work is known").since(w.now).secs()
+}
+
+fn start_s(w: &World, job: JobId) -> f64 {
+    let found = w.scheduler.predict_start(job, w.now);
+    found.expect("it waits").start.since(w.now).secs()
+}
+
+#[track_caller]
+fn assert_about(found_s: f64, truth_s: f64) {
+    let right = (found_s / truth_s).ln().abs() < 1.35_f64.ln();
+    assert!(right, "{found_s} s, not about {truth_s} s");
+}
+
+#[test]
+fn programs_that_wait_take_as_long_on_fast_hosts() {
+    let mut w = World::new();
+    let host = taught(&mut w, 4.0, 30, s(60), 0.01);
+
+    let first = w.job(1).submit();
+    w.moves(host, Phase::Running);
+    let second = w.job(1).submit();
+    assert_about(finish_s(&w, first), 60.0);
+    assert_about(start_s(&w, second), 60.0);
+    assert_about(finish_s(&w, second), 120.0);
+}
+
+#[test]
+fn a_job_starts_after_the_one_ahead_whose_work_earlier_jobs_or_its_progress_tell() {
+    let mut w = World::new();
+    taught(&mut w, 1.0, 8, s(30), 1.0);
+    w.job(1).submit();
+    w.job(4).submit();
+    let last = w.job(1).user("bob").estimate(s(10)).submit();
+    assert_about(start_s(&w, last), 150.0);
+
+    let mut w = World::new();
+    let ahead = w.job(3).submit();
+    let host = w.host(1).joins();
+    w.pass(s(50));
+    let mut held = w.held(host);
+    held[0].phase = Phase::Running;
+    held[0].ran = s(50);
+    held[0].progress = Some(0.5);
+    w.heard(host, held);
+    let last = w.job(1).user("bob").estimate(s(10)).submit();
+    assert_about(finish_s(&w, ahead), 250.0);
+    assert_about(start_s(&w, last), 250.0);
+}
+
+#[test]
+fn hosts_are_expected_to_be_free_when_estimated_tasks_end() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    w.job(1).estimate(s(40)).submit();
+    w.moves(host, Phase::Running);
+    let wait = w.scheduler.predict_hosts(1, w.now);
+    assert_about(wait.median_s.expect("it gets free"), 40.0);
+}
+
+#[test]
+fn a_deadline_is_promised_behind_tasks_whose_work_earlier_jobs_tell() {
+    let mut w = World::new();
+    let host = taught(&mut w, 1.0, 30, s(20), 1.0);
+    w.job(1).submit();
+    w.moves(host, Phase::Running);
+
+    let bag = w
+        .job(1)
+        .policy("CALENDAR")
+        .estimate(s(20))
+        .deadline(80)
+        .bag();
+    let offer = w.scheduler.offer(&bag, w.now).expect("it is in time");
+    let finish = offer.expect("it has a deadline").finish;
+    assert_about(finish.since(w.now).secs(), 40.0);
+}
+
+#[test]
+fn estimates_are_corrected_by_how_earlier_ones_turned_out() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    w.job(100).estimate(s(10)).submit();
+    for _ in 0..100 {
+        let attempt = w.attempt_on(host);
+        w.moves(host, Phase::Running);
+        w.pass(s(5));
+        w.ends(host, attempt, Outcome::Succeeded, s(5));
+    }
+
+    let next = w.job(1).estimate(s(40)).submit();
+    assert_about(finish_s(&w, next), 20.0);
+    let others = w.job(1).user("bob").estimate(s(40)).submit();
+    let told = w.scheduler.predict(others, w.now).expect("it is estimated");
+    let low_s = told.low.since(w.now).secs() - 20.0;
+    assert!(low_s < 32.0, "an estimate is uncertain: {low_s} s at least");
+}
+
+#[test]
+fn what_earlier_tasks_took_is_looked_up_again_for_jobs_that_wait() {
+    let mut w = World::new();
+    let ahead = w.job(5).submit();
+    let waiting = w.job(1).submit();
+    let host = w.host(1).joins();
+    assert_eq!(w.scheduler.predict_finish(waiting, w.now), None);
+    for _ in 0..5 {
+        let attempt = w.attempt_on(host);
+        assert_eq!(attempt.task.job, ahead);
+        w.moves(host, Phase::Running);
+        w.pass(s(30));
+        w.ends(host, attempt, Outcome::Succeeded, s(30));
+    }
+    assert_about(finish_s(&w, waiting), 30.0);
+}
+
+#[test]
+fn a_checkpoint_holds_nothing_of_the_time_in_which_its_host_was_silent() {
+    let mut w = World::new();
+    let job = w.job(1).keeps_state().estimate(s(1_000)).submit();
+    let host = w.host(1).joins();
+    for _ in 0..10 {
+        w.pass(s(10));
+        let ran = w.now.since(common::Time(1_000_000));
+        let mut held = w.held(host);
+        held[0].phase = Phase::Running;
+        held[0].ran = ran;
+        w.heard(host, held);
+    }
+
+    // The PC is pulled from the wall, and nobody knows until its lease ends.
+    w.pass(s(600));
+    w.parts(host);
+    w.pass(s(86_400));
+    w.host(2).joins();
+    assert_eq!(w.scheduler.task_attempts(TaskId::new(job, 1)).len(), 1);
+    assert_about(finish_s(&w, job), 900.0);
+}
+
+#[test]
+fn the_share_of_a_processor_is_counted_over_the_comings_of_its_owner() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    w.pass(s(100));
+    w.job(20).estimate(s(100)).submit();
+    let attempt = w.attempt_on(host);
+    w.owner_comes(host);
+    w.pass(s(50));
+    w.owner_goes(host);
+    let status = Status {
+        cpu: 0.2,
+        ..OwnerState::Away.into()
+    };
+    let held = w.held(host);
+    w.send(Event::HostHeard { host, status, held });
+    w.pass(s(110));
+    w.ends(host, attempt, Outcome::Succeeded, s(110));
+
+    let (_, quality) = w
+        .scheduler
+        .estimates()
+        .quality()
+        .next()
+        .expect("one source");
+    let (ratio, ..) = quality.ratio.expect("it was estimated");
+    assert!(
+        (ratio - 0.22).abs() < 0.01,
+        "a fifth of 110 s for 100 s: {ratio}"
+    );
+}
