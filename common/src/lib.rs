@@ -16,6 +16,7 @@ pub mod host;
 pub mod identity;
 pub mod ids;
 pub mod idset;
+pub mod interpreter;
 pub mod job;
 pub mod journal;
 pub mod manifest;

@@ -259,8 +259,8 @@ pub struct JobView {
     /// The forecast of its end, until it is settled. Lists hold it only for the first 32 unsettled
     /// jobs; for the others ask `job predict`.
     pub predicted: Option<Forecast>,
-    /// The makespan that was predicted when its first attempt was assigned, or as soon as a
-    /// prediction was possible.
+    /// The makespan, from its submission, that was predicted at first: on submission, or as soon as
+    /// that was possible.
     pub predicted_makespan: Option<Span>,
     /// The reason of its state, where there is more to say.
     pub reason: Option<String>,

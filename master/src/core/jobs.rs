@@ -7,7 +7,8 @@ use common::attempt::Phase;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::event::GridEvent;
-use common::job::{CommandSpec, Rules};
+use common::interpreter::program_of;
+use common::job::Rules;
 use common::needs::Label;
 use common::view::{
     AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
@@ -130,17 +131,10 @@ pub(crate) fn content_is_missing(hash: &BlobHash) -> Refusal {
 
 /// The `Estimator` of a job: its user and program.
 fn estimator(spec: &JobSpec, user: &str) -> Estimator {
-    let first = |command: &CommandSpec| {
-        command
-            .argv
-            .first()
-            .map_or("", |program| program.as_str())
-            .to_owned()
-    };
-    let program = spec.work.command().map_or_else(|| "noop".to_owned(), first);
+    let command = spec.work.command();
     Estimator {
         user: user.to_owned(),
-        program,
+        program: command.map_or_else(|| "noop".to_owned(), |command| program_of(&command.argv)),
     }
 }
 
@@ -337,12 +331,16 @@ impl Core {
             tested,
         })?;
         self.foretell_start(job)?;
+        let predicted = self.scheduler.predict(job, self.now);
+        if let Some(prediction) = predicted.filter(|_| !asked.open) {
+            self.note_first(job, prediction)?;
+        }
         self.changed.0 = true;
         metrics::counter!(numbers::SUBMITTED).increment(1);
 
         Ok(Ok(SubmitReply {
             job: Some(job),
-            predicted: self.forecast(job),
+            predicted: predicted.map(seen),
             width: self.width(job).or(submitted.width),
             ..submitted
         }))

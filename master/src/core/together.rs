@@ -12,8 +12,9 @@ use scheduler::{Prediction, Together, WidthOffer};
 use super::Core;
 use crate::store::{Awaited, StoreError, WaitPrediction};
 
-/// The least time between two stored predictions of the starts of waiting jobs.
-const FORETOLD_EVERY: Span = Span::from_secs(1);
+/// The least time between two stored predictions of the same kind, and that for each host.
+const FORETOLD_EVERY: Span = Span::from_millis(10);
+const FORETOLD_PER_HOST: Span = Span(100);
 /// The most ways to run a job that are shown.
 const WAYS: usize = 16;
 
@@ -90,8 +91,7 @@ impl Core {
         )
     }
 
-    /// Stores the first prediction of a job's makespan that can be made; of its end with the
-    /// interval too, at most once in `FORETOLD_EVERY` for all jobs.
+    /// Predicts the end of a job, if it was never predicted before.
     pub(super) fn predict(&mut self, id: JobId) -> Result<(), StoreError> {
         let Some(job) = self.jobs.get(&id) else {
             return Ok(());
@@ -99,24 +99,30 @@ impl Core {
         if job.view.predicted_makespan.is_some() || job.view.open {
             return Ok(());
         }
-        let Some(finish) = self.scheduler.predict_finish(id, self.now) else {
+        match self.scheduler.predict(id, self.now) {
+            Some(prediction) => self.note_first(id, prediction),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the first prediction of a job's end, beside which its actual makespan is shown; stores it
+    /// with its interval, at most once in `pause` for all jobs.
+    pub(super) fn note_first(
+        &mut self,
+        id: JobId,
+        Prediction { finish, low, high }: Prediction,
+    ) -> Result<(), StoreError> {
+        let stored = self.now.since(self.foretold_finish) >= self.pause();
+        let Some(job) = self.jobs.get_mut(&id) else {
             return Ok(());
         };
-        if let Some(job) = self.jobs.get_mut(&id) {
-            let started = job.view.started;
-            job.view.predicted_makespan = started.map(|started| finish.since(started));
+        job.view.predicted_makespan = Some(finish.since(job.view.submitted));
+        if !stored {
+            return Ok(());
         }
 
-        if self.now.since(self.foretold_finish) < FORETOLD_EVERY {
-            return Ok(());
-        }
-        let Some(Prediction { finish, low, high }) = self.scheduler.predict(id, self.now) else {
-            return Ok(());
-        };
+        job.foretold = true;
         self.foretold_finish = self.now;
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.foretold = true;
-        }
         self.store.foretell(
             id,
             &WaitPrediction {
@@ -129,14 +135,20 @@ impl Core {
         )
     }
 
-    /// Stores the predicted start of a new job that must wait, at most once in `FORETOLD_EVERY` for
-    /// all jobs.
+    /// Returns the least time between two stored predictions of the same kind: it takes longer to
+    /// predict where there are more hosts.
+    fn pause(&self) -> Span {
+        let hosts = self.scheduler.hosts().count() as u64;
+        FORETOLD_EVERY.max(Span(FORETOLD_PER_HOST.0 * hosts))
+    }
+
+    /// Stores the predicted start of a new job that must wait, at most once in `pause` for all jobs.
     pub(super) fn foretell_start(&mut self, id: JobId) -> Result<(), StoreError> {
         let waits = self
             .scheduler
             .job_attempts(id)
             .is_some_and(|(attempts, _)| attempts == 0);
-        if !waits || self.now.since(self.foretold) < FORETOLD_EVERY {
+        if !waits || self.now.since(self.foretold) < self.pause() {
             return Ok(());
         }
 

@@ -249,3 +249,27 @@ fn a_waiting_job_says_when_it_should_start_and_hosts_when_they_should_be_free() 
     assert!(number(&busy["interval"]["median"]) > 0.0, "{busy}");
     grid.deskgrid(["job", "cancel", "all"]).expect_code(0);
 }
+
+#[test]
+fn the_makespan_told_on_submission_is_kept_beside_the_actual_one() {
+    let mut grid = Grid::start();
+    grid.worker("alone").slots(1).start();
+    grid.until("it is free", &["predict", "wait", "--width", "1"], |wait| {
+        (wait["free"] == 1).then_some(())
+    });
+
+    grid.submit(["--estimate", "3s", "--", "sleep", "3"]);
+    let second = grid.submit(["--estimate", "1s", "--", "sleep", "1"]);
+    grid.deskgrid(["job", "wait", &second]).expect_code(0);
+    let info = grid.json(["job", "info", &second]);
+    let told = number(&info["predicted_makespan_s"]);
+    let speed = number(&grid.json(["host", "list"])["hosts"][0]["speed"]);
+    let both = 4.0 / speed;
+    assert!(
+        (0.7 * both..2.0 * both).contains(&told),
+        "{told} s, not about {both} s: {info}"
+    );
+
+    let judged = grid.json(["predict", "accuracy"]);
+    assert_eq!(judged["judged"], 3, "a start and two ends: {judged}");
+}
