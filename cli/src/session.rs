@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use common::JobId;
 use common::identity::AuditView;
-use common::selector::Selector;
+use common::selector::{Selector, beyond};
 use common::token::Role;
 use common::view::{
     AccountView, EstimatesView, HostView, JobState, JobView, OutputView, RunningView, TaskState,
@@ -19,6 +19,7 @@ use link::{Client, Connection, Identity, LinkError, Purpose};
 
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
+use crate::output::note;
 use crate::state::StateDir;
 
 /// The open connections of this process. The master is told of their end however a command ends: a
@@ -245,6 +246,28 @@ impl Session {
     ) -> Result<Vec<TaskView>, Failure> {
         let request = Request::Tasks { job, tasks, states };
         Ok(collect!(self.client.ask(&request).await?, Reply::Tasks))
+    }
+
+    /// Notes the numbers among `tasks` that lie beyond the last task of the job.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn note_beyond(&self, job: JobId, tasks: &Selector) -> Result<(), Failure> {
+        let Selector::Ids(ids) = tasks else {
+            return Ok(());
+        };
+        let last = self.tasks(job, Selector::Last, Vec::new()).await?.pop();
+        let Some(last) = last.map(|view| view.task.index) else {
+            return Ok(());
+        };
+
+        let missing = ids.intersection(&beyond(last));
+        if !missing.is_empty() && missing != *ids {
+            note(&format!(
+                "job {job} has no task {missing}: its last is {last}"
+            ));
+        }
+        Ok(())
     }
 
     /// Asks for tasks of a job, to be read page by page.

@@ -447,6 +447,11 @@ pub enum BadJob {
     /// The quorum is zero or above [`MAX_QUORUM`].
     #[error("{0} results that agree are no quorum: say 1 to {MAX_QUORUM}")]
     QuorumSize(u32),
+    /// Results are to be compared in some way, of tasks that are each done once.
+    #[error(
+        "`{0}` is about results that are compared, and no quorum is asked for: say one of 2 at least"
+    )]
+    NothingToCompare(&'static str),
     /// The tolerance is not a number between 0 and 1.
     #[error(
         "numbers cannot be compared to within {0} of each other: say a part between 0 and 1, such as float:1e-6"
@@ -587,7 +592,16 @@ impl JobSpec {
             return Err(BadJob::Tolerance(tolerance.part()));
         }
 
+        let Quorum {
+            adaptive, compare, ..
+        } = self.rules.quorum;
+        let way = match compare {
+            _ if adaptive => "adaptive",
+            Compare::Bytes => "",
+            _ => "compare",
+        };
         match self.rules.quorum.size {
+            1 if !way.is_empty() => Err(BadJob::NothingToCompare(way)),
             1..=MAX_QUORUM if saves && self.rules.quorum.compares() => Err(BadJob::QuorumOfStates),
             1..=MAX_QUORUM => Ok(()),
             size => Err(BadJob::QuorumSize(size)),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Confinement;
 use crate::platform::{HostPlatform, PlatformName};
+use crate::text::plural;
 
 pub use parse::mebibytes;
 
@@ -332,7 +333,7 @@ impl Needs {
             (takes.cores > lent.cores.max(1)).then(|| {
                 format!(
                     "it lends {}, and a task needs {}",
-                    plural(lent.cores, "processor"),
+                    plural(u64::from(lent.cores), "processor"),
                     takes.cores
                 )
             }),
@@ -340,7 +341,7 @@ impl Needs {
             (takes.gpus > lent.gpus).then(|| {
                 format!(
                     "it lends {}, and a task needs {}",
-                    plural(lent.gpus, "GPU"),
+                    plural(u64::from(lent.gpus), "GPU"),
                     takes.gpus
                 )
             }),
@@ -445,14 +446,6 @@ impl fmt::Display for Mib {
             mib if mib > 0 && mib % 1024 == 0 => write!(f, "{} GiB", mib / 1024),
             mib => write!(f, "{mib} MiB"),
         }
-    }
-}
-
-fn plural(n: u32, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
     }
 }
 

@@ -2,6 +2,7 @@
 //! `last`.
 
 use std::collections::BTreeSet;
+use std::num::IntErrorKind;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,9 @@ pub enum BadSelector {
         "`{0}` is not a number or a range: write `7`, `1-10`, `1-10:2`, `1,3,5-8`, `all` or `last`"
     )]
     Part(String),
+    /// A number that is larger than any index.
+    #[error("`{0}` is too large: numbers go up to {max}", max = u32::MAX)]
+    Large(String),
     /// A range that runs downwards.
     #[error("the range `{0}` ends before it starts")]
     Backwards(String),
@@ -96,7 +100,14 @@ pub fn parse_ids(list: &str) -> Result<IdSet, BadSelector> {
     for part in list.split(',') {
         let part = part.trim();
         let wrong = || BadSelector::Part(part.to_owned());
-        let number = |s: &str| s.trim().parse::<u32>().map_err(|_| wrong());
+        let number = |s: &str| {
+            let s = s.trim();
+            s.parse::<u32>().map_err(|error| match error.kind() {
+                IntErrorKind::PosOverflow => BadSelector::Large(s.to_owned()),
+                _ => wrong(),
+            })
+        };
+
         let (span, step) = match part.split_once(':') {
             Some((span, step)) => (span, number(step)?),
             None => (part, 1),
@@ -166,6 +177,7 @@ mod tests {
             ("1-", "is not a number"),
             ("1-5:0", "is not a number"),
             ("5-1", "ends before"),
+            ("1-99999999999", "is too large"),
             ("0-4294967295", "more than"),
             ("0-4294967295:2", "more than"),
         ] {

@@ -19,6 +19,11 @@ pub fn acts(c: char) -> bool {
         )
 }
 
+/// Counts things in words, such as `1 task` or `2 tasks`.
+pub fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Replaces the characters that would act by [`HIDDEN`].
 pub fn printable(text: &str) -> String {
     text.chars()

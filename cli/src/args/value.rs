@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use common::needs::{Label, Needs};
-use common::selector::Selector;
+use common::selector::{BadSelector, Selector, parse_ids};
 use common::{EndCondition, IdSet, JobId, Span, Time};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
@@ -344,9 +344,14 @@ impl FromStr for Limit {
 impl FromStr for Array {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        common::selector::parse_ids(s)
-            .map(Array)
-            .map_err(|error| error.to_string())
+        parse_ids(s).map(Array).map_err(|error| match error {
+            BadSelector::Part(part) => {
+                format!(
+                    "`{part}` is not a number or a range: write `7`, `1-10`, `1-10:2` or `1,3,5-8`"
+                )
+            }
+            other => other.to_string(),
+        })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Executes `deskgrid submit --into`: adds tasks to an open job.
 
+use common::text::plural;
 use common::wire::client::{Addition, Request};
 use common::{NewTasks, RequestId};
 
 use super::Context;
-use super::job::counted;
 use super::submit::new_request;
 use crate::args::SubmitArgs;
 use crate::args::value::OneJob;
@@ -29,7 +29,7 @@ pub(super) async fn run(
         failure.of_request(id, "if the tasks were added, they are not added twice")
     })?;
     let AddAnswer { range, total, .. } = answer;
-    let added = counted(answer.tasks);
+    let added = plural(answer.tasks, "task");
     let which = if range.0 == range.1 {
         format!("{}", range.0)
     } else {

@@ -50,6 +50,7 @@ pub(super) async fn run(
     }
 
     let job = session.job_id(job).await?;
+    session.note_beyond(job, &tasks).await?;
     let mut outputs = session.outputs(job, tasks).await?;
     outputs.sort_by_key(|output| output.attempt.task);
 

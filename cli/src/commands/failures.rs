@@ -3,7 +3,7 @@
 
 use api::failures::{MOST_TASKS, causes, last_lines, states_that_tell};
 use common::selector::Selector;
-use common::text::printable;
+use common::text::{plural, printable};
 use common::view::JobView;
 use common::{IdSet, TaskId};
 
@@ -77,11 +77,7 @@ pub(super) fn in_words(job: &JobView, causes: &[FailureCause]) -> String {
             ""
         };
 
-        let what = if *attempts == 1 {
-            "1 attempt".to_owned()
-        } else {
-            format!("{attempts} attempts")
-        };
+        let what = plural(*attempts, "attempt");
         let retried = if job.tasks.failed == 0 {
             " that failed, and tried again"
         } else {

@@ -15,6 +15,7 @@ use common::attempt::{APART_ARCHIVE, Stream};
 use common::content::{BlobRef, Content};
 use common::path::PortablePath;
 use common::selector::Selector;
+use common::text::plural;
 use common::view::{JobView, OutputView, TaskState, TaskView};
 use common::wire::RefusalCode;
 use earlier::EarlierFiles;
@@ -173,6 +174,7 @@ pub(super) async fn run(
     tasks: Selector,
 ) -> Result<Exit, Failure> {
     let job = session.job(job).await?;
+    session.note_beyond(job.job, &tasks).await?;
     // Before the outputs: what a task leaves after this look may be there, but is not promised.
     let unfinished = UnfinishedTasks::of(session, &job, &tasks).await?;
     let outputs = session.outputs(job.job, tasks.clone()).await?;
@@ -254,17 +256,14 @@ pub(super) async fn run(
             1 => format!("; 1 was {what}"),
             number => format!("; {number} were {what}"),
         };
+        let fetched: usize = (document.files.iter())
+            .map(|file| file.unpacked.unwrap_or(1))
+            .sum();
         let there = there(kept, "already there") + &there(replaced, "replaced");
         format!(
             "job {}: {} in {}{there}\n",
             job.job,
-            super::job::files(
-                document
-                    .files
-                    .iter()
-                    .map(|file| file.unpacked.unwrap_or(1))
-                    .sum()
-            ),
+            plural(fetched as u64, "file"),
             into.dir.display()
         )
     };

@@ -3,11 +3,11 @@
 
 use common::JobId;
 use common::selector::Selector;
+use common::text::plural;
 use common::view::{AfterView, JobView};
 use common::wire::client::Request;
 
 use super::Context;
-use super::job::counted;
 use crate::failure::Failure;
 use crate::output::json::List;
 use crate::session::Session;
@@ -23,7 +23,7 @@ pub(super) async fn close(
         0 => "no such job is open\n".to_owned(),
         _ => closed
             .iter()
-            .map(|(job, left)| format!("job {job}: closed, {} left\n", counted(*left)))
+            .map(|(job, left)| format!("job {job}: closed, {} left\n", plural(*left, "task")))
             .collect(),
     };
 
@@ -63,7 +63,7 @@ fn left(job: &JobView) -> u64 {
 /// Describes that a job is open, if it is.
 pub(super) fn open_in_words(job: &JobView) -> Option<String> {
     let id = job.job;
-    let left = counted(left(job));
+    let left = plural(left(job), "task");
     job.open.then(|| {
         format!(
             "{left} left; takes more (deskgrid submit --into {id}) until deskgrid job close {id}"
@@ -75,7 +75,7 @@ pub(super) fn open_in_words(job: &JobView) -> Option<String> {
 pub(super) fn after_in_words(job: &JobView) -> Option<String> {
     let one = |after: &AfterView| {
         let state = match after.left {
-            Some(left) => format!("{} left", counted(left)),
+            Some(left) => format!("{} left", plural(left, "task")),
             None => "no longer waited for".to_owned(),
         };
         format!("job {} ({}): {state}", after.job, after.how)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::text::printable;
+use common::text::{plural, printable};
 use common::view::{
     ExplainView, Forecast, JobState, JobView, LimitsView, PromiseState, ShareView, StartView,
     WorkView,
@@ -522,7 +522,7 @@ pub(super) fn outcome(ended: &Ended) -> String {
             line += &format!(", in {}", finished.since(job.submitted));
         }
         if tasks.failed > 0 {
-            line += &format!("\nsee: deskgrid task list {} --state failed", job.job);
+            line += &format!("\nsee why: deskgrid job info {}", job.job);
         }
 
         line + "\n"
@@ -532,23 +532,6 @@ pub(super) fn outcome(ended: &Ended) -> String {
         lines + "timed out; the jobs are still running\n"
     } else {
         lines
-    }
-}
-
-/// Formats a number of files.
-pub(super) fn files(count: usize) -> String {
-    match count {
-        1 => "1 file".to_owned(),
-        count => format!("{count} files"),
-    }
-}
-
-/// Counts tasks in words: `1 task`, `2 tasks`.
-pub(super) fn counted(tasks: u64) -> String {
-    if tasks == 1 {
-        "1 task".to_owned()
-    } else {
-        format!("{tasks} tasks")
     }
 }
 
@@ -614,7 +597,12 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
             }
             state => format!("; its promise is {state}: {}", promise.why),
         });
-    let text = || format!("job {id}: {} will run again{promised}\n", counted(tasks));
+    let text = || {
+        format!(
+            "job {id}: {} will run again{promised}\n",
+            plural(tasks, "task")
+        )
+    };
 
     let document = json::Retried {
         changed: &changed,
@@ -639,7 +627,8 @@ async fn change(
 }
 
 fn changes(changed: &[(JobId, u64)], word: &str) -> String {
-    let line = |(job, tasks): &(JobId, u64)| format!("job {job}: {} {word}\n", counted(*tasks));
+    let line =
+        |(job, tasks): &(JobId, u64)| format!("job {job}: {} {word}\n", plural(*tasks, "task"));
     if changed.is_empty() {
         "nothing to do\n".to_owned()
     } else {

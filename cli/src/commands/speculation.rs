@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use common::selector::Selector;
-use common::text::ShownOutput;
+use common::text::{ShownOutput, plural};
 use common::view::{OutputView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
@@ -12,7 +12,7 @@ use link::client::unexpected;
 
 use super::Context;
 use super::cat::{removed_in_words, written};
-use super::job::{counted, unless_interrupted};
+use super::job::unless_interrupted;
 use crate::args::OutputMode;
 use crate::args::job::StreamName;
 use crate::args::speculation::RequestArgs;
@@ -131,7 +131,7 @@ impl RequestEffect {
             );
         }
 
-        let mut words = format!("job {job}: {} requested", counted(self.new));
+        let mut words = format!("job {job}: {} requested", plural(self.new, "task"));
         if self.before > 0 {
             words += &format!("; {} had been before", self.before);
         }

@@ -3,15 +3,14 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use common::text::plural;
 use common::view::{CounterView, PromiseView, QualityView};
 
 use common::{After, IdSet, JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::{
-    AwaitedJobs, NO_PREDICTION, counted, forecast_in_words, limits_in_words, wait_for,
-};
+use super::job::{AwaitedJobs, NO_PREDICTION, forecast_in_words, limits_in_words, wait_for};
 use super::width::width_in_words;
 use crate::args::value::{AfterArg, OneJob};
 use crate::args::{OutputMode, SubmitArgs};
@@ -93,7 +92,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                     };
                     note(&format!(
                         "job {job}: {name}, {}; waiting{open}",
-                        counted(tasks)
+                        plural(tasks, "task")
                     ));
                 }
                 Box::pin(wait_and_show(context, session, job, taken, args.progress)).await
@@ -179,7 +178,7 @@ fn size(taken: &SubmitAnswer) -> String {
     if taken.width.is_some() {
         "several ranks".to_owned()
     } else {
-        counted(taken.tasks)
+        plural(taken.tasks, "task")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use common::checkpoint::Saved;
 use common::selector::Selector;
+use common::text::plural;
 use common::text::printable;
 use common::units::Bytes;
 use common::view::{AttemptView, TaskState, TaskView};
@@ -41,6 +42,7 @@ async fn list(
     states: Vec<TaskState>,
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
+    session.note_beyond(job, &tasks).await?;
     let mut pages = session.task_pages(job, tasks, states).await?;
     let mut page = pages.next().await?;
     let mut table = TaskTable::new(&page, context.out.color());
@@ -257,7 +259,7 @@ fn ran(attempt: &AttemptView) -> String {
 fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let state = |saved: &Saved| {
         let when = when::relative(saved.taken, now);
-        let files = super::job::files(saved.files as usize);
+        let files = plural(u64::from(saved.files), "file");
         format!(
             "state {} of attempt {} (saved {when}, {files}, {})",
             saved.sequence,

@@ -1,6 +1,7 @@
 //! Describes in words the width of a job, held or predicted, and the reason.
 
 use common::Time;
+use common::text::plural;
 use common::view::{WayView, WidthView};
 
 use crate::output::when;
@@ -14,7 +15,7 @@ pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
         } else {
             "; its ranks wait until all of them are ready"
         };
-        return format!("{} at once{waits}", hosts(ranks));
+        return format!("{} at once{waits}", plural(u64::from(ranks), "host"));
     }
 
     let soonest = view.ways.iter().min_by_key(|way| (way.finish, way.hosts));
@@ -36,7 +37,7 @@ pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
     words.extend(view.why.clone());
 
     if words.is_empty() {
-        format!("{} at least", hosts(view.least))
+        format!("{} at least", plural(u64::from(view.least), "host"))
     } else {
         words.join("; ")
     }
@@ -48,21 +49,16 @@ fn in_words(way: &WayView, chosen: bool, now: Time) -> String {
     });
     let chosen = if chosen { " (chosen)" } else { "" };
     if way.start <= now {
-        return format!("start now on {}{done}{chosen}", hosts(way.hosts));
+        return format!(
+            "start now on {}{done}{chosen}",
+            plural(u64::from(way.hosts), "host")
+        );
     }
     format!(
         "wait about {} for {}{done}{chosen}",
         way.start.since(now),
         way.hosts
     )
-}
-
-fn hosts(number: u32) -> String {
-    if number == 1 {
-        "1 host".to_owned()
-    } else {
-        format!("{number} hosts")
-    }
 }
 
 #[cfg(test)]

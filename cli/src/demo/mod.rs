@@ -12,6 +12,7 @@ pub(crate) mod tile;
 use std::path::PathBuf;
 
 use common::selector::Selector;
+use common::text::plural;
 use common::view::JobView;
 use common::wire::client::{Reply, Request};
 use tokio::sync::watch;
@@ -75,7 +76,8 @@ impl Demo<'_> {
         let hosts = self.args.hosts;
         let tasks = self.args.tasks;
         self.say(&format!(
-            "starting a master and {hosts} workers on this machine, in {}",
+            "starting a master and {} on this machine, in {}",
+            plural(u64::from(hosts), "worker"),
             grid.root().display()
         ));
 

@@ -6,6 +6,7 @@ use std::fmt::Write;
 pub use api::json::{PredictedWait, WaitInterval};
 use common::Span;
 use common::ranks::Parallelism;
+use common::text::plural;
 use scheduler::malleable::{Malleable, Speedup};
 use serde::Serialize;
 use simulator::batch::{HELD, MethodQuality};
@@ -132,9 +133,9 @@ fn wait_text(answer: &PredictedWait) -> String {
         ),
     };
     let mut out = format!(
-        "{} hosts ({} of {} are free): {}\n{interval}\
+        "{} ({} of {} are free): {}\n{interval}\
          A (median of {} that could free enough alone): {}\nB (when enough are free on average): {}\n",
-        answer.width,
+        plural(u64::from(answer.width), "host"),
         answer.free,
         answer.hosts,
         about(answer.used),

@@ -103,10 +103,10 @@ pub(super) fn estimates(path: &Path) -> Result<Vec<Span>, BuildError> {
             given: text,
         })
     };
-    lines.map(one).collect()
+    at_least_one(lines.map(one).collect::<Result<_, _>>()?, path)
 }
 
-fn at_least_one(items: Vec<String>, path: &Path) -> Result<Vec<String>, BuildError> {
+fn at_least_one<T>(items: Vec<T>, path: &Path) -> Result<Vec<T>, BuildError> {
     if items.is_empty() {
         Err(BuildError::NoItems {
             path: path.to_owned(),

@@ -1,5 +1,5 @@
 //! Takes attempts back from hosts that accept work and do not begin it while another host is ready,
-//! and drains such hosts until an admin undrains them. Heartbeats alone do not protect a host.
+//! and drains such hosts until an admin resumes them. Heartbeats alone do not protect a host.
 //! Attempts that run and do not end are not looked at here.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl Core {
             tracing::warn!(host = name, count, %within, "it began none of its tasks: they run elsewhere, and it gets no more");
 
             let why = format!(
-                "it began none of {count} tasks within {within}: `deskgrid host undrain {name}` lets it have more"
+                "it began none of {count} tasks within {within}: `deskgrid host resume {name}` lets it have more"
             );
             self.audit("the master", "drain", &name, Ok(&why))?;
             self.drain(host, true)?;

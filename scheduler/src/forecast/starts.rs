@@ -626,6 +626,7 @@ impl Scheduler {
             .books
             .iter()
             .map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
+
         let sooner = |(age_s, life): &(f64, SlotLife<'_>)| match life.left_s() {
             Some(left_s) => (0.0, left_s),
             None => (1.0, -age_s),

@@ -5,6 +5,7 @@ use std::fmt;
 
 use common::attempt::Outcome;
 use common::host::YieldReason;
+use common::text::plural;
 use common::view::{Belief, HostState, JobState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId, Time};
 use serde::{Deserialize, Serialize};
@@ -684,7 +685,7 @@ impl fmt::Display for CancelReason {
         match self {
             CancelReason::Asked => write!(f, "at a user's request"),
             CancelReason::TooManyFailures(limit) => {
-                write!(f, "more than {limit} tasks of the job failed")
+                write!(f, "more than {} of the job failed", plural(*limit, "task"))
             }
             CancelReason::Unrequested => write!(f, "not requested, and needed no more"),
             CancelReason::After(job) => {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use common::job::Compare;
 use common::needs::Needs;
+use common::text::plural;
 use common::view::HostState;
 use common::{HostId, IdSet, JobId, Span, Time};
 
@@ -219,7 +220,7 @@ impl Scheduler {
     pub fn why_held(&self, id: JobId) -> Option<String> {
         let mut others = self.predecessors(id);
         let first = others.next()?;
-        let (job, left) = (first.job, plural(first.left as usize, "task"));
+        let (job, left) = (first.job, plural(first.left, "task"));
         let state = match (first.open, first.left) {
             (true, 0) => format!("which is open, without a task left: deskgrid job close {job}"),
             (true, _) => format!("which is open, with {left} left"),
@@ -231,7 +232,7 @@ impl Scheduler {
             0 => format!("waits for job {job}, {state}"),
             more => format!(
                 "waits for job {job}, {state}, and for {}",
-                plural(more, "more job")
+                plural(more as u64, "more job")
             ),
         })
     }
@@ -409,11 +410,11 @@ impl Scheduler {
 
         let more = match reasons.len().saturating_sub(REASONS) {
             0 => String::new(),
-            more => format!("; and {}", plural(more, "other reason")),
+            more => format!("; and {}", plural(more as u64, "other reason")),
         };
         let shown = reasons.iter().take(REASONS);
         let shown: Vec<String> = shown
-            .map(|(why, hosts)| format!("{}: {why}", plural(*hosts, "host")))
+            .map(|(why, hosts)| format!("{}: {why}", plural(*hosts as u64, "host")))
             .collect();
         (!shown.is_empty()).then(|| format!("no host qualifies; {}{more}", shown.join("; ")))
     }
@@ -427,7 +428,7 @@ impl Scheduler {
         (job.rules.quorum.compares() && !owners.is_empty() && owners.len() < size).then(|| {
             format!(
                 "{size} results of different owners' hosts must agree, and all hosts belong to {}",
-                plural(owners.len(), "owner")
+                plural(owners.len() as u64, "owner")
             )
         })
     }
@@ -442,7 +443,7 @@ impl Scheduler {
         let WidthOffer {
             least, free, hosts, ..
         } = self.together(id, now)?.offer?;
-        let least = plural(least as usize, "host");
+        let least = plural(u64::from(least), "host");
         Some(match gang.holdout {
             Some(held) => {
                 let left = Span::from_secs_f64(held.left_s(now.secs()));
@@ -469,7 +470,7 @@ impl Scheduler {
                 awaited => {
                     format!(
                         "no host has joined since the master restarted; {} awaited",
-                        plural(awaited, "host")
+                        plural(awaited as u64, "host")
                     )
                 }
             };
@@ -500,7 +501,7 @@ impl Scheduler {
         ) {
             (1, "busy") => format!(
                 "every slot is taken: {} busy",
-                plural(kinds["busy"], "host")
+                plural(kinds["busy"] as u64, "host")
             ),
             (1, "suspended") => format!("all hosts suspended: {owners}"),
             _ if kinds.contains_key("ready") => {
@@ -543,7 +544,7 @@ fn kind(host: &Host) -> &'static str {
 
 impl Scheduler {
     fn why_passed_over(&self, host: &Host, job: &Job, common: &ForAllHosts, now: Time) -> String {
-        let slots = plural(host.usable_slots() as usize, "slot");
+        let slots = plural(u64::from(host.usable_slots()), "slot");
         if let Some(why) = job.rules.needs.missing(&host.offers) {
             return format!("passed over: {why}");
         }
@@ -561,15 +562,15 @@ impl Scheduler {
 
         match (kind(host), host.reason()) {
             ("busy", _) if host.reserved.slots > 0 => {
-                let kept = plural(host.reserved.slots as usize, "slot");
+                let kept = plural(host.reserved.slots, "slot");
                 format!(
                     "{slots}, {kept} held for jobs of several ranks, {} held",
-                    plural(host.books.len(), "attempt")
+                    plural(host.books.len() as u64, "attempt")
                 )
             }
             ("busy", _) => format!(
                 "busy: {slots}, {} held",
-                plural(host.books.len(), "attempt")
+                plural(host.books.len() as u64, "attempt")
             ),
             ("ready", _) if job.waiting() == 0 => {
                 let why = common.no_copy.get_or_init(|| self.why_no_copy(job, now));
@@ -647,13 +648,5 @@ impl Host {
             ""
         };
         (!short.is_empty()).then(|| format!("a task needs {}{saved}", short.join(" and ")))
-    }
-}
-
-fn plural(n: usize, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
     }
 }

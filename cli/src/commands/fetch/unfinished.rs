@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use common::selector::Selector;
+use common::text::plural;
 use common::view::{JobView, TaskState};
 use common::{IdSet, TaskId};
 
 use super::MOST_NOTES;
-use crate::commands::job::counted;
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
@@ -92,8 +92,8 @@ impl UnfinishedTasks {
         let number = not_done.len();
         if number > 0 {
             let of = match asked {
-                Selector::All => format!("{number} of {}", counted(job.tasks.total)),
-                _ => counted(number),
+                Selector::All => format!("{number} of {}", plural(job.tasks.total, "task")),
+                _ => plural(number, "task"),
             };
             let are = if number == 1 { "is" } else { "are" };
             lines.push(format!("{of} {are} not done yet"));

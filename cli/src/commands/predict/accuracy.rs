@@ -2,6 +2,7 @@
 //! waits. The predictor lives in `scheduler`.
 
 use api::json::held;
+use common::text::plural;
 use common::view::{AccuracyView, ForetoldView};
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
@@ -46,14 +47,12 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
         let LiveAccuracy { judged, open, .. } = answer;
         let left_out = match answer.left_out {
             0 => String::new(),
+            1 => "; 1 more does not count: it came at once, or in less than half a second as predicted".to_owned(),
             left_out => format!(
-                "; {left_out} more do not count: it came at once, or in less than half a second as predicted"
+                "; {left_out} more do not count: they came at once, or in less than half a second as predicted"
             ),
         };
-        let came = match judged {
-            1 => "1 prediction".to_owned(),
-            more => format!("{more} predictions"),
-        };
+        let came = plural(judged as u64, "prediction");
         format!("{came} came, {open} are open{left_out}\n{rows}")
     };
     context.out.show(&answer, text, ids)?;

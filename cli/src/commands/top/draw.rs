@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span as Piece};
 
+use common::text::plural;
 use common::view::JobState;
 use common::{HostId, Span};
 
@@ -380,9 +381,4 @@ impl App {
             x = end + 2;
         }
     }
-}
-
-/// Counts things in words: `1 job`, `2 jobs`.
-fn plural(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -2,6 +2,7 @@
 
 use common::event::{EventPage, GridEvent};
 use common::selector::{Selector, parse_ids};
+use common::text::plural;
 use common::token::Role;
 use common::view::{ExplainView, HostState, HostView, JobView, TaskView};
 use common::wire::client::{Reply, Request};
@@ -253,7 +254,7 @@ impl App {
                 Reply::Changed(changed) => said.extend(
                     changed
                         .iter()
-                        .map(|(id, tasks)| format!("job {id}: {} {done}", job::counted(*tasks))),
+                        .map(|(id, tasks)| format!("job {id}: {} {done}", plural(*tasks, "task"))),
                 ),
                 Reply::Hosts(hosts) => {
                     said.extend(

@@ -267,8 +267,16 @@ fn lists_make_one_task_for_each_item() {
 
     assert!(
         desk.wrong(&["--each-line", &desk.file("e", "\n\n"), "run"])
-            .contains("has no items")
+            .contains("is empty")
     );
+    let none = desk.wrong(&[
+        "--array",
+        "1-2",
+        "--estimates",
+        &desk.file("e", "\n"),
+        "run",
+    ]);
+    assert!(none.contains("is empty"), "{none}");
 
     assert!(
         desk.wrong(&["--from-json", &lines, "run"])

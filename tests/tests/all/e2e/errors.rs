@@ -42,6 +42,17 @@ fn each_wrong_thing_is_a_clear_error_with_its_own_exit_code() {
         &["NONSENSE"],
     );
 
+    fails(
+        grid.deskgrid(["submit", "--array", "all", "--", "true"]),
+        2,
+        &["`all` is not a number or a range", "`1-10:2`"],
+    );
+    fails(
+        grid.deskgrid(["submit", "--adaptive", "--", "true"]),
+        2,
+        &["adaptive", "no quorum is asked for"],
+    );
+
     grid.file("bad.toml", "name = \"x\"\ncolour = \"blue\"\n");
     fails(
         grid.deskgrid(["submit", "--job-file", "bad.toml", "--", "true"]),
@@ -444,4 +455,25 @@ fn of_a_list_the_jobs_that_were_submitted_last_can_be_asked_for() {
     let mut numbers: Vec<u64> = jobs.iter().filter_map(|job| job["job"].as_u64()).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [2, 3], "{last}");
+}
+
+#[test]
+fn tasks_beyond_the_last_one_are_named() {
+    let grid = Grid::start();
+    let job = grid.submit(["--array", "1-9", "--", "true"]);
+    for asked in [
+        vec!["task", "list", &job, "--tasks"],
+        vec!["job", "cat", &job, "stdout"],
+        vec!["job", "fetch", &job, "--into", "here", "--tasks"],
+    ] {
+        let some = [&asked[..], &["8-12"]].concat();
+        let told = grid.deskgrid(some).stderr;
+        assert!(
+            told.contains("has no task 10-12: its last is 9"),
+            "{asked:?}: {told}"
+        );
+        let there = [&asked[..], &["8-9"]].concat();
+        let told = grid.deskgrid(there).stderr;
+        assert!(!told.contains("has no task"), "{asked:?}: {told}");
+    }
 }
