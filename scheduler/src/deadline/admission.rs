@@ -18,7 +18,7 @@ use crate::deadline::reserve::{at_most, most_second, spares, spread};
 use crate::policy::Policy;
 use crate::policy::admission::Reckoning;
 use crate::policy::catalogue::policy;
-use crate::prediction::estimates::EstimateSource;
+use crate::prediction::estimates::{EstimateSource, beyond};
 use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
 use crate::prediction::predict::{Prediction, TaskDuration, duration, rate_of};
@@ -544,15 +544,22 @@ impl<'a> Reckoner<'a> {
             _ => {}
         }
 
-        let known = reserved.or_else(given);
-        let measured = || {
-            self.usual_work_s(job)
-                .map(Span::from_secs_f64)
-                .filter(|work| *work > done)
+        let usual = || {
+            let usual = self.usual_work_s(job).map(Span::from_secs_f64)?;
+            Some(if usual > done {
+                usual
+            } else {
+                beyond(usual, done)
+            })
         };
-        let work = known
-            .or_else(measured)
-            .unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
+        // A task whose attempt was ended early takes longer than that; twice as long is assumed.
+        let killed = Span::from_secs_f64(2.0 * job.killed_s(attempt.task.index));
+        let expected = || {
+            let known = given().or_else(usual);
+            let work = known.unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
+            work.max(killed)
+        };
+        let work = reserved.unwrap_or_else(expected);
 
         // After a restart its assignment time is not known any more, but its run time is.
         let older = load.phase.executing()

@@ -252,8 +252,7 @@ impl EstimateSource {
         }
         let so_far = estimate.map_or(0.0, |estimate| ratio(elapsed, estimate)) as f32;
         let longer = &self.ratios[self.ratios.partition_point(|ratio| *ratio <= so_far)..];
-        let beyond_s = (elapsed.secs() - corrected.secs()).max(elapsed.secs() * OVERDUE);
-        let overdue = Span::from_secs_f64(elapsed.secs() + beyond_s);
+        let overdue = beyond(corrected, elapsed);
         let median = quantile(longer, 0.5).zip(estimate);
         Some(median.map_or(overdue, |(ratio, estimate)| {
             Span::from_secs_f64(estimate.secs() * ratio).max(elapsed)
@@ -280,6 +279,13 @@ impl EstimateSource {
             qoe: quantile(&errors, 0.9),
         }
     }
+}
+
+/// Returns the expected work of a task that has run for longer than `expected`: it is expected to go on
+/// for as long as it has exceeded that.
+pub(crate) fn beyond(expected: Span, elapsed: Span) -> Span {
+    let beyond_s = (elapsed.secs() - expected.secs()).max(elapsed.secs() * OVERDUE);
+    Span::from_secs_f64(elapsed.secs() + beyond_s)
 }
 
 /// Returns the work of a task over its estimate; either counts as at least a millisecond.

@@ -107,6 +107,25 @@ fn a_deadline_is_promised_behind_tasks_whose_work_earlier_jobs_tell() {
 }
 
 #[test]
+fn a_task_that_takes_a_little_longer_than_usual_is_expected_to_end_soon() {
+    let mut w = World::new();
+    let host = taught(&mut w, 1.0, 30, s(20), 1.0);
+    w.job(1).submit();
+    w.moves(host, Phase::Running);
+    w.pass(s(24));
+
+    let bag = w
+        .job(1)
+        .policy("CALENDAR")
+        .estimate(s(20))
+        .deadline(60)
+        .bag();
+    let offer = w.scheduler.offer(&bag, w.now).expect("it is in time");
+    let finish = offer.expect("it has a deadline").finish;
+    assert_about(finish.since(w.now).secs(), 23.0);
+}
+
+#[test]
 fn estimates_are_corrected_by_how_earlier_ones_turned_out() {
     let mut w = World::new();
     let host = w.host(1).joins();
