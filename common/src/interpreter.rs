@@ -26,26 +26,88 @@ const INTERPRETERS: [&str; 20] = [
     "cmd",
     "powershell",
 ];
-/// The most characters of a name.
+/// The options of interpreters that have a value of their own behind them.
+const VALUED: [&str; 14] = [
+    "-X",
+    "-W",
+    "-o",
+    "+o",
+    "-O",
+    "-I",
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "-ExecutionPolicy",
+    "--require",
+    "-r",
+];
+/// The directory of the Python library's own files below a task's: its jobs are named after the function
+/// that they call.
+const OWN: &str = ".deskgrid/";
+/// The most characters of a name. Of a longer one the start and the end are kept.
 const LONGEST: usize = 120;
 
-/// Returns the name of the program that this command runs: its first word, and for an interpreter the
-/// first argument that is no option too, such as in `python3 model.py`.
-pub fn program_of(argv: &[Template]) -> String {
+/// Returns the name of the program that this command of a job runs: its first word, and for an
+/// interpreter the script too, such as in `python3 model.py`, or the text that it is given. Numbers in a
+/// text count as the same, since they are mostly what differs between jobs.
+pub fn program_of(argv: &[Template], job: &str) -> String {
     let mut words = argv.iter().map(Template::as_str);
     let first = words.next().unwrap_or_default();
-    let file = first.rsplit(['/', '\\']).next().unwrap_or(first);
-    let file = file.strip_suffix(".exe").unwrap_or(file);
+    let file = first
+        .rsplit(['/', '\\'])
+        .next()
+        .unwrap_or(first)
+        .to_lowercase();
+    let file = file.strip_suffix(".exe").unwrap_or(&file);
     let name = file.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     if !INTERPRETERS.contains(&name) {
         return first.to_owned();
     }
 
-    let option = |word: &&str| word.starts_with('-') || name == "cmd" && word.starts_with('/');
-    let script = words.find(|word| !option(word)).unwrap_or_default();
-    let whole = format!("{first} {script}");
-    let plain: Vec<&str> = whole.split_whitespace().collect();
-    plain.join(" ").chars().take(LONGEST).collect()
+    let script = script(words, name);
+    let script = if script.starts_with(OWN) { job } else { script };
+    let plain: Vec<&str> = script.split_whitespace().collect();
+    let numbers = plain.join(" ");
+    let mut whole = format!("{first} ");
+    for c in numbers.chars() {
+        match c {
+            '0'..='9' if whole.ends_with('#') => {}
+            '0'..='9' => whole.push('#'),
+            c => whole.push(c),
+        }
+    }
+
+    let length = whole.chars().count();
+    if length <= LONGEST {
+        return whole;
+    }
+    let start: String = whole.chars().take(LONGEST / 2 - 3).collect();
+    let end: String = whole.chars().skip(length - LONGEST / 2).collect();
+    start + "..." + &end
+}
+
+/// Returns the first word that is neither an option of the interpreter of this name nor the value of one.
+fn script<'a>(mut words: impl Iterator<Item = &'a str>, name: &str) -> &'a str {
+    while let Some(word) = words.next() {
+        let slashed = name == "cmd" && word.starts_with('/');
+        if !slashed && !word.starts_with(['-', '+']) {
+            return word;
+        }
+
+        // Python's `-I` and `-O` stand alone, and so does perl's `-p`.
+        let alone = match name {
+            "python" | "pypy" => ["-I", "-O", "-o", "-r"].contains(&word),
+            "perl" | "ruby" => ["-p", "-W", "-X"].contains(&word),
+            _ => false,
+        };
+        let cluster = word.starts_with('-') && !word.starts_with("--") && word.ends_with('o');
+        if !alone && (VALUED.contains(&word) || cluster && name.ends_with("sh")) {
+            words.next();
+        }
+    }
+    ""
 }
 
 #[cfg(test)]
@@ -56,27 +118,29 @@ mod tests {
     fn a_script_is_a_program_of_its_own() {
         let name = |line: &str| {
             let words = line.split(' ').map(|word| word.replace('_', " "));
-            program_of(
-                &words
-                    .map(|word| Template::literal(&word))
-                    .collect::<Vec<_>>(),
-            )
+            let words: Vec<_> = words.map(|word| Template::literal(&word)).collect();
+            program_of(&words, "fold_step")
         };
         assert_eq!(name("./sim 42 --fast"), "./sim");
         assert_eq!(name("python3.11 -u model.py 7"), "python3.11 model.py");
-        assert_eq!(
-            name("/bin/sh -c sleep_5;\n\t./next 3"),
-            "/bin/sh sleep 5; ./next"
-        );
-        assert_ne!(name("sh -c sleep_5"), name("sh -c sleep_30"));
-        assert_eq!(name("bash"), "bash");
-        assert_eq!(
-            name("C:\\Windows\\cmd.exe /c run.bat"),
-            "C:\\Windows\\cmd.exe run.bat"
-        );
-        assert_eq!(
-            name(&format!("sh -c {}", "x".repeat(900))).chars().count(),
-            LONGEST
-        );
+        assert_eq!(name("python3 -I -W ignore a.py"), "python3 a.py");
+        let text = "/bin/sh -c sleep_5;\n\t./next 3";
+        assert_eq!(name(text), "/bin/sh sleep #; ./next");
+        assert_ne!(name("sh -c sleep_5"), name("sh -c ./sim_5"));
+        assert_eq!(name("sh -c ./sim_17"), name("sh -c ./sim_18"));
+        assert_eq!(name("bash -euo pipefail -c ./a"), "bash ./a");
+        assert_eq!(name("java -cp lib.jar Main"), "java Main");
+        let called = "python3.12 -I -X utf8 .deskgrid/run.pyc";
+        assert_eq!(name(called), "python3.12 fold_step");
+        assert_eq!(name("C:\\CMD.EXE /c run.bat"), "C:\\CMD.EXE run.bat");
+    }
+
+    #[test]
+    fn long_texts_that_begin_alike_are_told_apart() {
+        let name = |text: String| program_of(&["sh", "-c", &text].map(Template::literal), "a job");
+        let common = "x".repeat(900);
+        let one = name(common.clone() + "a");
+        assert_eq!(one.chars().count(), LONGEST);
+        assert_ne!(one, name(common + "b"));
     }
 }

@@ -191,7 +191,7 @@ fn facts(job: &JobView) -> Markup {
                 @if let Some(started) = job.started { dt { "Begun" } dd { (clock(started)) ", after " (span(started.since(job.submitted))) } }
                 @if let Some(finished) = job.finished { dt { "Ended" } dd { (clock(finished)) } }
                 dt { "Attempts" } dd { (grouped(job.attempts)) ", " (copies) " among them" }
-                @if let Some(makespan) = job.predicted_makespan { dt { "Predicted when it began" } dd { (span(makespan)) } }
+                @if let Some(makespan) = job.predicted_makespan { dt { "Predicted at first" } dd { (span(makespan)) } }
                 @for after in &job.after {
                     dt { "After" }
                     dd { a href=(of_job(after.job, "")) { "job " (after.job) } " (" (after.how) ")"

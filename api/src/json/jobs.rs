@@ -52,7 +52,7 @@ pub struct JobJson {
     /// Its predicted end.
     #[serde(flatten)]
     pub predicted: PredictedJson,
-    /// The makespan that was predicted when it started; `null` where there is none.
+    /// The makespan that was predicted at first, mostly on submission; `null` where there is none.
     pub predicted_makespan_s: Option<Seconds>,
     /// Its promise, if it has a deadline.
     #[serde(flatten)]
@@ -308,7 +308,7 @@ pub struct PredictionJson {
     /// Its predicted end.
     #[serde(flatten)]
     pub predicted: PredictedJson,
-    /// The makespan that was predicted when it started; `null` where there is none.
+    /// The makespan that was predicted at first, mostly on submission; `null` where there is none.
     pub predicted_makespan_s: Option<Seconds>,
     /// The jobs that it still waits for.
     pub waits_for: Vec<u32>,

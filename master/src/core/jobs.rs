@@ -134,7 +134,10 @@ fn estimator(spec: &JobSpec, user: &str) -> Estimator {
     let command = spec.work.command();
     Estimator {
         user: user.to_owned(),
-        program: command.map_or_else(|| "noop".to_owned(), |command| program_of(&command.argv)),
+        program: command.map_or_else(
+            || "noop".to_owned(),
+            |command| program_of(&command.argv, &spec.name),
+        ),
     }
 }
 

@@ -13,7 +13,7 @@ use super::Core;
 use crate::store::{Awaited, StoreError, WaitPrediction};
 
 /// The least time between two stored predictions of the same kind, and that for each host.
-const FORETOLD_EVERY: Span = Span::from_millis(10);
+const FORETOLD_EVERY: Span = Span::from_millis(100);
 const FORETOLD_PER_HOST: Span = Span(100);
 /// The most ways to run a job that are shown.
 const WAYS: usize = 16;

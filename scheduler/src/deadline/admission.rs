@@ -552,12 +552,12 @@ impl<'a> Reckoner<'a> {
                 beyond(usual, done)
             })
         };
-        // A task whose attempt was ended early takes longer than that; twice as long is assumed.
-        let killed = Span::from_secs_f64(2.0 * job.killed_s(attempt.task.index));
+        // A task of which an earlier attempt was ended takes longer than that had run.
+        let outlived = Span::from_secs_f64(job.killed_s(attempt.task.index));
         let expected = || {
             let known = given().or_else(usual);
             let work = known.unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
-            work.max(killed)
+            work.max(outlived)
         };
         let work = reserved.unwrap_or_else(expected);
 

@@ -7,7 +7,7 @@
 use common::attempt::Phase;
 use common::{Span, Time};
 
-use crate::forecast::overdue::{due_s, ran_s};
+use crate::forecast::overdue::{due_on, due_s, ran_s};
 use crate::handlers::dispatch::Starter;
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::foresight::Foresight;
@@ -179,7 +179,7 @@ pub(crate) fn going(
             number,
             wants: None,
             ran_s: ran_s(host, load, now),
-            due_s: due_s(longest_s, host.speed.factor()),
+            due_s: due_on(job, host, longest_s),
         })
     })
 }

@@ -4,6 +4,7 @@
 use common::Time;
 
 use crate::forecast::starts::age_s;
+use crate::prediction::predict::rate_of;
 use crate::state::host::{Host, HostAttempt};
 use crate::state::job::Job;
 
@@ -21,14 +22,19 @@ pub(crate) fn holds_up(job: &Job, host: &Host, now: Time) -> bool {
         let index = attempt.task.index;
         let running = attempt.task.job == job.rank.job && load.phase.executing();
         let longest_s = longest_s.max(job.own_estimate_s(index));
-        running && ran_s(host, load, now) >= due_s(longest_s, host.speed.factor())
+        running && ran_s(host, load, now) >= due_on(job, host, longest_s)
     })
 }
 
-/// Returns the run time, in seconds, at which an attempt on a host of this speed is overdue, if the
+/// Returns the run time, in seconds, at which an attempt that does work at this rate is overdue, if the
 /// longest run of its kind was `longest_s` of work.
-pub(crate) fn due_s(longest_s: f64, speed: f64) -> f64 {
-    (OVERDUE * longest_s / speed).max(LEAST_S)
+pub(crate) fn due_s(longest_s: f64, rate: f64) -> f64 {
+    (OVERDUE * longest_s / rate).max(LEAST_S)
+}
+
+/// Returns the same for an attempt at a task of this job on this host.
+pub(crate) fn due_on(job: &Job, host: &Host, longest_s: f64) -> f64 {
+    due_s(longest_s, rate_of(job.computing(), host.speed.factor()))
 }
 
 /// Returns the seconds that an attempt has run, without suspensions.

@@ -16,6 +16,7 @@ use crate::prediction::predict::UNKNOWN;
 use crate::prediction::survival::{Curve, TabulatedSurvival};
 use crate::state::foresight::WorkPerTask;
 use crate::state::host::{Host, HostAttempt, Liveness, Presence};
+use crate::state::job::Job;
 use crate::state::queue::{TasksAhead, WaitingTasks};
 use crate::state::scheduler::Scheduler;
 
@@ -145,12 +146,16 @@ pub(crate) struct KnownRest {
 }
 
 impl SlotLife<'_> {
-    /// Returns the seconds for which it is expected to go on, where its work is known.
-    pub(crate) fn left_s(&self) -> Option<f64> {
-        match self {
-            Self::OfProgram(_) => None,
-            Self::Known(rest) => Some(rest.left_s),
+    /// Returns the median of the seconds for which one of this age goes on, to a half of it.
+    fn half_s(&self, age_s: f64) -> f64 {
+        if let Self::Known(rest) = self {
+            return rest.left_s;
         }
+        let mut more_s = LEAST_LEFT_S;
+        while more_s < FAR_S && self.ended(age_s, more_s) < 0.5 {
+            more_s *= 1.5;
+        }
+        more_s
     }
 }
 
@@ -317,9 +322,9 @@ fn count(ahead: &[TasksAhead]) -> u64 {
 /// The laws of lifetimes on these hosts.
 pub(crate) struct LifetimeLaws<'a> {
     programs: BTreeMap<&'a str, LearnedLives>,
-    /// The work of a task of each running job of one host per task; `None` where it is unknown, or only
-    /// the law of its program says something of it.
-    works: BTreeMap<JobId, Option<WorkPerTask>>,
+    /// The work of a task of each running job of one host per task, where more is known than the law
+    /// of its program.
+    works: BTreeMap<JobId, WorkPerTask>,
     pub(crate) unknown: LearnedLives,
     pub(crate) stay: OwnerStay<'a>,
 }
@@ -339,17 +344,17 @@ impl<'a> LifetimeLaws<'a> {
                 continue;
             };
             let program = job.stack.terms.estimator.program.as_str();
-            programs
-                .entry(program)
-                .or_insert_with(|| lives.law(&unknown, program, &[]));
-            if job.gang.is_none() {
-                let known = (scheduler.foresight).work_of(job, &scheduler.hosts, now);
-                let usual = || {
-                    scheduler
-                        .usual_work(job, now)
-                        .filter(|_| !lives.knows(program))
-                };
-                works.insert(job.rank.job, known.or_else(usual));
+            let work = match lives.knows(program) {
+                _ if job.gang.is_some() => None,
+                true => (scheduler.foresight).work_of(job, &scheduler.hosts, now),
+                false => scheduler.usual_work(job, now),
+            };
+            match work {
+                Some(work) => drop(works.insert(job.rank.job, work)),
+                None => {
+                    let law = programs.entry(program);
+                    law.or_insert_with(|| lives.law(&unknown, program, &[]));
+                }
             }
         }
 
@@ -530,6 +535,7 @@ impl Scheduler {
     pub(super) fn allowed(&self, user: u32, now: Time) -> Option<Allowed> {
         let most = self.jobs.lines.shares.of(user)?.most? as usize;
         let mut running_s: Vec<f64> = Vec::new();
+        let mut works = BTreeMap::new();
         for host in self.hosts.table.values() {
             for (attempt, load) in host.books.iter() {
                 let job = self.jobs.table.get(&attempt.task.job);
@@ -537,8 +543,9 @@ impl Scheduler {
                     continue;
                 };
                 // One of unknown work goes on for as long as it has run.
-                let work = self
-                    .usual_work(job, now)
+                let work = works.entry(job.rank.job);
+                let work = work
+                    .or_insert_with(|| self.usual_work(job, now))
                     .unwrap_or_else(|| WorkPerTask::computing(2.0 * age_s(load, now).max(1.0)));
                 let start_cost = self.settings.start_cost;
                 running_s.push((self.foresight).expected_s(host, load, work, start_cost, now));
@@ -572,10 +579,9 @@ impl Scheduler {
             };
             for (attempt, load) in host.books.iter().take(taken) {
                 let (age_s, life) = self.life(laws, host, attempt.task.job, load, now);
-                if let (Some(_), Some(job)) =
-                    (life.left_s(), self.jobs.table.get(&attempt.task.job))
-                {
-                    doubt += job.work_doubt();
+                if let SlotLife::Known(_) = life {
+                    let job = self.jobs.table.get(&attempt.task.job);
+                    doubt += job.map_or(0.0, Job::work_doubt);
                 }
                 busy.push((age_s, life));
             }
@@ -600,7 +606,7 @@ impl Scheduler {
         now: Time,
     ) -> (f64, SlotLife<'a>) {
         let known = self.jobs.table.get(&job);
-        let Some((job, work)) = known.zip(laws.works.get(&job).copied().flatten()) else {
+        let Some((job, work)) = known.zip(laws.works.get(&job).copied()) else {
             return self.life_of_program(laws, host, job, load, now);
         };
 
@@ -614,8 +620,7 @@ impl Scheduler {
         (0.0, SlotLife::Known(rest))
     }
 
-    /// Returns the same of the attempt on this host that should end next; where none is of known work,
-    /// of the one that has run longest.
+    /// Returns the same of the attempt on this host that should end next.
     pub(crate) fn next_end<'a>(
         &self,
         laws: &'a LifetimeLaws<'_>,
@@ -627,12 +632,11 @@ impl Scheduler {
             .iter()
             .map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
 
-        let sooner = |(age_s, life): &(f64, SlotLife<'_>)| match life.left_s() {
-            Some(left_s) => (0.0, left_s),
-            None => (1.0, -age_s),
+        let half_s = |(age_s, life): &(f64, SlotLife<'_>)| life.half_s(*age_s);
+        let next = match host.books.len() {
+            1 => lives.last(),
+            _ => lives.min_by(|a, b| half_s(a).total_cmp(&half_s(b))),
         };
-        let order = |a: (f64, f64), b: (f64, f64)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
-        let next = lives.min_by(|a, b| order(sooner(a), sooner(b)));
 
         next.unwrap_or_else(|| {
             let law = &laws.unknown;

@@ -6,6 +6,7 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId};
 use crate::handlers::hosts::note_start;
 use crate::policy::replication::CopyPurpose;
 use crate::prediction::pace::ObservedWork;
+use crate::prediction::predict::rate_of;
 use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::effect::{
@@ -63,6 +64,7 @@ impl Scheduler {
                 .cpu
                 .map(|cpu| Span(cpu.0 / u64::from(load.takes.cores.max(1))));
             let work = ObservedWork::of(ran, speed, share, cpu);
+            let work = (load.resumed <= 0.0).then_some(work);
             self.learn(attempt, outcome, ran, speed, work);
         }
         // It was over before its host reported that it runs.
@@ -110,14 +112,14 @@ impl Scheduler {
     }
 
     /// Learns run times and estimates from the end of an attempt, into `Experience` and the job's
-    /// `pace`.
+    /// `pace`. One that went on from a checkpoint did only a part of its task, and has no `work`.
     fn learn(
         &mut self,
         attempt: AttemptId,
         outcome: &Outcome,
         ran: Span,
         speed: Speed,
-        work: ObservedWork,
+        work: Option<ObservedWork>,
     ) {
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
             return;
@@ -126,14 +128,15 @@ impl Scheduler {
             return self.learn_of_rank(attempt, outcome, ran, speed);
         }
 
-        job.pace.observe(ran, work, outcome.success());
+        job.pace.observe(ran, work.filter(|_| outcome.success()));
         job.plan.rests = None;
         let experience = &mut self.foresight.experience;
         let of = &job.stack.terms.estimator;
         let teaches = job.teaches();
         let killed_s = job.killed_s(attempt.task.index);
+        let taught = work.filter(|_| teaches);
 
-        if teaches {
+        if let Some(work) = taught {
             let life = ObservedRun {
                 time: work.work_s,
                 done: !matches!(outcome, Outcome::TimedOut(_)),
@@ -141,11 +144,10 @@ impl Scheduler {
             self.foresight.lives.observe(&of.program, life);
         }
 
-        let news = teaches
-            && outcome.success()
-            && experience
-                .estimates
-                .observe(of, job.estimate(attempt.task.index), work);
+        let news = taught.filter(|_| outcome.success()).is_some_and(|work| {
+            let estimate = job.estimate(attempt.task.index);
+            experience.estimates.observe(of, estimate, work)
+        });
 
         if job.promise.is_none() {
             self.foresight.small.note(ran, self.now);
@@ -351,7 +353,8 @@ impl Scheduler {
             record.saved = record.saved.max(saved);
         }
 
-        job.outlived(attempt.task.index, load.ran.secs() * host.speed.factor());
+        let rate = rate_of(job.computing(), host.speed.factor());
+        job.outlived(attempt.task.index, load.ran.secs() * rate);
     }
 
     /// Takes back an attempt that has waited at its host for too long; it may have begun since.

@@ -493,7 +493,7 @@ impl Scheduler {
         if host.parted.is_none() && host.silent_since < self.now {
             self.foresight.on_silence_ended(host, false, self.now);
         }
-        host.heard = Some(self.now);
+        host.heard_before = host.heard.replace(self.now);
         host.silent_since = self.now;
 
         // A message that was on its way when the connection was lost.

@@ -94,13 +94,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Notes the run time of an attempt that ended by itself, and its work.
-    pub(crate) fn observe(&mut self, ran: Span, work: ObservedWork, success: bool) {
+    /// Notes the run time of an attempt that ended by itself, and its work if it did a whole task.
+    pub(crate) fn observe(&mut self, ran: Span, work: Option<ObservedWork>) {
         let sample = ran.secs();
         let slot_s = self.slot_s.unwrap_or(sample);
         let weight = if sample > slot_s { RISE } else { FALL };
         self.slot_s = Some(slot_s + weight * (sample - slot_s));
-        if success {
+        if let Some(work) = work {
             self.work_s += work.work_s;
             self.computing_s += work.computing_s;
             self.longest.add(work.work_s);
@@ -154,7 +154,7 @@ mod tests {
         let mut ran = |run_s: u64| {
             let ran = Span::from_secs(run_s);
             let work = ObservedWork::of(ran, Speed::REFERENCE, 1.0, None);
-            pace.observe(ran, work, true);
+            pace.observe(ran, Some(work));
             pace.longest_work_s()
         };
 

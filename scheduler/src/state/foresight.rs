@@ -396,7 +396,8 @@ impl Foresight {
     }
 
     /// Returns the part of its task in the newest checkpoint of an attempt: the part done at its
-    /// host's last report, which a silent host made before it fell silent.
+    /// host's last report, which a silent host made before it fell silent. That it is back, without the
+    /// attempt, is no report of it.
     pub(crate) fn saved(
         &self,
         host: &Host,
@@ -405,13 +406,17 @@ impl Foresight {
         settings: &Settings,
         now: Time,
     ) -> f64 {
-        let Some(work) = job.work_per_task().filter(|_| job.rules.checkpoint) else {
+        if !job.rules.checkpoint {
             return 0.0;
+        }
+        let Some(work_s) = job.usual_task_work_s() else {
+            return load.progress.map_or(load.resumed, f64::from);
         };
-        let ago = settings.reports(&job.policy);
-        let reported = Time(now.0.saturating_sub(ago.0)).min(host.silent_since);
 
-        self.done(host, load, work, settings.start_cost, reported)
+        let ago = settings.reports(&job.policy);
+        let heard = host.heard_before.unwrap_or(host.silent_since);
+        let reported = Time(now.0.saturating_sub(ago.0)).min(heard.max(load.assigned));
+        self.done(host, load, job.takes(work_s), settings.start_cost, reported)
     }
 
     /// Returns the expected time to the end of a live attempt, in seconds from now; suspensions

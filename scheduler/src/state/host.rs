@@ -47,6 +47,8 @@ pub(crate) struct Host {
     pub(crate) beat: u32,
     /// The time of its last message in this incarnation of the master.
     pub(crate) heard: Option<Time>,
+    /// The time of the message before that.
+    pub(crate) heard_before: Option<Time>,
     /// The start of its silence; pauses of the master move it on.
     pub(crate) silent_since: Time,
     /// Whether it was silent and has not said since what it holds.
@@ -249,6 +251,7 @@ impl Host {
             closing: false,
             liveness: Liveness::Alive,
             heard: None,
+            heard_before: None,
             silent_since: now,
             back: false,
             parted: None,

@@ -373,8 +373,8 @@ impl Job {
         self.rules.timeout != Some(limit)
     }
 
-    /// Returns the work after which an attempt at this task was killed at a learned limit; 0 where
-    /// none was.
+    /// Returns the most work after which an attempt at this task was killed at a limit, preempted or
+    /// lost with its host; 0 where none was.
     pub(crate) fn killed_s(&self, index: u32) -> f64 {
         self.records
             .get(&index)

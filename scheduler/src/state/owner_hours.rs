@@ -6,7 +6,7 @@
 use common::host::Loan;
 use common::{HostId, Span, Time};
 
-use crate::prediction::predict::duration;
+use crate::prediction::predict::{duration, rate_of};
 use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
@@ -84,7 +84,11 @@ impl Job {
             .first()
             .map_or(0.0, |index| self.killed_s(index));
         let work_s = usual_s.max(2.0 * killed_s);
-        let takes = duration(Span::from_secs_f64(work_s), start_cost, host.speed.factor());
+        let takes = duration(
+            Span::from_secs_f64(work_s),
+            start_cost,
+            rate_of(self.computing(), host.speed.factor()),
+        );
         let left = until.since(now);
 
         (left < takes && takes <= longest).then_some(TooLong { left, takes })

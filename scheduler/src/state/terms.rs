@@ -11,6 +11,8 @@ use crate::protocol::event::Terms;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stack {
     pub(crate) terms: Terms,
+    /// The mean of the tasks' own estimates.
+    mean: Option<Span>,
     /// All tasks, if each has its own estimate.
     ids: IdSet,
     /// The same in calendar order, if that is not by index; those before `first` do not wait any
@@ -35,12 +37,19 @@ impl Stack {
         }
 
         let order = order.into_iter().map(|(index, _)| index).collect();
+        let sum: u64 = terms.estimates.iter().map(|estimate| estimate.0).sum();
         Self {
+            mean: Some(Span(sum / terms.estimates.len() as u64)),
             terms,
             ids: ids.clone(),
             order,
             first: 0,
         }
+    }
+
+    /// Returns the mean of the tasks' own estimates, in seconds, if they have such.
+    pub(crate) fn mean_s(&self) -> Option<f64> {
+        self.mean.map(Span::secs)
     }
 
     /// Returns a task's own estimate, if it has one.

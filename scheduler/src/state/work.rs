@@ -105,9 +105,11 @@ impl Foresight {
 }
 
 impl Scheduler {
-    /// Returns the same, or the usual work of the job's user and program where nothing else is known.
+    /// Returns the same; where nothing else is known by the estimates of single tasks, or by the usual
+    /// work of the job's user and program.
     pub(crate) fn usual_work(&self, job: &Job, now: Time) -> Option<WorkPerTask> {
         let known = self.foresight.work_of(job, &self.hosts, now);
-        known.or_else(|| Some(job.takes(job.usual.work_s?)))
+        let otherwise_s = || job.stack.mean_s().or(job.usual.work_s);
+        known.or_else(|| Some(job.takes(otherwise_s()?)))
     }
 }

@@ -16,6 +16,7 @@ use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::policy::ordering::Rank;
 use crate::prediction::lessons::FIRST_RUNS;
+use crate::prediction::predict::rate_of;
 use crate::prediction::reservation::{self, GapCandidate, LearnedLaw, RunTimes};
 use crate::protocol::effect::{Effect, Gap, StartReason};
 use crate::state::host::Host;
@@ -131,9 +132,14 @@ impl Scheduler {
             None => host.room_for(job.demand) > 0,
             Some((_, takes)) => host.has_room_beside(job.demand, takes),
         };
-        // What earlier tasks took says little of one that its user expects to take longer than the gap.
+        // A gang is not made to wait for what its user expects to take longer, whatever earlier tasks took.
         let may_end = |job: &Job| {
-            job.rules.checkpoint || job.untried_s().is_none_or(|work_s| work_s <= length)
+            let rate = rate_of(job.computing(), host.speed.factor());
+            let takes_s = job
+                .untried_s()
+                .map(|work_s| start_cost.secs() + work_s / rate);
+            let anyhow = slot.kept_for.is_none() || job.rules.checkpoint;
+            anyhow || takes_s.is_none_or(|takes_s| takes_s <= until.since(now).secs())
         };
         let does = |job: &&Job| {
             job.fills_gaps()

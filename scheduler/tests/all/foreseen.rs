@@ -216,3 +216,72 @@ fn the_share_of_a_processor_is_counted_over_the_comings_of_its_owner() {
         "a fifth of 110 s for 100 s: {ratio}"
     );
 }
+
+#[test]
+fn a_checkpoint_holds_nothing_of_the_time_in_which_its_host_was_off() {
+    let mut w = World::new();
+    let job = w.job(1).keeps_state().estimate(s(1_000)).submit();
+    let host = w.host(1).joins();
+    for ran in [50, 100] {
+        w.pass(s(50));
+        let mut held = w.held(host);
+        held[0].phase = Phase::Running;
+        held[0].ran = s(ran);
+        w.heard(host, held);
+    }
+
+    // It is switched off, and comes back within its lease without the attempt.
+    w.dies(host);
+    w.pass(s(60));
+    w.host(1).joins();
+    assert_eq!(w.books(host).len(), 1, "it starts again there");
+    assert_about(finish_s(&w, job), 920.0);
+    assert!(finish_s(&w, job) > 890.0, "{}", finish_s(&w, job));
+}
+
+#[test]
+fn what_goes_on_from_a_checkpoint_teaches_nothing_of_whole_tasks() {
+    let mut w = World::new();
+    w.job(30).keeps_state().estimate(s(100)).submit();
+    let host = w.host(1).joins();
+    for _ in 0..30 {
+        // Nine tenths are done when it is preempted for nobody, and the rest by another attempt.
+        let mut held = w.held(host);
+        held[0].phase = Phase::Running;
+        held[0].ran = s(90);
+        held[0].progress = Some(0.9);
+        w.pass(s(90));
+        w.heard(host, held);
+        w.heard(host, Vec::new());
+        w.heard(host, Vec::new());
+        w.pass(s(60));
+        w.heard(host, Vec::new());
+        let attempt = w.attempt_on(host);
+        w.ends(host, attempt, Outcome::Succeeded, s(10));
+    }
+    let next = w.job(1).estimate(s(100)).submit();
+    assert_about(finish_s(&w, next), 100.0);
+}
+
+#[test]
+fn a_host_of_several_slots_is_free_when_the_first_of_its_tasks_ends() {
+    let mut w = World::new();
+    taught(&mut w, 1.0, 30, s(20), 1.0);
+    let host = w.host(2).slots(2).joins();
+    w.job(1).submit();
+    w.job(1).submit();
+    w.job(1).user("bob").estimate(s(36_000)).submit();
+    w.moves(HostId(1), Phase::Running);
+    w.moves(host, Phase::Running);
+    let wait = w.scheduler.predict_hosts(2, w.now);
+    let median_s = wait.median_s.expect("they get free");
+    assert!(median_s < 60.0, "{median_s} s for a program of 20 s");
+}
+
+#[test]
+fn a_finish_is_predicted_by_the_estimates_of_single_tasks() {
+    let mut w = World::new();
+    w.host(1).joins();
+    let job = w.job(3).estimates(&[100, 200, 300]).submit();
+    assert_about(finish_s(&w, job), 600.0);
+}

@@ -16,6 +16,12 @@ fn number(value: &Value) -> f64 {
 #[expect(clippy::too_many_lines, reason = "one story")]
 fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     let mut grid = Grid::start();
+    // All runs are of one program: a second's sleep, but for one task.
+    grid.file(
+        "nap.sh",
+        "[ \"$DESKGRID_TASK_ID\" = \"$1\" ] && exec sleep \"$2\"; exec sleep 1\n",
+    );
+    let nap = ["--input", "nap.sh", "--", "sh", "nap.sh"];
     grid.worker("h1").slots(2).start();
     grid.until("the host is ready", &["host", "list"], |hosts| {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
@@ -35,7 +41,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     // Nothing is known of the program yet, and where nothing is promised limits do not pay.
     let asked = grid.json(bag(
         true,
-        &["--dry-run", "--estimate", "2s", "--", "sh", "-c", "true"],
+        &[&["--dry-run", "--estimate", "2s"][..], &nap, &["0", "0"]].concat(),
     ));
     assert_eq!(
         (&asked["accepted"], &asked["limits"]["runs"]),
@@ -68,13 +74,12 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     );
 
     // Most runs are short, and one is not: so will the next ones be.
-    let script = "test $DESKGRID_TASK_ID != 12 && exec sleep 1; sleep 8";
     grid.json(bag(
         false,
-        &["--array", "1-12", "--wait", "--", "sh", "-c", script],
+        &[&["--array", "1-12", "--wait"][..], &nap, &["12", "8"]].concat(),
     ));
 
-    let short = ["--array", "1-6", "--dry-run", "--", "sh", "-c", "sleep 1"];
+    let short = [&["--array", "1-6", "--dry-run"][..], &nap, &["0", "0"]].concat();
     let words = grid.deskgrid(bag(true, &short)).expect_code(0).stdout;
     assert!(
         words.contains("limits ")
@@ -90,11 +95,10 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
 
     // One task takes longer than the first limit, and less than the second.
     let speed = number(&grid.json(["host", "info", "h1"])["speed"]);
-    let between_s = f64::midpoint(known[0], known[1]) / speed;
-    let script = format!("test $DESKGRID_TASK_ID != 3 && exec sleep 1; exec sleep {between_s}");
+    let between_s = (f64::midpoint(known[0], known[1]) / speed).to_string();
     let taken = grid.json(bag(
         true,
-        &["--array", "1-6", "--wait", "--", "sh", "-c", &script],
+        &[&["--array", "1-6", "--wait"][..], &nap, &["3", &between_s]].concat(),
     ));
     let limits = &taken["limits"];
     let sequence: Vec<f64> = limits["sequence_s"]
