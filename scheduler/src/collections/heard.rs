@@ -1,10 +1,21 @@
-//! A table of bounded size, from which the entry that was not observed for longest is removed when
-//! it is full.
+//! A table of bounded size. When it is full, the entry that was not observed for longest is removed, of
+//! the group with the most entries: nobody takes the places of others by making many.
 
 use std::borrow::Borrow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+/// A key of a group of keys.
+pub(crate) trait Grouped {
+    /// Returns the name of its group.
+    fn group(&self) -> &str {
+        ""
+    }
+}
+
+impl Grouped for String {}
 
 /// The values by key, each with the time of its last observation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,7 +68,7 @@ impl<K: Ord, V> Heard<K, V> {
     }
 }
 
-impl<K: Ord + Clone, V: Default> Heard<K, V> {
+impl<K: Ord + Clone + Grouped, V: Default> Heard<K, V> {
     /// Notes an observation of this key, in a table of at most `most` keys. The key is nearly
     /// always known, and then it is not cloned.
     pub(crate) fn hear<Q>(&mut self, key: &Q, most: usize, note: impl FnOnce(&mut V))
@@ -77,10 +88,16 @@ impl<K: Ord + Clone, V: Default> Heard<K, V> {
 
     fn enter(&mut self, key: K, most: usize) -> &mut Known<V> {
         if self.known.len() >= most {
+            let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
+            for key in self.known.keys() {
+                *sizes.entry(key.group()).or_default() += 1;
+            }
+
+            let rank = |key: &K, known: &Known<V>| (Reverse(sizes[key.group()]), known.seen);
             let oldest = self
                 .known
                 .iter()
-                .min_by_key(|(_, known)| known.seen)
+                .min_by_key(|(key, known)| rank(key, known))
                 .map(|(key, _)| key.clone());
             oldest.and_then(|key| self.known.remove(&key));
         }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use common::Span;
 use serde::{Deserialize, Serialize};
 
-use crate::collections::heard::Heard;
+use crate::collections::heard::{Grouped, Heard};
 use crate::prediction::lessons::FIRST_RUNS;
 use crate::prediction::pace::ObservedWork;
 
@@ -49,6 +49,8 @@ const MIDDLE: f64 = 2.563;
 pub(crate) struct Usual {
     /// The mean work of a task, in seconds on a host of speed 1, where enough are known.
     pub(crate) work_s: Option<f64>,
+    /// The spread of tasks' works, as a logarithm.
+    pub(crate) spread: f64,
     /// The estimate of the user, corrected by how earlier ones turned out.
     pub(crate) estimate_s: Option<f64>,
     /// The uncertainty of that, as a logarithm.
@@ -61,6 +63,7 @@ impl Default for Usual {
     fn default() -> Self {
         Self {
             work_s: None,
+            spread: 0.0,
             estimate_s: None,
             doubt: UNPROVEN,
             computing: 1.0,
@@ -75,6 +78,12 @@ pub struct Estimator {
     pub user: String,
     /// The program that the tasks run.
     pub program: String,
+}
+
+impl Grouped for Estimator {
+    fn group(&self) -> &str {
+        &self.user
+    }
 }
 
 /// All remembered sources of estimates.
@@ -193,10 +202,10 @@ impl EstimateSource {
         let works = self.works_s.iter().map(|work_s| f64::from(*work_s));
         let mean_s = works.sum::<f64>() / self.works_s.len() as f64;
         let number = self.ratios.len() as f64;
-        let middle = quantile(&self.ratios, 0.9).zip(quantile(&self.ratios, 0.1));
-        let sigma = middle.map_or(0.0, |(high, low)| (high / low).ln() / MIDDLE);
+        let sigma = spread(&self.ratios);
         Usual {
             work_s: (self.tasks >= FIRST_RUNS).then_some(mean_s),
+            spread: spread(&self.works_s),
             estimate_s: estimate
                 .and_then(|estimate| self.corrected(Some(estimate)))
                 .map(Span::secs),
@@ -291,6 +300,14 @@ pub(crate) fn beyond(expected: Span, elapsed: Span) -> Span {
 /// Returns the work of a task over its estimate; either counts as at least a millisecond.
 fn ratio(work: Span, estimate: Span) -> f64 {
     work.secs().max(1e-3) / estimate.secs().max(1e-3)
+}
+
+/// Returns the standard deviation of the logarithms of these sorted values, by their middle 80 %.
+fn spread(sorted: &[f32]) -> f64 {
+    let middle = quantile(sorted, 0.9).zip(quantile(sorted, 0.1));
+    middle.map_or(0.0, |(high, low)| {
+        (high.max(1e-3) / low.max(1e-3)).ln() / MIDDLE
+    })
 }
 
 fn insert(sorted: &mut Vec<f32>, value: f32) {

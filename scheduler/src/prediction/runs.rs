@@ -98,4 +98,19 @@ mod tests {
         assert_eq!(runs.of(&whose("ada")), []);
         assert_eq!(runs.sources.len(), SOURCES);
     }
+
+    #[test]
+    fn a_user_of_many_programs_takes_no_place_of_others() {
+        let mut runs = Runs::default();
+        runs.observe(&whose("ada"), ObservedRun::done(1.0), 0.0);
+        for program in 0..2 * SOURCES {
+            let of = Estimator {
+                program: program.to_string(),
+                ..whose("bob")
+            };
+            runs.observe(&of, ObservedRun::done(1.0), 0.0);
+        }
+        assert_eq!(runs.of(&whose("ada")), [ObservedRun::done(1.0)]);
+        assert_eq!(runs.sources.len(), SOURCES);
+    }
 }

@@ -12,7 +12,8 @@ use crate::state::scheduler::Scheduler;
 const FAR_OFF: f64 = 1.5;
 /// The weight of a user's estimate against the measured mean in predictions, in tasks.
 const ESTIMATED: f64 = 5.0;
-/// The uncertainty of tasks' work, as a logarithm, where only earlier jobs of the user and program are known.
+/// The least uncertainty of tasks' work, as a logarithm, where only earlier jobs of the user and program are
+/// known.
 const USUALLY: f64 = 0.5;
 
 impl Job {
@@ -56,7 +57,7 @@ impl Job {
             _ if self.pace.count() > 0.0 => 0.0,
             Some(_) => self.usual.doubt,
             None if self.reports_progress => 0.0,
-            None => USUALLY,
+            None => USUALLY.max(self.usual.spread),
         }
     }
 

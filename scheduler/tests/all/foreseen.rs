@@ -285,3 +285,23 @@ fn a_finish_is_predicted_by_the_estimates_of_single_tasks() {
     let job = w.job(3).estimates(&[100, 200, 300]).submit();
     assert_about(finish_s(&w, job), 600.0);
 }
+
+#[test]
+fn a_job_of_a_program_whose_runs_differ_is_predicted_with_less_certainty() {
+    let width = |works: [u64; 2]| {
+        let mut w = World::new();
+        let host = w.host(1).joins();
+        w.job(40).submit();
+        for run in 0..40 {
+            let ran = s(works[run % 2]);
+            let attempt = w.attempt_on(host);
+            w.moves(host, Phase::Running);
+            w.pass(ran);
+            w.ends(host, attempt, Outcome::Succeeded, ran);
+        }
+        let next = w.job(1).submit();
+        let told = w.scheduler.predict(next, w.now).expect("runs are known");
+        told.high.since(w.now).secs() / told.low.since(w.now).secs()
+    };
+    assert!(width([2, 200]) > 3.0 * width([100, 102]));
+}
