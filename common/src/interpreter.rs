@@ -15,7 +15,7 @@ const INTERPRETERS: [&str; 20] = [
     "pypy",
     "perl",
     "ruby",
-    "Rscript",
+    "rscript",
     "node",
     "java",
     "julia",
@@ -67,8 +67,12 @@ pub fn program_of(argv: &[Template], job: &str) -> String {
 
     let script = script(words, name);
     let script = if script.starts_with(OWN) { job } else { script };
-    let plain: Vec<&str> = script.split_whitespace().collect();
-    let whole = format!("{first} {}", plain.join(" "));
+    let plain = script.split_whitespace();
+    let whole = [first]
+        .into_iter()
+        .chain(plain)
+        .collect::<Vec<_>>()
+        .join(" ");
     let length = whole.chars().count();
     if length <= LONGEST {
         return whole;
@@ -119,6 +123,8 @@ mod tests {
         assert_ne!(name("sh -c sleep_5"), name("sh -c sleep_30"));
         assert_eq!(name("bash -euo pipefail -c ./a"), "bash ./a");
         assert_eq!(name("java -cp lib.jar Main"), "java Main");
+        assert_eq!(name("Rscript --vanilla fit.R"), "Rscript fit.R");
+        assert_eq!(name("bash"), "bash");
         let called = "python3.12 -I -X utf8 .deskgrid/run.pyc";
         assert_eq!(name(called), "python3.12 fold_step");
         assert_eq!(name("C:\\CMD.EXE /c run.bat"), "C:\\CMD.EXE run.bat");
