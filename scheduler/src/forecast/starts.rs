@@ -620,7 +620,8 @@ impl Scheduler {
         (0.0, SlotLife::Known(rest))
     }
 
-    /// Returns the same of the attempt on this host that should end next.
+    /// Returns the same of the attempt on this host that should end next; of those by law that is the one
+    /// that has run longest.
     pub(crate) fn next_end<'a>(
         &self,
         laws: &'a LifetimeLaws<'_>,
@@ -632,12 +633,18 @@ impl Scheduler {
             .iter()
             .map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
 
+        let (known, by_law): (Vec<_>, Vec<_>) =
+            lives.partition(|(_, life)| matches!(life, SlotLife::Known(_)));
         let half_s = |(age_s, life): &(f64, SlotLife<'_>)| life.half_s(*age_s);
-        let next = match host.books.len() {
-            1 => lives.last(),
-            _ => lives.min_by(|a, b| half_s(a).total_cmp(&half_s(b))),
-        };
+        let soonest = known
+            .into_iter()
+            .min_by(|a, b| half_s(a).total_cmp(&half_s(b)));
+        let oldest = by_law.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
 
+        let next = match (soonest, oldest) {
+            (Some(known), Some(by_law)) if half_s(&by_law) < half_s(&known) => Some(by_law),
+            (soonest, oldest) => soonest.or(oldest),
+        };
         next.unwrap_or_else(|| {
             let law = &laws.unknown;
             (0.0, SlotLife::OfProgram(Paced { law, rate: 1.0 }))
