@@ -26,23 +26,6 @@ const INTERPRETERS: [&str; 20] = [
     "cmd",
     "powershell",
 ];
-/// The options of interpreters that have a value of their own behind them.
-const VALUED: [&str; 14] = [
-    "-X",
-    "-W",
-    "-o",
-    "+o",
-    "-O",
-    "-I",
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "-p",
-    "--module-path",
-    "-ExecutionPolicy",
-    "--require",
-    "-r",
-];
 /// The directory of the Python library's own files below a task's: its jobs are named after the function
 /// that they call.
 const OWN: &str = ".deskgrid/";
@@ -82,6 +65,20 @@ pub fn program_of(argv: &[Template], job: &str) -> String {
     start + "..." + &end
 }
 
+/// Returns the options of an interpreter that have a value of their own behind them.
+fn valued(name: &str) -> &'static [&'static str] {
+    match name {
+        "python" | "pypy" => &["-X", "-W"],
+        "java" => &["-cp", "-classpath", "--class-path", "-p", "--module-path"],
+        "perl" | "ruby" => &["-I", "-r"],
+        "node" => &["-r", "--require"],
+        "julia" => &["-p"],
+        "powershell" => &["-ExecutionPolicy"],
+        "sh" | "bash" | "dash" | "ksh" | "zsh" | "fish" => &["-o", "+o", "-O"],
+        _ => &[],
+    }
+}
+
 /// Returns the first word that is neither an option of the interpreter of this name nor the value of one.
 fn script<'a>(mut words: impl Iterator<Item = &'a str>, name: &str) -> &'a str {
     while let Some(word) = words.next() {
@@ -90,14 +87,9 @@ fn script<'a>(mut words: impl Iterator<Item = &'a str>, name: &str) -> &'a str {
             return word;
         }
 
-        // Python's `-I` and `-O` stand alone, and so does perl's `-p`.
-        let alone = match name {
-            "python" | "pypy" => ["-I", "-O", "-o", "-r"].contains(&word),
-            "perl" | "ruby" => ["-p", "-W", "-X"].contains(&word),
-            _ => false,
-        };
-        let cluster = word.starts_with('-') && !word.starts_with("--") && word.ends_with('o');
-        if !alone && (VALUED.contains(&word) || cluster && name.ends_with("sh")) {
+        // A shell's options may stand together, `-euo pipefail`.
+        let cluster = name.ends_with("sh") && !word.starts_with("--") && word.ends_with('o');
+        if valued(name).contains(&word) || cluster {
             words.next();
         }
     }

@@ -596,12 +596,14 @@ impl JobSpec {
             adaptive, compare, ..
         } = self.rules.quorum;
         let way = match compare {
-            _ if adaptive => "adaptive",
-            Compare::Bytes => "",
-            _ => "compare",
+            _ if adaptive => Some("adaptive"),
+            Compare::Bytes => None,
+            Compare::Floats(_) | Compare::Program => Some("compare"),
         };
+        if let (1, Some(way)) = (self.rules.quorum.size, way) {
+            return Err(BadJob::NothingToCompare(way));
+        }
         match self.rules.quorum.size {
-            1 if !way.is_empty() => Err(BadJob::NothingToCompare(way)),
             1..=MAX_QUORUM if saves && self.rules.quorum.compares() => Err(BadJob::QuorumOfStates),
             1..=MAX_QUORUM => Ok(()),
             size => Err(BadJob::QuorumSize(size)),

@@ -607,7 +607,11 @@ impl Scheduler {
     ) -> (f64, SlotLife<'a>) {
         let known = self.jobs.table.get(&job);
         let Some((job, work)) = known.zip(laws.works.get(&job).copied()) else {
-            return self.life_of_program(laws, host, job, load, now);
+            let law: &dyn Lifetime = laws.program(self, job);
+            let work = known.map_or_else(|| WorkPerTask::computing(0.0), |job| job.takes(0.0));
+            // Laws are of work, in seconds on a host of speed 1; `rate` converts them.
+            let rate = self.foresight.rate(host, work);
+            return (age_s(load, now), SlotLife::OfProgram(Paced { law, rate }));
         };
 
         let start_cost = self.settings.start_cost;
@@ -649,23 +653,6 @@ impl Scheduler {
             let law = &laws.unknown;
             (0.0, SlotLife::OfProgram(Paced { law, rate: 1.0 }))
         })
-    }
-
-    /// Returns the same by the law of its program.
-    fn life_of_program<'a>(
-        &self,
-        laws: &'a LifetimeLaws<'_>,
-        host: &Host,
-        job: JobId,
-        load: &HostAttempt,
-        now: Time,
-    ) -> (f64, SlotLife<'a>) {
-        let law: &dyn Lifetime = laws.program(self, job);
-        let job = self.jobs.table.get(&job);
-        let work = job.map_or_else(|| WorkPerTask::computing(0.0), |job| job.takes(0.0));
-        // Laws are of work, in seconds on a host of speed 1; `rate` converts them.
-        let rate = self.foresight.rate(host, work);
-        (age_s(load, now), SlotLife::OfProgram(Paced { law, rate }))
     }
 
     /// Predicts the wait for this many free hosts, each with a slot at least.

@@ -44,7 +44,7 @@ const UNPROVEN: f64 = 0.5;
 /// The distance between the tenth and the ninetieth percentile of a normal law, in deviations.
 const MIDDLE: f64 = 2.563;
 
-/// What the finished tasks of a source tell of the next ones.
+/// The properties of a source's finished tasks, by which the next ones are expected.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Usual {
     /// The mean work of a task, in seconds on a host of speed 1, where enough are known.

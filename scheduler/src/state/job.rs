@@ -88,7 +88,7 @@ pub(crate) struct Job {
     pub(crate) attempts: u64,
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
-    /// What earlier tasks of its user and program tell of its tasks.
+    /// The properties of earlier tasks of its user and program, by which its own are expected.
     pub(crate) usual: Usual,
     /// The run times that its limits are learned from, its own or those of jobs before it.
     pub(crate) lessons: Lessons,

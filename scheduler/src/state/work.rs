@@ -16,6 +16,11 @@ const ESTIMATED: f64 = 5.0;
 /// known.
 const USUALLY: f64 = 0.5;
 
+/// Whether an estimate is replaced by this measured mean.
+fn is_far_off(estimate_s: f64, mean_s: f64) -> bool {
+    (mean_s / estimate_s).ln().abs() > FAR_OFF.ln()
+}
+
 impl Job {
     /// Returns the user's estimate of a task's work, in seconds on a host of speed 1, corrected by how
     /// earlier ones of the user and program turned out.
@@ -27,9 +32,7 @@ impl Job {
     /// measured mean is farther from it than [`FAR_OFF`]; else the measured mean.
     pub(crate) fn task_work_s(&self) -> Option<f64> {
         match (self.estimate_s(), self.pace.mean_work_s()) {
-            (Some(estimate_s), Some(mean_s)) if (mean_s / estimate_s).ln().abs() > FAR_OFF.ln() => {
-                Some(mean_s)
-            }
+            (Some(estimate_s), Some(mean_s)) if is_far_off(estimate_s, mean_s) => Some(mean_s),
             (None, measured) => measured,
             (estimate, _) => estimate,
         }
@@ -40,7 +43,7 @@ impl Job {
     pub(crate) fn weighed_s(&self, measured_s: f64) -> f64 {
         let tasks = self.pace.count();
         let estimate_s = self.estimate_s().unwrap_or(measured_s);
-        if (measured_s / estimate_s).ln().abs() > FAR_OFF.ln() {
+        if is_far_off(estimate_s, measured_s) {
             return measured_s;
         }
         (tasks * measured_s + ESTIMATED * estimate_s) / (tasks + ESTIMATED)

@@ -1,4 +1,4 @@
-//! What predictions and the calendar know of tasks: by earlier jobs of the user and program, by
+//! The knowledge of tasks on which predictions and the calendar rest: by earlier jobs of the user and program, by
 //! reported progress, and of programs that mostly wait.
 
 use common::attempt::{Outcome, Phase};
