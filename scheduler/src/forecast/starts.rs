@@ -146,6 +146,14 @@ pub(crate) struct KnownRest {
 }
 
 impl SlotLife<'_> {
+    /// Returns the median of its rest, in seconds, where that is known, and 0 for others.
+    pub(crate) fn known_s(&self) -> f64 {
+        match self {
+            Self::Known(rest) => rest.left_s,
+            Self::OfProgram(_) => 0.0,
+        }
+    }
+
     /// Returns the median of the seconds for which one of this age goes on, to a half of it.
     fn half_s(&self, age_s: f64) -> f64 {
         if let Self::Known(rest) = self {

@@ -503,22 +503,30 @@ impl Scheduler {
             ));
         }
 
-        let stays = self.stays(needs, now);
-        let mut units: Vec<HostHolder<'_>> = busy
-            .iter()
-            .map(|(hosts, (age_s, law))| HostHolder {
+        busy.sort_by(|(_, (_, a)), (_, (_, b))| a.known_s().total_cmp(&b.known_s()));
+        let mut known = Vec::new();
+        let mut by_law = Vec::new();
+        for (hosts, (age_s, law)) in &busy {
+            let kind = match law {
+                SlotLife::Known(_) => &mut known,
+                SlotLife::OfProgram(_) => &mut by_law,
+            };
+            kind.push(HostHolder {
                 hosts: *hosts,
                 age_s: *age_s,
                 law,
-            })
-            .collect();
-        units.extend(stays.iter().map(|(age_s, _)| HostHolder {
-            hosts: 1,
-            age_s: *age_s,
-            law: &laws.stay,
-        }));
+            });
+        }
 
-        ask(&MachineState::new(free, units))
+        let stays = self.stays(needs, now).into_iter();
+        let owners = stays.map(|(age_s, _)| HostHolder {
+            hosts: 1,
+            age_s,
+            law: &laws.stay,
+        });
+
+        let kinds = [known, by_law, owners.collect()];
+        ask(&MachineState::sampled(free, kinds))
     }
 
     /// Returns the gang that holds each held host.

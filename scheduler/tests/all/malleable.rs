@@ -509,6 +509,31 @@ proptest! {
     }
 
     #[test]
+    fn a_sample_of_many_holders_predicts_what_all_of_them_do(
+        ages in prop::collection::vec(1.0..100_000.0_f64, 600..2_000),
+        gangs in prop::collection::vec((1.0..100_000.0_f64, 2_u32..4), 0..200),
+        ends in (0.0..4.0_f64, 8.0..14.0_f64),
+        part in 0.1..0.9_f64,
+    ) {
+        let law = UniformLog::between(ends.0, ends.1).expect("a law");
+        let units = ages.iter().map(|age_s| (*age_s, 1)).chain(gangs);
+        let units: Vec<HostHolder<'_>> = units.map(|(age_s, hosts)| HostHolder { hosts, age_s, law: &law }).collect();
+        let all = MachineState::new(3, units.clone());
+        let sample = MachineState::sampled(3, [units]);
+        prop_assert_eq!(sample.hosts(), all.hosts());
+
+        for hosts in [4, 6, 20, 100] {
+            let [wait, sampled] = [&all, &sample].map(|machine| machine.wait(hosts));
+            prop_assert_eq!(sampled.benefactors, wait.benefactors, "{} hosts", hosts);
+            let both = [(wait.used_s, sampled.used_s), (all.quantile_s(hosts, part), sample.quantile_s(hosts, part))];
+            for pair in both {
+                let (Some(exact), Some(found)) = pair else { panic!("{hosts} never come") };
+                prop_assert!((found - exact).abs() <= 0.05 * exact + 0.05, "{hosts}: {found}, not {exact}");
+            }
+        }
+    }
+
+    #[test]
     fn learned_laws_are_laws_of_lifetimes(
         runs in prop::collection::vec((0.5..1e6_f64, any::<bool>()), 0..80),
         running in prop::collection::vec(0.0..1e5_f64, 0..10),

@@ -8,6 +8,9 @@ use super::solve::reached_s;
 const BENEFACTORS: u32 = 2;
 /// The latest time, in seconds, that is ever predicted: 30 years.
 const NEVER_S: f64 = 1e9;
+/// The number of units of a sample that count one by one; of later ones, groups are this part of those
+/// before them.
+const ONE_BY_ONE: usize = 64;
 /// The number of points at which a function that may fall is sampled, before the root is searched.
 const PLACES: u32 = 96;
 
@@ -27,8 +30,8 @@ pub struct HostHolder<'a> {
 #[derive(Clone)]
 pub struct MachineState<'a> {
     free: u32,
-    /// The units, the largest first.
-    units: Vec<HostHolder<'a>>,
+    /// The units, the largest first, each with the number of units that it stands for.
+    units: Vec<(HostHolder<'a>, u32)>,
     /// The law of the time for which hosts stay, if they may leave.
     staying: Option<&'a dyn Lifetime>,
 }
@@ -54,8 +57,33 @@ impl<'a> MachineState<'a> {
         units.sort_by(|a, b| b.hosts.cmp(&a.hosts).then(a.age_s.total_cmp(&b.age_s)));
         Self {
             free,
-            units,
+            units: units.into_iter().map(|unit| (unit, 1)).collect(),
             staying: None,
+        }
+    }
+
+    /// Creates a machine of many units, in which some stand for their neighbours. Each list is of units
+    /// with laws of one kind, the first to end first: these count one by one, later ones in groups
+    /// that grow with the number of those before them.
+    pub fn sampled(free: u32, kinds: impl IntoIterator<Item = Vec<HostHolder<'a>>>) -> Self {
+        let mut sampled = Vec::new();
+        for mut units in kinds {
+            units.sort_by(|a, b| b.hosts.cmp(&a.hosts).then(a.age_s.total_cmp(&b.age_s)));
+            for mut rest in units.chunk_by(|a, b| a.hosts == b.hosts) {
+                let all = rest.len();
+                while !rest.is_empty() {
+                    let each = ((all - rest.len()) / ONE_BY_ONE).clamp(1, rest.len());
+                    let (group, others) = rest.split_at(each);
+                    sampled.push((group[each / 2], each as u32));
+                    rest = others;
+                }
+            }
+        }
+
+        sampled.sort_by_key(|(unit, _)| std::cmp::Reverse(unit.hosts));
+        Self {
+            units: sampled,
+            ..Self::new(free, Vec::new())
         }
     }
 
@@ -72,9 +100,9 @@ impl<'a> MachineState<'a> {
 
     /// Returns the number of all hosts, absent ones included.
     pub fn hosts(&self) -> u32 {
-        self.units
-            .iter()
-            .fold(self.free, |sum, unit| sum.saturating_add(unit.hosts))
+        self.units.iter().fold(self.free, |sum, (unit, number)| {
+            sum.saturating_add(unit.hosts.saturating_mul(*number))
+        })
     }
 
     /// Predicts the wait for this many free hosts.
@@ -89,17 +117,18 @@ impl<'a> MachineState<'a> {
             };
         }
 
-        let benefactors = self.benefactors(need);
-        let median_s = self.median_s(benefactors);
+        let enough_alone = self.enough_alone(need);
+        let benefactors = self.benefactors(enough_alone);
+        let median_s = self.median_s(enough_alone);
         let mean_s = self.mean_s(hosts, 0.0);
-        let used_s = if benefactors as u32 >= BENEFACTORS {
+        let used_s = if benefactors >= BENEFACTORS {
             median_s
         } else {
             mean_s
         };
 
         Wait {
-            benefactors: benefactors as u32,
+            benefactors,
             median_s,
             mean_s,
             used_s,
@@ -116,9 +145,9 @@ impl<'a> MachineState<'a> {
                 return Some(0.0);
             }
 
-            let benefactors = self.benefactors(need);
-            if benefactors as u32 >= BENEFACTORS {
-                return *medians[benefactors].get_or_insert_with(|| self.median_s(benefactors));
+            let enough_alone = self.enough_alone(need);
+            if self.benefactors(enough_alone) >= BENEFACTORS {
+                return *medians[enough_alone].get_or_insert_with(|| self.median_s(enough_alone));
             }
 
             let mean_s = self.mean_s(hosts, earliest_s);
@@ -210,12 +239,11 @@ impl<'a> MachineState<'a> {
             also(&mut law, 1, stay);
         }
 
-        for unit in &self.units {
-            also(
-                &mut law,
-                unit.hosts as usize,
-                stay * unit.law.ended(unit.age_s, time_s),
-            );
+        for (unit, number) in &self.units {
+            let ended = stay * unit.law.ended(unit.age_s, time_s);
+            for _ in 0..*number {
+                also(&mut law, unit.hosts as usize, ended);
+            }
         }
 
         law
@@ -225,21 +253,31 @@ impl<'a> MachineState<'a> {
         self.staying.map_or(1.0, |law| 1.0 - law.ended(0.0, time_s))
     }
 
-    /// Returns the number of units that could free this many hosts alone; they are the first ones.
-    fn benefactors(&self, need: u32) -> usize {
-        self.units.partition_point(|unit| unit.hosts >= need)
+    /// Returns the number of entries of `units`, from the first one, whose units could each free this
+    /// many hosts alone.
+    fn enough_alone(&self, need: u32) -> usize {
+        self.units.partition_point(|(unit, _)| unit.hosts >= need)
     }
 
-    fn median_s(&self, benefactors: usize) -> Option<f64> {
+    /// Returns the number of units in these first entries.
+    fn benefactors(&self, entries: usize) -> u32 {
+        let first = self.units.iter().take(entries);
+        first.fold(0, |sum, (_, number)| sum.saturating_add(*number))
+    }
+
+    fn median_s(&self, entries: usize) -> Option<f64> {
         let units = self
             .units
-            .get(..benefactors)
+            .get(..entries)
             .filter(|units| !units.is_empty())?;
         let one_ended = |time_s: f64| {
             let stay = self.stay(time_s);
             1.0 - units
                 .iter()
-                .map(|unit| 1.0 - stay * unit.law.ended(unit.age_s, time_s))
+                .map(|(unit, number)| {
+                    let goes_on = 1.0 - stay * unit.law.ended(unit.age_s, time_s);
+                    goes_on.powi(*number as i32)
+                })
                 .product::<f64>()
         };
         self.first_s(one_ended, 0.5, 0.0)
@@ -254,7 +292,10 @@ impl<'a> MachineState<'a> {
             let freed: f64 = self
                 .units
                 .iter()
-                .map(|u| f64::from(u.hosts) * u.law.ended(u.age_s, time_s))
+                .map(|(unit, number)| {
+                    let hosts = f64::from(unit.hosts) * f64::from(*number);
+                    hosts * unit.law.ended(unit.age_s, time_s)
+                })
                 .sum();
             self.stay(time_s) * (f64::from(self.free) + freed)
         };
@@ -268,7 +309,7 @@ impl<'a> MachineState<'a> {
         let longest_s = self
             .units
             .iter()
-            .map(|unit| unit.law.longest_s(unit.age_s))
+            .map(|(unit, _)| unit.law.longest_s(unit.age_s))
             .fold(0.0, f64::max);
         let longest_s = longest_s.min(NEVER_S);
         if self.staying.is_none() {
