@@ -17,6 +17,7 @@ use crate::platform::PlatformName;
 use crate::ranks::{BadRanks, Ranks};
 use crate::selector::MAX_IDS;
 use crate::template::Template;
+use crate::text::plural;
 use crate::time::{Span, Time};
 
 #[cfg(test)]
@@ -100,7 +101,7 @@ impl SubmitOptions {
             return Err(BadJob::EstimatesOfRanks);
         }
 
-        one_per_task(job.tasks.ids.len(), "estimates", self.estimates.len())?;
+        one_per_task(job.tasks.ids.len(), "estimate", self.estimates.len())?;
         let nothing = self
             .estimates
             .iter()
@@ -406,11 +407,11 @@ pub enum BadJob {
     #[error("the job has no command")]
     NoCommand,
     /// A list does not have one entry for each task.
-    #[error("the job has {tasks} tasks but {given} {what}")]
+    #[error("the job has {} but {}", plural(*tasks, "task"), plural(*given as u64, what))]
     Mismatch {
         /// The number of tasks of the job.
         tasks: u64,
-        /// The kind of entries in the list.
+        /// An entry of the list, in words.
         what: &'static str,
         /// The number of entries in the list.
         given: usize,
@@ -566,7 +567,7 @@ impl JobSpec {
         }
         self.rules.needs.check()?;
         if !self.tasks.items.is_empty() {
-            one_per_task(tasks, "items", self.tasks.items.len())?;
+            one_per_task(tasks, "item", self.tasks.items.len())?;
         }
         if self.tasks.items.iter().any(|item| item.contains('\0')) {
             return Err(BadJob::ZeroByte("an item"));
@@ -739,7 +740,7 @@ impl CommandSpec {
             match &input.source {
                 InputSource::Shared(_) => {}
                 InputSource::PerTask(blobs) => {
-                    one_per_task(tasks, "files for an input", blobs.len())?;
+                    one_per_task(tasks, "input file", blobs.len())?;
                 }
                 InputSource::PerPlatform(builds) if builds.is_empty() => {
                     return Err(BadJob::NoBuild(input.name.to_string()));

@@ -183,10 +183,10 @@ pub(crate) struct JobArgs {
     /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub estimate: Option<Dur>,
-    /// An estimate for each task: a file with one duration on each line, in the order of the tasks
-    /// (- is standard input). Items of --from-json may carry their own as `"estimate"`: a duration,
+    /// An estimate for each task, in their order: durations with commas between them, or a file with
+    /// one on each line (- is standard input). Items of --from-json may carry their own as `"estimate"`: a duration,
     /// or seconds
-    #[arg(long, value_name = "F", help_heading = "Rules")]
+    #[arg(long, value_name = "DUR,..|F", help_heading = "Rules")]
     pub estimates: Option<EstimatesArg>,
     /// Take the job only if all of it is expected to be done by this deadline: a date, or a
     /// duration from now; else exit with code 5 and say what could be promised

@@ -222,8 +222,10 @@ pub(crate) enum EstimatesArg {
 }
 
 impl From<&str> for EstimatesArg {
-    fn from(path: &str) -> Self {
-        EstimatesArg::File(path.into())
+    /// Reads durations with commas between them; anything else is the name of a file.
+    fn from(text: &str) -> Self {
+        let each: Result<_, _> = text.split(',').map(str::parse).collect();
+        each.map_or_else(|_| EstimatesArg::File(text.into()), EstimatesArg::Each)
     }
 }
 

@@ -176,6 +176,10 @@ fn estimates_are_one_for_each_task_and_a_deadline_is_one() {
         "the job has 3 tasks but 2 estimates"
     );
     assert_eq!(
+        asked(&[second]).check(&job).unwrap_err().to_string(),
+        "the job has 3 tasks but 1 estimate"
+    );
+    assert_eq!(
         asked(&[second, Span::ZERO, second]).check(&job),
         Err(BadJob::NoTime(2))
     );
