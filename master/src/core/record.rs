@@ -100,7 +100,7 @@ fn whole_length(file: &File) -> io::Result<u64> {
     let mut magic = [0; MAGIC.len()];
     if file.read_exact_at(&mut magic, 0).is_err() || magic != *MAGIC {
         return Err(io::Error::other(
-            "it is there already, and is not a recording of this version",
+            "it is there already, and is not a recording of this version: move it away, or name another file",
         ));
     }
 

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Effect, Event, Settings};
 
-/// The first bytes of a recording.
-pub const MAGIC: &[u8; 18] = b"deskgrid record 1\n";
+/// The first bytes of a recording. The number rises with each change of [`Event`], [`Effect`] or
+/// [`Settings`], whose bytes would mean something else then.
+pub const MAGIC: &[u8; 18] = b"deskgrid record 2\n";
 
 /// An entry for reading. The one for writing is [`WrittenEntry`], which has the same bytes.
 #[derive(Debug, Deserialize)]
@@ -186,7 +187,9 @@ mod tests {
 
     #[test]
     fn other_bytes_and_damage_are_told_apart() {
-        assert_eq!(read(b"something else"), Err(BadRecord::NotOne));
+        for other in ["something else", "deskgrid record 1\n"] {
+            assert_eq!(read(other.as_bytes()), Err(BadRecord::NotOne));
+        }
         let mut bytes = recorded();
         bytes[MAGIC.len() + journal::PREFIX] = 9;
         assert!(matches!(
