@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{ColorChoice, Parser, ValueEnum};
 
 use crate::args::OutputMode;
@@ -97,12 +97,33 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
         tips.push(format!("{} --help", named(whole, words)));
     }
 
+    if let Some(what) = negative(error, words) {
+        let command = named(whole, words);
+        return Failure::usage(what, format!("{command} --help"));
+    }
     let failure = Failure::usage(what, tips.join("; or: "));
     if details.is_empty() {
         failure
     } else {
         failure.because(details.join(" "))
     }
+}
+
+/// Describes the error where the unexpected argument is a negative value: clap takes it for a flag.
+fn negative(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let is_negative = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let rest = word.strip_prefix('-').unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_digit())
+    };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let pair = words.windows(2).find(|pair| is_negative(&pair[1]))?;
+    let [flag, value] = [0, 1].map(|at| pair[at].to_string_lossy());
+    let given = error.get(ContextKind::InvalidArg)?.to_string();
+    let is_it = value.starts_with(&given) && flag.starts_with("--");
+    is_it.then(|| format!("{flag} is never negative: {value}"))
 }
 
 /// The tip for a command of `deskgrid-lab`.
@@ -210,6 +231,33 @@ mod tests {
         assert_eq!(failure.exit, Exit::Usage);
         assert!(failure.what.contains("--arry"), "{failure:?}");
         assert!(failure.hint.contains("--array"), "{failure:?}");
+    }
+
+    #[cfg(feature = "whole")]
+    #[test]
+    fn a_negative_value_is_not_taken_for_a_flag() {
+        for line in [
+            "deskgrid submit --estimate -5s -- true",
+            "deskgrid submit --deadline -2h -- x -7",
+            "deskgrid job wait 1 --timeout -5s",
+        ] {
+            let failure = wrong(line);
+            assert!(
+                failure.what.contains(" is never negative: -"),
+                "{failure:?}"
+            );
+            assert!(failure.hint.ends_with(" --help"), "{failure:?}");
+        }
+        for line in [
+            "deskgrid submit -5 -- true",
+            "deskgrid submit --arry 3 -- x -7",
+        ] {
+            let failure = wrong(line);
+            assert!(
+                failure.what.starts_with("unexpected argument"),
+                "{failure:?}"
+            );
+        }
     }
 
     #[cfg(feature = "whole")]
