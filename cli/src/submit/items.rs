@@ -4,7 +4,9 @@ use std::io::Read;
 use std::path::Path;
 
 use common::Span;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::BuildError;
 use crate::args::value::Dur;
@@ -28,36 +30,61 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     at_least_one(items, path)
 }
 
-/// Reads the values of a JSON array, or of JSON Lines (strings as they are, anything else as
-/// compact JSON), and the `estimate` of each, if it has one.
+/// Reads the values of a JSON array, or of JSON Lines (strings as they are, anything else as it was
+/// written, without blanks), and the `estimate` of each, if it has one.
 pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), BuildError> {
     let bytes = read(path, "the list of items")?;
-    let values = values(&bytes).map_err(|error| BuildError::Json {
+    let bad = |error: serde_json::Error| BuildError::Json {
         path: path.to_owned(),
         why: error.to_string(),
-    })?;
-    let said = |(number, value): (usize, &Value)| {
-        value
-            .get("estimate")
-            .map(|said| estimate(said, number))
-            .transpose()
     };
-    let estimates = (1..).zip(&values).map(said).collect::<Result<_, _>>()?;
-    let items = values.into_iter().map(|value| match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    });
+    let values = values(&bytes).map_err(bad)?;
 
-    Ok((at_least_one(items.collect(), path)?, estimates))
+    let mut items = Vec::new();
+    let mut estimates = Vec::new();
+    for (number, value) in (1..).zip(values) {
+        let text = value.get();
+        // Numbers are not read: their digits may be more than a float has.
+        let said = match text.as_bytes().first() {
+            Some(b'{') => serde_json::from_str::<Said>(text).map_err(bad)?.estimate,
+            _ => None,
+        };
+        estimates.push(said.map(|said| estimate(&said, number)).transpose()?);
+        items.push(match text.starts_with('"') {
+            true => serde_json::from_str(text).map_err(bad)?,
+            false => without_blanks(text),
+        });
+    }
+
+    Ok((at_least_one(items, path)?, estimates))
+}
+
+/// What an item may say of itself.
+#[derive(Deserialize)]
+struct Said {
+    estimate: Option<Value>,
+}
+
+/// Returns JSON without the blanks between its parts.
+fn without_blanks(json: &str) -> String {
+    let mut quoted = false;
+    let mut escaped = false;
+    let mut kept = |c: &char| {
+        let is_quote = *c == '"' && !escaped;
+        escaped = quoted && *c == '\\' && !escaped;
+        quoted ^= is_quote;
+        quoted || !c.is_ascii_whitespace()
+    };
+    json.chars().filter(|c| kept(c)).collect()
 }
 
 /// Returns the values of the one array that `bytes` are, or else all values in them, one after the
 /// other.
-fn values(bytes: &[u8]) -> serde_json::Result<Vec<Value>> {
+fn values(bytes: &[u8]) -> serde_json::Result<Vec<&RawValue>> {
     let values = serde_json::Deserializer::from_slice(bytes).into_iter();
-    let mut values = values.collect::<serde_json::Result<Vec<Value>>>()?;
-    match &mut values[..] {
-        [Value::Array(all)] => Ok(std::mem::take(all)),
+    let values = values.collect::<serde_json::Result<Vec<&RawValue>>>()?;
+    match &values[..] {
+        [all] if all.get().starts_with('[') => serde_json::from_str(all.get()),
         _ => Ok(values),
     }
 }

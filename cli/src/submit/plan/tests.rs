@@ -255,6 +255,18 @@ fn lists_make_one_task_for_each_item() {
     );
     let one = desk.file("one", "{\"x\": 1}\n");
     assert_eq!(items(&["--from-json", &one, "run"]), [r#"{"x":1}"#]);
+
+    // Each byte that means something is passed on, also of numbers that no float holds.
+    let exact = r#"[{"seed": 18446744073709551617, "b" : "a \" b\\ ", "a":1e400}, 1.10, 340282366920938463463374607431768211455]"#;
+    let exact = desk.file("exact", exact);
+    assert_eq!(
+        items(&["--from-json", &exact, "run"]),
+        [
+            r#"{"seed":18446744073709551617,"b":"a \" b\\ ","a":1e400}"#,
+            "1.10",
+            "340282366920938463463374607431768211455"
+        ]
+    );
     let broken = desk.file("broken", "{\"x\": 1}\n{\"x\": \n");
     let broken = desk.wrong(&["--from-json", &broken, "run"]);
     assert!(broken.contains("line 3"), "{broken}");
