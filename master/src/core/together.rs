@@ -116,12 +116,14 @@ impl Core {
         let Some(job) = self.jobs.get_mut(&id) else {
             return Ok(());
         };
-        job.view.predicted_makespan = Some(finish.since(job.view.submitted));
+        let makespan = finish.since(job.view.submitted);
+        job.view.predicted_makespan = Some(makespan);
+        job.foretold |= stored;
+        self.store.note_makespan(id, makespan)?;
         if !stored {
             return Ok(());
         }
 
-        job.foretold = true;
         self.foretold_finish = self.now;
         self.store.foretell(
             id,

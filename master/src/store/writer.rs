@@ -354,6 +354,15 @@ impl Writer {
         Ok(job)
     }
 
+    /// Stores the first prediction of a job's makespan.
+    pub(crate) fn note_makespan(&mut self, job: JobId, predicted: Span) -> Result<(), StoreError> {
+        let micros = i64::try_from(predicted.0).unwrap_or(i64::MAX);
+        self.change(
+            "UPDATE job SET predicted_makespan = $1 WHERE id = $2",
+            values![micros, job.0],
+        )
+    }
+
     /// Stores a gang's number of ranks once it is fixed, with its new `spec`.
     pub(crate) fn settle_width(&mut self, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
         let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);

@@ -173,6 +173,10 @@ impl Lifetime for SlotLife<'_> {
             Self::OfProgram(law) => law.ended(age_s, more_s),
             Self::Known(KnownRest { left_s, sigma }) => {
                 let off = (more_s / left_s).ln() / sigma;
+                // Searches end there: what is all but sure counts as sure.
+                if off >= LONGEST_SIGMAS {
+                    return 1.0;
+                }
                 0.5 * erfc(-off / std::f64::consts::SQRT_2)
             }
         }
@@ -674,11 +678,15 @@ impl Scheduler {
         self.with_machine(&Needs::default(), &[], now, |machine| {
             let machine = machine.clone().leaving(&away);
             let edge = |part: f64| machine.quantile_s(wanted, part).filter(|s| *s < FAR_S);
+            let median_s = edge(0.5);
+            let mut wait = machine.wait(wanted);
+            // Where any host may be away, all of them are never free on average.
+            wait.used_s = wait.used_s.or(median_s);
             HostsWait {
                 free: machine.free(),
                 hosts: machine.hosts(),
-                wait: machine.wait(wanted),
-                median_s: edge(0.5),
+                wait,
+                median_s,
                 low_s: edge((1.0 - HELD) / 2.0),
                 high_s: edge((1.0 + HELD) / 2.0),
             }

@@ -305,3 +305,18 @@ fn a_job_of_a_program_whose_runs_differ_is_predicted_with_less_certainty() {
     };
     assert!(width([2, 200]) > 3.0 * width([100, 102]));
 }
+
+#[test]
+fn all_hosts_are_waited_for_although_one_may_always_be_away() {
+    let mut w = World::new();
+    let hosts = [1, 2, 3].map(|host| w.host(host).joins());
+    w.job(3).estimate(s(20)).submit();
+    for host in hosts {
+        w.moves(host, Phase::Running);
+    }
+
+    let wait = w.scheduler.predict_hosts(3, w.now);
+    let used_s = wait.wait.used_s.expect("they will be free");
+    assert_about(used_s, 24.0);
+    assert_about(used_s, wait.median_s.expect("also by the law"));
+}

@@ -260,9 +260,13 @@ fn the_makespan_told_on_submission_is_kept_beside_the_actual_one() {
 
     grid.submit(["--estimate", "3s", "--", "sleep", "3"]);
     let second = grid.submit(["--estimate", "1s", "--", "sleep", "1"]);
+    let said = |grid: &Grid| grid.json(["job", "info", &second]);
+    let told = number(&said(&grid)["predicted_makespan_s"]);
+    grid.kill_master();
+    grid.start_master();
     grid.deskgrid(["job", "wait", &second]).expect_code(0);
-    let info = grid.json(["job", "info", &second]);
-    let told = number(&info["predicted_makespan_s"]);
+    let info = said(&grid);
+    assert_eq!(number(&info["predicted_makespan_s"]), told, "{info}");
     let speed = number(&grid.json(["host", "list"])["hosts"][0]["speed"]);
     let both = 4.0 / speed;
     assert!(
