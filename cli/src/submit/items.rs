@@ -46,7 +46,11 @@ pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), Buil
         let text = value.get();
         // Numbers are not read: their digits may be more than a float has.
         let said = match text.as_bytes().first() {
-            Some(b'{') => serde_json::from_str::<Said>(text).map_err(bad)?.estimate,
+            Some(b'{') => {
+                serde_json::from_str::<ItemEstimate>(text)
+                    .map_err(bad)?
+                    .estimate
+            }
             _ => None,
         };
         estimates.push(said.map(|said| estimate(&said, number)).transpose()?);
@@ -61,7 +65,7 @@ pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), Buil
 
 /// What an item may say of itself.
 #[derive(Deserialize)]
-struct Said {
+struct ItemEstimate {
     estimate: Option<Value>,
 }
 

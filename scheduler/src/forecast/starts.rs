@@ -146,6 +146,14 @@ pub(crate) struct KnownRest {
 }
 
 impl SlotLife<'_> {
+    /// Creates the law of a rest of about this many seconds, with this uncertainty of it, as a logarithm.
+    pub(crate) fn known(left_s: f64, sigma: f64) -> Self {
+        Self::Known(KnownRest {
+            left_s: left_s.max(LEAST_LEFT_S),
+            sigma: sigma.hypot(ROUGH_REST),
+        })
+    }
+
     /// Returns the median of its rest, in seconds, where that is known, and 0 for others.
     pub(crate) fn known_s(&self) -> f64 {
         match self {
@@ -307,7 +315,7 @@ fn first_after<'a>(
 }
 
 /// Returns the wait, at least this long.
-fn at_least(wait: [f64; 3], least_s: f64) -> [f64; 3] {
+pub(crate) fn at_least(wait: [f64; 3], least_s: f64) -> [f64; 3] {
     if least_s <= wait[1] {
         return wait;
     }
@@ -380,7 +388,7 @@ impl<'a> LifetimeLaws<'a> {
 
     /// Returns the work in seconds, on a host of speed 1, that a task of which nothing is known exceeds with
     /// a probability of `1 - part`.
-    pub(super) fn unknown_s(&self, part: f64) -> f64 {
+    pub(crate) fn unknown_s(&self, part: f64) -> f64 {
         let task = HostHolder {
             hosts: 1,
             age_s: 0.0,
@@ -629,11 +637,7 @@ impl Scheduler {
         let start_cost = self.settings.start_cost;
         let left_s = (self.foresight).expected_s(host, load, work, start_cost, now);
         let sigma = job.pace.law(&[]).map_or(0.0, |law| law.sigma);
-        let rest = KnownRest {
-            left_s: left_s.max(LEAST_LEFT_S),
-            sigma: sigma.hypot(ROUGH_REST),
-        };
-        (0.0, SlotLife::Known(rest))
+        (0.0, SlotLife::known(left_s, sigma))
     }
 
     /// Returns the same of the attempt on this host that should end next; of those by law that is the one

@@ -26,6 +26,10 @@ use crate::state::scheduler::Scheduler;
 const WIDTHS: u32 = 48;
 /// The most hosts for which the law of the number of free ones is computed exactly.
 const EXACT: u32 = 256;
+/// The uncertainty of work that only the user states, as a logarithm.
+const UNTRIED: f64 = 0.5;
+/// A gang that should have ended already goes on for this part of the time that it has run.
+const OVERDUE: f64 = 0.1;
 /// The least interval between decisions of a gang that waits.
 const SOONEST: Span = Span::from_secs(1);
 /// The largest width tried for a job of which nothing is known.
@@ -70,7 +74,7 @@ pub struct Together {
 }
 
 /// The hosts as seen by a gang.
-struct GangView<'a> {
+pub(super) struct GangView<'a> {
     policy: &'a Policy,
     gang: &'a Gang,
     /// The number of hosts that it could have at once.
@@ -82,8 +86,8 @@ struct GangView<'a> {
 }
 
 /// The predicted waits for each number of free hosts, each computed at most once.
-struct PredictedWaits<'a> {
-    machine: &'a MachineState<'a>,
+pub(super) struct PredictedWaits<'a> {
+    pub(super) machine: &'a MachineState<'a>,
     likely_s: RefCell<BTreeMap<u32, Option<f64>>>,
     edges_s: RefCell<BTreeMap<u32, [f64; 2]>>,
 }
@@ -186,10 +190,7 @@ impl Scheduler {
             }
         });
 
-        let finish = formed.and_then(|formed| {
-            let scaling = self.paced(gang.scaling?);
-            Some(begun.unwrap_or(formed.max(now)) + Span::from_secs_f64(scaling.run_s(width?)))
-        });
+        let finish = self.held_until(gang, now);
         Some(Together {
             width,
             formed,
@@ -199,78 +200,15 @@ impl Scheduler {
         })
     }
 
-    /// Returns the predicted completion time of a gang, where its speedup is known.
-    pub(crate) fn finish_together(&self, id: JobId, now: Time) -> Option<Time> {
-        let Together { finish, offer, .. } = self.together(id, now)?;
-        let chosen = || {
-            let WidthOffer {
-                scaling, choice, ..
-            } = offer?;
-            let (wait_s, hosts) = match choice? {
-                WidthChoice::Start(hosts) => (0.0, hosts),
-                WidthChoice::Hold(held) => (held.left_s(now.secs()), held.hosts),
-            };
-            Some(now + Span::from_secs_f64(wait_s + scaling?.run_s(hosts)))
-        };
-        finish.or_else(chosen)
-    }
-
-    /// Predicts the start of each of these gangs, in seconds from now, between the ends of its
-    /// interval: at once, or when the number of hosts that it waits for should be free.
-    pub(crate) fn waits_together(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
-        let mut alike = BTreeMap::<_, Vec<JobId>>::new();
-        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
-            let needs = &job.rules.needs;
-            let holds = job.gang.as_ref().is_some_and(|gang| gang.holdout.is_some());
-            alike.entry((needs, holds)).or_default().push(job.rank.job);
-        }
-
-        let mut starts = Vec::new();
-        let all_kept = self.kept_hosts();
-        for ((needs, holds), ids) in alike {
-            let kept = if holds { all_kept.as_slice() } else { &[] };
-
-            self.with_machine(needs, kept, now, |machine| {
-                let waits = PredictedWaits::of(machine);
-                starts.extend(
-                    ids.iter()
-                        .filter_map(|id| Some((*id, self.wait_together(*id, kept, &waits, now)?))),
-                );
-            });
-        }
-
-        starts
-    }
-
-    fn wait_together(
-        &self,
-        id: JobId,
-        kept: &[HostId],
-        waits: &PredictedWaits<'_>,
-        now: Time,
-    ) -> Option<[f64; 3]> {
-        let job = self.jobs.table.get(&id)?;
-        let gang = job.gang.as_ref().filter(|gang| gang.formed.is_none())?;
-        let chosen = || {
-            self.choose(
-                &self.view(job, gang, self.free_with(id, kept) as u32),
-                waits,
-                now,
-            )
-        };
-
-        match gang.holdout.map(WidthChoice::Hold).or_else(chosen)? {
-            WidthChoice::Start(_) => Some([0.0; 3]),
-            WidthChoice::Hold(held) => {
-                let (left_s, [low_s, high_s]) =
-                    (held.left_s(now.secs()), waits.edges_s(held.hosts));
-                Some([low_s.min(left_s), left_s, high_s.max(left_s)])
-            }
-        }
+    /// Predicts the end of a gang that holds its hosts, where its speedup is known.
+    pub(super) fn held_until(&self, gang: &Gang, now: Time) -> Option<Time> {
+        let run_s = self.paced(gang.scaling?).run_s(gang.width?);
+        let begun = gang.begun.unwrap_or(gang.formed?.max(now));
+        Some(begun + Span::from_secs_f64(run_s))
     }
 
     /// Returns the number of hosts that the job could have at once, with `also` among them.
-    fn free_with(&self, id: JobId, also: &[HostId]) -> usize {
+    pub(super) fn free_with(&self, id: JobId, also: &[HostId]) -> usize {
         let mut free = self.free_for(id);
         free.extend(also);
         free.sort_unstable();
@@ -278,7 +216,7 @@ impl Scheduler {
         free.len()
     }
 
-    fn view<'a>(&self, job: &'a Job, gang: &'a Gang, free: u32) -> GangView<'a> {
+    pub(super) fn view<'a>(&self, job: &'a Job, gang: &'a Gang, free: u32) -> GangView<'a> {
         let behind = self
             .jobs
             .lines
@@ -355,7 +293,7 @@ impl Scheduler {
     }
 
     /// Scales a speedup law to the mean speed of the present hosts.
-    fn paced(&self, scaling: Malleable) -> Malleable {
+    pub(super) fn paced(&self, scaling: Malleable) -> Malleable {
         let speed = self
             .hosts
             .index
@@ -400,7 +338,7 @@ impl Scheduler {
         }
     }
 
-    fn choose(
+    pub(super) fn choose(
         &self,
         view: &GangView<'_>,
         waits: &PredictedWaits<'_>,
@@ -485,22 +423,7 @@ impl Scheduler {
         }
 
         for (id, hosts) in gangs {
-            let formed = self
-                .jobs
-                .table
-                .get(&id)
-                .and_then(|job| job.gang.as_ref()?.formed);
-            let rate = self.hosts.index.all.mean_speed().unwrap_or(1.0);
-            busy.push((
-                hosts,
-                (
-                    now.since(formed.unwrap_or(now)).secs(),
-                    SlotLife::OfProgram(Paced {
-                        law: laws.program(self, id),
-                        rate,
-                    }),
-                ),
-            ));
+            busy.push((hosts, self.gang_life(&laws, id, now)));
         }
 
         busy.sort_by(|(_, (_, a)), (_, (_, b))| a.known_s().total_cmp(&b.known_s()));
@@ -527,6 +450,28 @@ impl Scheduler {
 
         let kinds = [known, by_law, owners.collect()];
         ask(&MachineState::sampled(free, kinds))
+    }
+
+    /// Returns the age, in seconds, of a gang that holds its hosts, and the law of how long it does.
+    fn gang_life<'a>(
+        &self,
+        laws: &'a LifetimeLaws<'_>,
+        id: JobId,
+        now: Time,
+    ) -> (f64, SlotLife<'a>) {
+        let job = self.jobs.table.get(&id);
+        let gang = job.and_then(|job| job.gang.as_ref());
+        let formed = gang.and_then(|gang| gang.formed).unwrap_or(now);
+        let age_s = now.since(formed).secs();
+        if let Some((gang, end)) = gang.and_then(|gang| Some((gang, self.held_until(gang, now)?))) {
+            let left_s = end.since(now).secs().max(OVERDUE * age_s);
+            let sigma = if gang.runs == 0 { UNTRIED } else { 0.0 };
+            return (0.0, SlotLife::known(left_s, sigma));
+        }
+
+        let law = laws.program(self, id);
+        let rate = self.hosts.index.all.mean_speed().unwrap_or(1.0);
+        (age_s, SlotLife::OfProgram(Paced { law, rate }))
     }
 
     /// Returns the gang that holds each held host.
@@ -562,7 +507,7 @@ fn bounds(view: &GangView<'_>, hosts: u32) -> (u32, u32) {
 }
 
 impl<'a> PredictedWaits<'a> {
-    fn of(machine: &'a MachineState<'a>) -> Self {
+    pub(super) fn of(machine: &'a MachineState<'a>) -> Self {
         Self {
             machine,
             likely_s: RefCell::default(),
@@ -598,7 +543,7 @@ impl<'a> PredictedWaits<'a> {
 
     /// Returns the median of the law of the number of free hosts. Beyond [`EXACT`] hosts it uses
     /// Downey's predictors, which know nothing of the last few hosts.
-    fn one_s(&self, hosts: u32) -> Option<f64> {
+    pub(super) fn one_s(&self, hosts: u32) -> Option<f64> {
         *self.likely_s.borrow_mut().entry(hosts).or_insert_with(|| {
             match self.machine.hosts() <= EXACT {
                 true => self
@@ -611,7 +556,7 @@ impl<'a> PredictedWaits<'a> {
     }
 
     /// Returns the ends of the prediction interval for this many hosts.
-    fn edges_s(&self, hosts: u32) -> [f64; 2] {
+    pub(super) fn edges_s(&self, hosts: u32) -> [f64; 2] {
         let edge = |part: f64| self.machine.quantile_s(hosts, part).filter(|s| *s < FAR_S);
         let reckon = || {
             [

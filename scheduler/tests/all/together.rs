@@ -696,6 +696,47 @@ fn the_next_run_uses_what_earlier_runs_learned() {
 }
 
 #[test]
+fn a_waiting_gang_is_predicted_to_start_after_those_ahead_of_it() {
+    let mut o = Office::of(3);
+    let first = o.submit(known(2, 2, 200, 2.0), "AVG");
+    o.all_ready(first);
+    let second = o.submit(known(3, 3, 300, 3.0), "AVG");
+    let third = o.submit(known(3, 3, 300, 3.0), "AVG");
+
+    for passed in [0, 50] {
+        let left = |whole: f64| whole - f64::from(passed);
+        let starts = o.scheduler.predict_starts(&[second, third], o.now);
+        for (job, start_s) in [(second, left(100.0)), (third, left(200.0))] {
+            let found = starts[&job];
+            let found_s = found.start.since(o.now).secs();
+            assert!(
+                (found_s / start_s).ln().abs() < 0.25,
+                "{found_s}, not {start_s} s"
+            );
+            assert!(
+                found.low <= found.start && found.start <= found.high,
+                "{found:?}"
+            );
+
+            let finish = o
+                .scheduler
+                .predict_finish(job, o.now)
+                .expect("its work is known");
+            let after_s = finish.since(found.start).secs();
+            assert!((after_s - 100.0).abs() < 1.0, "{after_s} s after its start");
+        }
+        o.pass(s(50));
+        o.beats_but(&[]);
+    }
+
+    // One that takes longer than its user said is not done at once for ever.
+    o.pass(s(50));
+    o.beats_but(&[]);
+    let late = o.scheduler.predict_start(second, o.now).expect("it waits");
+    assert!(late.start.since(o.now) >= s(5), "{late:?}");
+}
+
+#[test]
 fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() {
     let mut o = Office::of(2);
     let limits = |effects: &[Effect]| -> Vec<Option<Span>> {

@@ -23,7 +23,7 @@ const VARIED: &str = "import random, sys, time\n\
     time.sleep(float(sys.argv[1]) * random.lognormvariate(0, .6))\n";
 
 /// The quality of one round's predictions of one kind.
-struct Judged {
+struct RoundQuality {
     number: usize,
     held: usize,
     median_error_s: f64,
@@ -121,13 +121,13 @@ fn spend(grid: &Grid, rng: &mut StdRng, time: Duration) -> usize {
     jobs
 }
 
-fn judge(said: &Value, kind: &str) -> Judged {
+fn judge(said: &Value, kind: &str) -> RoundQuality {
     let all = said["predictors"].as_array();
     let one = all.and_then(|all| all.iter().find(|one| one["name"] == kind));
     let one = one.unwrap_or_else(|| panic!("nothing of {kind} was predicted: {said}"));
     let of = |field: &str| one[field].as_f64().expect("a number");
     let number = one["scatter"].as_array().map_or(0, Vec::len);
-    Judged {
+    RoundQuality {
         number,
         held: (of("coverage") * number as f64).round() as usize,
         median_error_s: of("median_error_s"),
@@ -135,7 +135,7 @@ fn judge(said: &Value, kind: &str) -> Judged {
     }
 }
 
-impl std::fmt::Display for Judged {
+impl std::fmt::Display for RoundQuality {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let part = 100.0 * self.held as f64 / self.number.max(1) as f64;
         write!(
