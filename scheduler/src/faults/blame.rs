@@ -124,7 +124,12 @@ impl Scheduler {
         };
         let trouble = host.trouble.get_or_insert_default();
         let before = trouble.bench.take();
-        let pause = before.as_ref().map_or(pause, |bench| longer(bench.pause));
+        // What ends together on a benched host says the same; only a failed probe says more.
+        let pause = match &before {
+            Some(bench) if bench.probing => longer(bench.pause),
+            Some(bench) => bench.pause,
+            None => pause,
+        };
         let until = now + pause;
 
         trouble.bench = Some(Bench {

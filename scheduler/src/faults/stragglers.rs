@@ -104,6 +104,10 @@ impl Starter<'_> {
         .collect();
 
         for going in going {
+            let record = job.records.get(&going.index);
+            if record.is_none_or(|record| record.is_spent(&job.rules)) {
+                continue;
+            }
             let Some(why) = going.overdue(job) else {
                 next_s = next_s.min(going.due_s - going.ran_s);
                 continue;

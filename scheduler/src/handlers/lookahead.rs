@@ -723,11 +723,11 @@ impl<'a> Starter<'a> {
             )
         };
 
-        // A task that waits is started and not copied.
+        // A task that waits is started and not copied; one that may not be tried again is neither.
         let live = job
             .records
             .iter()
-            .filter(|(task, _)| !job.requeued.contains(*task))
+            .filter(|(task, record)| !job.requeued.contains(*task) && !record.is_spent(&job.rules))
             .flat_map(|(task, record)| record.live.iter().map(move |copy| (task, copy)));
         let mut laws: Vec<(u32, CompletionLaw)> = Vec::with_capacity(2 * job.records.len());
         laws.extend(live.filter_map(|(task, copy)| Some((task, law(copy)?))));

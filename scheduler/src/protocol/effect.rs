@@ -629,6 +629,7 @@ impl EndReason {
                 | EndReason::Preempted { .. }
                 | EndReason::Disbanded
                 | EndReason::Moved
+                | EndReason::Policed { .. }
         )
     }
 }

@@ -677,9 +677,10 @@ impl Job {
             return;
         };
         let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
+        let spent = record.is_spent(&self.rules);
         let together = self.gang.is_some() || self.rules.quorum.compares();
         if !together && !record.live.is_empty() {
-            if record.is_silent() && !full {
+            if record.is_silent() && !full && !spent {
                 self.requeued.insert(index);
             } else {
                 self.requeued.remove(index);
@@ -706,7 +707,7 @@ impl Job {
         let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else {
             return;
         };
-        let full = full || waits;
+        let full = full || waits || spent;
         let hold_ups = record.live.iter().map(|copy| copy.hold_up);
 
         match (
@@ -857,6 +858,11 @@ impl Job {
 }
 
 impl TaskRecord {
+    /// Whether it failed or was lost too often to be started once more: what is live goes on alone.
+    pub(crate) fn is_spent(&self, rules: &Rules) -> bool {
+        self.failures > rules.retries || self.losses > rules.max_losses
+    }
+
     /// Whether a result of it is being compared.
     pub(crate) fn compares(&self) -> bool {
         self.question

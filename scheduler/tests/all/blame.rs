@@ -336,6 +336,27 @@ fn an_admin_lets_a_benched_host_go_on() {
 }
 
 #[test]
+fn a_full_disk_under_many_tasks_benches_its_host_once() {
+    let mut grid = Grid::new(&[]);
+    grid.submit(1, 20, 0);
+    grid.send(Event::HostJoined {
+        host: BAD,
+        slots: 8,
+        speed: Speed::REFERENCE,
+        status: status(),
+        held: Vec::new(),
+    });
+    while grid.on(BAD).is_some() {
+        grid.ends(BAD, Outcome::NoRoom("its disk is full".into()), 1);
+    }
+    assert_eq!(grid.host_state(BAD), HostState::Benched);
+
+    grid.pass(15_000);
+    grid.send(Event::Tick);
+    assert!(grid.on(BAD).is_some(), "{:?}", grid.host_state(BAD));
+}
+
+#[test]
 fn a_host_without_room_gives_its_task_to_another_and_is_tried_again_later() {
     let mut grid = Grid::new(&[BAD]);
     let job = grid.submit(1, 1, 0);

@@ -1238,11 +1238,12 @@ impl Model {
             );
         }
 
+        let spent = of(&job.failures) > job.rules.retries || of(&job.losses) > job.rules.max_losses;
         match () {
             () if job.finished.contains(&index) => TaskState::Finished,
             () if job.failed.contains(&index) => TaskState::Failed,
             () if job.cancelled.contains(&index) => TaskState::Cancelled,
-            () if live.is_empty() || self.waits_again(&live) => {
+            () if live.is_empty() || self.waits_again(&live) && !spent => {
                 assert!(
                     !live.is_empty() || of(&job.failures) <= job.rules.retries,
                     "charges: {id}.{index} should have failed"

@@ -6,7 +6,7 @@ use common::{HostId, JobId, Span};
 use scheduler::Settings;
 use scheduler::effect::{EndReason, Settled};
 
-use crate::world::{World, ended, s, settled};
+use crate::world::{World, abandoned, ended, s, settled};
 
 const HARD: &str = "PROMISE:inflated=no:policing=hard:when=needed";
 
@@ -86,6 +86,32 @@ fn an_attempt_that_outlives_its_estimate_is_evicted_once_a_waiting_job_would_be_
     };
     assert_eq!((failed, estimate, by), (attempt, s(10), waits));
     assert!(elapsed > s(10) && elapsed < s(15));
+}
+
+#[test]
+fn an_evicted_attempt_does_not_come_back_with_a_list_that_was_on_its_way() {
+    let mut world = World::with(Settings {
+        lease: s(1_000_000),
+        suspect_after: s(1_000_000),
+        ..Settings::default()
+    });
+    let host = world.host(1).joins();
+    let job = world.job(1).policy(HARD).estimates(&[10]).retries(1);
+    job.deadline(1_000).submit();
+    world.moves(host, Phase::Running);
+    let listed = world.held(host);
+    world
+        .job(1)
+        .policy(HARD)
+        .estimates(&[10])
+        .deadline(25)
+        .submit();
+
+    evicted_after(&mut world, 30).expect("it holds up a promise");
+    let next = world.books(host);
+    let effects = world.heard(host, listed.clone());
+    assert_eq!(abandoned(&effects), [listed[0].attempt]);
+    assert!(!world.books(host).contains(&listed[0].attempt), "{next:?}");
 }
 
 #[test]

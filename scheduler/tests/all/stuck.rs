@@ -202,6 +202,23 @@ fn a_copy_that_is_stuck_as_well_is_rescued_only_once_its_host_is_gone() {
 }
 
 #[test]
+fn a_task_that_failed_too_often_is_not_tried_again_while_another_host_is_silent() {
+    let mut w = World::new();
+    let job = w.job(1).retries(0).submit();
+    let gone = w.host(1).joins();
+    w.moves(gone, Phase::Running);
+    let other = w.host(2).joins();
+    w.dies(gone);
+    w.pass(s(2));
+
+    let effects = w.fails(other, w.attempt_on(other));
+    assert_eq!(starts(&effects), []);
+    assert_eq!(starts(&w.pass(s(60))), [], "it has no retry left");
+    w.pass(s(3_600));
+    assert_eq!(w.job_state(job), JobState::Failed);
+}
+
+#[test]
 fn a_host_that_is_not_connected_for_a_second_has_its_tasks_copied() {
     let mut w = World::new();
     let job = w.job(1).submit();
