@@ -284,46 +284,49 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// Disbands the latest of the gangs that have lacked a host for a lease, where fewer hosts
-    /// exist than they hold and lack: else they would hold theirs for ever.
+    /// Disbands the latest of the gangs that have lacked a host for a lease, where fewer hosts exist that
+    /// suit it than gangs hold and lack of these: else they would hold theirs for ever.
     fn disband_one(&mut self, lacking: &[JobId], fx: &mut Vec<Effect>) {
-        let Some(first) = lacking.first() else { return };
-        let unsettled = |id: &JobId| {
-            self.jobs
-                .table
-                .get(id)
-                .filter(|job| job.gang.as_ref().is_some_and(|g| g.formed.is_some()))
+        let late = |job: &&Job| {
+            let lacks = job.gang.as_ref().and_then(|gang| gang.lacking);
+            lacks.is_some_and(|since| since + self.settings.lease <= self.now)
         };
-
-        let needed: u64 = self
-            .jobs
-            .gangs
+        let stuck = lacking
             .iter()
-            .filter_map(unsettled)
-            .map(Job::unsettled)
-            .sum();
-
-        let there = self.hosts.table.values().filter(|host| counts(host));
-        let (hosts, slots) = there.fold((0, 0), |(hosts, slots), host| {
-            (hosts + 1, slots + u64::from(host.slots))
-        });
-        let alone = self
-            .jobs
-            .table
-            .get(first)
-            .is_some_and(|job| job.unsettled() > hosts);
-        if needed <= slots && !alone {
-            return;
-        }
-
-        let late = |id: &&JobId| {
-            let gang = self.jobs.table.get(id).and_then(|job| job.gang.as_ref());
-            gang.and_then(|gang| gang.lacking)
-                .is_some_and(|since| since + self.settings.lease <= self.now)
-        };
-        if let Some(id) = lacking.iter().rev().find(late).copied() {
+            .rev()
+            .filter_map(|id| self.jobs.table.get(id))
+            .filter(late)
+            .find(|job| self.too_few_for_all(job));
+        if let Some(id) = stuck.map(|job| job.rank.job) {
             self.disband(id, fx);
         }
+    }
+
+    /// Whether there are fewer hosts that suit this gang's ranks than it has ranks, or fewer places on
+    /// them than gangs hold and lack there.
+    fn too_few_for_all(&self, job: &Job) -> bool {
+        let needs = &job.rules.needs;
+        let suits = |host: &&Host| counts(host) && host.suits(needs) && host.offers.together;
+        let there: BTreeSet<HostId> = (self.hosts.table.values())
+            .filter(suits)
+            .map(|host| host.id)
+            .collect();
+        let places: u64 = there
+            .iter()
+            .filter_map(|id| self.hosts.table.get(id))
+            .map(|host| u64::from(host.whole_room().holds(needs.takes)))
+            .sum();
+
+        // Gangs with other needs count with what they hold here.
+        let wanted = |other: &Job| match &other.gang {
+            Some(gang) if gang.formed.is_none() => 0,
+            _ if other.rules.needs == *needs => other.unsettled(),
+            Some(gang) => gang.seats.keys().filter(|id| there.contains(id)).count() as u64,
+            None => 0,
+        };
+        let gangs = self.jobs.gangs.iter();
+        let gangs = gangs.filter_map(|id| self.jobs.table.get(id));
+        job.unsettled() > there.len() as u64 || gangs.map(wanted).sum::<u64>() > places
     }
 
     /// Gives up all hosts of the gang; it starts again once it gets as many at once.

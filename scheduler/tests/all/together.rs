@@ -4,6 +4,7 @@
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
+use common::needs::{Needs, Offers};
 use common::view::{JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, TaskId};
 use proptest::prelude::*;
@@ -513,11 +514,14 @@ fn two_jobs_that_cannot_both_have_their_hosts_have_them_one_after_the_other() {
     assert_eq!(o.places(second).len(), 3);
 }
 
-#[test]
-fn a_later_gang_yields_its_hosts_to_an_earlier_one_after_losses() {
-    let mut o = Office::of(4);
-    let first = o.submit(exactly(2), "AVG");
-    let second = o.submit(exactly(2), "AVG");
+/// Two jobs of two ranks each on four hosts, each of which then loses one host for good.
+fn a_later_gang_yields(mut o: Office, needs: &Needs) {
+    let submit = |o: &mut Office| {
+        let needs = needs.clone();
+        o.submit_with(exactly(2), |rules| rules.needs = needs)
+    };
+    let first = submit(&mut o);
+    let second = submit(&mut o);
 
     o.all_ready(first);
     o.all_ready(second);
@@ -557,6 +561,29 @@ fn a_later_gang_yields_its_hosts_to_an_earlier_one_after_losses() {
     assert_eq!(o.all_ready(second), 2, "all of it starts again, together");
     o.all_succeed(second);
     assert_eq!(o.settled[&second], JobState::Finished);
+}
+
+#[test]
+fn a_later_gang_yields_its_hosts_to_an_earlier_one_after_losses() {
+    a_later_gang_yields(Office::of(4), &Needs::default());
+}
+
+#[test]
+fn a_later_gang_yields_the_last_hosts_that_suit_both_however_many_others_there_are() {
+    let mut o = Office::new();
+    for host in 1..=4 {
+        let labels = ["gpu".parse().expect("a label")].into();
+        o.send(Event::HostOffers {
+            host: HostId(host),
+            offers: Box::new(Offers {
+                labels,
+                ..Offers::default()
+            }),
+        });
+        o.joins(host);
+    }
+    (5..=20).for_each(|host| drop(o.joins(host)));
+    a_later_gang_yields(o, &Needs::parse(["label=gpu"]).expect("needs"));
 }
 
 #[test]
