@@ -75,6 +75,23 @@ impl FrameSender {
         Ok(frame::encode_into(message, &mut self.pending)?)
     }
 
+    /// Keeps a message as [`FrameSender::push`] does, unless it is too long; returns whether it was kept.
+    ///
+    /// # Errors
+    /// If it cannot be encoded.
+    pub fn push_if_fits<T: Serialize>(&mut self, message: &T) -> Result<bool, LinkError> {
+        match frame::encode_into(message, &mut self.pending) {
+            Err(frame::BadFrame::TooLong(_)) => Ok(false),
+            kept => Ok(kept.map(|()| true)?),
+        }
+    }
+
+    /// Breaks the sending direction off: the other end learns that something is missing.
+    pub fn reset(&mut self) {
+        // Fails only on a stream that is finished or reset already.
+        let _ = self.stream.reset(0_u32.into());
+    }
+
     /// Keeps a message that came from another stream, without its length, for the next [`FrameSender::flush`].
     ///
     /// # Errors

@@ -8,9 +8,11 @@ use common::wire::client::Reply;
 use link::{FrameSender, LinkError};
 use tokio::sync::mpsc;
 
-/// An answer to one request.
+/// An answer to one request. One that is dropped before its end is broken off, so that nobody takes
+/// what has come for all of it.
 pub(super) struct Response {
     to: AnswerReader,
+    ended: bool,
     /// The time a client may take to read one piece.
     patience: Duration,
 }
@@ -27,6 +29,7 @@ impl Response {
     pub(super) fn new(tx: FrameSender, patience: Duration) -> Self {
         Self {
             to: AnswerReader::Far(tx),
+            ended: false,
             patience,
         }
     }
@@ -35,17 +38,33 @@ impl Response {
     pub(super) fn near(tx: mpsc::Sender<Result<Reply, Refusal>>, patience: Duration) -> Self {
         Self {
             to: AnswerReader::Near(tx, Vec::new()),
+            ended: false,
             patience,
         }
     }
 
     /// Keeps a reply for the next flush.
+    ///
+    /// # Errors
+    /// If it is too long for one message.
     pub(super) fn push(&mut self, reply: &Reply) -> Result<(), LinkError> {
         match &mut self.to {
             AnswerReader::Far(tx) => tx.push(reply),
             AnswerReader::Near(_, replies) => {
                 replies.push(reply.clone());
                 Ok(())
+            }
+        }
+    }
+
+    /// Keeps a reply for the next flush, unless it is too long for one message; returns whether it was
+    /// kept.
+    pub(super) fn push_if_fits(&mut self, reply: &Reply) -> Result<bool, LinkError> {
+        match &mut self.to {
+            AnswerReader::Far(tx) => tx.push_if_fits(reply),
+            AnswerReader::Near(_, replies) => {
+                replies.push(reply.clone());
+                Ok(true)
             }
         }
     }
@@ -95,6 +114,7 @@ impl Response {
             return Ok(());
         };
         tx.finish();
+        self.ended = true;
         let taken = tokio::time::timeout(self.patience.saturating_mul(2), tx.delivered()).await;
         taken.map_err(|_| LinkError::Unread)
     }
@@ -104,6 +124,16 @@ impl Response {
         match &mut self.to {
             AnswerReader::Far(tx) => tx.delivered().await,
             AnswerReader::Near(tx, _) => tx.closed().await,
+        }
+    }
+}
+
+impl Drop for Response {
+    fn drop(&mut self) {
+        if let AnswerReader::Far(tx) = &mut self.to
+            && !self.ended
+        {
+            tx.reset();
         }
     }
 }

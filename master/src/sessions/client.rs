@@ -13,7 +13,7 @@ use link::{Channel, LinkError};
 use quinn::Connection;
 
 use super::answer::Response;
-use super::answers::{Asker, JobListing, NoAnswer};
+use super::answers::{self, Asker, JobListing, NoAnswer};
 use super::follow::follow;
 use super::live::Busy;
 use super::rights::needed;
@@ -156,9 +156,9 @@ async fn conclude(
         Ok(()) => {}
         Err(NoAnswer::Refused(refusal)) if refusal.code == RefusalCode::NotAuthorised => {
             asker.refused("request", asked, &refusal.message);
-            tx.push(&Reply::Refused(refusal))?;
+            tx.push_if_fits(&Reply::Refused(refusal))?;
         }
-        Err(NoAnswer::Refused(refusal)) => tx.push(&Reply::Refused(refusal))?,
+        Err(NoAnswer::Refused(refusal)) => drop(tx.push_if_fits(&Reply::Refused(refusal))?),
         Err(NoAnswer::Link(error)) => return Err(error),
     }
 
@@ -237,9 +237,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::Estimates { user } => send_estimates(asker, user, tx).await?,
         Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
         Request::Running { job } => {
-            for chunk in asker.running(job).await?.chunks(CHUNK) {
-                send(tx, &Reply::Running(chunk.to_vec())).await?;
-            }
+            send_all(tx, &asker.running(job).await?, Reply::Running).await?;
         }
         Request::Work { job } => push(tx, &asker.work(job).await?)?,
         Request::Accuracy => push(
@@ -248,9 +246,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         )?,
         Request::HostsWait { hosts } => push(tx, &asker.hosts_wait(hosts).await?)?,
         Request::Hosts { names } => {
-            for chunk in asker.hosts(names).await?.chunks(CHUNK) {
-                send(tx, &Reply::Hosts(chunk.to_vec())).await?;
-            }
+            send_all(tx, &asker.hosts(names).await?, Reply::Hosts).await?;
         }
         Request::Drain { host } => push(tx, &Reply::Hosts(asker.drain(host, true).await?))?,
         Request::HostOwner { host, owner } => {
@@ -287,17 +283,13 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             push(tx, &asker.create_token(wish).await?)?;
         }
         Request::Identities { names } => {
-            for chunk in asker.identities(names).await?.chunks(CHUNK) {
-                send(tx, &Reply::Identities(chunk.to_vec())).await?;
-            }
+            send_all(tx, &asker.identities(names).await?, Reply::Identities).await?;
         }
         Request::Approve { name } => push(tx, &Reply::Identities(asker.approve(name).await?))?,
         Request::Revoke { name } => push(tx, &Reply::Identities(asker.revoke(name).await?))?,
         Request::Share { jobs, user, on } => push(tx, &asker.share(&jobs, user, on).await?)?,
         Request::Audit { most } => {
-            for chunk in asker.audit_log(most).await?.chunks(CHUNK) {
-                send(tx, &Reply::Audit(chunk.to_vec())).await?;
-            }
+            send_all(tx, &asker.audit_log(most).await?, Reply::Audit).await?;
         }
         Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
         Request::Availability {
@@ -321,7 +313,39 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
 }
 
 fn push(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
-    Ok(tx.push(reply)?)
+    if tx.push_if_fits(reply)? {
+        return Ok(());
+    }
+    let what = "an entry of the answer is too long for a message";
+    let hint = "ask for the others alone, or over the HTTP API";
+    Err(answers::refuse(RefusalCode::Unavailable, what, hint))
+}
+
+/// Sends these entries in as many replies as they need.
+async fn send_all<T: Clone>(
+    tx: &mut Response,
+    entries: &[T],
+    reply: impl Fn(Vec<T>) -> Reply,
+) -> Result<(), NoAnswer> {
+    let mut rest = entries;
+    let mut most = CHUNK;
+    while !rest.is_empty() {
+        let (some, others) = rest.split_at(most.min(rest.len()));
+        let fits = tx.push_if_fits(&reply(some.to_vec()))?;
+        if !fits && some.len() > 1 {
+            most = some.len() / 2;
+            continue;
+        }
+        if !fits {
+            push(tx, &reply(some.to_vec()))?;
+        }
+        if tx.pending() >= FLUSH {
+            tx.flush().await?;
+        }
+        rest = others;
+        most = CHUNK;
+    }
+    Ok(())
 }
 
 async fn send(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
@@ -337,9 +361,7 @@ async fn send_site((texts, hosts): SiteViews, tx: &mut Response) -> Result<(), N
     for chunk in texts.chunks(SITE_TEXTS) {
         send(tx, &Reply::Site(chunk.to_vec(), Vec::new())).await?;
     }
-    for chunk in hosts.chunks(CHUNK) {
-        send(tx, &Reply::Site(Vec::new(), chunk.to_vec())).await?;
-    }
+    send_all(tx, &hosts, |hosts| Reply::Site(Vec::new(), hosts)).await?;
 
     // None at all is an answer too.
     if texts.is_empty() && hosts.is_empty() {
@@ -356,9 +378,7 @@ async fn send_tasks(
 ) -> Result<(), NoAnswer> {
     while let Some(mut views) = asker.next_tasks(&mut listing).await? {
         views.retain(|view| states.is_empty() || states.contains(&view.state));
-        for chunk in views.chunks(CHUNK) {
-            send(tx, &Reply::Tasks(chunk.to_vec())).await?;
-        }
+        send_all(tx, &views, Reply::Tasks).await?;
     }
     Ok(())
 }
@@ -401,15 +421,10 @@ async fn send_estimates(
 ) -> Result<(), NoAnswer> {
     let views = asker.estimates(user).await?;
     // An empty list of estimates is an answer too.
-    push(
-        tx,
-        &Reply::Estimates(views.iter().take(CHUNK).cloned().collect()),
-    )?;
-    for chunk in views.chunks(CHUNK).skip(1) {
-        send(tx, &Reply::Estimates(chunk.to_vec())).await?;
+    if views.is_empty() {
+        return push(tx, &Reply::Estimates(views));
     }
-
-    Ok(())
+    send_all(tx, &views, Reply::Estimates).await
 }
 
 async fn send_accounts(tx: &mut Response, accounts: &[AccountView]) -> Result<(), NoAnswer> {
@@ -417,10 +432,7 @@ async fn send_accounts(tx: &mut Response, accounts: &[AccountView]) -> Result<()
     if accounts.is_empty() {
         return push(tx, &Reply::Accounts(Vec::new()));
     }
-    for chunk in accounts.chunks(CHUNK) {
-        send(tx, &Reply::Accounts(chunk.to_vec())).await?;
-    }
-    Ok(())
+    send_all(tx, accounts, Reply::Accounts).await
 }
 
 async fn send_jobs(
@@ -432,7 +444,7 @@ async fn send_jobs(
     while let Some(views) = asker.next_jobs(&mut listing).await? {
         if !views.is_empty() {
             sent = true;
-            send(tx, &Reply::Jobs(views)).await?;
+            send_all(tx, &views, Reply::Jobs).await?;
         }
     }
 

@@ -477,3 +477,26 @@ fn tasks_beyond_the_last_one_are_named() {
         assert!(!told.contains("has no task"), "{asked:?}: {told}");
     }
 }
+
+#[test]
+fn lists_of_entries_longer_than_a_message_together_are_whole() {
+    let grid = Grid::start();
+    let lines: String = (1..=200).map(|n| format!("{n:04000}\n")).collect();
+    let items = grid.file("items.txt", lines).display().to_string();
+    let job = grid.submit(["--each-line", &items, "--noop"]);
+    let tasks = grid.json(["task", "list", &job]);
+    let tasks = tasks["tasks"].as_array().expect("a list");
+    assert_eq!(tasks.len(), 200);
+
+    // Each of these jobs waits for a hundred, and has labels as long as they may be.
+    let labels: Vec<String> = (0..32).map(|n| format!("{n:x>60}")).collect();
+    let after: Vec<String> = (0..100).map(|_| grid.submit(["--noop"])).collect();
+    for _ in 0..100 {
+        let mut words = vec!["submit", "--noop"];
+        words.extend(after.iter().flat_map(|job| ["--after", job]));
+        words.extend(labels.iter().flat_map(|label| ["--label", label]));
+        grid.deskgrid(words).expect_code(0);
+    }
+    let jobs = grid.json(["job", "list"]);
+    assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(201));
+}
