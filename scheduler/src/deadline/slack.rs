@@ -46,18 +46,16 @@ impl Scheduler {
 
         let mut calendar = reckoner.calendar(&Default::default());
         let mut least: Option<Span> = None;
-        let mut last = self.now;
         reckoner.stack_line(&mut calendar, &Default::default(), |job, _, entry| {
             if let Some(promise) = job.promise {
+                let takes = entry.finish.since(self.now);
                 let slack = promise.deadline.since(entry.finish);
+                let slack = Span(slack.0.saturating_sub(takes.0));
                 least = Some(least.map_or(slack, |least| least.min(slack)));
             }
-            last = last.max(entry.finish);
             true
         });
-
-        let takes = last.since(self.now);
-        Some(Span(least?.0.saturating_sub(takes.0)))
+        least
     }
 
     /// Returns the reason, in words, why a job with a promise may not be next; `None` where it is.

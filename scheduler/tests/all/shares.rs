@@ -231,6 +231,25 @@ fn a_deadline_that_is_far_off_takes_no_more_than_its_users_share() {
 }
 
 #[test]
+fn a_long_promise_with_much_time_takes_none_of_the_time_of_the_one_ahead() {
+    let mut w = sharing(|_| {});
+    for host in 1..=4 {
+        w.host(host).joins();
+    }
+
+    let mut promised = |tasks: u32, deadline| {
+        let job = w.job(tasks).policy("PROMISE").user("ann").estimate(s(10));
+        job.deadline(deadline).submit()
+    };
+    let near = promised(100, 20_000);
+    promised(9_000, 30 * 86_400);
+    let other = w.job(200).user("ben").submit();
+    rounds(&mut w, 4, 20);
+    let counts = running(&w);
+    assert_eq!((counts[&near], counts[&other]), (2, 2), "{counts:?}");
+}
+
+#[test]
 fn a_deadline_that_is_close_goes_before_all_users() {
     let mut w = sharing(|_| {});
     for host in 1..=4 {
