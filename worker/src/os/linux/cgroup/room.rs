@@ -17,6 +17,8 @@ use rustix::process::{Pid, Signal, kill_process};
 const REST: Duration = Duration::from_millis(100);
 /// The pause between two looks at a group that is being frozen.
 const SETTLE: Duration = Duration::from_micros(300);
+/// The word for no limit in a group of version 2.
+const NO_LIMIT: &str = "max";
 /// The bytes that are read at a time of a group's file.
 const PIECE: usize = 4096;
 
@@ -185,28 +187,29 @@ impl OpenFreezer {
 }
 
 impl Room {
-    /// Drops the groups whose limits are not wanted, sets the limits of the others, and opens what
-    /// is needed of them.
+    /// Sets the limits, lifts those that an earlier attempt left in a directory that is entered all
+    /// the same, drops the groups of limits that are not wanted, and opens what is needed.
     pub(in super::super) fn open(
         mut self,
         memory: Option<u64>,
         processes: Option<u64>,
     ) -> io::Result<OpenRoom> {
-        match memory {
-            None => self.memory = None,
-            Some(bytes) => self
-                .memory
-                .iter()
-                .try_for_each(|group| limit_memory(group, bytes))?,
+        if let Some(group) = &self.memory {
+            match memory {
+                Some(bytes) => limit_memory(group, bytes)?,
+                None if group.version == 2 => lift_memory(group)?,
+                None => {}
+            }
         }
-
-        match processes {
-            None => self.processes = None,
-            Some(most) => self
-                .processes
-                .iter()
-                .try_for_each(|group| group.set("pids.max", &most.to_string()))?,
+        if let Some(group) = &self.processes {
+            match processes {
+                Some(most) => group.set("pids.max", &most.to_string())?,
+                None if group.version == 2 => group.set("pids.max", NO_LIMIT)?,
+                None => {}
+            }
         }
+        self.memory = self.memory.filter(|_| memory.is_some());
+        self.processes = self.processes.filter(|_| processes.is_some());
 
         let freezer = self.freezer.as_ref().map(ControlGroup::open_freezer);
         Ok(OpenRoom {
@@ -328,6 +331,12 @@ impl OpenRoom {
     }
 }
 
+/// Lifts the limits of memory of a group of version 2, whose directory is also the one for freezing.
+fn lift_memory(group: &ControlGroup) -> io::Result<()> {
+    let _ = group.set("memory.swap.max", NO_LIMIT);
+    group.set("memory.max", NO_LIMIT)
+}
+
 fn limit_memory(group: &ControlGroup, bytes: u64) -> io::Result<()> {
     let value = bytes.to_string();
     if group.version == 2 {
@@ -344,4 +353,49 @@ fn limit_memory(group: &ControlGroup, bytes: u64) -> io::Result<()> {
 
     let _ = group.set("memory.memsw.limit_in_bytes", &value);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes the files of a group of version 2, each with these words in it.
+    fn write_all(dir: &Path, files: &[(&str, &str)]) {
+        for (file, words) in files {
+            fs::write(dir.join(file), words).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_limits_of_one_attempt_are_lifted_for_the_next_in_its_room() {
+        let dir = tempfile::tempdir().unwrap();
+        write_all(
+            dir.path(),
+            &["cgroup.freeze", "cgroup.events", "cgroup.procs"].map(|file| (file, "")),
+        );
+        let group = Some(ControlGroup {
+            version: 2,
+            dir: dir.path().to_owned(),
+        });
+        let room = Room {
+            freezer: group.clone(),
+            memory: group.clone(),
+            processes: group,
+            processor: None,
+        };
+        let limits = ["memory.max", "memory.swap.max", "pids.max"];
+        let set_in_turn = |memory, processes| {
+            write_all(dir.path(), &limits.map(|file| (file, "")));
+            room.clone().open(memory, processes).unwrap();
+            limits.map(|file| fs::read_to_string(dir.path().join(file)).unwrap())
+        };
+
+        assert_eq!(
+            set_in_turn(Some(512 << 20), Some(7)),
+            ["536870912", "0", "7"]
+        );
+        assert_eq!(set_in_turn(None, None), ["max", "max", "max"]);
+        assert_eq!(set_in_turn(None, Some(9)), ["max", "max", "9"]);
+        assert_eq!(set_in_turn(Some(1), None), ["1", "0", "max"]);
+    }
 }
