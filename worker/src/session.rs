@@ -484,7 +484,11 @@ async fn speak(
     while letters.recv_many(&mut batch, BATCH).await > 0 {
         let leaving = batch.contains(&ToMaster::Leaving);
         for letter in batch.drain(..) {
-            tx.push(&letter)?;
+            // A connection anew would not make it shorter.
+            if let Err(error) = tx.push(&letter) {
+                tracing::error!(%error, "a message cannot be sent to the master, and is left out");
+                continue;
+            }
             if matches!(letter, ToMaster::Heartbeat { .. }) {
                 beats.asked();
             }
@@ -712,7 +716,9 @@ fn about(delivery: &Delivery) -> usize {
         }
     };
     let Delivery { completion, .. } = delivery;
+    let warnings: usize = completion.warnings.iter().map(String::len).sum();
     100 + completion.outcome.to_string().len()
+        + warnings
         + inline(&completion.stdout.content)
         + inline(&completion.stderr.content)
 }

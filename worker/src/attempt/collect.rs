@@ -36,6 +36,8 @@ const MOST_WARNINGS: usize = 10;
 const EXAMPLES: usize = 4;
 /// The longest name of a file that is shown as an example, in bytes.
 const MOST_NAME: usize = 200;
+/// The longest text about outputs in a completion, in bytes: names may be long, and a message is not.
+const MOST_TEXT: usize = 1_000;
 const TOO_MANY: &str = "there are too many for one list";
 const EMPTY: &str = "a directory with nothing in it";
 
@@ -202,10 +204,15 @@ impl ExpectedOutputs {
             warnings.truncate(MOST_WARNINGS);
             warnings.push(format!("and {more} more outputs were not kept"));
         }
+        warnings.iter_mut().for_each(shorten);
+        let mut problem = problem.filter(|_| succeeded);
+        if let Some(Outcome::BadOutput(why) | Outcome::NoRoom(why)) = &mut problem {
+            shorten(why);
+        }
 
         Collected {
             files,
-            problem: problem.filter(|_| succeeded),
+            problem,
             warnings,
         }
     }
@@ -404,6 +411,14 @@ fn keep_apart(
         blob,
         executable: false,
     })
+}
+
+/// Cuts off what of a text is more than [`MOST_TEXT`].
+fn shorten(text: &mut String) {
+    if text.len() > MOST_TEXT {
+        text.truncate(text.floor_char_boundary(MOST_TEXT));
+        text.push('…');
+    }
 }
 
 /// Says which outputs are in the archive, and why.

@@ -44,7 +44,8 @@ pub trait Medium: Debug + Send {
 
     /// Replaces all bytes by these, durably: after a crash the old or the new ones are there.
     ///
-    /// If the old bytes are still there.
+    /// # Errors
+    /// If that fails. The old bytes are still there if the disk was full.
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
@@ -94,22 +95,31 @@ impl Medium for LogFile {
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         let new = self.path.with_extension("new");
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&new)?;
-        files::write_at(&file, bytes, 0)?;
-        file.sync_all()?;
+        let written = write_new(&new, bytes);
+        let file = written.inspect_err(|_| drop(std::fs::remove_file(&new)))?;
 
         // The old file is closed first: not every system replaces an open file.
         self.file = file;
         if let Err(error) = std::fs::rename(&new, &self.path) {
             self.file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+            let _ = std::fs::remove_file(&new);
             return Err(error);
         }
 
-        sync_dir(self.path.parent().unwrap_or(Path::new(".")))
+        // The new bytes are there: no error of this kind may say that the disk was full before.
+        sync_dir(self.path.parent().unwrap_or(Path::new("."))).map_err(io::Error::other)
     }
+}
+
+/// Makes a file with these bytes, durably.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)?;
+    files::write_at(&file, bytes, 0)?;
+    file.sync_all()?;
+    Ok(file)
 }

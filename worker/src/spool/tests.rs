@@ -246,6 +246,11 @@ impl Medium for Small {
     }
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Both lie on the disk for a while.
+        let both = self.bytes.len() + bytes.len();
+        if both > self.room.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.bytes = bytes.to_vec();
         Ok(())
     }
@@ -320,6 +325,98 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
         matches!(&said[..], [writer::Spooled::Read(all)] if all.len() == 1),
         "{said:?}"
     );
+}
+
+#[test]
+fn on_a_full_disk_an_acknowledgement_costs_no_result_that_waits_for_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
+    let room = Arc::new(std::sync::atomic::AtomicUsize::new(1 << 30));
+    let small = Small {
+        bytes: Vec::new(),
+        room: Arc::clone(&room),
+    };
+    let mut spool = Spool::on(Box::new(small), blobs).unwrap();
+    let old: Vec<Completion> = (1..=2_000).map(|index| completion(index, vec![])).collect();
+    append(&mut spool, &old, moment(1));
+    room.store(spool.length as usize, std::sync::atomic::Ordering::Relaxed);
+
+    let mut desk = writer::PendingRequests::new(spool);
+    let mut work = |requests: Vec<writer::SpoolRequest>| {
+        requests.into_iter().for_each(|request| desk.take(request));
+        let mut said = Vec::new();
+        desk.work(moment(1), &mut |spooled| said.push(spooled))
+            .unwrap();
+        (said, desk.waiting())
+    };
+    let new = writer::SpoolRequest::Append {
+        completions: vec![completion(3_000, vec![])],
+        more: false,
+    };
+    let acknowledged = (1..=1_990).map(attempt).collect();
+    let (said, waits) = work(vec![new, writer::SpoolRequest::Forget(acknowledged)]);
+    assert!(
+        matches!(&said[..], [writer::Spooled::Unsaved(one)] if one.len() == 1),
+        "{said:?}"
+    );
+    assert!(waits);
+
+    room.store(1 << 30, std::sync::atomic::Ordering::Relaxed);
+    let (_, waits) = work(vec![]);
+    assert!(!waits);
+    let left = vec![attempt(1_995), attempt(3_000)];
+    let (said, _) = work(vec![writer::SpoolRequest::Read(left)]);
+    assert!(
+        matches!(&said[..], [writer::Spooled::Read(both)] if both.len() == 2),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_completion_too_long_for_a_message_is_replaced_by_one_that_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let lost = output(&spool, dir.path(), b"lost");
+    let mut desk = writer::PendingRequests::new(spool);
+    let warnings = vec!["x".repeat(common::wire::MAX_FRAME)];
+    let long = |index, outcome| Completion {
+        outcome,
+        warnings: warnings.clone(),
+        ..completion(index, vec![lost.clone()])
+    };
+
+    desk.take(writer::SpoolRequest::Append {
+        completions: vec![
+            long(1, Outcome::Succeeded),
+            completion(2, vec![]),
+            long(3, Outcome::Exited(3)),
+        ],
+        more: false,
+    });
+    let mut outcomes = Vec::new();
+    desk.work(moment(1), &mut |said| match said {
+        writer::Spooled::Durable(all) => {
+            outcomes.extend(all.into_iter().map(|one| one.completion.outcome));
+        }
+        other => panic!("{other:?}"),
+    })
+    .unwrap();
+    assert!(
+        matches!(
+            &outcomes[..],
+            [
+                Outcome::BadOutput(_),
+                Outcome::Exited(2),
+                Outcome::Exited(3)
+            ]
+        ),
+        "{outcomes:?}"
+    );
+
+    drop(desk);
+    let spool = open(dir.path());
+    assert_eq!(ids(&spool), [1, 2, 3]);
+    assert!(!spool.blobs.has(&lost.blob));
 }
 
 #[test]

@@ -4,8 +4,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::attempt::Stream;
+use common::units::Bytes;
+use common::wire::MAX_FRAME;
 use common::wire::worker::Delivery;
-use common::{AttemptId, Completion};
+use common::{AttemptId, Completion, Outcome};
 use link::{BlobStore, Contents};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -19,6 +22,9 @@ const GAP: Duration = Duration::from_millis(4);
 const CROWD: usize = 8;
 /// The pause before a full disk is tried again.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest completion that is sent, in bytes: a message of it and a record of it have more.
+const LONGEST: usize = MAX_FRAME - 1024;
 
 /// A request to the thread.
 #[derive(Debug)]
@@ -141,15 +147,47 @@ impl<S: Contents> PendingRequests<S> {
     /// Takes a request.
     pub(crate) fn take(&mut self, request: SpoolRequest) {
         match request {
-            SpoolRequest::Append {
-                mut completions,
-                more,
-            } => {
-                self.new.append(&mut completions);
+            SpoolRequest::Append { completions, more } => {
+                let fitting = completions
+                    .into_iter()
+                    .map(|completion| self.fit(completion));
+                let mut fitting: Vec<Completion> = fitting.collect();
+                self.new.append(&mut fitting);
                 self.more |= more;
             }
             SpoolRequest::Forget(attempts) => self.gone.extend(attempts),
             SpoolRequest::Read(attempts) => self.wanted.push(attempts),
+        }
+    }
+
+    /// Returns the completion if a message can take it. One that is too long could never be
+    /// delivered: in its place goes one that says so, without its outputs.
+    fn fit(&self, completion: Completion) -> Completion {
+        let size = postcard::experimental::serialized_size(&completion).unwrap_or(usize::MAX);
+        if size <= LONGEST {
+            return completion;
+        }
+        let why = format!(
+            "the list of what it left takes {}, more than a message to the master",
+            Bytes(size as u64)
+        );
+        tracing::error!(attempt = %completion.attempt, why, "a result is left out");
+        self.spool.discard(&completion);
+
+        let ended_itself = matches!(
+            completion.outcome,
+            Outcome::Exited(_) | Outcome::Signalled(_) | Outcome::TimedOut(_) | Outcome::Stopped
+        );
+        Completion {
+            outcome: match completion.outcome {
+                outcome if ended_itself => outcome,
+                _ => Outcome::BadOutput(why.clone()),
+            },
+            stdout: Stream::default(),
+            stderr: Stream::default(),
+            outputs: Vec::new(),
+            warnings: vec![why],
+            ..completion
         }
     }
 

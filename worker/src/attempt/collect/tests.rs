@@ -402,3 +402,27 @@ fn a_tree_without_rights_is_removed() {
     assert!(!place.path("a").exists());
     os::remove_tree(&place.path("a")).unwrap();
 }
+
+#[cfg(unix)]
+#[test]
+fn what_is_said_of_long_names_is_short() {
+    let place = Place::new();
+    let deep = vec!["ü".repeat(100); 15].join("/");
+    fs::create_dir_all(place.path(&deep)).unwrap();
+    for number in 0..20 {
+        let pipe = place.path(&format!("{deep}/{number}"));
+        rustix::fs::mknodat(CWD, pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+    }
+    symlink("nowhere", place.path(&format!("{deep}/link"))).unwrap();
+
+    let wanted = ExpectedOutputs::new(vec!["**".to_owned()]).unwrap();
+    let collected = wanted.collect(place.dir.path(), &place.blobs, 1_000, true);
+    let long = |text: &&String| text.len() > 500;
+    assert!(collected.warnings.iter().filter(long).count() >= 10);
+    for warning in &collected.warnings {
+        assert!(warning.len() < 1_100, "{warning}");
+    }
+
+    let promised = format!("{deep}/0");
+    assert!(place.why_bad(&[&promised]).len() < 1_100);
+}
