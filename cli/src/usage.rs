@@ -119,6 +119,7 @@ fn negative(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
+
     let pair = words.windows(2).find(|pair| is_negative(&pair[1]))?;
     let [flag, value] = [0, 1].map(|at| pair[at].to_string_lossy());
     let given = error.get(ContextKind::InvalidArg)?.to_string();

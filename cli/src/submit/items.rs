@@ -73,6 +73,7 @@ struct ItemEstimate {
 fn without_blanks(json: &str) -> String {
     let mut quoted = false;
     let mut escaped = false;
+
     let mut kept = |c: &char| {
         let is_quote = *c == '"' && !escaped;
         escaped = quoted && *c == '\\' && !escaped;

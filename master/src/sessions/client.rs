@@ -329,6 +329,7 @@ async fn send_all<T: Clone>(
 ) -> Result<(), NoAnswer> {
     let mut rest = entries;
     let mut most = CHUNK;
+
     while !rest.is_empty() {
         let (some, others) = rest.split_at(most.min(rest.len()));
         let fits = tx.push_if_fits(&reply(some.to_vec()))?;

@@ -683,6 +683,7 @@ impl Scheduler {
             let machine = machine.clone().leaving(&away);
             let edge = |part: f64| machine.quantile_s(wanted, part).filter(|s| *s < FAR_S);
             let median_s = edge(0.5);
+
             let mut wait = machine.wait(wanted);
             // Where any host may be away, all of them are never free on average.
             wait.used_s = wait.used_s.or(median_s);

@@ -297,6 +297,7 @@ impl Scheduler {
             .filter_map(|id| self.jobs.table.get(id))
             .filter(late)
             .find(|job| self.too_few_for_all(job));
+
         if let Some(id) = stuck.map(|job| job.rank.job) {
             self.disband(id, fx);
         }

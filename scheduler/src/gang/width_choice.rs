@@ -461,6 +461,7 @@ impl Scheduler {
     ) -> (f64, SlotLife<'a>) {
         let job = self.jobs.table.get(&id);
         let gang = job.and_then(|job| job.gang.as_ref());
+
         let formed = gang.and_then(|gang| gang.formed).unwrap_or(now);
         let age_s = now.since(formed).secs();
         if let Some((gang, end)) = gang.and_then(|gang| Some((gang, self.held_until(gang, now)?))) {

@@ -171,6 +171,7 @@ impl<S: Contents> PendingRequests<S> {
             "the list of what it left takes {}, more than a message to the master",
             Bytes(size as u64)
         );
+
         tracing::error!(attempt = %completion.attempt, why, "a result is left out");
         self.spool.discard(&completion);
 
