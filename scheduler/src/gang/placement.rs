@@ -315,7 +315,7 @@ impl Scheduler {
         let places: u64 = there
             .iter()
             .filter_map(|id| self.hosts.table.get(id))
-            .map(|host| u64::from(host.whole_room().holds(needs.takes)))
+            .map(|host| host.whole_room().holds(needs.takes))
             .sum();
 
         // Gangs with other needs count with what they hold here.
